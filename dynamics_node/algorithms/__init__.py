@@ -1,0 +1,19 @@
+"""Recursive algorithms over arrays: leading axes are the batch, elements are floats or symbols."""
+
+from dynamics_node.algorithms.aba import aba
+from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
+from dynamics_node.algorithms.mass_matrix_dynamics import mass_matrix_dynamics
+from dynamics_node.algorithms.operational_space import operational_space_inertia
+from dynamics_node.algorithms.rnea import bias, rnea
+
+__all__ = [
+    "aba",
+    "bias",
+    "crba",
+    "link_jacobian",
+    "link_pose",
+    "mass_matrix_dynamics",
+    "operational_space_inertia",
+    "rnea",
+]

@@ -1,0 +1,110 @@
+"""Forward and hybrid dynamics: the articulated-body algorithm, RBDA Table 7.1 and section 9.2.
+
+A joint with known acceleration passes its articulated inertia on whole; a joint with known torque
+passes what is left when it gives way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import (
+    joint_motions,
+    joint_transforms,
+    outward,
+    root_acceleration,
+)
+from dynamics_node.spatial import cross_force, cross_motion, matvec, solve_definite, transpose
+
+
+class _Joint(NamedTuple):
+    """What the inward sweep leaves for the outward one."""
+
+    IA: np.ndarray
+    pA: np.ndarray
+    U: np.ndarray | None
+    D: np.ndarray | None
+    u: np.ndarray | None
+
+
+def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
+    """Accelerations from torques, and torques where accelerations are known.
+
+    q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere
+    by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`. Returns qdd, tau (..., nv), complete.
+    Raises ValueError for a robot with mimic joints (see mass_matrix_dynamics) and when `forward`
+    splits one joint's coordinates.
+    """
+    if model.has_mimic:
+        raise ValueError("the articulated-body recursion needs one joint per coordinate: mimic joints")
+    gives_way = _joints_that_give_way(model, forward)
+    qdd = np.zeros_like(tau) if qdd is None else qdd
+    X_up = joint_transforms(model, q)
+    vJ = joint_motions(model, qd)
+    v = outward(model, X_up, vJ)
+    c = cross_motion(v, vJ)
+    pA = cross_force(v, matvec(model.inertias, v))
+    if f_ext is not None:
+        pA = pA - f_ext
+    joints = _inward(model, X_up, c, pA, tau, qdd, gives_way)
+    return _outward(model, X_up, c, joints, tau, qdd, root_acceleration(model, gravity))
+
+
+def _joints_that_give_way(model, forward):
+    if forward is None:
+        return [True] * model.nbodies
+    chosen = [np.asarray(forward)[body.joint.v] for body in model.bodies]
+    for body, mask in zip(model.bodies, chosen, strict=True):
+        if mask.any() != mask.all():
+            raise ValueError(f"joint {body.joint.name!r} must be forward or inverse as a whole")
+    return [bool(mask.all()) for mask in chosen]
+
+
+def _inward(model, X_up, c, pA, tau, qdd, gives_way):
+    """Articulated inertias and bias forces from the tips to the root."""
+    IA = list(model.inertias)
+    pA = [pA[..., i, :] for i in range(model.nbodies)]
+    joints: list[_Joint] = [None] * model.nbodies  # type: ignore[list-item]
+    for i in reversed(range(model.nbodies)):
+        joint, S = model.bodies[i].joint, model.bodies[i].joint.S
+        c_i = c[..., i, :]
+        if gives_way[i]:
+            U = IA[i] @ S
+            D = S.T @ U + np.diag(model.armature[joint.v])
+            u = tau[..., joint.v] - pA[i] @ S
+            K = transpose(solve_definite(D, transpose(U)))
+            Ia = IA[i] - K @ transpose(U)
+            pa = pA[i] + matvec(Ia, c_i) + matvec(K, u)
+            joints[i] = _Joint(IA[i], pA[i], U, D, u)
+        else:
+            Ia = IA[i]
+            pa = pA[i] + matvec(Ia, c_i + qdd[..., joint.v] @ S.T)
+            joints[i] = _Joint(IA[i], pA[i], None, None, None)
+        parent = model.parents[i]
+        if parent >= 0:
+            X = X_up[..., i, :, :]
+            IA[parent] = IA[parent] + transpose(X) @ Ia @ X
+            pA[parent] = pA[parent] + matvec(transpose(X), pa)
+    return joints
+
+
+def _outward(model, X_up, c, joints, tau, qdd, a_root):
+    """Accelerations from the root to the tips."""
+    qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
+    a: list[np.ndarray] = []
+    for i, (IA, pA, U, D, u) in enumerate(joints):
+        joint = model.bodies[i].joint
+        parent = model.parents[i]
+        a_i = matvec(X_up[..., i, :, :], a[parent] if parent >= 0 else a_root) + c[..., i, :]
+        if U is not None:
+            rest = u - matvec(transpose(U), a_i)
+            rates = solve_definite(D, rest[..., None])[..., 0]
+            effort = tau[..., joint.v]
+            a_i = a_i + rates @ joint.S.T
+        else:
+            rates = qdd[..., joint.v]
+            a_i = a_i + rates @ joint.S.T
+            effort = (matvec(IA, a_i) + pA) @ joint.S + model.armature[joint.v] * rates
+        a.append(a_i)
+        qdd_out[..., joint.v], tau_out[..., joint.v] = rates, effort
+    return qdd_out, tau_out

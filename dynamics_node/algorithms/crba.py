@@ -1,0 +1,41 @@
+"""Mass matrix: the composite rigid body algorithm, RBDA Table 6.2."""
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import joint_transforms
+from dynamics_node.spatial import transpose
+
+
+def crba(model, q):
+    """M (..., nv, nv), armature included; mimic joints add to their master's row and column."""
+    X_up = joint_transforms(model, q)
+    composite = _composite_inertias(model, X_up)
+    M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=X_up.dtype)
+    for i, body in enumerate(model.bodies):
+        F = composite[i] @ body.joint.S
+        at = body.joint.v
+        M[..., at, at] += body.joint.S.T @ F
+        for j, above in _steps_up(model, i):
+            F = transpose(X_up[..., j, :, :]) @ F
+            block = model.bodies[above].joint.S.T @ F
+            row = model.bodies[above].joint.v
+            M[..., row, at] += block
+            M[..., at, row] += transpose(block)
+    return M + np.diag(model.armature)
+
+
+def _composite_inertias(model, X_up):
+    composite = list(model.inertias)
+    for i in reversed(range(model.nbodies)):
+        parent = model.parents[i]
+        if parent >= 0:
+            X = X_up[..., i, :, :]
+            composite[parent] = composite[parent] + transpose(X) @ composite[i] @ X
+    return composite
+
+
+def _steps_up(model, i):
+    """(body, its parent) for every step from body i to the root."""
+    while model.parents[i] >= 0:
+        yield i, model.parents[i]
+        i = model.parents[i]

@@ -1,0 +1,61 @@
+"""The two sweeps that every recursive algorithm is made of, and what they run over.
+
+Notation of RBDA: X_up[i] takes motion vectors from the parent of body i to body i.
+"""
+
+import numpy as np
+
+from dynamics_node.spatial import matvec, motion_transform, quaternion_rotation, transpose
+
+
+def joint_transforms(model, q):
+    """X_up of every body at q (..., nq): (..., nbodies, 6, 6)."""
+    index, multiplier, offset, (X0, Xc, Xs, Xp) = model.transform_parts
+    position = (multiplier * q[..., index] + offset)[..., None, None]
+    X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
+    for i, body in enumerate(model.bodies):
+        if body.joint.kind == "floating":
+            X_up[..., i, :, :] = _pose_transform(q[..., body.joint.q]) @ body.X_tree
+    return X_up
+
+
+def _pose_transform(pose):
+    """X from the parent to a body whose pose x y z qx qy qz qw (..., 7) is given."""
+    return motion_transform(transpose(quaternion_rotation(pose[..., 3:])), pose[..., :3])
+
+
+def joint_motions(model, rates):
+    """S_i times its rates, for every body: (..., nv) -> (..., nbodies, 6)."""
+    motions = rates @ model.motion_map.T
+    return motions.reshape(*rates.shape[:-1], model.nbodies, 6)
+
+
+def joint_forces(model, wrenches):
+    """Generalised forces of the wrenches at the joints: (..., nbodies, 6) -> (..., nv)."""
+    return wrenches.reshape(*wrenches.shape[:-2], 6 * model.nbodies) @ model.motion_map
+
+
+def outward(model, X_up, increments, root=None):
+    """x_i = X_up_i x_parent + increment_i from the root to the tips: (..., nbodies, 6)."""
+    out: list[np.ndarray] = []
+    for i, parent in enumerate(model.parents):
+        inherited = out[parent] if parent >= 0 else root
+        x = increments[..., i, :]
+        out.append(x if inherited is None else x + matvec(X_up[..., i, :, :], inherited))
+    return np.stack(out, axis=-2)
+
+
+def inward(model, X_up, wrenches):
+    """f_parent += X_up_i^T f_i from the tips to the root: (..., nbodies, 6)."""
+    out = [wrenches[..., i, :] for i in range(model.nbodies)]
+    for i in reversed(range(model.nbodies)):
+        parent = model.parents[i]
+        if parent >= 0:
+            out[parent] = out[parent] + matvec(transpose(X_up[..., i, :, :]), out[i])
+    return np.stack(out, axis=-2)
+
+
+def root_acceleration(model, gravity=None):
+    """Acceleration of the root (..., 6) that acts as gravity does: upward, -g."""
+    g = model.gravity if gravity is None else gravity
+    return np.concatenate([np.zeros_like(g), -g], axis=-1)

@@ -1,0 +1,35 @@
+"""Inverse dynamics: the recursive Newton-Euler algorithm, RBDA Table 5.1 and paper 1 eqs. (4)-(7)."""
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import (
+    inward,
+    joint_forces,
+    joint_motions,
+    joint_transforms,
+    outward,
+    root_acceleration,
+)
+from dynamics_node.spatial import cross_force, cross_motion, matvec
+
+
+def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
+    """tau (..., nv) in N m or N that produces qdd.
+
+    q (..., nq), qd, qdd (..., nv); f_ext (..., nbodies, 6): wrench of the environment ON every body,
+    moment first, body axes, at the body origin; gravity (..., 3) in place of the model's.
+    """
+    X_up = joint_transforms(model, q)
+    vJ = joint_motions(model, qd)
+    v = outward(model, X_up, vJ)
+    aJ = joint_motions(model, qdd) + cross_motion(v, vJ)
+    a = outward(model, X_up, aJ, root_acceleration(model, gravity))
+    f = matvec(model.inertias, a) + cross_force(v, matvec(model.inertias, v))
+    if f_ext is not None:
+        f = f - f_ext
+    return joint_forces(model, inward(model, X_up, f)) + model.armature * qdd
+
+
+def bias(model, q, qd, f_ext=None, gravity=None):
+    """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches."""
+    return rnea(model, q, qd, np.zeros_like(qd), f_ext, gravity)

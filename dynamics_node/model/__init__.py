@@ -1,0 +1,27 @@
+"""Robots: URDF text or file -> frozen Model."""
+
+from pathlib import Path
+
+from dynamics_node.model.assemble import assemble
+from dynamics_node.model.errors import ModelError
+from dynamics_node.model.model import Body, Frame, Joint, Model
+from dynamics_node.model.urdf import parse_urdf
+from dynamics_node.model.validate import validate
+
+__all__ = ["Body", "Frame", "Joint", "Model", "ModelError", "load_model", "parse_model"]
+
+
+def parse_model(text, *, strict=False, **choices) -> Model:
+    """URDF text (str or bytes) -> Model.
+
+    strict: implausible inertias are errors, not warnings. choices: see `assemble` (floating_base,
+    joints, positions, root, tips, gravity, armature). Raises ModelError with the joint or link by name.
+    """
+    description = parse_urdf(text)
+    warnings = validate(description, strict)
+    return assemble(description, warnings=warnings, **choices)
+
+
+def load_model(path, *, strict=False, **choices) -> Model:
+    """URDF file -> Model: `parse_model` of its content. Raises OSError besides."""
+    return parse_model(Path(path).read_bytes(), strict=strict, **choices)

@@ -1,0 +1,313 @@
+"""Description -> Model: choose joints or a subtree, merge what is fixed, number what moves."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.model.description import Description, JointDescription, Mimic
+from dynamics_node.model.errors import ModelError
+from dynamics_node.model.model import Body, Frame, Joint, Model
+from dynamics_node.spatial import (
+    axis_rotation_parts,
+    motion_transform,
+    spatial_inertia,
+    transpose,
+)
+
+GRAVITY = (0.0, 0.0, -9.81)
+FLOATING_BASE = "floating_base"
+
+
+def assemble(
+    description: Description,
+    *,
+    floating_base: bool = False,
+    joints: Iterable[str] | None = None,
+    positions: Mapping[str, float] | None = None,
+    root: str | None = None,
+    tips: Iterable[str] | None = None,
+    gravity=GRAVITY,
+    armature: Mapping[str, float] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Model:
+    """Build the Model of a validated Description.
+
+    joints: names of the joints that move, the rest is held at `positions` (rad or m, 0 by default);
+    their mimic joints come along. root, tips: only the links from `root` on; only the paths to
+    `tips`, the rest is cut off with its mass. armature: kg m^2 (or kg) per joint, in place of the
+    description's. Raises ModelError: unknown names, moving parts without any inertia.
+    """
+    description = _subtree(description, root, tips)
+    description = replace(description, joints=_resolve_mimic(description.joints))
+    description = _with_armature(description, dict(armature or {}))
+    if joints is not None:
+        description = _hold_others(description, list(joints), dict(positions or {}))
+    elif positions:
+        raise ModelError("positions of held joints are given, but no choice of joints")
+    model = _number(description, floating_base, _gravity(gravity), warnings)
+    _refuse_massless(model)
+    return model
+
+
+def _gravity(gravity):
+    gravity = np.array(gravity, dtype=float)
+    if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
+        raise ModelError(f"gravity must be three finite numbers, not {gravity.tolist()}")
+    return gravity
+
+
+# --- choosing -----------------------------------------------------------------------------------
+
+
+def _require_known(names, known, what):
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ModelError(f"unknown {what} {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+
+
+def _subtree(description, root, tips):
+    if root is None and tips is None:
+        return description
+    links = [link.name for link in description.links]
+    tips = None if tips is None else list(tips)
+    _require_known([*([root] if root is not None else []), *(tips or [])], links, "link")
+    kept = _below(description, root) if root is not None else set(links)
+    if tips is not None:
+        kept = _paths(description, kept, tips)
+    return Description(
+        description.name,
+        tuple(link for link in description.links if link.name in kept),
+        tuple(j for j in description.joints if j.child in kept and j.parent in kept),
+    )
+
+
+def _below(description, root):
+    children: dict[str, list[str]] = {}
+    for joint in description.joints:
+        children.setdefault(joint.parent, []).append(joint.child)
+    found, queue = set(), [root]
+    while queue:
+        link = queue.pop()
+        found.add(link)
+        queue += children.get(link, [])
+    return found
+
+
+def _paths(description, within, tips):
+    parent = {joint.child: joint.parent for joint in description.joints if joint.child in within}
+    kept = set()
+    for tip in tips:
+        if tip not in within:
+            raise ModelError(f"tip link {tip!r} is not below the root link")
+        link: str | None = tip
+        while link in within:
+            kept.add(link)
+            link = parent.get(link)
+    return kept
+
+
+def _resolve_mimic(joints):
+    """Every mimic points at a joint that mimics nothing: multipliers and offsets composed."""
+    by_name = {joint.name: joint for joint in joints}
+
+    def resolved(joint):
+        mimic = joint.mimic
+        while mimic is not None:
+            if mimic.joint not in by_name:
+                raise ModelError(f"joint {joint.name!r} mimics {mimic.joint!r}, which is cut off")
+            master = by_name[mimic.joint]
+            if master.mimic is None:
+                return mimic
+            m, o = master.mimic.multiplier, master.mimic.offset
+            offset = mimic.multiplier * o + mimic.offset
+            mimic = Mimic(master.mimic.joint, mimic.multiplier * m, offset)
+        return None
+
+    return tuple(replace(j, mimic=None if j.kind == "fixed" else resolved(j)) for j in joints)
+
+
+def _with_armature(description, armature):
+    _require_known(armature, [joint.name for joint in description.joints], "joint in armature")
+    for name, value in armature.items():
+        if not (np.isfinite(value) and value >= 0):
+            raise ModelError(f"armature of joint {name!r} must be finite and not negative, not {value}")
+    return replace(
+        description,
+        joints=tuple(replace(j, armature=armature.get(j.name, j.armature)) for j in description.joints),
+    )
+
+
+def _hold_others(description, chosen, positions):
+    by_name = {joint.name: joint for joint in description.joints}
+    movable = [j.name for j in description.joints if j.kind != "fixed"]
+    _require_known([*chosen, *positions], movable, "joint")
+    for name in chosen:
+        if by_name[name].mimic is not None:
+            raise ModelError(f"joint {name!r} mimics {by_name[name].mimic.joint!r}: choose that one")
+
+    def held(joint):
+        leader = joint if joint.mimic is None else by_name[joint.mimic.joint]
+        if joint.kind == "fixed" or leader.name in chosen:
+            return joint
+        position = positions.get(leader.name, 0.0)
+        if joint.mimic is not None:
+            position = joint.mimic.multiplier * position + joint.mimic.offset
+        return _fixed_at(joint, position)
+
+    return replace(description, joints=tuple(held(joint) for joint in description.joints))
+
+
+def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
+    rotation, origin = joint.rotation, joint.origin
+    if joint.kind == "prismatic":
+        origin = origin + rotation @ _unit(joint.axis) * position
+    elif joint.kind != "floating":
+        along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
+        rotation = rotation @ (along + np.cos(position) * cosine + np.sin(position) * sine)
+    return replace(joint, kind="fixed", rotation=rotation, origin=origin, mimic=None)
+
+
+def _unit(axis):
+    """The axis with length one; 6e-17 becomes the zero it was meant to be."""
+    axis = np.asarray(axis) / np.linalg.norm(axis)
+    axis[np.abs(axis) < 1e-12] = 0.0
+    return axis / np.linalg.norm(axis)
+
+
+# --- numbering ----------------------------------------------------------------------------------
+
+
+def _number(description, floating_base, gravity, warnings):
+    root = _root(description)
+    moving = _preorder(description, root)
+    if floating_base and not any(j.kind == "floating" and j.parent == root for j in moving):
+        moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
+    slices = _coordinate_slices(moving)
+    frames = _merge(moving, root)
+    inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
+    bodies = []
+    for joint in moving:
+        if joint.kind == "fixed":
+            continue
+        parent = frames.get(joint.parent, Frame("", -1, np.eye(6)))
+        X_joint = motion_transform(joint.rotation.T, joint.origin)
+        index = len(bodies)
+        bodies.append(
+            Body(joint.child, parent.body, _joint(joint, slices), _snap(X_joint @ parent.X), inertias[index])
+        )
+    return Model(description.name, root, tuple(bodies), frames, gravity, warnings)
+
+
+def _root(description):
+    children = {joint.child for joint in description.joints}
+    return next(link.name for link in description.links if link.name not in children)
+
+
+def _preorder(description, root):
+    """The joints depth first from the root, in file order; floating joints before their siblings."""
+    below: dict[str, list[JointDescription]] = {}
+    for joint in description.joints:
+        below.setdefault(joint.parent, []).append(joint)
+    order, stack = [], _next_joints(below, root)
+    while stack:
+        joint = stack.pop()
+        order.append(joint)
+        stack += _next_joints(below, joint.child)
+    return order
+
+
+def _next_joints(below, link):
+    """Reversed, for a stack: the floating ones last, so that they come off first."""
+    return sorted(reversed(below.get(link, [])), key=lambda joint: joint.kind == "floating")
+
+
+def _coordinate_slices(joints):
+    """joint name -> (slice of q, slice of v); a mimic joint has its master's."""
+    slices, nq, nv = {}, 0, 0
+    for joint in joints:
+        if joint.kind != "fixed" and joint.mimic is None:
+            dq, dv = (7, 6) if joint.kind == "floating" else (1, 1)
+            slices[joint.name] = (slice(nq, nq + dq), slice(nv, nv + dv))
+            nq, nv = nq + dq, nv + dv
+    for joint in joints:
+        if joint.kind != "fixed" and joint.mimic is not None:
+            slices[joint.name] = slices[joint.mimic.joint]
+    return slices
+
+
+def _merge(joints, root):
+    """link name -> Frame: the body it belongs to and its place there."""
+    starts_moving = bool(joints) and joints[0].child == root
+    frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6))}
+    bodies = 0
+    for joint in joints:
+        if joint.kind == "fixed":
+            parent = frames[joint.parent]
+            X = motion_transform(joint.rotation.T, joint.origin) @ parent.X
+            frames[joint.child] = Frame(joint.child, parent.body, _snap(X))
+        else:
+            frames[joint.child] = Frame(joint.child, bodies, np.eye(6))
+            bodies += 1
+    return frames
+
+
+def _lumped_inertias(description, frames, nbodies):
+    inertias = np.zeros((nbodies, 6, 6))
+    for link in description.links:
+        frame = frames[link.name]
+        if frame.body >= 0:
+            inertia = spatial_inertia(link.mass, link.com, link.inertia)
+            inertias[frame.body] += transpose(frame.X) @ inertia @ frame.X
+    return inertias
+
+
+def _snap(X):
+    """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
+    nearest = np.round(X)
+    return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)
+
+
+def _joint(joint, slices):
+    q, v = slices[joint.name]
+    mimic = joint.mimic or Mimic("")
+    axis = np.zeros(3) if joint.kind == "floating" else _unit(joint.axis)
+    S = np.eye(6)
+    if joint.kind != "floating":
+        S = np.zeros((6, 1))
+        start = 3 if joint.kind == "prismatic" else 0
+        S[start : start + 3, 0] = mimic.multiplier * axis
+    return Joint(
+        name=joint.name,
+        kind=joint.kind,
+        axis=axis,
+        S=S,
+        q=q,
+        v=v,
+        limits=joint.limits,
+        damping=joint.damping,
+        friction=joint.friction,
+        armature=joint.armature,
+        mimic=mimic.joint or None,
+        multiplier=mimic.multiplier,
+        offset=mimic.offset,
+    )
+
+
+def _refuse_massless(model):
+    """A coordinate that moves nothing but massless links makes the mass matrix singular."""
+    carried = [np.any(body.inertia) for body in model.bodies]
+    for index in reversed(range(model.nbodies)):
+        if carried[index] and model.parents[index] >= 0:
+            carried[model.parents[index]] = True
+    heavy = np.array(model.armature > 0)
+    for index, body in enumerate(model.bodies):
+        if carried[index]:
+            heavy[body.joint.v] = True
+    for index, body in enumerate(model.bodies):
+        if not np.all(heavy[body.joint.v]):
+            raise ModelError(
+                f"joint {body.joint.name!r} moves only massless links ({body.name!r} and what it carries): "
+                "give one a mass, or the joint an armature"
+            )
+

@@ -1,0 +1,233 @@
+"""The frozen Model: moving bodies in topological order, their joints, and a frame for every link."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from dynamics_node.model.description import Limits
+from dynamics_node.spatial import axis_rotation_parts, rotation_transform, transpose
+
+POSE_NAMES = ("x", "y", "z", "qx", "qy", "qz", "qw")
+TWIST_NAMES = tuple(f"{part}.{axis}" for part in ("angular", "linear") for axis in "xyz")
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The joint that moves a body against its parent.
+
+    S (6, nv): motion subspace in body axes, already times the mimic multiplier. q, v: where its
+    coordinates lie in the vectors (a mimic joint points at its master's); its own position is
+    multiplier * q + offset.
+    """
+
+    name: str
+    kind: str
+    axis: np.ndarray
+    S: np.ndarray
+    q: slice
+    v: slice
+    limits: Limits = Limits()
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    mimic: str | None = None
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A moving body: a link with all that is fixed to it. Its frame is the frame of `name`.
+
+    parent: index, -1 for the root; X_tree (6, 6): from the parent body to the joint frame at
+    position zero; inertia (6, 6): about the body frame's origin.
+    """
+
+    name: str
+    parent: int
+    joint: Joint
+    X_tree: np.ndarray
+    inertia: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link."""
+
+    name: str
+    body: int
+    X: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A robot. gravity (3,) is the acceleration of free fall in root axes, m/s^2."""
+
+    name: str
+    base_link: str
+    bodies: tuple[Body, ...]
+    frames: dict[str, Frame]
+    gravity: np.ndarray
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def nbodies(self):
+        return len(self.bodies)
+
+    @cached_property
+    def nq(self):
+        return max((body.joint.q.stop for body in self.bodies), default=0)
+
+    @cached_property
+    def nv(self):
+        return max((body.joint.v.stop for body in self.bodies), default=0)
+
+    @cached_property
+    def parents(self):
+        return tuple(body.parent for body in self.bodies)
+
+    @cached_property
+    def independent_joints(self):
+        """The joints that own coordinates, in the order of the vectors."""
+        own = (body.joint for body in self.bodies if body.joint.mimic is None)
+        return tuple(sorted(own, key=lambda joint: joint.v.start))
+
+    @cached_property
+    def joint_names(self):
+        """Names of the independent joints with one coordinate: what a JointState is matched against."""
+        return tuple(j.name for j in self.independent_joints if j.kind != "floating")
+
+    @cached_property
+    def joints_by_name(self):
+        return MappingProxyType({body.joint.name: body.joint for body in self.bodies})
+
+    @property
+    def floating_base(self):
+        """True when the first body hangs on a floating joint."""
+        return bool(self.bodies) and self.bodies[0].joint.kind == "floating"
+
+    @cached_property
+    def q_names(self):
+        return _coordinate_names(self.independent_joints, POSE_NAMES)
+
+    @cached_property
+    def v_names(self):
+        return _coordinate_names(self.independent_joints, TWIST_NAMES)
+
+    @cached_property
+    def inertias(self):
+        """(nbodies, 6, 6)"""
+        return np.array([body.inertia for body in self.bodies]).reshape(-1, 6, 6)
+
+    @cached_property
+    def motion_map(self):
+        """(6 nbodies, nv): all S_i at the place of their coordinates; joint motions = map @ rates."""
+        joint_map = np.zeros((6 * self.nbodies, self.nv))
+        for index, body in enumerate(self.bodies):
+            joint_map[6 * index : 6 * index + 6, body.joint.v] = body.joint.S
+        return joint_map
+
+    @cached_property
+    def has_mimic(self):
+        return any(body.joint.mimic is not None for body in self.bodies)
+
+    @cached_property
+    def armature(self):
+        """(nv,) rotor inertia seen by every coordinate; mimic joints add theirs to the master."""
+        return self._per_coordinate("armature")
+
+    @cached_property
+    def damping(self):
+        """(nv,) viscous coefficients."""
+        return self._per_coordinate("damping")
+
+    @cached_property
+    def effort_limits(self):
+        """(nv,) N m or N, infinite where the description has none (or zero)."""
+        limit = np.full(self.nv, np.inf)
+        for joint in self.independent_joints:
+            limit[joint.v] = joint.limits.effort or np.inf
+        return limit
+
+    def _per_coordinate(self, attribute):
+        total = np.zeros(self.nv)
+        for body in self.bodies:
+            joint = body.joint
+            total[joint.v] += joint.multiplier**2 * getattr(joint, attribute)
+        return total
+
+    @cached_property
+    def ancestors(self):
+        """ancestors[i]: the bodies from the root to i, i included."""
+        chains: list[tuple[int, ...]] = []
+        for index, parent in enumerate(self.parents):
+            chains.append((*(chains[parent] if parent >= 0 else ()), index))
+        return tuple(chains)
+
+    def neutral(self):
+        """Position (nq,) with every joint at zero."""
+        q = np.zeros(self.nq)
+        for joint in self.independent_joints:
+            if joint.kind == "floating":
+                q[joint.q.stop - 1] = 1.0
+        return q
+
+    def frame(self, name):
+        """The frame of a link; KeyError names it and lists near ones."""
+        try:
+            return self.frames[name]
+        except KeyError:
+            known = ", ".join(sorted(self.frames)[:40])
+            raise KeyError(f"unknown link {name!r}; the robot has: {known}") from None
+
+    def spanning(self, q, qd=None, qdd=None):
+        """Positions, velocities, accelerations of every joint, mimic joints included.
+
+        q (..., nq), qd, qdd (..., nv) -> tuple of arrays over the joints of `bodies` in order, a
+        floating joint with its 7 and 6 coordinates. What is not given comes back as None.
+        """
+        joints = [body.joint for body in self.bodies]
+        positions = [j.multiplier * q[..., j.q] + j.offset for j in joints]
+        rates = [
+            None if r is None else np.concatenate([j.multiplier * r[..., j.v] for j in joints], axis=-1)
+            for r in (qd, qdd)
+        ]
+        return (np.concatenate(positions, axis=-1), *rates)
+
+    @cached_property
+    def transform_parts(self):
+        """Constants of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, a = multiplier q + offset.
+
+        index (nbodies,), multiplier, offset (nbodies,), and X0, Xc, Xs, Xp (nbodies, 6, 6).
+        A floating joint has Xc = Xs = Xp = 0; its transform is not of this form.
+        """
+        joints = [body.joint for body in self.bodies]
+        parts = np.array([_scalar_joint_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
+        X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
+        X0, Xc, Xs, Xp = np.moveaxis(parts @ X_tree, 1, 0)
+        index = np.array([j.q.start for j in joints], dtype=int)
+        multiplier = np.array([j.multiplier for j in joints])
+        return index, multiplier, np.array([j.offset for j in joints]), (X0, Xc, Xs, Xp)
+
+
+def _coordinate_names(joints, floating_names):
+    names: list[str] = []
+    for joint in joints:
+        if joint.kind == "floating":
+            names += [f"{joint.name}.{part}" for part in floating_names]
+        else:
+            names.append(joint.name)
+    return tuple(names)
+
+
+def _scalar_joint_parts(joint):
+    zero = np.zeros((6, 6))
+    if joint.kind == "floating":
+        return np.eye(6), zero, zero, zero
+    if joint.kind == "prismatic":
+        slide = zero.copy()
+        slide[3:, :3] = -axis_rotation_parts(joint.axis)[2]
+        return np.eye(6), zero, zero, slide
+    return tuple(rotation_transform(transpose(part)) for part in axis_rotation_parts(joint.axis)) + (zero,)

@@ -1,0 +1,201 @@
+"""URDF text -> Description. The only file that sees XML; the text may come from the network.
+
+A hardened pre-pass (no DTD, no entities, bounded size) keeps the few elements that dynamics needs and
+drops everything else, so urdf_parser_py meets only what it can read. What it accepts without a
+check is checked in validate.py.
+"""
+
+import contextlib
+import io
+from xml.etree import ElementTree
+
+import numpy as np
+from defusedxml import DefusedXmlException
+from defusedxml import ElementTree as SafeElementTree
+from urdf_parser_py import urdf as parser
+
+from dynamics_node.model.description import Description, JointDescription, Limits, Link, Mimic
+from dynamics_node.model.errors import ModelError
+from dynamics_node.spatial import rpy_rotation
+
+MAX_BYTES = 8 * 1024 * 1024
+
+# element -> attributes kept, under <link> and <joint>
+_LINK_PARTS = {"inertial": {"origin": ("xyz", "rpy"), "mass": ("value",),
+                            "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}}  # fmt: skip
+_JOINT_PARTS = {
+    "origin": ("xyz", "rpy"),
+    "parent": ("link",),
+    "child": ("link",),
+    "axis": ("xyz",),
+    "limit": ("lower", "upper", "effort", "velocity"),
+    "dynamics": ("damping", "friction"),
+    "mimic": ("joint", "multiplier", "offset"),
+}
+_LOOPS = ("loop", "coupling", "constraint")
+
+
+def parse_urdf(text):
+    """Read URDF text.
+
+    text: str or bytes. Returns a Description, not yet validated.
+    Raises ModelError: over-size, malformed or hostile XML, unreadable element (named), kinematic loops.
+    """
+    robot = _read_xml(text)
+    _refuse_loops(robot)
+    _require_names(robot)
+    armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
+    parsed = _parse(_stripped(robot))
+    return Description(
+        name=parsed.name,
+        links=tuple(_link(link) for link in parsed.links),
+        joints=tuple(_joint(joint, armature[joint.name]) for joint in parsed.joints),
+    )
+
+
+def _read_xml(text):
+    try:
+        data = text.encode() if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError as error:
+        raise ModelError(f"robot description is not valid text: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise ModelError(
+            f"robot description has {len(data)} bytes; the limit is {MAX_BYTES} (embed no meshes)"
+        )
+    try:
+        robot = SafeElementTree.fromstring(data if isinstance(text, bytes) else text, forbid_dtd=True)
+    except DefusedXmlException as error:
+        raise ModelError(f"robot description declares a DTD or an entity; remove it ({error})") from None
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise ModelError(f"robot description is malformed XML: {error}") from None
+    if robot.tag != "robot":
+        raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: no URDF")
+    return robot
+
+
+def _refuse_loops(robot):
+    for tag in _LOOPS:
+        for element in robot.iter(tag):
+            raise ModelError(
+                f"<{tag} name={element.get('name', '')!r}>: closed kinematic loops are not supported; "
+                "ignoring one would give wrong torques"
+            )
+
+
+def _require_names(robot):
+    for tag in ("link", "joint"):
+        for number, element in enumerate(robot.iterfind(tag), 1):
+            if not element.get("name"):
+                raise ModelError(f"{tag} number {number} has no name")
+
+
+def _armature(joint):
+    """<dynamics armature="kg m^2">: not in the URDF standard, written by several exporters."""
+    dynamics = joint.find("dynamics")
+    text = "0" if dynamics is None else dynamics.get("armature", "0")
+    try:
+        return float(text)
+    except ValueError:
+        raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is no number") from None
+
+
+def _stripped(robot):
+    clean = ElementTree.Element("robot", name=robot.get("name") or "robot")
+    for link in robot.iterfind("link"):
+        _copy(link, clean, ("name",), _LINK_PARTS)
+    for joint in robot.iterfind("joint"):
+        copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
+        for limit in copy.iterfind("limit"):  # the parser insists on both
+            limit.set("effort", limit.get("effort", "inf"))
+            limit.set("velocity", limit.get("velocity", "inf"))
+    return clean
+
+
+def _copy(element, parent, attributes, parts):
+    kept = {key: element.get(key) for key in attributes if element.get(key) is not None}
+    copy = ElementTree.SubElement(parent, element.tag, kept)
+    for tag, content in parts.items():
+        for child in element.findall(tag)[:1]:  # the parser refuses a second one
+            if isinstance(content, dict):
+                _copy(child, copy, (), content)
+            else:
+                _copy(child, copy, content, {})
+    return copy
+
+
+def _parse(clean):
+    parsed = _try_parse(parser.URDF, clean)
+    if not isinstance(parsed, Exception):
+        return parsed
+    for element in clean:  # which one was it?
+        kind = parser.Link if element.tag == "link" else parser.Joint
+        reason = _try_parse(kind, element)
+        if isinstance(reason, Exception):
+            raise ModelError(f"{element.tag} {element.get('name')!r}: {_one_line(reason)}")
+    raise ModelError(f"robot description: {_one_line(parsed)}")
+
+
+def _try_parse(kind, element):
+    """The parsed object, or the exception; the parser's printed remarks are dropped."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return kind.from_xml_string(ElementTree.tostring(element))
+        except Exception as error:  # the parser raises bare Exception, AssertionError, KeyError ...
+            return error
+
+
+def _one_line(error):
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _link(link):
+    inertial = link.inertial
+    if inertial is None:
+        return Link(link.name)
+    rotation, com = _pose(inertial.origin)
+    inertia = np.zeros((3, 3))
+    if inertial.inertia is not None:
+        inertia = rotation @ np.array(inertial.inertia.to_matrix(), dtype=float) @ rotation.T
+    return Link(link.name, float(inertial.mass or 0.0), com, inertia)
+
+
+def _joint(joint, armature):
+    rotation, origin = _pose(joint.origin)
+    dynamics = joint.dynamics
+    return JointDescription(
+        name=joint.name,
+        kind=joint.type,
+        parent=joint.parent,
+        child=joint.child,
+        rotation=rotation,
+        origin=origin,
+        axis=np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float),
+        limits=_limits(joint),
+        damping=float((dynamics and dynamics.damping) or 0.0),
+        friction=float((dynamics and dynamics.friction) or 0.0),
+        armature=armature,
+        mimic=_mimic(joint.mimic),
+    )
+
+
+def _limits(joint):
+    limit = joint.limit
+    if limit is None:
+        return Limits()
+    lower, upper = -np.inf, np.inf
+    if joint.type in ("revolute", "prismatic"):
+        lower, upper = float(limit.lower or 0.0), float(limit.upper or 0.0)
+    return Limits(lower, upper, float(limit.velocity), float(limit.effort))
+
+
+def _mimic(mimic):
+    if mimic is None:
+        return None
+    multiplier = 1.0 if mimic.multiplier is None else float(mimic.multiplier)
+    return Mimic(mimic.joint, multiplier, float(mimic.offset or 0.0))
+
+
+def _pose(origin):
+    xyz = (origin.xyz if origin is not None else None) or (0.0, 0.0, 0.0)
+    rpy = (origin.rpy if origin is not None else None) or (0.0, 0.0, 0.0)
+    return rpy_rotation(np.array(rpy, dtype=float)), np.array(xyz, dtype=float)

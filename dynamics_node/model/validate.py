@@ -1,0 +1,140 @@
+"""What makes a Description physically and logically usable. Every message names the joint or link."""
+
+import numpy as np
+
+from dynamics_node.model.description import JOINT_TYPES, MOVABLE
+from dynamics_node.model.errors import ModelError
+
+
+def validate(description, strict=False):
+    """Check a Description.
+
+    Returns a tuple of warnings (str). Raises ModelError at the first error; with `strict`, implausible
+    inertias are errors too.
+    """
+    if not description.links:
+        raise ModelError("robot description has no links")
+    _unique("link", [link.name for link in description.links])
+    _unique("joint", [joint.name for joint in description.joints])
+    for link in description.links:
+        _check_link_numbers(link)
+    for joint in description.joints:
+        _check_joint(joint)
+    _check_tree(description)
+    _check_mimic(description)
+    warnings = [w for link in description.links for w in _implausible_inertia(link)]
+    if strict and warnings:
+        raise ModelError("; ".join(warnings))
+    return tuple(warnings + [w for joint in description.joints for w in _odd_limits(joint)])
+
+
+def _unique(kind, names):
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ModelError(f"{kind} {name!r} is defined twice")
+        seen.add(name)
+
+
+def _finite(owner, what, value):
+    if not np.all(np.isfinite(value)):
+        raise ModelError(f"{owner}: {what} is not finite ({np.asarray(value).tolist()})")
+
+
+def _check_link_numbers(link):
+    owner = f"link {link.name!r}"
+    _finite(owner, "mass", link.mass)
+    _finite(owner, "inertial origin", link.com)
+    _finite(owner, "inertia", link.inertia)
+    if link.mass < 0:
+        raise ModelError(f"{owner}: mass {link.mass} is negative")
+
+
+def _check_joint(joint):
+    owner = f"joint {joint.name!r}"
+    if joint.kind not in JOINT_TYPES:
+        raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}")
+    for what in ("rotation", "origin", "axis"):
+        _finite(owner, what, getattr(joint, what))
+    for what in ("damping", "friction", "armature"):
+        value = getattr(joint, what)
+        _finite(owner, what, value)
+        if value < 0:
+            raise ModelError(f"{owner}: {what} {value} is negative")
+    if joint.kind in ("revolute", "continuous", "prismatic") and not np.linalg.norm(joint.axis) > 1e-9:
+        raise ModelError(f"{owner}: axis is zero")
+    limits = joint.limits
+    if np.isnan([limits.lower, limits.upper, limits.velocity, limits.effort]).any():
+        raise ModelError(f"{owner}: a limit is NaN")
+    for what, value in (("effort", limits.effort), ("velocity", limits.velocity)):
+        if value < 0:
+            raise ModelError(f"{owner}: {what} limit {value} is negative")
+
+
+def _check_tree(description):
+    links = {link.name for link in description.links}
+    parent_joint = {}
+    for joint in description.joints:
+        for role, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in links:
+                raise ModelError(f"joint {joint.name!r}: {role} link {name!r} does not exist")
+        if joint.child in parent_joint:
+            other = parent_joint[joint.child].name
+            raise ModelError(
+                f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}"
+            )
+        parent_joint[joint.child] = joint
+    roots = [link.name for link in description.links if link.name not in parent_joint]
+    _check_acyclic(description, parent_joint)
+    if len(roots) != 1:
+        names = ", ".join(repr(name) for name in roots)
+        raise ModelError(f"the links are not one tree; links without a parent joint: {names}")
+
+
+def _check_acyclic(description, parent_joint):
+    rooted = set()
+    for link in description.links:
+        path, name = [], link.name
+        while name in parent_joint and name not in rooted:
+            if name in path:
+                cycle = " -> ".join(reversed([*path[path.index(name) :], name]))
+                raise ModelError(f"the links form a cycle, there is no root: {cycle}")
+            path.append(name)
+            name = parent_joint[name].parent
+        rooted.update(path)
+
+
+def _check_mimic(description):
+    joints = {joint.name: joint for joint in description.joints}
+    for joint in description.joints:
+        path = [joint.name]
+        while joints[path[-1]].mimic is not None:
+            follower, mimic = joints[path[-1]], joints[path[-1]].mimic
+            if mimic.joint not in joints:
+                raise ModelError(f"joint {follower.name!r} mimics unknown joint {mimic.joint!r}")
+            if mimic.joint in path:
+                raise ModelError(f"joints mimic each other in a cycle: {' -> '.join([*path, mimic.joint])}")
+            if follower.kind == "floating" or joints[mimic.joint].kind == "floating":
+                raise ModelError(f"joint {follower.name!r}: a floating joint can take no part in mimic")
+            _finite(f"joint {follower.name!r}", "mimic", (mimic.multiplier, mimic.offset))
+            path.append(mimic.joint)
+
+
+def _implausible_inertia(link):
+    if not link.inertia.any():
+        if link.mass > 0:
+            yield f"link {link.name!r}: inertia is zero with mass {link.mass:g}: not positive definite"
+        return
+    a, b, c = np.linalg.eigvalsh(link.inertia)
+    moments = f"principal moments {a:.3g} {b:.3g} {c:.3g}"
+    if a <= 0:
+        yield f"link {link.name!r}: inertia is not positive definite ({moments})"
+    elif a + b < c * (1 - 1e-6):
+        yield f"link {link.name!r}: inertia breaks the triangle inequality ({moments})"
+
+
+def _odd_limits(joint):
+    if joint.kind in MOVABLE and joint.limits.effort == 0:
+        yield f"joint {joint.name!r}: effort limit 0 is taken as no limit"
+    if joint.kind in ("revolute", "prismatic") and joint.limits.lower > joint.limits.upper:
+        yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

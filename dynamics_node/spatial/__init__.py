@@ -1,0 +1,45 @@
+"""6-D (spatial) vector algebra, angular part first: Featherstone, Rigid Body Dynamics Algorithms, ch. 2.
+
+Every function takes arrays with any leading axes and any element type that has + - * /: floats
+and symbols alike.
+"""
+
+from dynamics_node.spatial.algebra import (
+    cross_force,
+    cross_motion,
+    matvec,
+    skew,
+    spatial_inertia,
+    transpose,
+)
+from dynamics_node.spatial.linear import solve_definite
+from dynamics_node.spatial.rotation import (
+    axis_rotation_parts,
+    quaternion_rotation,
+    rpy_rotation,
+)
+from dynamics_node.spatial.transform import (
+    inverse_motion_transform,
+    motion_transform,
+    rotation_transform,
+    transform_origin,
+    transform_rotation,
+)
+
+__all__ = [
+    "axis_rotation_parts",
+    "cross_force",
+    "cross_motion",
+    "inverse_motion_transform",
+    "matvec",
+    "motion_transform",
+    "quaternion_rotation",
+    "rotation_transform",
+    "rpy_rotation",
+    "skew",
+    "solve_definite",
+    "spatial_inertia",
+    "transform_origin",
+    "transform_rotation",
+    "transpose",
+]
