@@ -1,0 +1,43 @@
+"""Dynamics of any robot from its URDF: torques, accelerations, operational-space inertias.
+
+    import dynamics_node as dn
+
+    model = dn.load_model("panda.urdf")
+    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+"""
+
+from dynamics_node.algorithms import (
+    bias,
+    crba,
+    external_wrenches,
+    link_jacobian,
+    link_pose,
+    operational_space_inertia,
+)
+from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.solver import InputError, SolutionError, build
+
+
+mass_matrix = crba
+
+__version__ = "0.1.0"
+__all__ = [
+    "InputError",
+    "Model",
+    "ModelError",
+    "Problem",
+    "SolutionError",
+    "bias",
+    "build",
+    "external_wrenches",
+    "forward_dynamics",
+    "hybrid_dynamics",
+    "inverse_dynamics",
+    "link_jacobian",
+    "link_pose",
+    "load_model",
+    "mass_matrix",
+    "operational_space_inertia",
+    "parse_model",
+]

@@ -6,11 +6,13 @@ from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
 from dynamics_node.algorithms.mass_matrix_dynamics import mass_matrix_dynamics
 from dynamics_node.algorithms.operational_space import operational_space_inertia
 from dynamics_node.algorithms.rnea import bias, rnea
+from dynamics_node.algorithms.wrench import external_wrenches
 
 __all__ = [
     "aba",
     "bias",
     "crba",
+    "external_wrenches",
     "link_jacobian",
     "link_pose",
     "mass_matrix_dynamics",

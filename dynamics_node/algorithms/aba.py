@@ -14,7 +14,7 @@ from dynamics_node.algorithms.recursion import (
     outward,
     root_acceleration,
 )
-from dynamics_node.spatial import cross_force, cross_motion, matvec, solve_definite, transpose
+from dynamics_node.spatial import cross_force, cross_motion, matvec, solve, transpose
 
 
 class _Joint(NamedTuple):
@@ -72,7 +72,7 @@ def _inward(model, X_up, c, pA, tau, qdd, gives_way):
             U = IA[i] @ S
             D = S.T @ U + np.diag(model.armature[joint.v])
             u = tau[..., joint.v] - pA[i] @ S
-            K = transpose(solve_definite(D, transpose(U)))
+            K = transpose(solve(D, transpose(U)))
             Ia = IA[i] - K @ transpose(U)
             pa = pA[i] + matvec(Ia, c_i) + matvec(K, u)
             joints[i] = _Joint(IA[i], pA[i], U, D, u)
@@ -98,7 +98,7 @@ def _outward(model, X_up, c, joints, tau, qdd, a_root):
         a_i = matvec(X_up[..., i, :, :], a[parent] if parent >= 0 else a_root) + c[..., i, :]
         if U is not None:
             rest = u - matvec(transpose(U), a_i)
-            rates = solve_definite(D, rest[..., None])[..., 0]
+            rates = solve(D, rest[..., None])[..., 0]
             effort = tau[..., joint.v]
             a_i = a_i + rates @ joint.S.T
         else:

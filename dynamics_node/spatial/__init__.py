@@ -12,7 +12,7 @@ from dynamics_node.spatial.algebra import (
     spatial_inertia,
     transpose,
 )
-from dynamics_node.spatial.linear import solve_definite
+from dynamics_node.spatial.linear import solve
 from dynamics_node.spatial.rotation import (
     axis_rotation_parts,
     quaternion_rotation,
@@ -37,7 +37,7 @@ __all__ = [
     "rotation_transform",
     "rpy_rotation",
     "skew",
-    "solve_definite",
+    "solve",
     "spatial_inertia",
     "transform_origin",
     "transform_rotation",

@@ -3,11 +3,12 @@
 import numpy as np
 
 
-def solve_definite(matrix, right):
-    """Solve a symmetric definite system over leading axes: (..., n, n), (..., n, k) -> (..., n, k).
+def solve(matrix, right):
+    """Solve over leading axes: (..., n, n), (..., n, k) -> (..., n, k).
 
-    Floats go to LAPACK. Anything else is eliminated in the given order without pivoting (LDL^T),
-    which a definite matrix allows.
+    The leading minors must not vanish: true of a definite matrix, and of pivot rows in pivot order.
+    Floats go to LAPACK, which pivots; anything else is eliminated in the given order. Raises
+    numpy.linalg.LinAlgError when floats are singular.
     """
     if matrix.shape[-1] == 1:
         return right / matrix

@@ -1,0 +1,104 @@
+"""The same factor graph eliminated by GTSAM: the general fallback, and an independent check."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.backends.numeric_elimination import joint_values
+from dynamics_node.graph import (
+    FactorGraph,
+    Ordering,
+    build_graph,
+    custom_ordering,
+    generic_graph,
+    named_ordering,
+)
+from dynamics_node.model import Model
+from dynamics_node.problem import Problem
+
+MISSING = "backend 'gtsam' needs GTSAM >= 4.3: pip install 'gtsam>=4.3'"
+
+
+def require_gtsam():
+    """The gtsam module. Raises ImportError that says what to install."""
+    try:
+        import gtsam
+    except ImportError as error:
+        raise ImportError(f"{MISSING} ({error})") from None
+    return gtsam
+
+
+@dataclass(frozen=True, eq=False)
+class GtsamElimination:
+    """GaussianFactorGraph::eliminateSequential in a given Ordering, one state at a time.
+
+    Every factor has constrained noise: with unit noise some orderings are indeterminate and others
+    lose half of the digits.
+    """
+
+    model: Model
+    problem: Problem
+    ordering: Ordering
+
+    @property
+    def description(self):
+        return f"{self.ordering.name} (gtsam)"
+
+    def __call__(self, q, qd, qdd, tau, f_ext, gravity):
+        batch = q.shape[:-1]
+        qdd, tau = np.array(qdd), np.array(tau)
+        for state in np.ndindex(*batch):
+            graph = build_graph(
+                self.model,
+                self.problem,
+                q[state],
+                qd[state],
+                qdd[state],
+                tau[state],
+                None if f_ext is None else np.broadcast_to(f_ext, (*batch, *f_ext.shape[-2:]))[state],
+                None if gravity is None else np.broadcast_to(gravity, (*batch, 3))[state],
+            )
+            values = solve_with_gtsam(graph, self.ordering)
+            qdd[state], tau[state] = joint_values(self.model, values, qdd[state], tau[state])
+        return qdd, tau
+
+
+def gtsam_elimination(model, problem, ordering):
+    """Engine for an ordering; 'best' is COLAMD here, which GTSAM's users take for granted."""
+    require_gtsam()
+    graph = generic_graph(model, problem)
+    if isinstance(ordering, str):
+        name = "colamd" if ordering == "best" else ordering
+        return GtsamElimination(model, problem, named_ordering(name, model, problem, graph))
+    return GtsamElimination(model, problem, custom_ordering(ordering, graph))
+
+
+def solve_with_gtsam(graph: FactorGraph, ordering: Ordering):
+    """variable -> value, of a graph at one state."""
+    gtsam = require_gtsam()
+    keys = {x: key for key, x in enumerate(graph.variables)}
+    gaussian, order = gtsam.GaussianFactorGraph(), gtsam.Ordering()
+    partial_sums = len(keys)
+    for factor in graph.factors:
+        terms = [(keys[x], block) for x, block in factor.blocks.items()]
+        noise = gtsam.noiseModel.Constrained.All(factor.rows)
+        rhs = factor.rhs
+        while len(terms) > TERMS:  # A1 x1 + ... = b  ->  A1 x1 + A2 x2 + s = b,  A3 x3 + ... - s = 0
+            order.push_back(partial_sums)
+            _add(gtsam, gaussian, [*terms[: TERMS - 1], (partial_sums, np.eye(factor.rows))], rhs, noise)
+            terms = [(partial_sums, -np.eye(factor.rows)), *terms[TERMS - 1 :]]
+            rhs = np.zeros(factor.rows)
+            partial_sums += 1
+        _add(gtsam, gaussian, terms, rhs, noise)
+    for variable in ordering.variables:
+        order.push_back(keys[variable])
+    solution = gaussian.eliminateSequential(order).optimize()
+    return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}
+
+
+TERMS = 3  # what the Python constructor of JacobianFactor takes; partial sums are eliminated first
+
+
+def _add(gtsam, gaussian, terms, rhs, noise):
+    flat = [argument for key, block in terms for argument in (key, np.asfortranarray(block))]
+    gaussian.add(gtsam.JacobianFactor(*flat, rhs, noise))

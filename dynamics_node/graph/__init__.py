@@ -1,0 +1,31 @@
+"""The dynamics as a factor graph, and elimination in any ordering (paper 1)."""
+
+from dynamics_node.graph.bayesnet import BayesNet, Conditional
+from dynamics_node.graph.build import FactorGraph, build_graph
+from dynamics_node.graph.draw import to_dot, to_svg
+from dynamics_node.graph.elimination import Plan, SingularPivotError, eliminate, plan_elimination
+from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.generic import generic_graph, plan_ordering
+from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
+from dynamics_node.graph.variables import Variable
+
+__all__ = [
+    "ORDERINGS",
+    "BayesNet",
+    "Conditional",
+    "FactorGraph",
+    "LinearFactor",
+    "Ordering",
+    "Plan",
+    "SingularPivotError",
+    "Variable",
+    "build_graph",
+    "custom_ordering",
+    "eliminate",
+    "generic_graph",
+    "named_ordering",
+    "plan_elimination",
+    "plan_ordering",
+    "to_dot",
+    "to_svg",
+]

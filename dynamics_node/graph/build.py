@@ -1,0 +1,105 @@
+"""Model and Problem -> FactorGraph at given states."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import (
+    joint_motions,
+    joint_transforms,
+    outward,
+    root_acceleration,
+)
+from dynamics_node.graph.factors import (
+    LinearFactor,
+    acceleration_factor,
+    torque_factor,
+    wrench_factor,
+)
+from dynamics_node.graph.variables import Variable, joint_acceleration, torque
+from dynamics_node.spatial import cross_force, cross_motion, matvec
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGraph:
+    """The factors of one Problem over its unknown variables."""
+
+    factors: tuple[LinearFactor, ...]
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(dict.fromkeys(x for factor in self.factors for x in factor.blocks))
+
+    def neighbours(self):
+        """variable -> the variables it shares a factor with."""
+        adjacency: dict[Variable, set[Variable]] = {x: set() for x in self.variables}
+        for factor in self.factors:
+            for x in factor.blocks:
+                adjacency[x] |= factor.blocks.keys() - {x}
+        return adjacency
+
+    def residuals(self, values):
+        """The graph with rhs - sum A x in place of rhs: what the values leave unexplained."""
+        left = [replace(factor, rhs=factor.given(values).rhs) for factor in self.factors]
+        return FactorGraph(tuple(left))
+
+    def __str__(self):
+        return "\n".join(map(str, self.factors))
+
+
+def coordinate_owners(model):
+    """body that owns coordinates -> the bodies that move with them (itself and mimic joints)."""
+    owner_at = {b.joint.v.start: i for i, b in enumerate(model.bodies) if b.joint.mimic is None}
+    owners: dict[int, list[int]] = {owner: [] for owner in owner_at.values()}
+    for i, body in enumerate(model.bodies):
+        owners[owner_at[body.joint.v.start]].append(i)
+    return owners
+
+
+def unknown_of(model, problem, owner) -> Variable:
+    """tau or qdd of a joint: the one the Problem asks for. Raises ValueError if it asks for parts of both."""
+    joint = model.bodies[owner].joint
+    chosen = problem.forward[joint.v]
+    if any(chosen) != all(chosen):
+        raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
+    return (joint_acceleration if chosen[0] else torque)(owner, len(chosen))
+
+
+def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
+    """The graph of paper 1 at states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and
+    tau are read. f_ext, gravity as in `rnea`."""
+    factors = _equations(model, q, qd, f_ext, gravity)
+    known = {}
+    for owner in coordinate_owners(model):
+        joint = model.bodies[owner].joint
+        dim = joint.v.stop - joint.v.start
+        if unknown_of(model, problem, owner) == torque(owner, dim):
+            known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
+        else:
+            known[torque(owner, dim)] = tau[..., joint.v]
+    return FactorGraph(tuple(factor.given(known) for factor in factors))
+
+
+def _equations(model, q, qd, f_ext, gravity):
+    X_up = joint_transforms(model, q)
+    vJ = joint_motions(model, qd)
+    v = outward(model, X_up, vJ)
+    velocity_product = cross_motion(v, vJ)
+    velocity_wrench = cross_force(v, matvec(model.inertias, v))
+    external = np.zeros((model.nbodies, 6)) if f_ext is None else f_ext
+    a_root = root_acceleration(model, gravity)
+    owners = coordinate_owners(model)
+    owner_of = {i: owner for owner, members in owners.items() for i in members}
+    for i, body in enumerate(model.bodies):
+        X = X_up[..., i, :, :]
+        yield acceleration_factor(
+            i, body.parent, owner_of[i], body.joint.S, X, velocity_product[..., i, :], a_root
+        )
+    for i in range(model.nbodies):
+        children = [c for c, parent in enumerate(model.parents) if parent == i]
+        yield wrench_factor(
+            i, children, model.inertias[i], X_up, velocity_wrench[..., i, :], external[..., i, :]
+        )
+    for owner, members in owners.items():
+        S = {i: model.bodies[i].joint.S for i in members}
+        yield torque_factor(owner, S, model.armature[model.bodies[owner].joint.v])

@@ -1,0 +1,187 @@
+"""Elimination: FactorGraph and Ordering -> BayesNet, variable by variable (block LU).
+
+`plan` decides once per robot, at generic states: pivot rows, and which blocks vanish. `eliminate`
+follows the plan at any states, over floats or symbols alike.
+"""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.graph.bayesnet import BayesNet, Conditional
+from dynamics_node.graph.build import FactorGraph
+from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
+from dynamics_node.graph.variables import Variable
+from dynamics_node.spatial import matvec, solve
+
+VANISHES = 1e-11  # relative size of a block that counts as identically zero
+
+
+class Step(NamedTuple):
+    """Solve `variable` from the pivot; its parents; then the variables that each touched factor keeps."""
+
+    variable: Variable
+    pivot: Pivot
+    touched: tuple[int, ...]
+    parents: tuple[Variable, ...]
+    kept: tuple[tuple[Variable, ...], ...]
+
+
+class Plan(NamedTuple):
+    """An Ordering made executable for one robot."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def safe(self):
+        """True when no pivot can become weak at any state."""
+        return all(step.pivot.sign or step.pivot.definite for step in self.steps)
+
+    @property
+    def size(self):
+        """Scalar entries of the BayesNet."""
+        return sum(s.variable.dim * (1 + sum(y.dim for y in s.parents)) for s in self.steps)
+
+
+def plan_elimination(graph: FactorGraph, ordering) -> Plan:
+    """Plan from the graph at several generic states (one leading axis).
+
+    Raises ValueError if the ordering does not name every variable once, SingularPivotError
+    (naming the variable) if it cannot be followed.
+    """
+    _check_complete(graph, ordering)
+    factors = dict(enumerate(graph.factors))
+    states = graph.factors[0].rhs.shape[:-1]
+    steps = []
+    for variable in ordering:
+        touched = tuple(number for number, factor in factors.items() if variable in factor.blocks)
+        pivot = choose_pivot(variable, {n: _candidate(factors[n], variable, states) for n in touched})
+        conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
+        rest = {n: factor for n, factor in rest.items() if factor.rows}
+        parents = _non_zero(conditional.R)
+        kept = {n: _non_zero(factor.blocks) for n, factor in rest.items()}
+        steps.append(
+            Step(variable, pivot, touched, parents, tuple(kept.get(n, ()) for n in touched))
+        )
+        factors = _advance(factors, touched, rest, kept)
+    return Plan(tuple(steps))
+
+
+def eliminate(graph: FactorGraph, plan: Plan) -> BayesNet:
+    """The BayesNet of a graph that has the structure the plan was made from."""
+    factors = dict(enumerate(graph.factors))
+    conditionals = []
+    for variable, pivot, touched, parents, kept in plan.steps:
+        conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
+        R = {y: conditional.R[y] for y in parents}
+        conditionals.append(Conditional(variable, R, conditional.d))
+        factors = _advance(factors, touched, rest, dict(zip(touched, kept, strict=True)))
+    return BayesNet(tuple(conditionals))
+
+
+def _candidate(factor, variable, states):
+    block = factor.blocks[variable]
+    return Candidate(np.broadcast_to(block, (*states, *block.shape[-2:])), factor.body == variable.body)
+
+
+def _check_complete(graph, ordering):
+    wanted, listed = set(graph.variables), list(ordering)
+    if len(listed) != len(set(listed)):
+        twice = sorted({str(x) for x in listed if listed.count(x) > 1})
+        raise ValueError(f"the ordering names {', '.join(twice)} twice")
+    for names, what in ((wanted - set(listed), "leaves out"), (set(listed) - wanted, "names unknown")):
+        if names:
+            raise ValueError(f"the ordering {what} {', '.join(sorted(map(str, names)))}")
+
+
+def _solve_and_substitute(factors, touched, variable, pivot):
+    """The conditional of a variable, and what is left of the factors that touched it."""
+    conditional = _conditional(factors, variable, pivot)
+    taken: dict[int, list[int]] = {n: [] for n in touched}
+    for number, row in pivot.rows:
+        taken[number].append(row)
+    rest = {}
+    for number in touched:
+        factor = factors[number]
+        left = [row for row in range(factor.rows) if row not in taken[number]]
+        if left:
+            rest[number] = _substituted(_rows(factor, left), conditional)
+    return conditional, rest
+
+
+def _rows(factor, rows):
+    if rows == list(range(factor.rows)):
+        return factor
+    blocks = {y: block[..., rows, :] for y, block in factor.blocks.items()}
+    return replace(factor, blocks=blocks, rhs=factor.rhs[..., rows])
+
+
+def _conditional(factors, variable, pivot):
+    """Solve the pivot rows P x + sum P_y y = b for x."""
+    blocks, rhs = _pivot_rows(factors, pivot)
+    P = blocks.pop(variable)
+    if pivot.sign:
+        return Conditional(variable, {y: pivot.sign * B for y, B in blocks.items()}, pivot.sign * rhs)
+    batch = np.broadcast_shapes(rhs.shape[:-1], *(B.shape[:-2] for B in (P, *blocks.values())))
+    columns = [np.broadcast_to(B, (*batch, *B.shape[-2:])) for B in (*blocks.values(), rhs[..., None])]
+    order = list(pivot.columns)
+    ordered = np.broadcast_to(P, (*batch, *P.shape[-2:]))[..., order]
+    solution = np.empty_like(joined := np.concatenate(columns, axis=-1))
+    solution[..., order, :] = solve(ordered, joined)
+    bounds = np.cumsum([B.shape[-1] for B in columns])[:-1]
+    *R, d = np.split(solution, bounds, axis=-1)
+    return Conditional(variable, dict(zip(blocks, R, strict=True)), d[..., 0])
+
+
+def _pivot_rows(factors, pivot):
+    numbers = list(dict.fromkeys(number for number, _ in pivot.rows))
+    if len(numbers) == 1:
+        chosen = _rows(factors[numbers[0]], [row for _, row in pivot.rows])
+        return dict(chosen.blocks), chosen.rhs
+    variables = dict.fromkeys(y for n in numbers for y in factors[n].blocks)
+    batch = np.broadcast_shapes(
+        *(factors[n].rhs.shape[:-1] for n in numbers),
+        *(B.shape[:-2] for n in numbers for B in factors[n].blocks.values()),
+    )
+    blocks = {y: _stacked([_row_of(factors[n], y, row) for n, row in pivot.rows], batch) for y in variables}
+    rhs = _stacked([factors[n].rhs[..., row, None] for n, row in pivot.rows], batch)[..., 0]
+    return blocks, rhs
+
+
+def _row_of(factor, variable, row):
+    if variable in factor.blocks:
+        return factor.blocks[variable][..., row, :]
+    return np.zeros(variable.dim)
+
+
+def _stacked(rows, batch):
+    return np.stack([np.broadcast_to(row, (*batch, row.shape[-1])) for row in rows], axis=-2)
+
+
+def _substituted(factor, conditional):
+    """Replace the conditional's variable in a factor: A x + sum B y = r, x = d - sum R y."""
+    blocks = dict(factor.blocks)
+    A = blocks.pop(conditional.variable)
+    for y, R in conditional.R.items():
+        change = A @ R
+        blocks[y] = blocks[y] - change if y in blocks else -change
+    return replace(factor, blocks=blocks, rhs=factor.rhs - matvec(A, conditional.d))
+
+
+def _non_zero(blocks):
+    sizes = {y: np.abs(block).max() for y, block in blocks.items()}
+    least = VANISHES * max(sizes.values(), default=0.0)
+    return tuple(y for y, size in sizes.items() if size > least)
+
+
+def _advance(factors, touched, rest, kept):
+    """The factors after a step; one without rows or variables leaves the graph."""
+    factors = {number: factor for number, factor in factors.items() if number not in touched}
+    for number, factor in rest.items():
+        if kept[number]:
+            factors[number] = replace(factor, blocks={y: factor.blocks[y] for y in kept[number]})
+    return factors
+
+
+__all__ = ["Plan", "SingularPivotError", "Step", "eliminate", "plan_elimination"]

@@ -1,0 +1,87 @@
+"""The factors of paper 1: one function per equation, sum_k A_k x_k = b.
+
+Notation: X[i] takes motion vectors from the parent of body i to i; angular part first.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynamics_node.graph.variables import (
+    Variable,
+    acceleration,
+    joint_acceleration,
+    torque,
+    wrench,
+)
+from dynamics_node.spatial import matvec, transpose
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFactor:
+    """Rows sum_k blocks[x_k] x_k = rhs: blocks (..., rows, dim), rhs (..., rows).
+
+    kind: which equation; body: whose it is.
+    """
+
+    kind: str
+    body: int
+    blocks: Mapping[Variable, np.ndarray]
+    rhs: np.ndarray
+
+    @property
+    def name(self):
+        return f"{self.kind}{self.body + 1}"
+
+    @property
+    def rows(self):
+        return self.rhs.shape[-1]
+
+    def given(self, values):
+        """The factor with known variables moved to the right-hand side."""
+        blocks, rhs = dict(self.blocks), self.rhs
+        for variable in self.blocks.keys() & values.keys():
+            rhs = rhs - matvec(blocks.pop(variable), values[variable])
+        return replace(self, blocks=blocks, rhs=rhs)
+
+    def __str__(self):
+        return f"{self.name}({', '.join(map(str, self.blocks))})"
+
+
+def acceleration_factor(i, parent, owner, S, X, velocity_product, root_acceleration):
+    """Eq. (5): A_i - X_i A_p - S_i qdd_i = ad(V_i) S_i qd_i; the root's acceleration is known."""
+    blocks = {acceleration(i): np.eye(6)}
+    rhs = velocity_product
+    if parent >= 0:
+        blocks[acceleration(parent)] = -X
+    else:
+        rhs = rhs + matvec(X, root_acceleration)
+    blocks[joint_acceleration(owner, S.shape[1])] = -S
+    return LinearFactor("acceleration", i, blocks, rhs)
+
+
+def wrench_factor(i, children, inertia, X, velocity_wrench, external):
+    """Eq. (6): F_i - sum_c X_c^T F_c - G_i A_i = -ad(V_i)^T G_i V_i - f_ext.
+
+    external (..., 6): wrench of the environment ON the body; the paper's tool wrench is minus that.
+    """
+    blocks = {wrench(i): np.eye(6)}
+    for child in children:
+        blocks[wrench(child)] = -transpose(X[..., child, :, :])
+    blocks[acceleration(i)] = -inertia
+    return LinearFactor("wrench", i, blocks, velocity_wrench - external)
+
+
+def torque_factor(owner, motion_subspaces, armature):
+    """Eq. (7): tau - sum_i S_i^T F_i - armature qdd = 0 over the bodies that share the coordinates.
+
+    motion_subspaces: {body: S}; more than one where other joints mimic the owner.
+    """
+    dim = len(armature)
+    blocks = {torque(owner, dim): np.eye(dim)}
+    for i, S in motion_subspaces.items():
+        blocks[wrench(i)] = -S.T
+    if np.any(armature):
+        blocks[joint_acceleration(owner, dim)] = -np.diag(armature)
+    return LinearFactor("torque", owner, blocks, np.zeros(dim))

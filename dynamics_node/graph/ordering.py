@@ -1,0 +1,146 @@
+"""Elimination orders: an ordering is an algorithm (paper 1, Tables I-III).
+
+The first three follow the tree; the others look at the graph alone. Pivots are natural for the first
+three: row (6) for F, (5) for A, (7) for tau or qdd.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import csc_matrix
+from scipy.sparse.linalg import splu
+
+from dynamics_node.graph.build import FactorGraph, coordinate_owners, unknown_of
+from dynamics_node.graph.variables import Variable, acceleration, wrench
+
+
+class Ordering(NamedTuple):
+    """A name and the variables in the order they are eliminated."""
+
+    name: str
+    variables: tuple[Variable, ...]
+
+    def __str__(self):
+        return f"{self.name}: {' '.join(map(str, self.variables))}"
+
+
+def rnea_order(model, problem, graph):
+    """tau_n..tau_1, F_1..F_n, A_n..A_1: the recursive Newton-Euler algorithm."""
+    bodies = range(model.nbodies)
+    unknown = [unknown_of(model, problem, owner) for owner in coordinate_owners(model)]
+    return [*reversed(unknown), *map(wrench, bodies), *map(acceleration, reversed(bodies))]
+
+
+def crba_order(model, problem, graph):
+    """F_n..F_1, A_n..A_1, qdd_n..qdd_1: the composite-rigid-body algorithm."""
+    down = range(model.nbodies - 1, -1, -1)
+    unknown = [unknown_of(model, problem, owner) for owner in coordinate_owners(model)]
+    return [*map(wrench, down), *map(acceleration, down), *reversed(unknown)]
+
+
+def aba_order(model, problem, graph):
+    """F_i, A_i, qdd_i from the tips to the root: the articulated-body algorithm."""
+    owners = coordinate_owners(model)
+    order: list[Variable] = []
+    pending = {i: owner for owner, members in owners.items() for i in members}
+    for i in reversed(range(model.nbodies)):
+        order += [wrench(i), acceleration(i)]
+        owner = pending.pop(i)
+        if owner not in pending.values():  # the last of the bodies that share the coordinates
+            order.append(unknown_of(model, problem, owner))
+    return order
+
+
+def colamd_order(model, problem, graph):
+    """Column approximate minimum degree, as SuperLU computes it for the block pattern."""
+    variables = graph.variables
+    column = {x: k for k, x in enumerate(variables)}
+    entries = [(row, column[x]) for row, f in enumerate(graph.factors) for x in f.blocks]
+    rows, columns = np.array(entries).T
+    values = np.random.default_rng(0).uniform(1, 2, len(entries))  # non-singular, as generic values are
+    pattern = csc_matrix((values, (rows, columns)), shape=(len(graph.factors), len(variables)))
+    return [variables[k] for k in np.argsort(splu(pattern, permc_spec="COLAMD").perm_c)]
+
+
+def minimum_degree_order(model, problem, graph):
+    """Always the variable with the fewest neighbours; its neighbours become a clique."""
+    adjacency = graph.neighbours()
+    order = []
+    while adjacency:
+        x = min(adjacency, key=lambda y: sum(z.dim for z in adjacency[y]))
+        order.append(x)
+        clique = adjacency.pop(x)
+        for y in clique:
+            adjacency[y] = (adjacency[y] | clique) - {x, y}
+    return order
+
+
+def nested_dissection_order(model, problem, graph):
+    """Both halves first, the separator between them last, recursively (George 1973)."""
+    return _dissect(graph.neighbours(), set(graph.variables))
+
+
+def _dissect(adjacency, part):
+    if len(part) <= 3:
+        return sorted(part, key=lambda x: (len(adjacency[x] & part), x))
+    component = {x for level in _levels(adjacency, part, min(part)) for x in level}
+    if component != part:
+        return _dissect(adjacency, component) + _dissect(adjacency, part - component)
+    far = _levels(adjacency, part, min(part))[-1]
+    levels = _levels(adjacency, part, min(far))
+    if len(levels) < 3:
+        return sorted(part, key=lambda x: (len(adjacency[x] & part), x))
+    separator = levels[_middle(levels)]
+    before = {x for level in levels[: levels.index(separator)] for x in level}
+    after = part - before - set(separator)
+    return _dissect(adjacency, before) + _dissect(adjacency, after) + sorted(separator)
+
+
+def _levels(adjacency, part, start):
+    """Breadth-first levels of a part, from a start."""
+    levels, seen = [{start}], {start}
+    while levels[-1]:
+        levels.append({y for x in levels[-1] for y in adjacency[x] & part} - seen)
+        seen |= levels[-1]
+    return levels[:-1]
+
+
+def _middle(levels):
+    """The thinnest inner level near the median."""
+    sizes = np.cumsum([len(level) for level in levels])
+    total = sizes[-1]
+
+    def cost(k):
+        return len(levels[k]) + 2.0 * abs(sizes[k] - total / 2) / total * len(levels)
+
+    return min(range(1, len(levels) - 1), key=cost)
+
+
+ORDERINGS: dict[str, Callable] = {
+    "rnea": rnea_order,
+    "crba": crba_order,
+    "aba": aba_order,
+    "colamd": colamd_order,
+    "metis": nested_dissection_order,
+    "minimum_degree": minimum_degree_order,
+}
+
+
+def named_ordering(name: str, model, problem, graph: FactorGraph) -> Ordering:
+    """One of ORDERINGS by name. Raises ValueError listing them."""
+    if name not in ORDERINGS:
+        raise ValueError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
+    return Ordering(name, tuple(ORDERINGS[name](model, problem, graph)))
+
+
+def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
+    """An ordering from variable names as they are printed (`F1`, `A1`, `qdd1`; bodies count from 1).
+
+    Raises ValueError naming what is unknown.
+    """
+    by_name = {str(x): x for x in graph.variables}
+    unknown = [name for name in names if name not in by_name]
+    if unknown:
+        raise ValueError(f"the ordering names unknown {', '.join(unknown)}; known: {', '.join(by_name)}")
+    return Ordering("custom", tuple(by_name[name] for name in names))

@@ -1,0 +1,37 @@
+"""The typed variables of the factor graph (paper 1, section II)."""
+
+from typing import NamedTuple
+
+ACCELERATION, WRENCH, TORQUE, JOINT_ACCELERATION = "A", "F", "tau", "qdd"
+
+
+class Variable(NamedTuple):
+    """kind: A (spatial acceleration), F (wrench across the joint), tau or qdd; body: its number from 0.
+
+    tau and qdd belong to the body whose joint owns the coordinates. Printed as in the paper: A1, F1, ...
+    """
+
+    kind: str
+    body: int
+    dim: int
+
+    def __str__(self):
+        return f"{self.kind}{self.body + 1}"
+
+    __repr__ = __str__
+
+
+def acceleration(body):
+    return Variable(ACCELERATION, body, 6)
+
+
+def wrench(body):
+    return Variable(WRENCH, body, 6)
+
+
+def torque(body, dim=1):
+    return Variable(TORQUE, body, dim)
+
+
+def joint_acceleration(body, dim=1):
+    return Variable(JOINT_ACCELERATION, body, dim)

@@ -1,0 +1,111 @@
+"""The callables that `build` returns: checked arrays in, arrays out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.model import Model
+from dynamics_node.problem import Problem
+from dynamics_node.solver.checks import (
+    InputError,
+    SolutionError,
+    checked,
+    checked_position,
+    finite_solution,
+    same_batch,
+)
+from dynamics_node.solver.choices import Choice
+
+
+@dataclass(frozen=True, eq=False)
+class Solver:
+    """One robot, one problem, one way to solve it. Picklable.
+
+    Arrays: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of the environment ON
+    every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of the model's. The
+    leading axes are the batch. Raises InputError (argument and coordinate by name) and SolutionError.
+    """
+
+    model: Model
+    problem: Problem
+    choice: Choice
+    engine: Callable
+
+    @property
+    def description(self):
+        """What runs, for people: `aba`, `colamd`, ..."""
+        return self.engine.description
+
+    def _solve(self, q, qd, qdd, tau, f_ext, gravity):
+        model = self.model
+        q = checked_position(model, q)
+        qd = checked("qd", qd, (model.nv,), model.v_names)
+        qdd = None if qdd is None else checked("qdd", qdd, (model.nv,), model.v_names)
+        tau = None if tau is None else checked("tau", tau, (model.nv,), model.v_names)
+        if f_ext is not None:
+            bodies = [body.name for body in model.bodies]
+            f_ext = checked("f_ext", f_ext, (model.nbodies, 6), bodies)
+        if gravity is not None:
+            gravity = checked("gravity", gravity, (3,), "xyz")
+        named = {"q": (q, 1), "qd": (qd, 1), "qdd": (qdd, 1), "tau": (tau, 1), "f_ext": (f_ext, 2)}
+        batch = same_batch({**named, "gravity": (gravity, 1)})
+        q, qd = _spread(q, batch), _spread(qd, batch)
+        zero = np.zeros((*batch, model.nv))
+        qdd = zero if qdd is None else _spread(qdd, batch)
+        tau = zero if tau is None else _spread(tau, batch)
+        try:
+            qdd, tau = self.engine(q, qd, qdd, tau, f_ext, gravity)
+        except np.linalg.LinAlgError:
+            raise SolutionError("the equations are singular at this state") from None
+        finite_solution(qdd, tau)
+        return qdd, tau
+
+
+def _spread(array, batch):
+    shape = (*batch, array.shape[-1])
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+def _delivered(result, out):
+    if out is None:
+        return result
+    if out.shape != result.shape:
+        raise InputError(f"out must have shape {result.shape}, not {out.shape}")
+    out[...] = result
+    return out
+
+
+class InverseDynamics(Solver):
+    """tau = f(q, qd, qdd)."""
+
+    def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None):
+        """tau (..., nv) in N m or N."""
+        return _delivered(self._solve(q, qd, qdd, None, f_ext, gravity)[1], out)
+
+
+class ForwardDynamics(Solver):
+    """qdd = f(q, qd, tau)."""
+
+    def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None):
+        """qdd (..., nv) in rad/s^2 or m/s^2."""
+        return _delivered(self._solve(q, qd, None, tau, f_ext, gravity)[0], out)
+
+
+class HybridDynamics(Solver):
+    """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
+
+    def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None):
+        """qdd, tau (..., nv), complete."""
+        forward = np.array(self.problem.forward)
+        qdd = _known("qdd", qdd, ~forward, self.model)
+        tau = _known("tau", tau, forward, self.model)
+        return self._solve(q, qd, qdd, tau, f_ext, gravity)
+
+
+def _known(name, value, known, model):
+    """What is not known may be anything, NaN too: it is not read."""
+    array = np.array(value, dtype=np.float64)
+    if array.shape[-1:] == (model.nv,):
+        array[..., ~known] = 0.0
+    return array
