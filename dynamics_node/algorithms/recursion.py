@@ -42,7 +42,7 @@ def outward(model, X_up, increments, root=None):
         inherited = out[parent] if parent >= 0 else root
         x = increments[..., i, :]
         out.append(x if inherited is None else x + matvec(X_up[..., i, :, :], inherited))
-    return np.stack(out, axis=-2)
+    return np.stack(out, axis=-2) if out else increments
 
 
 def inward(model, X_up, wrenches):
@@ -52,7 +52,7 @@ def inward(model, X_up, wrenches):
         parent = model.parents[i]
         if parent >= 0:
             out[parent] = out[parent] + matvec(transpose(X_up[..., i, :, :]), out[i])
-    return np.stack(out, axis=-2)
+    return np.stack(out, axis=-2) if out else wrenches
 
 
 def root_acceleration(model, gravity=None):

@@ -28,8 +28,16 @@ class NumericElimination:
         values = eliminate(graph, self.plan).solve()
         if not self.plan.safe:
             correction = eliminate(graph.residuals(values), self.plan).solve()
+            _require_small(correction, values, self.ordering.name)
             values = {x: value + correction[x] for x, value in values.items()}
         return joint_values(self.model, values, qdd, tau)
+
+
+def _require_small(correction, values, ordering):
+    """A refinement that changes much did not converge: a pivot of this ordering vanishes here."""
+    for x, value in values.items():
+        if not np.all(np.abs(correction[x]) <= 1e-3 * max(1.0, np.abs(value).max(initial=0.0))):
+            raise np.linalg.LinAlgError(f"ordering {ordering} is singular at this state at {x}; choose another")
 
 
 def numeric_elimination(model, problem, ordering):

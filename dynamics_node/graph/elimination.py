@@ -81,8 +81,15 @@ def eliminate(graph: FactorGraph, plan: Plan) -> BayesNet:
 
 
 def _candidate(factor, variable, states):
-    block = factor.blocks[variable]
-    return Candidate(np.broadcast_to(block, (*states, *block.shape[-2:])), factor.body == variable.body)
+    """The factor as a source of pivots: entries that are rounding beside the rest of their row are zero."""
+    row_size = np.max([_row_size(block) for block in factor.blocks.values()], axis=0)
+    block = np.broadcast_to(factor.blocks[variable], (*states, factor.rows, variable.dim))
+    block = np.where(np.abs(block) > VANISHES * row_size[:, None], block, 0.0)
+    return Candidate(block, factor.body == variable.body)
+
+
+def _row_size(block):
+    return np.abs(block).max(axis=(*range(block.ndim - 2), -1))
 
 
 def _check_complete(graph, ordering):

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import csc_matrix
-from scipy.sparse.linalg import splu
 
 from dynamics_node.graph.build import FactorGraph, coordinate_owners, unknown_of
 from dynamics_node.graph.variables import Variable, acceleration, wrench
@@ -54,6 +52,9 @@ def aba_order(model, problem, graph):
 
 def colamd_order(model, problem, graph):
     """Column approximate minimum degree, as SuperLU computes it for the block pattern."""
+    from scipy.sparse import csc_matrix  # 0.2 s, for those who ask for it
+    from scipy.sparse.linalg import splu
+
     variables = graph.variables
     column = {x: k for k, x in enumerate(variables)}
     entries = [(row, column[x]) for row, f in enumerate(graph.factors) for x in f.blocks]

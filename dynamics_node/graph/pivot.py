@@ -91,6 +91,8 @@ def _definite(block):
 
 def _scalar_pivots(variable, factors):
     labels = [(number, row) for number, c in factors.items() for row in range(c.block.shape[-2])]
+    if len(labels) < variable.dim:
+        raise _singular(variable)
     own = np.array([factors[number].own for number, _ in labels])
     natural = np.array([[row == column for column in range(variable.dim)] for _, row in labels])
     dislike = 3.0 * ~own[:, None] + 0.5 * ~natural
@@ -107,15 +109,19 @@ def _scalar_pivots(variable, factors):
     return Pivot(tuple(labels[row] for row in rows), tuple(columns))
 
 
+def _singular(variable):
+    return SingularPivotError(
+        f"{variable} cannot be solved at its place in the ordering: no independent equation is left "
+        "for it (singular pivot); eliminate it later or choose another ordering"
+    )
+
+
 def _best_entry(variable, table, dislike, used_rows, used_columns):
     size = np.abs(table).min(axis=0)
     size[used_rows, :] = 0.0
     size[:, used_columns] = 0.0
-    if size.max(initial=0.0) < SMALL:
-        raise SingularPivotError(
-            f"{variable} cannot be solved at its place in the ordering: no independent equation is left "
-            "for it (singular pivot); eliminate it later or choose another ordering"
-        )
+    if size.max() < SMALL:
+        raise _singular(variable)
     varies = np.ptp(table, axis=0) > CONSTANT
     cost = 4.0 * (size < WEAK) + 1.0 * varies + dislike - 0.4 * size
     cost[size < SMALL] = np.inf

@@ -17,6 +17,7 @@ from dynamics_node.spatial import (
 
 GRAVITY = (0.0, 0.0, -9.81)
 FLOATING_BASE = "floating_base"
+HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 
 
 def assemble(
@@ -259,6 +260,8 @@ def _lumped_inertias(description, frames, nbodies):
         if frame.body >= 0:
             inertia = spatial_inertia(link.mass, link.com, link.inertia)
             inertias[frame.body] += transpose(frame.X) @ inertia @ frame.X
+            if not np.abs(inertias[frame.body]).max() < HUGE:
+                raise ModelError(f"link {link.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
     return inertias
 
 

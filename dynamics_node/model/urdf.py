@@ -155,7 +155,8 @@ def _link(link):
     rotation, com = _pose(inertial.origin)
     inertia = np.zeros((3, 3))
     if inertial.inertia is not None:
-        inertia = rotation @ np.array(inertial.inertia.to_matrix(), dtype=float) @ rotation.T
+        with np.errstate(invalid="ignore"):  # validate.py names what is not finite
+            inertia = rotation @ np.array(inertial.inertia.to_matrix(), dtype=float) @ rotation.T
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 

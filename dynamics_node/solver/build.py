@@ -1,5 +1,7 @@
 """Model and Problem -> Solver."""
 
+from dynamics_node.backends.gtsam_elimination import gtsam_elimination
+from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
@@ -25,9 +27,5 @@ def _engine(model, problem, choice):
     if choice.solver == "cluster":
         return RecursiveEngine(model, problem)
     if choice.backend == "gtsam":
-        from dynamics_node.backends.gtsam_elimination import gtsam_elimination
-
         return gtsam_elimination(model, problem, choice.ordering)
-    from dynamics_node.backends.numeric_elimination import numeric_elimination  # scipy: 0.2 s
-
     return numeric_elimination(model, problem, choice.ordering)

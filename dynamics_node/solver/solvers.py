@@ -56,8 +56,8 @@ class Solver:
         tau = zero if tau is None else _spread(tau, batch)
         try:
             qdd, tau = self.engine(q, qd, qdd, tau, f_ext, gravity)
-        except np.linalg.LinAlgError:
-            raise SolutionError("the equations are singular at this state") from None
+        except np.linalg.LinAlgError as error:
+            raise SolutionError(f"no solution at this state: {error}") from None
         finite_solution(qdd, tau)
         return qdd, tau
 

@@ -12,20 +12,20 @@ def solve(matrix, right):
     """
     if matrix.shape[-1] == 1:
         return right / matrix
-    if matrix.dtype != object:
+    if object not in (matrix.dtype, right.dtype):
         return np.linalg.solve(matrix, right)
     return _eliminate_in_order(matrix, right)
 
 
 def _eliminate_in_order(matrix, right):
     n = matrix.shape[-1]
-    A, B = matrix.copy(), np.broadcast_to(right, (*matrix.shape[:-1], right.shape[-1])).astype(object)
+    rows = np.concatenate(
+        [matrix, np.broadcast_to(right, (*matrix.shape[:-1], right.shape[-1]))], axis=-1, dtype=object
+    )
     for k in range(n):
-        for i in range(k + 1, n):
-            factor = A[..., i, k] / A[..., k, k]
-            A[..., i, k:] = A[..., i, k:] - factor[..., None] * A[..., k, k:]
-            B[..., i, :] = B[..., i, :] - factor[..., None] * B[..., k, :]
+        below = rows[..., k + 1 :, k : k + 1] / rows[..., k : k + 1, k : k + 1]
+        rows[..., k + 1 :, k:] = rows[..., k + 1 :, k:] - below * rows[..., k : k + 1, k:]
     for k in reversed(range(n)):
-        rest = (A[..., k, None, k + 1 :] @ B[..., k + 1 :, :])[..., 0, :] if k + 1 < n else 0
-        B[..., k, :] = (B[..., k, :] - rest) / A[..., k, k, None]
-    return B
+        solved = rows[..., k : k + 1, n:] - rows[..., k : k + 1, k + 1 : n] @ rows[..., k + 1 :, n:]
+        rows[..., k : k + 1, n:] = solved / rows[..., k : k + 1, k : k + 1]
+    return rows[..., n:]

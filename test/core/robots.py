@@ -1,0 +1,83 @@
+"""Robots of example-robot-data, and random states of any model."""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from dynamics_node.model import load_model
+
+pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+
+
+@cache
+def data_folder():
+    """Where the wheel of example-robot-data keeps its files."""
+    import pinocchio
+
+    for folder in Path(pinocchio.__file__).parents:
+        robots = folder / "share" / "example-robot-data" / "robots"
+        if robots.is_dir():
+            return robots
+    pytest.skip("robots: pip install example-robot-data")
+
+
+class Robot(NamedTuple):
+    path: str
+    floating_base: bool = False
+    joints: tuple[str, ...] | None = None
+
+    @property
+    def file(self):
+        return data_folder() / self.path
+
+    def model(self, **choices):
+        return load_model(self.file, floating_base=self.floating_base, joints=self.joints, **choices)
+
+
+PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
+PANDA = "panda_description/urdf/panda.urdf"
+ROBOTS = {
+    "panda7": Robot(PANDA, joints=PANDA_JOINTS),
+    "panda": Robot(PANDA),  # prismatic fingers, one mimics the other
+    "panda_floating": Robot(PANDA, floating_base=True),
+    "ur5": Robot("ur_description/urdf/ur5_robot.urdf"),
+    "kinova": Robot("kinova_description/robots/kinova.urdf"),
+    "xarm7": Robot("xarm_description/urdf/xarm7.urdf"),
+    "so101": Robot("so_arm_description/urdf/so101.urdf"),
+    "double_pendulum": Robot("double_pendulum_description/urdf/double_pendulum_continuous.urdf"),
+    "allegro_hand": Robot("allegro_hand_description/urdf/allegro_left_hand.urdf"),
+    "baxter": Robot("baxter_description/urdf/baxter.urdf"),  # mimic
+    "pr2": Robot("pr2_description/urdf/pr2.urdf"),  # mimic, prismatic, continuous
+    "tiago_pro": Robot("tiago_pro_description/robots/tiago_pro.urdf"),  # mimic
+    "tiago": Robot("tiago_description/robots/tiago.urdf"),
+    "solo12": Robot("solo_description/robots/solo12.urdf", floating_base=True),
+    "anymal_c": Robot("anymal_c_simple_description/urdf/anymal.urdf", floating_base=True),
+    "go2": Robot("go2_description/urdf/go2.urdf", floating_base=True),
+    "hyq": Robot("hyq_description/robots/hyq_no_sensors.urdf", floating_base=True),
+    "simple_humanoid": Robot("simple_humanoid_description/urdf/simple_humanoid.urdf", floating_base=True),
+    "g1": Robot("g1_description/urdf/g1_29dof_rev_1_0.urdf", floating_base=True),
+    "icub": Robot("icub_description/robots/icub_reduced.urdf", floating_base=True),
+    "talos": Robot("talos_data/robots/talos_reduced.urdf", floating_base=True),
+}
+
+
+def random_positions(model, count, seed=0):
+    """q (count, nq): joints in [-3, 3], floating bases anywhere."""
+    random = np.random.default_rng(seed)
+    q = random.uniform(-3, 3, (count, model.nq))
+    for joint in model.independent_joints:
+        if joint.kind == "floating":
+            quaternion = random.normal(size=(count, 4))
+            unit = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
+            q[:, joint.q.start + 3 : joint.q.stop] = unit
+    return q
+
+
+def random_states(model, count=50, seed=0):
+    """q, qd, qdd, f_ext."""
+    random = np.random.default_rng(seed + 1)
+    qd, qdd = random.uniform(-2, 2, (2, count, model.nv))
+    return random_positions(model, count, seed), qd, qdd, random.uniform(-5, 5, (count, model.nbodies, 6))

@@ -1,0 +1,172 @@
+"""The border of the library: what it accepts, and what it says when it does not."""
+
+import pickle
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.algorithms import aba
+from dynamics_node.algorithms.operational_space import invert
+
+
+@pytest.fixture(scope="module")
+def panda():
+    return ROBOTS["panda7"].model()
+
+
+@pytest.fixture(scope="module")
+def quadruped():
+    return ROBOTS["solo12"].model()
+
+
+def test_batches_of_any_shape_and_broadcasting(panda):
+    inverse = dn.build(panda, dn.inverse_dynamics(panda))
+    q, qd, qdd, f_ext = random_states(panda, 12)
+    flat = inverse(q, qd, qdd, f_ext)
+    shaped = inverse(*(a.reshape(3, 4, *a.shape[1:]) for a in (q, qd, qdd, f_ext)))
+    assert np.allclose(shaped.reshape(12, -1), flat, rtol=0, atol=1e-12)
+    assert np.allclose(inverse(q[:, ::-1][:, ::-1], qd, qdd, f_ext), flat, rtol=0, atol=1e-12)
+    one = inverse(q[0], qd, qdd)
+    assert one.shape == (12, 7) and np.allclose(one[3], inverse(q[0], qd[3], qdd[3]))
+    assert inverse(np.zeros((0, 7)), np.zeros((0, 7)), np.zeros((0, 7))).shape == (0, 7)
+    assert inverse([0] * 7, [0] * 7, [0] * 7).dtype == np.float64
+
+
+def test_out_is_written(panda):
+    inverse = dn.build(panda, dn.inverse_dynamics(panda))
+    q, qd, qdd, _ = random_states(panda, 1)
+    out = np.empty(7)
+    assert inverse(q[0], qd[0], qdd[0], out=out) is out
+    assert np.array_equal(out, inverse(q[0], qd[0], qdd[0]))
+    with pytest.raises(dn.InputError, match=r"out must have shape \(7,\), not \(6,\)"):
+        inverse(q[0], qd[0], qdd[0], out=np.empty(6))
+
+
+@pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
+@pytest.mark.parametrize("solver", ["cluster", "factor_graph"])
+def test_inputs_are_never_changed(panda, kind, solver):
+    problem = {
+        "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
+        "hybrid": lambda m: dn.hybrid_dynamics(m, ["panda_joint2"]),
+    }[kind](panda)  # fmt: skip
+    q, qd, qdd, f_ext = random_states(panda, 3)
+    arguments = [q, qd, qdd, *([qdd.copy()] if kind == "hybrid" else []), f_ext]
+    copies = [a.copy() for a in arguments]
+    result = dn.build(panda, problem, solver=solver)(*arguments)
+    for array in result if isinstance(result, tuple) else (result,):
+        assert not any(np.shares_memory(array, a) for a in arguments)
+    assert all(np.array_equal(a, c) for a, c in zip(arguments, copies, strict=True))
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"q": np.zeros(6)}, r"q must have shape \(..., 7\), not \(6,\); its entries: panda_joint1"),
+        ({"q": 1.0}, r"q must have shape"),
+        ({"qd": ["a"] * 7}, "qd is not an array of numbers"),
+        ({"qd": [0, 0, 0, np.nan, 0, 0, 0]}, r"qd\[3\] \(panda_joint4\) is not finite: nan"),
+        ({"qdd": np.full((2, 7), np.inf)}, r"qdd\[0\] \(panda_joint1\) is not finite"),
+        ({"f_ext": np.zeros((7, 3))}, r"f_ext must have shape \(..., 7, 6\)"),
+        ({"f_ext": np.full((7, 6), np.nan)}, r"f_ext\[0\] \(panda_link1\) is not finite"),
+        ({"gravity": [0, 0]}, r"gravity must have shape \(..., 3\)"),
+        ({"q": np.zeros((2, 7)), "qd": np.zeros((3, 7))}, r"leading axes do not fit together: q \(2,\), qd \(3,\)"),
+    ],
+)
+def test_bad_input_is_named(panda, change, words):
+    arguments = {"q": np.zeros(7), "qd": np.zeros(7), "qdd": np.zeros(7), **change}
+    with pytest.raises(dn.InputError, match=words):
+        dn.build(panda, dn.inverse_dynamics(panda))(**arguments)
+
+
+def test_quaternion_is_renormalised_or_refused(quadruped):
+    inverse = dn.build(quadruped, dn.inverse_dynamics(quadruped))
+    q, qd, qdd, _ = random_states(quadruped, 1)
+    exact = inverse(q[0], qd[0], qdd[0])
+    near = q[0].copy()
+    near[3:7] *= 1 + 5e-7
+    assert error(inverse(near, qd[0], qdd[0]), exact) <= EXACT
+    near[3:7] *= 1 + 5e-6
+    with pytest.raises(dn.InputError, match="quaternion of 'floating_base' has norm 1.0000"):
+        inverse(near, qd[0], qdd[0])
+
+
+def test_hybrid_reads_only_what_is_known(panda):
+    problem = dn.hybrid_dynamics(panda, ["panda_joint2"])
+    hybrid = dn.build(panda, problem)
+    q, qd, qdd, _ = random_states(panda, 1)
+    known = np.array(problem.forward)
+    poisoned = np.where(known, np.nan, qdd[0]), np.where(known, 3.0, np.inf)
+    found_qdd, found_tau = hybrid(q[0], qd[0], *poisoned)
+    assert np.isfinite(found_qdd).all() and found_tau[1] == 3.0
+    with pytest.raises(dn.InputError, match=r"tau\[1\] \(panda_joint2\)"):
+        hybrid(q[0], qd[0], qdd[0], np.full(7, np.nan))
+
+
+@pytest.mark.parametrize("name", ["nope", "panda_finger_joint2"])
+def test_hybrid_refuses_joints_it_cannot_choose(name):
+    with pytest.raises(ValueError, match=f"forward joint '{name}' is unknown or mimics another"):
+        dn.hybrid_dynamics(ROBOTS["panda"].model(), [name])
+
+
+def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
+    split = dn.Problem("hybrid", (True,) + (False,) * (quadruped.nv - 1))
+    q, qd, qdd, _ = random_states(quadruped, 1)
+    for solver in ("cluster", "factor_graph"):
+        with pytest.raises(ValueError, match="'floating_base' must be forward or inverse as a whole"):
+            dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
+
+
+def test_aba_refuses_mimic_joints():
+    model = ROBOTS["panda"].model()
+    zero = np.zeros(model.nv)
+    with pytest.raises(ValueError, match="mimic"):
+        aba(model, model.neutral(), zero, zero)
+
+
+def test_unknown_names_list_what_there_is(panda):
+    with pytest.raises(KeyError, match="unknown link 'nope'; the robot has: panda_hand"):
+        dn.link_jacobian(panda, np.zeros(7), "nope")
+    with pytest.raises(ValueError, match="unknown reference 'sideways'; choose one of world_aligned, body"):
+        dn.link_jacobian(panda, np.zeros(7), "panda_hand", "sideways")
+
+
+def test_lambda_only_where_it_exists(panda):
+    inverse, _ = dn.operational_space_inertia(panda, np.full(7, 0.4), ["panda_hand"])
+    inertia, condition = invert(inverse)
+    assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
+    twice, _ = dn.operational_space_inertia(panda, np.full(7, 0.4), ["panda_hand", "panda_link8"])
+    inertia, condition = invert(twice)
+    assert inertia is None and condition >= 1e12
+
+
+@pytest.mark.parametrize("choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}])
+def test_solvers_pickle(panda, choice):
+    solver = dn.build(panda, dn.forward_dynamics(panda), **choice)
+    copy = pickle.loads(pickle.dumps(solver))
+    q, qd, tau, _ = random_states(panda, 1)
+    assert np.array_equal(copy(q[0], qd[0], tau[0]), solver(q[0], qd[0], tau[0]))
+
+
+def test_gtsam_absent_says_what_to_install(panda, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    with pytest.raises(ImportError, match="pip install 'gtsam>=4.3'"):
+        dn.build(panda, dn.inverse_dynamics(panda), solver="factor_graph", backend="gtsam")
+
+
+def test_robot_without_joints():
+    model = dn.parse_model("<robot name='r'><link name='l'/></robot>")
+    assert dn.build(model, dn.inverse_dynamics(model))([], [], []).shape == (0,)
+
+
+def test_import_needs_neither_ros_nor_extras():
+    import subprocess
+    import sys
+
+    code = "import sys, dynamics_node; print([m for m in ('rclpy', 'gtsam', 'scipy', 'pinocchio') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

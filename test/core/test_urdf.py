@@ -1,0 +1,288 @@
+"""What the parser reads, and what it refuses with which message."""
+
+import numpy as np
+import pytest
+
+from dynamics_node.model import ModelError, parse_model
+from dynamics_node.model.urdf import MAX_BYTES
+
+INERTIAL = """<inertial><origin xyz="0 0 0.1"/><mass value="1"/>
+<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.01" iyz="0" izz="0.01"/></inertial>"""
+
+
+def link(name, inertial=INERTIAL):
+    return f'<link name="{name}">{inertial}</link>'
+
+
+def joint(name, parent, child, kind="revolute", extra='<axis xyz="0 0 1"/>'):
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="0 0 0.3"/><limit lower="-1" upper="1" effort="10" velocity="2"/>{extra}</joint>'
+    )
+
+
+def robot(*parts):
+    return f'<robot name="r">{"".join(parts)}</robot>'
+
+
+ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
+
+
+def test_reads_a_robot():
+    model = parse_model(robot(*ARM, '<gazebo><x/></gazebo><ros2_control name="c"/>'))
+    assert model.joint_names == ("j1", "j2")
+    assert model.q_names == model.v_names == ("j1", "j2")
+    assert set(model.frames) == {"base", "a", "b"}
+    assert model.effort_limits.tolist() == [10, 10]
+    assert model.base_link == "base" and not model.floating_base and model.warnings == ()
+
+
+def test_reads_bytes_with_an_encoding_declaration():
+    text = '<?xml version="1.0" encoding="utf-8"?>' + robot(*ARM)
+    assert parse_model(text).nv == parse_model(text.encode()).nv == 2
+
+
+@pytest.mark.parametrize("limit", ['<limit effort="10"/>', '<limit velocity="1"/>', "<limit/>", ""])
+def test_limits_may_be_incomplete(limit):
+    continuous = f'<joint name="j1" type="continuous"><parent link="base"/><child link="a"/>{limit}</joint>'
+    model = parse_model(robot(link("base"), link("a"), continuous))
+    assert model.effort_limits[0] == (10 if "effort" in limit else np.inf)
+
+
+def test_zero_effort_limit_is_no_limit_and_says_so():
+    zero = joint("j1", "base", "a").replace('effort="10"', 'effort="0"')
+    model = parse_model(robot(link("base"), link("a"), zero))
+    assert model.effort_limits[0] == np.inf
+    assert "j1" in model.warnings[0]
+
+
+def test_damping_friction_and_armature():
+    extra = '<axis xyz="0 0 1"/><dynamics damping="0.5" friction="0.2" armature="0.03"/>'
+    model = parse_model(robot(link("base"), link("a"), joint("j1", "base", "a", extra=extra)))
+    only = model.bodies[0].joint
+    assert (only.damping, only.friction, only.armature) == (0.5, 0.2, 0.03)
+    assert parse_model(robot(*ARM), armature={"j2": 0.7}).armature.tolist() == [0, 0.7]
+
+
+def test_axis_is_normalised():
+    model = parse_model(robot(link("base"), link("a"), joint("j", "base", "a", extra='<axis xyz="0 3 4"/>')))
+    assert np.allclose(model.bodies[0].joint.axis, [0, 0.6, 0.8])
+
+
+def test_fixed_links_merge_and_keep_their_frame():
+    model = parse_model(robot(*ARM, link("tool"), joint("weld", "b", "tool", "fixed")))
+    assert model.nbodies == 2
+    assert model.frames["tool"].body == 1
+    assert model.bodies[1].inertia[5, 5] == pytest.approx(2.0)
+
+
+def test_mimic_shares_the_coordinate_and_chains_are_composed():
+    second = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1" multiplier="2" offset="0.1"/>')
+    third = joint("j3", "b", "c", extra='<axis xyz="0 0 1"/><mimic joint="j2" multiplier="-3" offset="1"/>')
+    model = parse_model(robot(*ARM[:4], second, link("c"), third))
+    assert model.joint_names == ("j1",)
+    q, qd, _ = model.spanning(np.array([0.5]), np.array([1.0]))
+    assert np.allclose(q, [0.5, 1.1, -2.3]) and np.allclose(qd, [1, 2, -6])
+
+
+def test_floating_base_comes_first():
+    model = parse_model(robot(*ARM), floating_base=True)
+    assert (model.nq, model.nv, model.nbodies) == (9, 8, 3)
+    assert model.q_names[:7] == tuple(f"floating_base.{k}" for k in ("x", "y", "z", "qx", "qy", "qz", "qw"))
+    assert model.v_names[0] == "floating_base.angular.x" and model.v_names[6] == "j1"
+
+
+def test_floating_joint_of_the_file_is_the_floating_base():
+    free = '<joint name="free" type="floating"><parent link="world"/><child link="base"/></joint>'
+    text = robot('<link name="world"/>', *ARM, free)
+    for wanted in (False, True):
+        model = parse_model(text, floating_base=wanted)
+        assert model.floating_base and model.nv == 8 and model.v_names[0] == "free.angular.x"
+
+
+# --- choices ------------------------------------------------------------------------------------
+
+
+def test_held_joints_are_fixed_at_their_position():
+    whole = parse_model(robot(*ARM))
+    part = parse_model(robot(*ARM), joints=["j1"], positions={"j2": 0.7})
+    from dynamics_node import link_pose, mass_matrix
+
+    assert part.nv == 1
+    q = np.array([0.3, 0.7])
+    assert np.allclose(mass_matrix(part, q[:1])[0, 0], mass_matrix(whole, q)[0, 0])
+    assert np.allclose(link_pose(part, q[:1], "b")[0], link_pose(whole, q, "b")[0])
+
+
+def test_subtree_by_root_and_tips():
+    text = robot(*ARM, link("side"), joint("j3", "a", "side"))
+    assert parse_model(text, root="a").joint_names == ("j2", "j3")
+    assert parse_model(text, tips=["side"]).joint_names == ("j1", "j3")
+    assert parse_model(text, root="a", tips=["b"]).joint_names == ("j2",)
+
+
+@pytest.mark.parametrize(
+    "choices, words",
+    [
+        ({"joints": ["nope"]}, "unknown joint 'nope'"),
+        ({"joints": ["j1"], "positions": {"no": 1.0}}, "unknown joint 'no'"),
+        ({"positions": {"j1": 1.0}}, "no choice of joints"),
+        ({"root": "nope"}, "unknown link 'nope'"),
+        ({"tips": ["nope"]}, "unknown link 'nope'"),
+        ({"root": "b", "tips": ["a"]}, "tip link 'a' is not below"),
+        ({"gravity": (0, 0, np.nan)}, "gravity must be three finite numbers"),
+        ({"armature": {"j1": -1.0}}, "armature of joint 'j1'"),
+        ({"armature": {"nope": 1.0}}, "unknown joint in armature 'nope'"),
+    ],
+)
+def test_impossible_choices_are_refused(choices, words):
+    with pytest.raises(ModelError, match=words):
+        parse_model(robot(*ARM), **choices)
+
+
+# --- refusals -----------------------------------------------------------------------------------
+
+ENTITY = '<!DOCTYPE robot [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><robot name="&b;"><link name="l"/></robot>'
+EXTERNAL = '<!DOCTYPE robot [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="r"><link name="&x;"/></robot>'
+
+
+def inertial(mass="1", ixx="0.01", iyy="0.01", izz="0.01", xyz="0 0 0"):
+    return (
+        f'<inertial><origin xyz="{xyz}"/><mass value="{mass}"/>'
+        f'<inertia ixx="{ixx}" ixy="0" ixz="0" iyy="{iyy}" iyz="0" izz="{izz}"/></inertial>'
+    )
+
+
+def arm_with(second_link=None, second_joint=None, *more):
+    return robot(
+        link("base"), link("a"), second_link or link("b"), joint("j1", "base", "a"),
+        second_joint or joint("j2", "a", "b"), *more,
+    )  # fmt: skip
+
+
+MIMIC_NOBODY = joint("j2", "a", "b", extra='<mimic joint="ghost"/>')
+MIMIC_CYCLE = (
+    joint("j1", "base", "a", extra='<mimic joint="j2"/>'),
+    joint("j2", "a", "b", extra='<mimic joint="j1"/>'),
+)
+REFUSED = {
+    "malformed": ("<robot><link", "malformed XML"),
+    "empty": ("", "malformed XML"),
+    "not a robot": ("<sdf/>", "not <robot>"),
+    "nul bytes": ("<robot\0/>", "malformed XML"),
+    "lone surrogate": ("<robot name='\ud800'/>", "not valid text"),
+    "unknown encoding": (b"<?xml version='1.0' encoding='klingon'?><robot/>", "malformed XML"),
+    "entities": (ENTITY, "DTD or an entity"),
+    "external entity": (EXTERNAL, "DTD or an entity"),
+    "over-size": (robot(*ARM, "<!--" + "x" * MAX_BYTES + "-->"), "the limit is"),
+    "no links": (robot(), "no links"),
+    "nameless link": (robot("<link/>"), "link number 1 has no name"),
+    "not a number": (arm_with(link("b", inertial(mass="heavy"))), "link 'b'"),
+    "NaN mass": (arm_with(link("b", inertial(mass="nan"))), "link 'b': mass is not finite"),
+    "infinite inertia": (arm_with(link("b", inertial(ixx="inf"))), "link 'b': inertia is not finite"),
+    "NaN com": (arm_with(link("b", inertial(xyz="0 nan 0"))), "link 'b': inertial origin is not finite"),
+    "huge mass": (arm_with(link("b", inertial(mass="1e300"))), "link 'b': .* is beyond"),
+    "negative mass": (arm_with(link("b", inertial(mass="-2"))), "link 'b': mass -2.0 is negative"),
+    "NaN axis": (
+        arm_with(None, joint("j2", "a", "b", extra='<axis xyz="nan 0 1"/>')),
+        "joint 'j2': axis is not finite",
+    ),
+    "NaN origin": (
+        arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 nan")),
+        "joint 'j2': origin is not finite",
+    ),
+    "NaN limit": (
+        arm_with(None, joint("j2", "a", "b").replace('effort="10"', 'effort="nan"')),
+        "joint 'j2': a limit is NaN",
+    ),
+    "negative effort": (
+        arm_with(None, joint("j2", "a", "b").replace('effort="10"', 'effort="-1"')),
+        "joint 'j2': effort limit -1.0 is negative",
+    ),
+    "negative damping": (
+        arm_with(None, joint("j2", "a", "b", extra='<dynamics damping="-1"/>')),
+        "joint 'j2': damping -1.0 is negative",
+    ),
+    "armature no number": (
+        arm_with(None, joint("j2", "a", "b", extra='<dynamics armature="big"/>')),
+        "joint 'j2': armature 'big'",
+    ),
+    "zero axis": (
+        arm_with(None, joint("j2", "a", "b", extra='<axis xyz="0 0 0"/>')),
+        "joint 'j2': axis is zero",
+    ),
+    "unknown type": (arm_with(None, joint("j2", "a", "b", "spherical")), "joint 'j2'.*spherical"),
+    "planar": (arm_with(None, joint("j2", "a", "b", "planar")), "joint 'j2': unknown type 'planar'"),
+    "two links": (robot(*ARM, link("b")), "link 'b' is defined twice"),
+    "two joints": (arm_with(None, None, link("c"), joint("j1", "b", "c")), "joint 'j1' is defined twice"),
+    "dangling parent": (arm_with(None, joint("j2", "ghost", "b")), "joint 'j2': parent link 'ghost'"),
+    "dangling child": (arm_with(None, joint("j2", "a", "ghost")), "joint 'j2': child link 'ghost'"),
+    "two parents": (arm_with(None, None, joint("j3", "base", "b")), "link 'b' has two parents: joints 'j2' and"),
+    "cycle": (robot(link("a"), link("b"), joint("j1", "a", "b"), joint("j2", "b", "a")), "cycle, there is no root"),
+    "cycle beside a root": (
+        robot(*ARM, link("c"), link("d"), joint("j3", "c", "d"), joint("j4", "d", "c")),
+        "cycle.*(c|d)",
+    ),
+    "itself": (robot(link("a"), joint("j1", "a", "a")), "cycle"),
+    "two roots": (robot(link("a"), link("b")), "without a parent joint: 'a', 'b'"),
+    "massless tip": (arm_with('<link name="b"/>'), "joint 'j2' moves only massless links"),
+    "mimic of nobody": (arm_with(None, MIMIC_NOBODY), "joint 'j2' mimics unknown joint 'ghost'"),
+    "mimic cycle": (robot(*ARM[:3], *MIMIC_CYCLE), "mimic each other in a cycle: j1 -> j2 -> j1"),
+    "mimic NaN": (
+        arm_with(None, joint("j2", "a", "b", extra='<mimic joint="j1" multiplier="nan"/>')),
+        "joint 'j2': mimic is not finite",
+    ),
+    "loop": (robot(*ARM, '<loop name="four_bar" type="revolute"/>'), "'four_bar'.*loops are not supported"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_refused_with_name_and_reason(case, capfd):
+    text, words = REFUSED[case]
+    with pytest.raises(ModelError, match=words) as caught:
+        parse_model(text)
+    assert "\n" not in str(caught.value)
+    assert capfd.readouterr() == ("", "")  # no noise of the parser
+
+
+def test_entities_reach_no_file():
+    with pytest.raises(ModelError) as caught:
+        parse_model(EXTERNAL)
+    assert "root:" not in str(caught.value)
+
+
+IMPLAUSIBLE = {
+    "not definite": (inertial(izz="-0.01"), "link 'b': inertia is not positive definite"),
+    "triangle": (inertial(izz="1"), "link 'b': inertia breaks the triangle inequality"),
+    "point mass": (inertial(ixx="0", iyy="0", izz="0"), "link 'b': inertia is zero with mass 1"),
+}
+
+
+@pytest.mark.parametrize("case", IMPLAUSIBLE)
+def test_implausible_inertia_warns_and_is_an_error_when_strict(case):
+    text, words = arm_with(link("b", IMPLAUSIBLE[case][0])), IMPLAUSIBLE[case][1]
+    assert words in parse_model(text).warnings[0]
+    with pytest.raises(ModelError, match=words):
+        parse_model(text, strict=True)
+
+
+def test_massless_tip_with_armature_or_with_mass_behind_is_fine():
+    massless = '<link name="b"/>'
+    assert parse_model(arm_with(massless), armature={"j2": 0.01}).nv == 2
+    assert parse_model(arm_with(massless, None, link("c"), joint("j3", "b", "c"))).nv == 3
+
+
+def test_model_is_frozen_and_pickles():
+    import pickle
+
+    model = parse_model(robot(*ARM))
+    with pytest.raises(AttributeError):
+        model.name = "other"
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.joint_names == model.joint_names and np.array_equal(copy.inertias, model.inertias)
+
+
+def test_a_path_is_never_taken_for_text(tmp_path):
+    (tmp_path / "x.urdf").write_text(robot(*ARM))
+    with pytest.raises(ModelError, match="malformed"):
+        parse_model(str(tmp_path / "x.urdf"))

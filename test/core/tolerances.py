@@ -1,0 +1,20 @@
+"""The tolerances of the project, stated once. An error is max|x - r| / max(1e-6, max|r|) per state."""
+
+import numpy as np
+
+EXACT = 1e-10  # inverse dynamics, M, bias, J
+OUT_OF_GTSAM = 1e-8
+EPS = np.finfo(float).eps
+
+
+def solved(M):
+    """For what a solve with M produced (forward, hybrid): per state."""
+    return np.maximum(1e-9, 100 * EPS * np.linalg.cond(M))
+
+
+def error(x, reference, tail=1):
+    """Error per state; tail: how many last axes belong to one state."""
+    x, reference = np.asarray(x), np.asarray(reference)
+    assert x.shape == reference.shape, (x.shape, reference.shape)
+    axes = tuple(range(-tail, 0))
+    return np.abs(x - reference).max(axes) / np.maximum(1e-6, np.abs(reference).max(axes))
