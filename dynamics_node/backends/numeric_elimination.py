@@ -9,10 +9,13 @@ from dynamics_node.graph.variables import TORQUE
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 
+REFINEMENTS = 4
+CONVERGED = 1e-8
+
 
 @dataclass(frozen=True, eq=False)
 class NumericElimination:
-    """The Plan of one Ordering; one refinement step where a pivot may be weak."""
+    """The Plan of one Ordering; iterative refinement where a pivot may be weak."""
 
     model: Model
     problem: Problem
@@ -27,17 +30,23 @@ class NumericElimination:
         graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         values = eliminate(graph, self.plan).solve()
         if not self.plan.safe:
-            correction = eliminate(graph.residuals(values), self.plan).solve()
-            _require_small(correction, values, self.ordering.name)
-            values = {x: value + correction[x] for x, value in values.items()}
+            values = self._refined(graph, values)
         return joint_values(self.model, values, qdd, tau)
 
+    def _refined(self, graph, values):
+        """Corrections until one is small, so that the next would be lost in rounding."""
+        for _ in range(REFINEMENTS):
+            correction = eliminate(graph.residuals(values), self.plan).solve()
+            values = {x: value + correction[x] for x, value in values.items()}
+            if _relative_size(correction, values) < CONVERGED:
+                return values
+        raise np.linalg.LinAlgError(f"a pivot of ordering {self.ordering.name} vanishes here; choose another")
 
-def _require_small(correction, values, ordering):
-    """A refinement that changes much did not converge: a pivot of this ordering vanishes here."""
-    for x, value in values.items():
-        if not np.all(np.abs(correction[x]) <= 1e-3 * max(1.0, np.abs(value).max(initial=0.0))):
-            raise np.linalg.LinAlgError(f"ordering {ordering} is singular at this state at {x}; choose another")
+
+def _relative_size(correction, values):
+    """Largest correction beside the largest value, over all variables and states."""
+    largest = max(np.abs(value).max(initial=0.0) for value in values.values())
+    return max(np.abs(change).max(initial=0.0) for change in correction.values()) / max(largest, 1e-6)
 
 
 def numeric_elimination(model, problem, ordering):

@@ -1,0 +1,126 @@
+"""Building a Model and its Solver in another process.
+
+A busy thread beside a 1 kHz loop costs milliseconds (the interpreter lock), a process does not. The
+job travels through an unlinked file, never through a shell or a path; the answer through a pipe.
+"""
+
+import contextlib
+import multiprocessing
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+
+from dynamics_node.model import Model, parse_model
+from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.solver import Solver, build
+
+TIME_LIMIT = 300.0  # s
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to build: `choices` go to parse_model, the rest to build."""
+
+    text: str
+    choices: dict
+    problem: str
+    forward_joints: tuple[str, ...] = ()
+    solver: str = "best"
+    ordering: str | tuple[str, ...] = "best"
+    backend: str = "auto"
+
+
+@dataclass(frozen=True)
+class Robot:
+    """A checked Model with the solvers that serve it."""
+
+    model: Model
+    solver: Solver
+    inverse: Solver
+    forward: Solver
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a Job could not be done, in one line."""
+
+    reason: str
+
+
+def make_problem(model, kind, forward_joints=()):
+    """Problem by its name in the parameters."""
+    if kind == "hybrid":
+        return hybrid_dynamics(model, forward_joints)
+    return {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
+
+
+def do(job: Job) -> Robot | Failure:
+    """The job itself; every error of the description or the choice becomes a Failure."""
+    try:
+        model = parse_model(job.text, **job.choices)
+        choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
+        problem = make_problem(model, job.problem, job.forward_joints)
+        return Robot(
+            model,
+            build(model, problem, **choice),
+            build(model, inverse_dynamics(model)),
+            build(model, forward_dynamics(model)),
+        )
+    except (ValueError, ImportError, ArithmeticError) as error:
+        return Failure(str(error))
+    except Exception as error:  # a defect of ours must not end the node either
+        return Failure(f"{type(error).__name__}: {error}")
+
+
+@dataclass
+class Building:
+    """A Job under way in a process of its own."""
+
+    job: Job
+    started: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self):
+        self._answer, sender = multiprocessing.Pipe(duplex=False)
+        with tempfile.TemporaryFile() as request, sender:
+            pickle.dump(self.job, request)
+            request.seek(0)
+            command = [sys.executable, "-m", __name__, str(sender.fileno())]
+            self._process = subprocess.Popen(
+                command, stdin=request, pass_fds=(sender.fileno(),), start_new_session=True
+            )
+
+    def poll(self) -> Robot | Failure | None:
+        """The result, or None while it is being built."""
+        if not self._answer.poll():
+            if time.monotonic() - self.started < TIME_LIMIT:
+                return None
+            self.cancel()
+            return Failure(f"building took more than {TIME_LIMIT:g} s")
+        try:
+            result = self._answer.recv()
+        except EOFError:
+            result = Failure(f"the building process ended with code {self._process.wait()}")
+        self.cancel()
+        return result
+
+    def cancel(self):
+        """End the process, if it is still there."""
+        self._process.kill()
+        self._process.wait()
+        self._answer.close()
+
+
+def _main():
+    with contextlib.closing(Connection(int(sys.argv[1]), readable=False)) as answer:
+        answer.send(do(pickle.load(sys.stdin.buffer)))
+
+
+if __name__ == "__main__":
+    # Pickle must find the classes under the name of the module, not under __main__.
+    from dynamics_node.node import build_job
+
+    build_job._main()

@@ -1,0 +1,130 @@
+"""What is known of the joints: partial messages of several publishers, merged by name."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+MAX_NAMES = 10_000
+JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
+MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
+
+
+class BadMessage(ValueError):
+    """A message that is dropped whole; the text is the reason."""
+
+
+class _Layout(NamedTuple):
+    """Where the entries of a message go: its index -> joint number."""
+
+    source: np.ndarray
+    target: np.ndarray
+    unknown: int
+    whole: bool
+
+
+class JointMemory:
+    """Latest position, velocity and effort of every joint, with stamp (ns) and reception (steady ns).
+
+    Never NaN in position. velocity and effort are NaN where the last message had none.
+    """
+
+    def __init__(self, model):
+        self.names = model.joint_names
+        self._number = {name: k for k, name in enumerate(self.names)}
+        kinds = {joint.name: joint.kind for joint in model.independent_joints}
+        self._continuous = np.array([kinds[name] == "continuous" for name in self.names], dtype=bool)
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self.unknown = 0
+        self.reset()
+
+    def reset(self):
+        """Forget everything."""
+        n = len(self.names)
+        self.position, self.velocity, self.effort, self.rate = np.full((4, n), np.nan)
+        self.stamp = np.full(n, np.iinfo(np.int64).min)
+        self.received = np.full(n, np.iinfo(np.int64).min)
+
+    def update(self, names, position, velocity, effort, stamp, now):
+        """Take in a message; stamp and now in ns.
+
+        Returns True when it moved a joint we know. Raises BadMessage, and then nothing has changed.
+        """
+        layout = self._layout(names)
+        n = len(names)
+        position = _field("position", position, n, required=True)
+        velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
+        if not np.isfinite(position).all():
+            at = int(np.flatnonzero(~np.isfinite(position))[0])
+            raise BadMessage(f"position of {names[at]!r} is {position[at]}")
+        self.unknown = layout.unknown
+        source, target = layout.source, layout.target
+        if not target.size:
+            return False
+        if self._jumped_back(stamp, target):
+            self.reset()
+        if not layout.whole or stamp < self.stamp[target].max():
+            newer = stamp >= self.stamp[target]
+            source, target = source[newer], target[newer]
+            if not target.size:
+                return False
+        self._differentiate(position[source], target, stamp)
+        self.position[target] = position[source]
+        self.velocity[target] = velocity[source] if velocity is not None else np.nan
+        self.effort[target] = effort[source] if effort is not None else np.nan
+        self.stamp[target] = stamp
+        self.received[target] = now
+        return True
+
+    def missing(self):
+        """Names of the joints that were never seen."""
+        return [self.names[k] for k in np.flatnonzero(np.isnan(self.position))]
+
+    def stale(self, now, timeout):
+        """Names of the joints not heard of for `timeout` ns."""
+        return [self.names[k] for k in np.flatnonzero(now - self.received > timeout)]
+
+    def without(self, values):
+        """Names of the joints whose value is NaN."""
+        return [self.names[k] for k in np.flatnonzero(np.isnan(values))]
+
+    def _layout(self, names):
+        key = tuple(names)
+        if (layout := self._layouts.get(key)) is not None:
+            return layout
+        if len(key) > MAX_NAMES:
+            raise BadMessage(f"{len(key)} names; the limit is {MAX_NAMES}")
+        if len(set(key)) != len(key):
+            twice = next(name for name in key if key.count(name) > 1)
+            raise BadMessage(f"joint {twice!r} is named twice")
+        known = [(k, self._number[name]) for k, name in enumerate(key) if name in self._number]
+        source, target = np.array(known, dtype=int).reshape(-1, 2).T
+        layout = _Layout(source, target, len(key) - len(known), len(known) == len(self.names))
+        if len(self._layouts) >= 64:  # somebody sends ever new names
+            self._layouts.clear()
+        self._layouts[key] = layout
+        return layout
+
+    def _jumped_back(self, stamp, target):
+        latest = int(self.stamp[target].max())
+        return latest != np.iinfo(np.int64).min and stamp < latest - JUMP_BACK
+
+    def _differentiate(self, position, target, stamp):
+        """Velocity from two positions, for drivers that send none; a continuous joint may wrap."""
+        last = self.stamp[target]
+        seen = last != np.iinfo(np.int64).min
+        gap = np.where(seen, stamp - np.where(seen, last, 0), 0)
+        change = position - self.position[target]
+        wraps = self._continuous[target]
+        change[wraps] = (change[wraps] + np.pi) % (2 * np.pi) - np.pi
+        usable = seen & (gap > 0) & (gap <= MAX_GAP)
+        rate = np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
+        self.rate[target] = np.where(seen & (gap == 0), self.rate[target], rate)
+
+
+def _field(name, values, count, required=False):
+    """values as an array; None when empty and that is allowed."""
+    if not len(values) and not required:
+        return None
+    if len(values) != count:
+        raise BadMessage(f"{count} names but {len(values)} entries in {name}")
+    return np.array(values, dtype=float)
