@@ -1,0 +1,83 @@
+"""What every benchmark shares: rows with ratios, a table, a JSON file, a description of the machine."""
+
+import argparse
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+
+@dataclass
+class Row:
+    """One figure beside its peer's. ratio = value / peer_value; ok: the target is met (None: not judged)."""
+
+    name: str
+    value: float | None
+    unit: str
+    better: str
+    peer: str = ""
+    peer_value: float | None = None
+    ratio: float | None = None
+    target: float | None = None
+    ok: bool | None = None
+    reason: str = ""
+
+    def __post_init__(self):
+        if self.value is not None and self.peer_value:
+            self.ratio = self.value / self.peer_value
+        judged = self.ratio if self.peer else self.value
+        if self.target is not None and judged is not None:
+            self.ok = judged <= self.target if self.better == "lower" else judged >= self.target
+
+
+def machine():
+    model = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        platform.processor(),
+    )
+    return {"cpu": model, "cores": os.cpu_count(), "system": platform.platform(terse=True)}
+
+
+def versions(*packages):
+    found = {"python": platform.python_version()}
+    for package in packages:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "absent"
+    return found
+
+
+def print_table(rows):
+    print(f"{'name':46} {'value':>10} {'unit':6} {'peer':24} {'peer value':>10} {'ratio':>7} {'target':>7}  ok")
+    for r in rows:
+        ok = {True: "yes", False: "NO", None: "-"}[r.ok]
+        print(
+            f"{r.name:46} {_number(r.value):>10} {r.unit:6} {r.peer:24} {_number(r.peer_value):>10} "
+            f"{_number(r.ratio):>7} {_number(r.target):>7}  {ok} {r.reason}"
+        )
+
+
+def _number(x):
+    return "" if x is None else f"{x:.4g}"
+
+
+def arguments(name):
+    parser = argparse.ArgumentParser(prog=name)
+    parser.add_argument("--save", action="store_true", help="keep the JSON under benchmarks/results/")
+    return parser
+
+
+def finish(name, rows, found_versions, save):
+    """Print, write NAME.json, and say whether every judged target is met."""
+    print_table(rows)
+    folder = HERE / "results" if save else HERE
+    folder.mkdir(exist_ok=True)
+    content = {"machine": machine(), "versions": found_versions, "rows": [asdict(row) for row in rows]}
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(content, indent=1) + "\n")
+    print(f"written: {path.relative_to(HERE.parent)}")

@@ -1,0 +1,158 @@
+"""JointState in -> torque out, against a node that only echoes: same executor, QoS, types, same run.
+
+Latency runs from the stamp, taken before publishing, to reception at the consumer. The load (publisher
+and consumer) has one core, the node under test the other.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import harness
+import numpy as np
+
+SECONDS, WARM_UP = 12.0, 3.0
+RATES = (500, 1000)
+PANDA = [f"panda_joint{i}" for i in range(1, 8)]
+NODE_CORE, LOAD_CORE = 0, 1
+
+
+def panda_file():
+    import pinocchio
+
+    for folder in Path(pinocchio.__file__).parents:
+        path = folder / "share/example-robot-data/robots/panda_description/urdf/panda.urdf"
+        if path.is_file():
+            return path
+    raise SystemExit("node_latency needs example-robot-data: pip install example-robot-data")
+
+
+def echo():
+    """The peer: a JointState in, a JointState with efforts out."""
+    import rclpy
+    from dynamics_node.node.main import spin
+    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from rclpy.node import Node
+    from sensor_msgs.msg import JointState
+
+    rclpy.init()
+    node = Node("echo")
+    publisher = node.create_publisher(JointState, "torques", RELIABLE)
+
+    def answer(message):
+        reply = JointState(header=message.header, name=message.name, effort=message.position)
+        publisher.publish(reply)
+
+    node.create_subscription(JointState, "joint_states", answer, SENSOR)
+    spin(node)
+
+
+def load(rate):
+    """Publish at `rate` Hz and print latencies (us) and counts."""
+    import rclpy
+    from dynamics_node.node.main import make_executor
+    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from rclpy.node import Node
+    from sensor_msgs.msg import JointState
+
+    rclpy.init()
+    node, latencies, sent = Node("load"), [], 0
+    publisher = node.create_publisher(JointState, "joint_states", SENSOR)
+    clock = time.time_ns
+    counting = False
+
+    def received(message):
+        now = clock()
+        stamp = message.header.stamp
+        if counting:
+            latencies.append(now - stamp.sec * 1_000_000_000 - stamp.nanosec)
+
+    def publish():
+        nonlocal sent
+        t = time.monotonic()
+        message = JointState(
+            name=PANDA,
+            position=[0.3 * np.sin(t + k) - (1.5 if k == 3 else 0) for k in range(7)],
+            velocity=[0.3 * np.cos(t + k) for k in range(7)],
+        )
+        now = clock()
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(now, 1_000_000_000)
+        publisher.publish(message)
+        sent += counting
+
+    node.create_subscription(JointState, "torques", received, RELIABLE)
+    executor = make_executor()
+    executor.add_node(node)
+    node.create_timer(1.0 / rate, publish)
+    start = time.monotonic()
+    while time.monotonic() < start + SECONDS:
+        counting = time.monotonic() > start + WARM_UP
+        executor.spin_once(timeout_sec=0.1)
+    counting, stop = True, time.monotonic() + 0.3
+    node.destroy_timer(next(iter(node.timers)))
+    while time.monotonic() < stop:
+        executor.spin_once(timeout_sec=0.05)
+    p50, p99 = np.percentile(latencies, (50, 99)) / 1e3 if latencies else (np.nan, np.nan)
+    print(p50, p99, sent, max(0, sent - len(latencies)))
+
+
+def cpu_seconds(pid):
+    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(command, rate):
+    """p50 us, p99 us, lost, CPU % of the node under test."""
+    environment = {**os.environ, "ROS_DOMAIN_ID": "77"}
+    node = subprocess.Popen(command, env=environment)
+    os.sched_setaffinity(node.pid, {NODE_CORE})
+    time.sleep(2.0)
+    begin, at = cpu_seconds(node.pid), time.monotonic()
+    run = subprocess.Popen(
+        [sys.executable, __file__, "--load", str(rate)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    os.sched_setaffinity(run.pid, {LOAD_CORE})
+    out, _ = run.communicate(timeout=60)
+    cpu = 100 * (cpu_seconds(node.pid) - begin) / (time.monotonic() - at)
+    node.send_signal(signal.SIGINT)
+    node.wait(timeout=10)
+    p50, p99, sent, lost = out.split()
+    print(f"  {' '.join(map(str, command[-1:]))[-40:]:42} {rate} Hz: {p50} {p99} us, lost {lost} of {sent}, CPU {cpu:.0f} %")
+    return float(p50), float(p99), int(lost), cpu
+
+
+def main():
+    parser = harness.arguments("node_latency")
+    parser.add_argument("--echo", action="store_true", help="run the peer")
+    parser.add_argument("--load", type=int, help="run the load at this rate")
+    options = parser.parse_args()
+    if options.echo:
+        return echo()
+    if options.load:
+        return load(options.load)
+    joints = "joints:=[" + ",".join(PANDA) + "]"
+    node = [
+        sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
+        "-r", "~/joint_torques:=torques", "-p", joints, "-p", f"robot_description_file:={panda_file()}",
+    ]  # fmt: skip
+    peer = [sys.executable, __file__, "--echo"]
+    rows = []
+    for rate in RATES:
+        e50, e99, elost, ecpu = measure(peer, rate)
+        p50, p99, lost, cpu = measure(node, rate)
+        at = f"Panda 7-dof inverse, {rate} Hz"
+        rows += [
+            harness.Row(f"{at}: median", p50, "us", "lower", "echo node", e50, target=3.0),
+            harness.Row(f"{at}: p99", p99, "us", "lower", "echo node", e99),
+            harness.Row(f"{at}: lost beyond echo", lost - elost, "msg", "lower", target=0),
+            harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
+        ]
+    found = harness.versions("numpy", "ros-rclpy", "ros-rmw-fastrtps-cpp")
+    harness.finish("node_latency", rows, found, options.save)
+
+
+if __name__ == "__main__":
+    main()

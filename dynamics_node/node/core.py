@@ -1,0 +1,235 @@
+"""The node without ROS: messages in as plain values, torques or a reason for silence out."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.model import Model
+from dynamics_node.node.build_job import Robot
+from dynamics_node.node.joint_memory import BadMessage, JointMemory
+from dynamics_node.node.reference import Reference, Sample
+from dynamics_node.node.settings import Settings
+from dynamics_node.solver import InputError, SolutionError, Solver
+
+QUATERNION_TOLERANCE = 1e-6
+
+
+class Silence(Exception):
+    """Why there is nothing to publish. stale: the input was good once."""
+
+    def __init__(self, reason, stale=False):
+        super().__init__(reason)
+        self.stale = stale
+
+
+class Result(NamedTuple):
+    """State and torques over the coordinates of the model; clamped: names of the limited joints."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    tau: np.ndarray
+    clamped: tuple[str, ...] = ()
+
+
+class Base(NamedTuple):
+    """Root link: pose x y z qx qy qz qw, twist (angular, linear) in its axes; ns of stamp and reception."""
+
+    pose: np.ndarray
+    twist: np.ndarray
+    stamp: int
+    received: int
+
+
+def read_base(pose, twist, stamp, now) -> Base:
+    """Base from numbers. Raises BadMessage when they are no pose and twist."""
+    pose, twist = np.array(pose, dtype=float), np.array(twist, dtype=float)
+    if not (np.isfinite(pose).all() and np.isfinite(twist).all()):
+        raise BadMessage("pose or twist of the base is not finite")
+    norm = np.linalg.norm(pose[3:])
+    if abs(norm - 1) > QUATERNION_TOLERANCE:
+        raise BadMessage(f"quaternion of the base has norm {norm:.9g}, not 1")
+    return Base(pose, twist, stamp, now)
+
+
+class Core:
+    """One robot being served."""
+
+    def __init__(self, robot: Robot, settings: Settings):
+        self.robot = robot
+        self.joints = JointMemory(robot.model)
+        self.base: Base | None = None
+        self.reference: Reference | None = None
+        self.apply(settings)
+        scalar = [j for j in robot.model.independent_joints if j.kind != "floating"]
+        self.q_at = np.array([joint.q.start for joint in scalar], dtype=int)
+        self.v_at = np.array([joint.v.start for joint in scalar], dtype=int)
+        self._refusal = _unsupported(robot.model)
+
+    @property
+    def model(self) -> Model:
+        return self.robot.model
+
+    @property
+    def solver(self) -> Solver:
+        return self.robot.solver
+
+    def apply(self, settings: Settings):
+        """Take over settings that need no rebuilding."""
+        self.settings = settings
+        self.timeout = int(settings.joint_state_timeout * 1e9)
+        self.reference_timeout = int(settings.reference_timeout * 1e9)
+        self.gravity = np.array(settings.gravity)
+        self.limits = _limits(self.model, settings)
+        self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
+        self.reads_velocity = self.kind != "inverse" or settings.compensate_coriolis
+        self.command_index = np.array([self.model.joint_names.index(n) for n in settings.command_joints], dtype=int)
+
+    def replace(self, robot: Robot, settings: Settings):
+        """The same joints solved another way: nothing measured is lost."""
+        self.robot = robot
+        self.apply(settings)
+
+    def serves(self, model: Model):
+        """True when a model has the same joints, so that what is remembered stays valid."""
+        return model.q_names == self.model.q_names
+
+    def solve(self, ros_now, steady_now) -> Result:
+        """Result for the latest input. Raises Silence."""
+        if self._refusal:
+            raise Silence(self._refusal)
+        sample = None
+        if self.reference is not None:
+            sample = self.reference.at(ros_now, steady_now, self.reference_timeout)
+        if self.settings.state_source == "reference":
+            q, qd = self._reference_state(sample, steady_now)
+        else:
+            q, qd = self.measured_state(steady_now, self.reads_velocity)
+        qdd, tau = self._known(sample)
+        return self._solved(q, qd, qdd, tau)
+
+    def gravity_torques(self) -> Result:
+        """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
+        if self.joints.missing() or (self.model.floating_base and self.base is None):
+            raise Silence("there was never a complete state")
+        q, _ = self._vectors(self.joints.position, np.zeros(len(self.q_at)))
+        zero = np.zeros(self.model.nv)
+        tau = zero
+        if self.settings.on_stale == "gravity":
+            tau = self.robot.inverse(q, zero, zero, gravity=self.gravity)
+        tau, clamped = self._clamp(tau)
+        return Result(q, zero, zero, tau, clamped)
+
+    def measured_state(self, steady_now, with_velocity=True):
+        """q, qd of the latest messages. Raises Silence when incomplete or stale."""
+        joints = self.joints
+        if joints.received.min(initial=steady_now) < steady_now - self.timeout:
+            if missing := joints.missing():
+                raise Silence(f"never seen: {_listed(missing)}")
+            stale = joints.stale(steady_now, self.timeout)
+            raise Silence(f"joint states older than {self.timeout * 1e-9:g} s: {_listed(stale)}", True)
+        self._require_base(steady_now)
+        return self._vectors(joints.position, self._velocity(with_velocity))
+
+    def _require_base(self, steady_now):
+        if not self.model.floating_base:
+            return
+        if self.base is None:
+            raise Silence("floating base, but no odom message yet")
+        if steady_now - self.base.received > self.timeout:
+            raise Silence(f"odom older than {self.timeout * 1e-9:g} s", True)
+
+    def _velocity(self, wanted):
+        source = self.settings.velocity_source
+        if source == "zero" or not wanted:
+            return np.zeros(len(self.q_at))
+        velocity = self.joints.velocity if source == "message" else self.joints.rate
+        if np.isfinite(velocity).all():
+            return velocity
+        absent = _listed(self.joints.without(np.where(np.isfinite(velocity), velocity, np.nan)))
+        if source == "message":
+            raise Silence(f"no velocity in joint_states for {absent} (velocity_source: message)")
+        raise Silence(f"two positions are needed to differentiate: {absent}")
+
+    def _vectors(self, position, velocity):
+        q, qd = np.zeros(self.model.nq), np.zeros(self.model.nv)
+        q[self.q_at], qd[self.v_at] = position, velocity
+        if self.model.floating_base:
+            q[:7], qd[:6] = self.base.pose, self.base.twist
+        return q, qd
+
+    def _reference_state(self, sample: Sample | None, steady_now):
+        if sample is None:
+            raise Silence("no reference in force (state_source: reference)", self.reference is not None)
+        if np.isnan(sample.positions).any():
+            raise Silence(f"reference without position of {_listed(self.joints.without(sample.positions))}")
+        if self.reads_velocity and np.isnan(sample.velocities).any():
+            raise Silence(f"reference without velocity of {_listed(self.joints.without(sample.velocities))}")
+        self._require_base(steady_now)
+        return self._vectors(sample.positions, np.nan_to_num(sample.velocities))
+
+    def _known(self, sample: Sample | None):
+        """qdd (0 where nobody says) and tau (of the reference, else measured)."""
+        qdd, tau = np.zeros(self.model.nv), np.zeros(self.model.nv)
+        if sample is not None:
+            qdd[self.v_at] = np.nan_to_num(sample.accelerations)
+        if self.kind == "inverse":
+            return qdd, tau
+        effort = self.joints.effort
+        if sample is not None:
+            effort = np.where(np.isnan(sample.effort), effort, sample.effort)
+        asked = np.array(self.solver.problem.forward)[self.v_at]
+        lacking = asked & ~np.isfinite(effort)
+        if lacking.any():
+            names = [self.joints.names[k] for k in np.flatnonzero(lacking)]
+            raise Silence(f"no effort in joint_states or reference for {_listed(names)}")
+        tau[self.v_at] = np.where(asked, effort, 0.0)
+        return qdd, tau
+
+    def _solved(self, q, qd, qdd, tau):
+        settings = self.settings
+        try:
+            if self.kind == "inverse":
+                tau = self.solver(
+                    q,
+                    qd if settings.compensate_coriolis else 0.0 * qd,
+                    qdd if settings.compensate_inertia else 0.0 * qdd,
+                    gravity=self.gravity if settings.compensate_gravity else 0.0 * self.gravity,
+                )
+            elif self.kind == "forward":
+                qdd = self.solver(q, qd, tau, gravity=self.gravity)
+            else:
+                qdd, tau = self.solver(q, qd, qdd, tau, gravity=self.gravity)
+        except (InputError, SolutionError) as error:
+            raise Silence(str(error)) from None
+        tau, clamped = self._clamp(tau)
+        return Result(q, qd, qdd, tau, clamped)
+
+    def _clamp(self, tau):
+        over = np.abs(tau[self.v_at]) > self.limits
+        if not over.any():
+            return tau, ()
+        tau = tau.copy()
+        tau[self.v_at] = np.clip(tau[self.v_at], -self.limits, self.limits)
+        return tau, tuple(self.joints.names[k] for k in np.flatnonzero(over))
+
+
+def _limits(model, settings):
+    if settings.effort_limits == "list":
+        return np.array(settings.effort_limits_list)
+    scalar = [j.v.start for j in model.independent_joints if j.kind != "floating"]
+    if settings.effort_limits == "none":
+        return np.full(len(scalar), np.inf)
+    return model.effort_limits[scalar]
+
+
+def _unsupported(model):
+    for body in model.bodies[1:]:
+        if body.joint.kind == "floating":
+            return f"floating joint {body.joint.name!r} is not at the root: no topic carries its state"
+    return ""
+
+
+def _listed(names):
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

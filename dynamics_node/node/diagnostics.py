@@ -1,0 +1,70 @@
+"""/diagnostics, once a second."""
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+
+
+def diagnostic_message(stamp, name, level, summary, values) -> DiagnosticArray:
+    """One status; values: {key: anything printable}."""
+    status = DiagnosticStatus(
+        level=level,
+        name=name,
+        message=summary,
+        hardware_id="",
+        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+    )
+    message = DiagnosticArray(status=[status])
+    message.header.stamp = stamp
+    return message
+
+
+def report(core, statistics, *, enabled, building, failure):
+    """Level, summary and values of the status."""
+    values = {"enabled": enabled, "building": building}
+    if core is not None:
+        values |= _of_core(core)
+    percentiles = statistics.take_percentiles()
+    if percentiles:
+        values["solve time p50 [us]"], values["solve time p99 [us]"] = (f"{p:.1f}" for p in percentiles)
+    values |= {
+        "solved": statistics.counts["solved"],
+        "silent": statistics.counts["silent"],
+        "dropped messages": statistics.counts["dropped"],
+        "last drop": statistics.last_drop,
+        "clamped joints": ", ".join(statistics.clamped),
+        "silent because": statistics.silent_because,
+        "description error": failure,
+    }
+    return *_verdict(core, statistics, enabled, failure), values
+
+
+def _of_core(core):
+    robot, received = core.robot, core.joints.received
+    age = ""
+    if received.size and (received > 0).all():
+        from time import monotonic_ns
+
+        age = f"{(monotonic_ns() - int(received.min())) * 1e-6:.1f}"
+    return {
+        "robot": robot.model.name,
+        "joints": len(core.joints.names),
+        "problem": robot.solver.problem.kind,
+        "solver": robot.solver.choice.solver,
+        "algorithm": robot.solver.description,
+        "backend": robot.solver.choice.backend,
+        "oldest joint state [ms]": age,
+        "unknown joints in joint_states": core.joints.unknown,
+        "model warnings": "; ".join(robot.model.warnings[:5]),
+    }
+
+
+def _verdict(core, statistics, enabled, failure):
+    if failure:
+        served = "the last good model serves" if core is not None else "no model yet"
+        return DiagnosticStatus.WARN, f"{failure} ({served})"
+    if not enabled:
+        return DiagnosticStatus.OK, "disabled"
+    if statistics.silent_because:
+        return DiagnosticStatus.WARN, f"silent: {statistics.silent_because}"
+    if statistics.clamped:
+        return DiagnosticStatus.WARN, f"torque clamped at {', '.join(statistics.clamped)}"
+    return DiagnosticStatus.OK, "running"

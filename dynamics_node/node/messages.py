@@ -1,0 +1,78 @@
+"""ROS messages <-> arrays. The one place where linear-first becomes angular-first."""
+
+from array import array
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from dynamics_interfaces.msg import NamedMatrix
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+SWAP = np.array([3, 4, 5, 0, 1, 2])  # angular first <-> linear first
+AXES = tuple(f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz")
+
+
+def doubles(values):
+    """The fast way into a float64[] field: 900 numbers in 5 us, a numpy array takes 84."""
+    return array("d", np.ascontiguousarray(values, dtype=float).tobytes())
+
+
+def nanoseconds(stamp: Time) -> int:
+    return stamp.sec * 1_000_000_000 + stamp.nanosec
+
+
+def pose_numbers(pose):
+    """x y z qx qy qz qw of a geometry_msgs/Pose."""
+    p, o = pose.position, pose.orientation
+    return (p.x, p.y, p.z, o.x, o.y, o.z, o.w)
+
+
+def twist_numbers(twist):
+    """(angular, linear) of a geometry_msgs/Twist."""
+    w, v = twist.angular, twist.linear
+    return (w.x, w.y, w.z, v.x, v.y, v.z)
+
+
+def torque_message(names, tau, header) -> JointState:
+    message = JointState(name=names, effort=doubles(tau))
+    message.header.stamp, message.header.frame_id = header
+    return message
+
+
+def command_message(tau) -> Float64MultiArray:
+    return Float64MultiArray(data=doubles(tau))
+
+
+def point_message(q, qd, qdd, tau) -> JointTrajectoryPoint:
+    return JointTrajectoryPoint(
+        positions=doubles(q), velocities=doubles(qd), accelerations=doubles(qdd), effort=doubles(tau)
+    )
+
+
+def trajectory_message(names, points, header) -> JointTrajectory:
+    message = JointTrajectory(joint_names=names, points=points)
+    message.header.stamp, message.header.frame_id = header
+    return message
+
+
+def linear_first(model):
+    """Order of the velocity coordinates in ROS: the linear part of a floating joint first."""
+    order = np.arange(model.nv)
+    for joint in model.independent_joints:
+        if joint.kind == "floating":
+            order[joint.v] = joint.v.start + SWAP
+    return order
+
+
+def link_rows(links):
+    """Names `link.linear.x` ... and the order of angular-first rows that they stand for."""
+    order = np.concatenate([6 * k + SWAP for k in range(len(links))])
+    return [f"{link}.{axis}" for link in links for axis in AXES], order
+
+
+def matrix_message(matrix, row_names, col_names) -> NamedMatrix:
+    rows, cols = matrix.shape
+    return NamedMatrix(
+        row_names=list(row_names), col_names=list(col_names), rows=rows, cols=cols, data=doubles(matrix.ravel())
+    )

@@ -1,0 +1,183 @@
+"""The parameters of the node: one table, and the checked values."""
+
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.graph import ORDERINGS
+from dynamics_node.model import Model
+from dynamics_node.node.build_job import Job, make_problem
+from dynamics_node.solver import BACKENDS, SOLVERS, resolve
+
+PROBLEMS = ("inverse", "forward", "hybrid")
+
+
+class Parameter(NamedTuple):
+    """name, default (its type is the parameter's), what it means, what it may be."""
+
+    name: str
+    default: Any
+    description: str
+    choices: tuple[str, ...] = ()
+    bounds: tuple[float, float] | None = None
+    read_only: bool = False
+
+
+STRINGS: list[str] = []  # declared by type, not set: ROS cannot tell an empty list's type
+NUMBERS: list[float] = []
+
+PARAMETERS = (
+    Parameter("robot_description", "", "URDF text; empty: taken from the topic robot_description"),
+    Parameter("robot_description_file", "", "URDF file; wins over the topic, yields to robot_description"),
+    Parameter("strict", False, "Refuse links with implausible inertia instead of warning"),
+    Parameter("floating_base", False, "The root link moves freely; its state comes from odom"),
+    Parameter("joints", STRINGS, "Joints that move; the others are held. Empty: all"),
+    Parameter("held.joints", STRINGS, "Held joints whose position is not zero"),
+    Parameter("held.positions", NUMBERS, "Their positions, rad or m"),
+    Parameter("armature.joints", STRINGS, "Joints whose rotor inertia is given here"),
+    Parameter("armature.values", NUMBERS, "Their rotor inertias at the joint, kg m^2 or kg"),
+    Parameter("command_joints", STRINGS, "Order of ~/effort_commands; empty: it is not published"),
+    Parameter("tip_links", STRINGS, "Links of the operational-space service when a request names none"),
+    Parameter("gravity", [0.0, 0.0, -9.81], "Acceleration of free fall in root axes, m/s^2"),
+    Parameter("problem", "inverse", "What is computed", PROBLEMS),
+    Parameter("forward_joints", STRINGS, "hybrid: joints with known effort and asked acceleration"),
+    Parameter("solver", "best", "Algorithm", SOLVERS),
+    Parameter("ordering", "best", "Elimination order of solver factor_graph", (*ORDERINGS, "best", "custom")),
+    Parameter("custom_ordering", STRINGS, "ordering custom: variables in order, as F1, A1, tau1, qdd1"),
+    Parameter("backend", "auto", "What runs it", BACKENDS),
+    Parameter("state_source", "measured", "Where q and qd come from", ("measured", "reference")),
+    Parameter(
+        "velocity_source",
+        "message",
+        "Joint velocities: from the message, differentiated from positions, or zero",
+        ("message", "differentiate", "zero"),
+    ),
+    Parameter("compensate.gravity", True, "inverse: include gravity (off when the driver already does)"),
+    Parameter("compensate.coriolis", True, "inverse: include Coriolis and centrifugal torques"),
+    Parameter("compensate.inertia", True, "inverse: include the torques of the reference acceleration"),
+    Parameter("joint_state_timeout", 0.2, "Age at which joint states and odometry are stale, s", (), (1e-3, 60)),
+    Parameter("reference_timeout", 0.5, "How long a one-point reference holds, s", (), (1e-3, 3600)),
+    Parameter(
+        "on_stale",
+        "silent",
+        "Output while the input is stale: none, gravity torques of the last position, or zeros",
+        ("silent", "gravity", "zero"),
+    ),
+    Parameter("effort_limits", "urdf", "Clamp torques to the limits", ("urdf", "none", "list")),
+    Parameter("effort_limits_list", NUMBERS, "effort_limits list: one per joint of ~/joint_torques, N m or N"),
+    Parameter("rate", 0.0, "Output rate, Hz; 0: at every joint state", (), (0.0, 10_000.0)),
+    Parameter("autostart", True, "Start enabled; else ~/set_enabled starts it", (), None, True),
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of PARAMETERS, dots as underscores, lists as tuples without empty strings."""
+
+    robot_description: str
+    robot_description_file: str
+    strict: bool
+    floating_base: bool
+    joints: tuple[str, ...]
+    held_joints: tuple[str, ...]
+    held_positions: tuple[float, ...]
+    armature_joints: tuple[str, ...]
+    armature_values: tuple[float, ...]
+    command_joints: tuple[str, ...]
+    tip_links: tuple[str, ...]
+    gravity: tuple[float, ...]
+    problem: str
+    forward_joints: tuple[str, ...]
+    solver: str
+    ordering: str
+    custom_ordering: tuple[str, ...]
+    backend: str
+    state_source: str
+    velocity_source: str
+    compensate_gravity: bool
+    compensate_coriolis: bool
+    compensate_inertia: bool
+    joint_state_timeout: float
+    reference_timeout: float
+    on_stale: str
+    effort_limits: str
+    effort_limits_list: tuple[float, ...]
+    rate: float
+    autostart: bool
+
+    def job(self, text: str) -> Job:
+        """What has to be built for a robot description."""
+        choices = {
+            "strict": self.strict,
+            "floating_base": self.floating_base,
+            "joints": self.joints or None,
+            "positions": dict(zip(self.held_joints, self.held_positions, strict=True)),
+            "armature": dict(zip(self.armature_joints, self.armature_values, strict=True)),
+        }
+        ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
+        return Job(
+            text, choices, self.problem, self.forward_joints, self.solver, ordering, self.backend
+        )
+
+
+def read_settings(values: dict[str, Any]) -> Settings:
+    """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
+    checked = {p.name.replace(".", "_"): _checked(p, values[p.name]) for p in PARAMETERS}
+    settings = Settings(**{field.name: checked[field.name] for field in fields(Settings)})
+    _check_together(settings)
+    return settings
+
+
+def _checked(parameter, value):
+    if isinstance(parameter.default, list):
+        value = tuple(entry for entry in value or () if entry != "")
+        if parameter.default is not STRINGS and not np.isfinite(np.array(value, dtype=float)).all():
+            raise ValueError(f"{parameter.name} has an entry that is not finite: {list(value)}")
+    if parameter.choices and value not in parameter.choices:
+        raise ValueError(f"{parameter.name} {value!r} is none of {', '.join(parameter.choices)}")
+    if parameter.bounds:
+        low, high = parameter.bounds
+        if not low <= value <= high:
+            raise ValueError(f"{parameter.name} {value!r} is not between {low:g} and {high:g}")
+    return value
+
+
+def _check_together(settings):
+    if len(settings.gravity) != 3:
+        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
+    for a, b in (("held_joints", "held_positions"), ("armature_joints", "armature_values")):
+        if len(getattr(settings, a)) != len(getattr(settings, b)):
+            raise ValueError(f"{a.replace('_', '.', 1)} and {b.replace('_', '.', 1)} differ in length")
+    if settings.held_joints and not settings.joints:
+        raise ValueError("held.joints has no meaning while joints is empty")
+    if any(value < 0 for value in (*settings.armature_values, *settings.effort_limits_list)):
+        raise ValueError("armature.values and effort_limits_list must not be negative")
+    if settings.problem == "hybrid" and not settings.forward_joints:
+        raise ValueError("problem hybrid needs forward_joints")
+    if (settings.ordering == "custom") != bool(settings.custom_ordering):
+        raise ValueError("ordering custom and a non-empty custom_ordering go together")
+    for name in ("joints", "command_joints", "forward_joints"):
+        if len(set(getattr(settings, name))) != len(getattr(settings, name)):
+            raise ValueError(f"{name} names a joint twice")
+    parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
+    if settings.problem != "inverse" and not all(parts):
+        raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
+    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+
+
+def check_against(settings: Settings, model: Model):
+    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    make_problem(model, settings.problem, settings.forward_joints)
+    for name in settings.command_joints:
+        if name not in model.joint_names:
+            raise ValueError(f"command_joints: {name!r} is none of {', '.join(model.joint_names)}")
+    for link in settings.tip_links:
+        if link not in model.frames:
+            raise ValueError(f"tip_links: the robot has no link {link!r}")
+    limits = settings.effort_limits_list
+    if settings.effort_limits == "list" and len(limits) != len(model.joint_names):
+        raise ValueError(
+            f"effort_limits_list has {len(limits)} entries, the robot {len(model.joint_names)} joints: "
+            f"{', '.join(model.joint_names)}"
+        )
