@@ -143,10 +143,10 @@ class Core:
         source = self.settings.velocity_source
         if source == "zero" or not wanted:
             return np.zeros(len(self.q_at))
-        velocity = self.joints.velocity if source == "message" else self.joints.rate
+        velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
         if np.isfinite(velocity).all():
             return velocity
-        absent = _listed(self.joints.without(np.where(np.isfinite(velocity), velocity, np.nan)))
+        absent = _listed(self.joints.without(velocity))
         if source == "message":
             raise Silence(f"no velocity in joint_states for {absent} (velocity_source: message)")
         raise Silence(f"two positions are needed to differentiate: {absent}")

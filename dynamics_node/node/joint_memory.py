@@ -6,6 +6,7 @@ import numpy as np
 
 MAX_NAMES = 10_000
 JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
+NEVER = np.iinfo(np.int64).min
 MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
 
 
@@ -40,9 +41,8 @@ class JointMemory:
     def reset(self):
         """Forget everything."""
         n = len(self.names)
-        self.position, self.velocity, self.effort, self.rate = np.full((4, n), np.nan)
-        self.stamp = np.full(n, np.iinfo(np.int64).min)
-        self.received = np.full(n, np.iinfo(np.int64).min)
+        self.position, self.velocity, self.effort, self._position_before = np.full((4, n), np.nan)
+        self.stamp, self.received, self._stamp_before = np.full((3, n), NEVER)
 
     def update(self, names, position, velocity, effort, stamp, now):
         """Take in a message; stamp and now in ns.
@@ -67,7 +67,7 @@ class JointMemory:
             source, target = source[newer], target[newer]
             if not target.size:
                 return False
-        self._differentiate(position[source], target, stamp)
+        self._remember_before(target, stamp)
         self.position[target] = position[source]
         self.velocity[target] = velocity[source] if velocity is not None else np.nan
         self.effort[target] = effort[source] if effort is not None else np.nan
@@ -84,8 +84,8 @@ class JointMemory:
         return [self.names[k] for k in np.flatnonzero(now - self.received > timeout)]
 
     def without(self, values):
-        """Names of the joints whose value is NaN."""
-        return [self.names[k] for k in np.flatnonzero(np.isnan(values))]
+        """Names of the joints whose value is not finite."""
+        return [self.names[k] for k in np.flatnonzero(~np.isfinite(values))]
 
     def _layout(self, names):
         key = tuple(names)
@@ -106,19 +106,22 @@ class JointMemory:
 
     def _jumped_back(self, stamp, target):
         latest = int(self.stamp[target].max())
-        return latest != np.iinfo(np.int64).min and stamp < latest - JUMP_BACK
+        return latest != NEVER and stamp < latest - JUMP_BACK
 
-    def _differentiate(self, position, target, stamp):
-        """Velocity from two positions, for drivers that send none; a continuous joint may wrap."""
-        last = self.stamp[target]
-        seen = last != np.iinfo(np.int64).min
-        gap = np.where(seen, stamp - np.where(seen, last, 0), 0)
-        change = position - self.position[target]
-        wraps = self._continuous[target]
+    def _remember_before(self, target, stamp):
+        """Keep what a message with a later stamp replaces."""
+        target = target[self.stamp[target] < stamp]
+        self._position_before[target] = self.position[target]
+        self._stamp_before[target] = self.stamp[target]
+
+    def differentiated(self):
+        """Velocity from the last two positions, NaN without; a continuous joint may have wrapped."""
+        change = self.position - self._position_before
+        wraps = self._continuous
         change[wraps] = (change[wraps] + np.pi) % (2 * np.pi) - np.pi
-        usable = seen & (gap > 0) & (gap <= MAX_GAP)
-        rate = np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
-        self.rate[target] = np.where(seen & (gap == 0), self.rate[target], rate)
+        gap = np.where(self._stamp_before == NEVER, 0, self.stamp - self._stamp_before)
+        usable = (gap > 0) & (gap <= MAX_GAP)
+        return np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
 
 
 def _field(name, values, count, required=False):

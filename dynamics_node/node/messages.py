@@ -34,9 +34,10 @@ def twist_numbers(twist):
     return (w.x, w.y, w.z, v.x, v.y, v.z)
 
 
-def torque_message(names, tau, header) -> JointState:
-    message = JointState(name=names, effort=doubles(tau))
-    message.header.stamp, message.header.frame_id = header
+def torque_message(names, frame) -> JointState:
+    """A JointState to be published again and again: set the stamp and the effort."""
+    message = JointState(name=list(names))
+    message.header.frame_id = frame
     return message
 
 

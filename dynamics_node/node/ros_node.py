@@ -24,6 +24,7 @@ from dynamics_node.node.diagnostics import diagnostic_message, report
 from dynamics_node.node.joint_memory import JUMP_BACK, BadMessage
 from dynamics_node.node.messages import (
     command_message,
+    doubles,
     nanoseconds,
     point_message,
     pose_numbers,
@@ -164,6 +165,7 @@ class DynamicsNode(Node):
             self._core.replace(robot, self._settings)
         else:
             self._core = Core(robot, self._settings)
+            self._torque_message = torque_message(self._core.joints.names, robot.model.base_link)
             self._statistics.silent_because = "no joint state yet"
         for warning in robot.model.warnings:
             self.get_logger().warning(warning)
@@ -279,14 +281,15 @@ class DynamicsNode(Node):
         core = self._core
         at = core.v_at
         tau = result.tau[at]
-        header = (self._last_stamp, core.model.base_link)
-        names = list(core.joints.names)
-        self._torques.publish(torque_message(names, tau, header))
+        self._torque_message.header.stamp = self._last_stamp
+        self._torque_message.effort = doubles(tau)
+        self._torques.publish(self._torque_message)
         if core.command_index.size and core.kind != "forward":
             self._commands.publish(command_message(tau[core.command_index]))
         if self._solution.get_subscription_count():
             point = point_message(result.q[core.q_at], result.qd[at], result.qdd[at], tau)
-            self._solution.publish(trajectory_message(names, [point], header))
+            header = (self._last_stamp, core.model.base_link)
+            self._solution.publish(trajectory_message(list(core.joints.names), [point], header))
 
     # --- parameters and services ----------------------------------------------------------------
 

@@ -15,13 +15,6 @@ def transpose(matrix):
     return np.swapaxes(matrix, -1, -2)
 
 
-def _cross(a, b):
-    """3-D cross product over the last axis; np.cross is slower and knows floats only."""
-    ax, ay, az = a[..., 0], a[..., 1], a[..., 2]
-    bx, by, bz = b[..., 0], b[..., 1], b[..., 2]
-    return np.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
-
-
 def skew(v):
     """The matrix of v x: (..., 3) -> (..., 3, 3)."""
     x, y, z = v[..., 0], v[..., 1], v[..., 2]
@@ -30,18 +23,30 @@ def skew(v):
     return np.stack(rows, axis=-2)
 
 
+def _generators():
+    """(6, 36): row k is the matrix of e_k x, flattened. RBDA (2.31): v x = [w^ 0; v^ w^]."""
+    unit = skew(np.eye(3))
+    motion = np.zeros((6, 6, 6))
+    motion[:3, :3, :3] = motion[:3, 3:, 3:] = motion[3:, 3:, :3] = unit
+    return motion.reshape(6, 36)
+
+
+GENERATORS = _generators()
+
+
+def cross_matrix(v):
+    """The matrix (..., 6, 6) of v x on motion vectors: linear in v (..., 6)."""
+    return (v @ GENERATORS).reshape(*v.shape[:-1], 6, 6)
+
+
 def cross_motion(v, m):
     """v x m of two motion vectors (..., 6): RBDA (2.31)."""
-    w, wm = v[..., :3], m[..., :3]
-    linear = _cross(w, m[..., 3:]) + _cross(v[..., 3:], wm)
-    return np.concatenate([_cross(w, wm), linear], axis=-1)
+    return matvec(cross_matrix(v), m)
 
 
 def cross_force(v, f):
-    """v x* f of a motion vector and a force vector (..., 6): RBDA (2.32)."""
-    w, linear = v[..., :3], f[..., 3:]
-    angular = _cross(w, f[..., :3]) + _cross(v[..., 3:], linear)
-    return np.concatenate([angular, _cross(w, linear)], axis=-1)
+    """v x* f = -(v x)^T f of a motion vector and a force vector (..., 6): RBDA (2.32)."""
+    return -matvec(transpose(cross_matrix(v)), f)
 
 
 def spatial_inertia(mass, com, inertia_com):

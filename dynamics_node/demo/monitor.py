@@ -1,0 +1,149 @@
+"""demo_monitor: shows published torques beside independently computed ones, live; exit code 0 only if
+messages flowed and every torque was right."""
+
+import argparse
+import sys
+import time
+from collections import OrderedDict
+
+import numpy as np
+import rclpy
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+
+from dynamics_node.demo.check import TOLERANCE, Oracle, acceleration_tolerance, torque_error
+from dynamics_node.demo.panda import CENTRE, JOINTS, OMEGA
+from dynamics_node.demo.report import live_table, save_plot, verdict_lines
+from dynamics_node.node.main import make_executor
+from dynamics_node.node.messages import nanoseconds
+
+LATE = 0.1  # s: how much older than the state the reference may be
+REMEMBERED = 5000
+REFRESH = 0.1  # s
+
+
+class Monitor(Node):
+    """Collects what is published and judges it."""
+
+    def __init__(self):
+        super().__init__("demo_monitor")
+        self.oracle: Oracle | None = None
+        self.times, self.published, self.computed, self.errors, self.latencies = [], [], [], [], []
+        self.wrong_states = self.wrong_accelerations = 0
+        self._states: OrderedDict[int, tuple] = OrderedDict()
+        self._torques: OrderedDict[int, np.ndarray] = OrderedDict()
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self.create_subscription(String, "robot_description", self._on_description, latched)
+        self.create_subscription(JointState, "joint_states", self._on_state, 50)
+        self.create_subscription(JointState, "dynamics_node/joint_torques", self._on_torques, 50)
+        self.create_subscription(JointTrajectory, "dynamics_node/solution", self._on_solution, 50)
+
+    def _on_description(self, message):
+        self.oracle = Oracle(message.data)
+
+    def _on_state(self, message):
+        _remember(self._states, message, (np.array(message.position), np.array(message.velocity)))
+
+    def _on_torques(self, message):
+        now, stamp = self.get_clock().now().nanoseconds, nanoseconds(message.header.stamp)
+        self.latencies.append((now - stamp) * 1e-3)
+        order = [message.name.index(name) for name in JOINTS]
+        _remember(self._torques, message, np.array(message.effort)[order])
+
+    def _on_solution(self, message):
+        stamp = nanoseconds(message.header.stamp)
+        if self.oracle is None or stamp not in self._states or stamp not in self._torques:
+            return
+        order = [message.joint_names.index(name) for name in JOINTS]
+        point = message.points[0]
+        q, qd, qdd = (np.array(f)[order] for f in (point.positions, point.velocities, point.accelerations))
+        tau = self._torques[stamp]
+        expected = self.oracle.torques(q, qd, qdd)
+        self.times.append(stamp * 1e-9)
+        self.published.append(tau)
+        self.computed.append(expected)
+        self.errors.append(torque_error(tau, expected))
+        sent = self._states[stamp]
+        self.wrong_states += not (np.array_equal(q, sent[0]) and np.array_equal(qd, sent[1]))
+        wanted = -(OMEGA**2) * (q - CENTRE)
+        self.wrong_accelerations += bool(np.any(np.abs(qdd - wanted) > acceleration_tolerance(LATE)))
+
+    def rate(self):
+        """Solutions per second over the last second."""
+        recent = [t for t in self.times[-2000:] if t > self.times[-1] - 1.0]
+        return len(recent) / max(1e-3, min(1.0, self.times[-1] - self.times[0])) if self.times else 0.0
+
+    def verdict(self):
+        """Why the run is not good, or '' when it is."""
+        if not self.times:
+            return "no torque arrived"
+        if max(self.errors) > TOLERANCE:
+            return f"a torque is wrong: relative error {max(self.errors):.1e} > {TOLERANCE:g}"
+        if self.wrong_states:
+            return f"{self.wrong_states} solutions do not carry the state of their stamp"
+        if self.wrong_accelerations:
+            return f"{self.wrong_accelerations} solutions ignore the reference acceleration"
+        return ""
+
+
+def _remember(table, message, value):
+    table[nanoseconds(message.header.stamp)] = value
+    if len(table) > REMEMBERED:
+        table.popitem(last=False)
+
+
+def watch(node, seconds, least):
+    """Spin for `seconds` after the first torque (wait 30 s for it), refreshing the table."""
+    executor = make_executor()
+    executor.add_node(node)
+    begin = time.monotonic()
+    first = None
+    with live_table(node) as refresh:
+        shown = 0.0
+        while rclpy.ok():
+            executor.spin_once(timeout_sec=REFRESH)
+            now = time.monotonic()
+            if first is None and node.times:
+                first = now
+            if now > shown + REFRESH:
+                refresh()
+                shown = now
+            if (first is None and now > begin + 30) or (first is not None and now > first + seconds):
+                break
+    executor.remove_node(node)
+    return len(node.times) >= least
+
+
+def main(arguments=None):
+    """0: messages flowed and were right; 1: not; 2: something to install is missing."""
+    parser = argparse.ArgumentParser(prog="demo_monitor", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot; '' for none")
+    parser.add_argument("--least", type=int, default=100, help="messages that must have been checked")
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(remove_ros_args(["", *given])[1:])
+    rclpy.init(args=given)
+    node = Monitor()
+    try:
+        enough = watch(node, options.seconds, options.least)
+        reason = node.verdict() or ("" if enough else f"only {len(node.times)} torques were checked")
+        if options.plot and node.times:
+            save_plot(node, options.plot)
+        print("\n".join(verdict_lines(node, reason, options.plot)))
+        return 1 if reason else 0
+    except ImportError as error:
+        print(f"demo_monitor: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 1
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
