@@ -20,6 +20,8 @@ def main(arguments=None):
             options.urdf, floating_base=options.floating_base, joints=options.joints, strict=options.strict
         )
         options.run(model, options)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
     except (ModelError, ValueError, OSError) as error:
         print(f"dynamics: {error}", file=sys.stderr)
         return 1

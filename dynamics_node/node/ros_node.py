@@ -7,7 +7,7 @@ from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.clock import JumpThreshold
+from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -62,6 +62,7 @@ class DynamicsNode(Node):
         self._failure = ""
         self._last_stamp = Time()
         self._statistics = Statistics()
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._create_outputs()
         self._create_inputs()
         self._computations = Services(self, lambda: self._core)
@@ -95,8 +96,9 @@ class DynamicsNode(Node):
             self.create_subscription(kind, topic, callback, qos, qos_overriding_options=options)
 
     def _create_timers(self):
-        self.create_timer(1.0, self._report)
-        self._poll_timer = self.create_timer(POLL_PERIOD, self._poll_building, autostart=False)
+        self._steady_timer(1.0, self._report)
+        self._poll_timer = self._steady_timer(POLL_PERIOD, self._poll_building)
+        self._poll_timer.cancel()
         self._output_timer = None
         self._stale_timer = None
         self._schedule_output()
@@ -110,9 +112,13 @@ class DynamicsNode(Node):
                 self.destroy_timer(timer)
         self._output_timer = self._stale_timer = None
         if self._settings.rate > 0:
-            self._output_timer = self.create_timer(1.0 / self._settings.rate, self._output)
+            self._output_timer = self._steady_timer(1.0 / self._settings.rate, self._output)
         elif self._settings.on_stale != "silent":
-            self._stale_timer = self.create_timer(STALE_PERIOD, self._output_if_stale)
+            self._stale_timer = self._steady_timer(STALE_PERIOD, self._output_if_stale)
+
+    def _steady_timer(self, period, callback):
+        """Simulated time may stand still; models are built and staleness is judged all the same."""
+        return self.create_timer(period, callback, clock=self._steady)
 
     # --- the robot description ----------------------------------------------------------------
 
@@ -165,8 +171,8 @@ class DynamicsNode(Node):
             self._core.replace(robot, self._settings)
         else:
             self._core = Core(robot, self._settings)
-            self._torque_message = torque_message(self._core.joints.names, robot.model.base_link)
             self._statistics.silent_because = "no joint state yet"
+        self._torque_message = torque_message(self._core.joints.names, robot.model.base_link)
         for warning in robot.model.warnings:
             self.get_logger().warning(warning)
         self.get_logger().info(
@@ -321,6 +327,7 @@ class DynamicsNode(Node):
         return response
 
     def _report(self):
+        self._note_stale_input()
         level, summary, values = report(
             self._core,
             self._statistics,
@@ -331,6 +338,15 @@ class DynamicsNode(Node):
         stamp = self.get_clock().now().to_msg()
         name = f"{self.get_fully_qualified_name()[1:]}: dynamics"
         self._diagnostics.publish(diagnostic_message(stamp, name, level, summary, values))
+
+    def _note_stale_input(self):
+        """With rate 0 nothing else notices that the joint states have stopped."""
+        if self._core is None or self._settings.state_source != "measured":
+            return
+        try:
+            self._core.measured_state(monotonic_ns(), with_velocity=False)
+        except Silence as reason:
+            self._statistics.silent_because = str(reason)
 
     def destroy_node(self):
         """End a build under way with the node."""

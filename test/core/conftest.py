@@ -1,13 +1,8 @@
 """Fixtures: a robot, its model and its oracle, each built once."""
 
-import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from robots import ROBOTS
 
 

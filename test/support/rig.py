@@ -1,0 +1,258 @@
+"""A real node in a process of its own, in a DDS domain of its own, and a client that talks to it."""
+
+import itertools
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces first, or use ./dev")
+
+import yaml
+from diagnostic_msgs.msg import DiagnosticArray
+from nav_msgs.msg import Odometry
+from rcl_interfaces.msg import Parameter as ParameterMessage
+from rcl_interfaces.srv import SetParametersAtomically
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64MultiArray, String
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
+_domains = itertools.count(random.Random(os.getpid()).randrange(90))
+
+
+def fresh_domain():
+    """1..100: a domain that this test run has not used lately."""
+    return 1 + next(_domains) % 100
+
+
+class NodeProcess:
+    """The dynamics_node executable. parameters: {name: value}, nested names with dots."""
+
+    def __init__(self, domain, parameters=None, namespace="", arguments=()):
+        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")  # noqa: SIM115, closed in stop
+        command = [sys.executable, "-m", "dynamics_node.node.main", "--ros-args"]
+        if namespace:
+            command += ["-r", f"__ns:=/{namespace}"]
+        if parameters:
+            self._file = tempfile.NamedTemporaryFile("w", suffix=".yaml")  # noqa: SIM115
+            yaml.safe_dump({"/**": {"ros__parameters": parameters}}, self._file)
+            self._file.flush()
+            command += ["--params-file", self._file.name]
+        environment = {**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        self.process = subprocess.Popen(
+            [*command, *arguments], env=environment, stdout=self.log, stderr=subprocess.STDOUT
+        )
+
+    def output(self):
+        return Path(self.log.name).read_text()
+
+    def stop(self, number=signal.SIGINT):
+        """End it and return its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+class Client:
+    """Publishers and inboxes on the topics of one node."""
+
+    def __init__(self, domain, namespace=""):
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=domain)
+        self.node = Node("client", context=self.context, namespace=namespace)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        create = self.node.create_publisher
+        self.description = create(String, "robot_description", LATCHED)
+        self.states = create(JointState, "joint_states", 50)
+        self.odometry = create(Odometry, "odom", 50)
+        self.references = create(JointTrajectory, "dynamics_node/reference", 50)
+        self.torques: dict[int, JointState] = {}
+        self.solutions: dict[int, JointTrajectory] = {}
+        self.torque_log: list[JointState] = []
+        self.commands: list[list[float]] = []
+        self.diagnostics: list = []
+        listen = self.node.create_subscription
+        listen(JointState, "dynamics_node/joint_torques", self._on_torques, 500)
+        listen(JointTrajectory, "dynamics_node/solution", self._on_solution, 500)
+        listen(Float64MultiArray, "dynamics_node/effort_commands", lambda m: self.commands.append(list(m.data)), 500)
+        listen(DiagnosticArray, "/diagnostics", lambda m: self.diagnostics.append(m.status[0]), 50)
+        self._stamp = time.time_ns()
+
+    def _on_torques(self, message):
+        self.torques[stamp_of(message)] = message
+        self.torque_log.append(message)
+
+    def _on_solution(self, message):
+        self.solutions[stamp_of(message)] = message
+
+    def spin(self, seconds):
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.executor.spin_once(timeout_sec=left)
+
+    def until(self, condition, timeout=10.0, what=""):
+        """Spin until condition() is truthy; its value. Fails after the timeout."""
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            if value := condition():
+                return value
+            self.executor.spin_once(timeout_sec=0.02)
+        raise AssertionError(f"timed out: {what or condition}")
+
+    def next_stamp(self):
+        """ns, strictly rising and not ahead of time."""
+        self._stamp = max(self._stamp + 1, time.time_ns())
+        return self._stamp
+
+    def send_state(self, names, q, qd=(), effort=(), stamp=None, publisher=None):
+        """Publish a JointState; its stamp."""
+        stamp = self.next_stamp() if stamp is None else stamp
+        message = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
+        set_stamp(message, stamp)
+        (publisher or self.states).publish(message)
+        return stamp
+
+    def send_odometry(self, pose, twist=(0,) * 6, child="", stamp=None):
+        """pose x y z qx qy qz qw; twist (angular, linear)."""
+        message = Odometry(child_frame_id=child)
+        set_stamp(message, self.next_stamp() if stamp is None else stamp)
+        p, o = message.pose.pose.position, message.pose.pose.orientation
+        p.x, p.y, p.z, o.x, o.y, o.z, o.w = map(float, pose)
+        w, v = message.twist.twist.angular, message.twist.twist.linear
+        w.x, w.y, w.z, v.x, v.y, v.z = map(float, twist)
+        self.odometry.publish(message)
+
+    def send_reference(self, names, *points, stamp=None):
+        message = trajectory(names, *points)
+        set_stamp(message, self.next_stamp() if stamp is None else stamp)
+        self.references.publish(message)
+
+    def answered(self, names, q, qd=(), effort=(), timeout=15.0, **options):
+        """Send the state again and again until a torque with one of its stamps comes; that torque."""
+        stamps, end = [], time.monotonic() + timeout
+        while time.monotonic() < end:
+            stamps.append(self.send_state(names, q, qd, effort, **options))
+            self.spin(0.03)
+            for stamp in reversed(stamps):
+                if stamp in self.torques:
+                    return self.torques[stamp]
+        raise AssertionError("no torque for the state")
+
+    def silent_for(self, seconds, send=None):
+        """True when no torque comes during `seconds` of send() every 30 ms."""
+        self.spin(0.1)
+        self.torque_log.clear()
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if send:
+                send()
+            self.spin(0.03)
+        return not self.torque_log
+
+    def diagnostic(self, condition=lambda status: True, timeout=6.0):
+        """The next status that satisfies the condition, as (message, {key: value}, level)."""
+        self.diagnostics.clear()
+        found = self.until(lambda: next(filter(condition, self.diagnostics), None), timeout, "diagnostics")
+        return found.message, {v.key: v.value for v in found.values}, found.level
+
+    def call(self, kind, name, request=None, timeout=15.0):
+        """Response of a service of the node."""
+        client = self.node.create_client(kind, f"dynamics_node/{name}")
+        self.until(client.service_is_ready, timeout, name)
+        future = client.call_async(request or kind.Request())
+        self.until(future.done, timeout, name)
+        self.node.destroy_client(client)
+        return future.result()
+
+    def set_parameters(self, **values):
+        """Set atomically; (successful, reason). Double underscores stand for dots."""
+        request = SetParametersAtomically.Request()
+        for name, value in values.items():
+            value = Parameter(name.replace("__", "."), value=value).get_parameter_value()
+            request.parameters.append(ParameterMessage(name=name.replace("__", "."), value=value))
+        result = self.call(SetParametersAtomically, "set_parameters_atomically", request).result
+        return result.successful, result.reason
+
+    def close(self):
+        self.executor.shutdown()
+        self.node.destroy_node()
+        rclpy.shutdown(context=self.context)
+
+
+class Rig(Client):
+    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic."""
+
+    def __init__(self, robot=None, parameters=None, describe=True, namespace="", arguments=()):
+        domain = fresh_domain()
+        super().__init__(domain, namespace)
+        self.domain, self.robot = domain, robot
+        self.parameters = dict(parameters or {})
+        if robot is not None:
+            if robot.joints is not None:
+                self.parameters.setdefault("joints", list(robot.joints))
+            if robot.floating_base:
+                self.parameters.setdefault("floating_base", True)
+            if describe:
+                self.describe(robot.file.read_text())
+        self.process = NodeProcess(domain, self.parameters, namespace, arguments)
+
+    def describe(self, text):
+        self.description.publish(String(data=text))
+
+    def close(self):
+        code = self.process.stop()
+        super().close()
+        output = self.process.output()
+        assert code == 0, f"the node ended with {code}:\n{output}"
+        assert "Traceback" not in output, output
+
+
+def stamp_of(message):
+    return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec
+
+
+def set_stamp(message, stamp):
+    message.header.stamp.sec, message.header.stamp.nanosec = divmod(stamp, 1_000_000_000)
+
+
+def floats(values):
+    return [float(x) for x in values]
+
+
+def point(time_from_start=0.0, q=(), qd=(), qdd=(), effort=()):
+    result = JointTrajectoryPoint(
+        positions=floats(q), velocities=floats(qd), accelerations=floats(qdd), effort=floats(effort)
+    )
+    nanoseconds = round(time_from_start * 1e9)
+    result.time_from_start.sec, result.time_from_start.nanosec = divmod(nanoseconds, 1_000_000_000)
+    return result
+
+
+def trajectory(names, *points):
+    return JointTrajectory(joint_names=list(names), points=list(points))
+
+
+def efforts(message, names):
+    """Efforts of a JointState in the order of names."""
+    order = [list(message.name).index(name) for name in names]
+    return np.array(message.effort)[order]
