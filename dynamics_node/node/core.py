@@ -96,8 +96,6 @@ class Core:
 
     def solve(self, ros_now, steady_now) -> Result:
         """Result for the latest input. Raises Silence."""
-        if self._refusal:
-            raise Silence(self._refusal)
         sample = None
         if self.reference is not None:
             sample = self.reference.at(ros_now, steady_now, self.reference_timeout)
@@ -122,6 +120,7 @@ class Core:
 
     def measured_state(self, steady_now, with_velocity=True):
         """q, qd of the latest messages. Raises Silence when incomplete or stale."""
+        self._require_supported()
         joints = self.joints
         if joints.received.min(initial=steady_now) < steady_now - self.timeout:
             if missing := joints.missing():
@@ -130,6 +129,10 @@ class Core:
             raise Silence(f"joint states older than {self.timeout * 1e-9:g} s: {_listed(stale)}", True)
         self._require_base(steady_now)
         return self._vectors(joints.position, self._velocity(with_velocity))
+
+    def _require_supported(self):
+        if self._refusal:
+            raise Silence(self._refusal)
 
     def _require_base(self, steady_now):
         if not self.model.floating_base:
@@ -159,6 +162,7 @@ class Core:
         return q, qd
 
     def _reference_state(self, sample: Sample | None, steady_now):
+        self._require_supported()
         if sample is None:
             raise Silence("no reference in force (state_source: reference)", self.reference is not None)
         if np.isnan(sample.positions).any():

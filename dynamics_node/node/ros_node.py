@@ -1,5 +1,6 @@
 """The rclpy node: topics, parameters and timers around Core. Decisions are Core's."""
 
+import contextlib
 from pathlib import Path
 from time import monotonic_ns, perf_counter
 
@@ -58,7 +59,7 @@ class DynamicsNode(Node):
         self._enabled = self._settings.autostart
         self._core: Core | None = None
         self._building: Building | None = None
-        self._text = ""  # the last description that was asked for
+        self._text = ""  # the description to build: the one served, or the first to come
         self._failure = ""
         self._last_stamp = Time()
         self._statistics = Statistics()
@@ -143,17 +144,24 @@ class DynamicsNode(Node):
 
     def _build(self, text):
         """Start building; a build under way is for an older description or older parameters."""
-        self._text = text
+        if self._core is None:
+            self._text = text  # good or not: other parameters may make it good
         if self._building is not None:
             self._building.cancel()
         self._building = Building(self._settings.job(text))
         self._poll_timer.reset()
 
+    def _rebuild(self):
+        """The same description with other parameters."""
+        text = self._building.job.text if self._building is not None else self._text
+        if text:
+            self._build(text)
+
     def _poll_building(self):
         result = self._building.poll() if self._building is not None else None
         if result is None:
             return
-        self._building = None
+        text, self._building = self._building.job.text, None
         self._poll_timer.cancel()
         if isinstance(result, Failure):
             self._fail(result.reason)
@@ -163,6 +171,7 @@ class DynamicsNode(Node):
         except ValueError as error:
             self._fail(str(error))
             return
+        self._text = text
         self._serve(result)
 
     def _serve(self, robot):
@@ -181,14 +190,18 @@ class DynamicsNode(Node):
         )
 
     def _fail(self, reason):
+        """The last good robot goes on, with whatever settings need no building."""
         self._failure = reason
+        if self._core is not None:
+            with contextlib.suppress(ValueError):
+                check_against(self._settings, self._core.model)
+                self._core.apply(self._settings)
         self.get_logger().error(reason)
 
     def _reload(self, request, response):
-        text = self._text
         self._load_configured_description()
-        if self._building is None and text:
-            self._build(text)
+        if self._building is None:
+            self._rebuild()
         response.success = self._building is not None
         response.message = "building" if response.success else self._failure or "no robot description yet"
         return response
@@ -303,7 +316,7 @@ class DynamicsNode(Node):
         try:
             settings = read_settings(parameter_values(self, changes))
             same_robot = settings.job("").choices == self._settings.job("").choices
-            if self._core is not None and self._building is None and same_robot:
+            if self._core is not None and same_robot:
                 check_against(settings, self._core.model)
         except (ValueError, TypeError) as error:
             return SetParametersResult(successful=False, reason=str(error))
@@ -316,8 +329,8 @@ class DynamicsNode(Node):
         given = ("robot_description", "robot_description_file")
         if any(getattr(old, name) != getattr(self._settings, name) for name in given):
             self._load_configured_description()
-        elif self._text and old.job("") != self._settings.job(""):
-            self._build(self._text)
+        elif old.job("") != self._settings.job("") or (self._core is None and self._failure):
+            self._rebuild()
         elif self._core is not None:
             self._core.apply(self._settings)
 

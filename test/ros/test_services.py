@@ -1,0 +1,310 @@
+"""Services: every answer against Pinocchio, every refusal with its reason."""
+
+import numpy as np
+import pytest
+from dynamics_interfaces.msg import DynamicsState
+from dynamics_interfaces.srv import (
+    ForwardDynamics,
+    GetMassMatrix,
+    GetOperationalSpaceInertia,
+    HybridDynamics,
+    InverseDynamics,
+)
+from rig import Rig, floats, point, trajectory
+from robots import ROBOTS
+from sensor_msgs.msg import JointState
+from tolerances import EXACT, error
+
+LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
+
+
+@pytest.fixture(scope="module")
+def arm(case):
+    made = Rig(ROBOTS["panda7"], {"joint_state_timeout": 30.0, "tip_links": ["panda_hand"]})
+    panda = case("panda7")
+    made.answered(panda.names, panda.q, panda.qd)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def dog(case):
+    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0})
+    made.until(lambda: "12 joints" in made.process.output())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def panda(case):
+    return case("panda7")
+
+
+def state(names=(), q=(), qd=(), effort=()):
+    joints = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
+    return DynamicsState(joints=joints)
+
+
+def with_base(message, pose, twist=(0,) * 6):
+    message.has_base = True
+    p, o = message.base_pose.position, message.base_pose.orientation
+    p.x, p.y, p.z, o.x, o.y, o.z, o.w = floats(pose)
+    w, v = message.base_twist.angular, message.base_twist.linear
+    w.x, w.y, w.z, v.x, v.y, v.z = floats(twist)
+    return message
+
+
+def matrix(message):
+    return np.array(message.data).reshape(message.rows, message.cols)
+
+
+def good(response):
+    assert response.success, response.message
+    return response
+
+
+def refused(response, words):
+    assert not response.success
+    assert words in response.message, response.message
+
+
+# --- inverse, forward, hybrid ---------------------------------------------------------------------------
+
+
+def test_inverse_of_a_state(arm, panda):
+    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd))
+    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    assert error(only.effort, panda.torque()) <= EXACT
+    assert np.array_equal(only.positions, panda.q) and np.array_equal(only.velocities, panda.qd)
+
+
+def test_empty_request_means_the_latest_measured_state(arm, panda):
+    arm.answered(panda.names, panda.q, panda.qd)
+    solution = good(arm.call(InverseDynamics, "inverse_dynamics")).solution
+    assert tuple(solution.joint_names) == panda.names
+    assert error(solution.points[0].effort, panda.torque()) <= EXACT
+
+
+def test_inverse_of_a_trajectory(arm, panda):
+    random = np.random.default_rng(4)
+    q, qd, qdd = random.uniform(-1, 1, (3, 200, 7))
+    order = random.permutation(7)
+    points = [point(0.01 * k, q[k, order], qd[k, order], qdd[k, order]) for k in range(200)]
+    request = InverseDynamics.Request(points=trajectory([panda.names[k] for k in order], *points))
+    solution = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution
+    expected = [panda.oracle.inverse(*s) for s in zip(q, qd, qdd, strict=True)]
+    assert error([p.effort for p in solution.points], expected).max() <= EXACT
+    assert solution.points[150].time_from_start == points[150].time_from_start
+
+
+def test_points_override_the_state_where_they_speak(arm, panda):
+    asked = trajectory(["panda_joint4"], point(qdd=[2.0]))
+    request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd), points=asked)
+    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    assert error(only.effort, panda.torque(qdd=2.0 * (np.arange(7) == 3))) <= EXACT
+
+
+def test_forward_of_state_and_of_points(arm, panda):
+    tau = np.array([5.0, -20, 3, 10, 1, 2, 0.5])
+    expected = panda.oracle.forward(panda.q, panda.qd, tau)
+    measured = ForwardDynamics.Request(state=state(panda.names, panda.q, panda.qd, tau))
+    asked = ForwardDynamics.Request(
+        state=state(panda.names, panda.q, panda.qd), points=trajectory(panda.names, point(effort=tau))
+    )
+    for request in (measured, asked):
+        (only,) = good(arm.call(ForwardDynamics, "forward_dynamics", request)).solution.points
+        assert error(only.accelerations, expected) <= 1e-9
+        assert np.array_equal(only.effort, tau)
+
+
+def test_hybrid(arm, panda):
+    chosen = ["panda_joint3", "panda_joint5"]
+    forward = np.isin(panda.names, chosen)
+    tau = panda.torque(qdd=panda.qdd)
+    asked = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
+    request = HybridDynamics.Request(
+        state=state(panda.names, panda.q, panda.qd), points=trajectory(panda.names, asked), forward_joints=chosen
+    )
+    (only,) = good(arm.call(HybridDynamics, "hybrid_dynamics", request)).solution.points
+    assert error(only.accelerations, panda.qdd) <= 1e-9 and error(only.effort, tau) <= 1e-9
+
+
+def test_gravity_set_at_run_time_is_used(arm, panda):
+    request = InverseDynamics.Request(state=state(panda.names, panda.q, 0 * panda.qd))
+    assert arm.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
+    (only,) = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    assert np.abs(only.effort).max() < 1e-12
+    assert arm.set_parameters(gravity=[0.0, 0.0, -9.81])[0]
+
+
+# --- matrices ---------------------------------------------------------------------------------------
+
+
+def test_mass_matrix(arm, panda):
+    request = GetMassMatrix.Request(state=state(panda.names, panda.q, panda.qd))
+    answer = good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    assert tuple(answer.mass_matrix.row_names) == tuple(answer.mass_matrix.col_names) == panda.names
+    assert error(matrix(answer.mass_matrix), panda.oracle.mass_matrix(panda.q), tail=2) <= EXACT
+    assert error(answer.bias, panda.torque()) <= EXACT
+
+
+@pytest.mark.parametrize("reference", ["", "world_aligned", "body"])
+@pytest.mark.parametrize("links", [[], ["panda_hand"], ["panda_link4", "panda_hand"]])
+def test_operational_space(arm, panda, links, reference):
+    request = GetOperationalSpaceInertia.Request(
+        state=state(panda.names, panda.q), links=links, reference=reference
+    )
+    answer = good(arm.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request))
+    names = links or ["panda_hand"]
+    rows = [f"{n}.{part}.{axis}" for n in names for part in ("linear", "angular") for axis in "xyz"]
+    assert list(answer.jacobian.row_names) == list(answer.inertia_inverse.row_names) == rows
+    assert tuple(answer.jacobian.col_names) == panda.names
+    J = np.concatenate(
+        [panda.oracle.jacobian(panda.q, n, reference or "world_aligned")[LINEAR_FIRST] for n in names]
+    )
+    assert error(matrix(answer.jacobian), J, tail=2) <= EXACT
+    inverse = J @ np.linalg.solve(panda.oracle.mass_matrix(panda.q), J.T)
+    assert error(matrix(answer.inertia_inverse), inverse, tail=2) <= 1e-9
+    if len(names) == 1:
+        assert np.allclose(matrix(answer.inertia) @ inverse, np.eye(6), atol=1e-6)
+        assert answer.condition_number == pytest.approx(np.linalg.cond(inverse), rel=1e-6)
+    else:  # twelve rows, seven joints
+        assert answer.inertia.rows == 0 and answer.condition_number >= 1e12
+        assert "singular" in answer.message
+
+
+def test_floating_base(dog, case):
+    solo = case("solo12")
+    pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
+    twist = np.array([0.3, -0.1, 0.2, 0.5, 0.4, -0.3])
+    message = with_base(state(solo.names, solo.q, solo.qd), pose, twist)
+    answer = good(dog.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)))
+    assert list(answer.mass_matrix.row_names[:6]) == [
+        f"floating_base.{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"
+    ]
+    q, qd = np.concatenate([pose, solo.q]), np.concatenate([twist, solo.qd])
+    order = [*LINEAR_FIRST, *range(6, 18)]
+    M = solo.oracle.mass_matrix(q)[np.ix_(order, order)]
+    assert error(matrix(answer.mass_matrix), M, tail=2) <= EXACT
+    assert error(answer.bias, solo.oracle.inverse(q, qd, 0 * qd)[order]) <= EXACT
+    request = GetOperationalSpaceInertia.Request(state=message, links=["FL_FOOT", "HR_FOOT"])
+    answer = good(dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request))
+    J = np.concatenate(
+        [solo.oracle.jacobian(q, n, "world_aligned")[LINEAR_FIRST] for n in ("FL_FOOT", "HR_FOOT")]
+    )[:, order]
+    assert error(matrix(answer.jacobian), J, tail=2) <= EXACT
+    assert error(matrix(answer.inertia_inverse), J @ np.linalg.solve(M, J.T), tail=2) <= 1e-9
+    request = InverseDynamics.Request(state=message)
+    (only,) = good(dog.call(InverseDynamics, "inverse_dynamics", request)).solution.points
+    assert error(only.effort, solo.oracle.inverse(q, qd, 0 * qd)[6:]) <= EXACT
+
+
+# --- refusals ---------------------------------------------------------------------------------------
+
+
+def test_before_there_is_a_model(rig):
+    r = rig(None)
+    for kind, name in (
+        (InverseDynamics, "inverse_dynamics"),
+        (ForwardDynamics, "forward_dynamics"),
+        (HybridDynamics, "hybrid_dynamics"),
+        (GetMassMatrix, "get_mass_matrix"),
+        (GetOperationalSpaceInertia, "get_operational_space_inertia"),
+    ):
+        refused(r.call(kind, name), "no model yet")
+
+
+def test_empty_state_before_any_measurement(rig):
+    r = rig()
+    r.until(lambda: "7 joints" in r.process.output())
+    refused(r.call(GetMassMatrix, "get_mass_matrix"), "never seen: panda_joint1")
+    refused(r.call(InverseDynamics, "inverse_dynamics"), "never seen: panda_joint1")
+    some = InverseDynamics.Request(points=trajectory(["panda_joint1"], point(q=[0.1])))
+    refused(r.call(InverseDynamics, "inverse_dynamics", some), "the position of panda_joint2")
+    names = [f"panda_joint{i}" for i in range(1, 8)]
+    whole = InverseDynamics.Request(points=trajectory(names, point(q=[0.1] * 7)))
+    good(r.call(InverseDynamics, "inverse_dynamics", whole))
+
+
+NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+BAD_STATES = {
+    "missing": (state(NAMES[:6], [0] * 6), "state without joint panda_joint7"),
+    "twice": (state([*NAMES, NAMES[0]], [0] * 8), "joint 'panda_joint1' is named twice"),
+    "unequal": (state(NAMES, [0] * 6), "7 names but 6 entries in position"),
+    "NaN": (state(NAMES, [0, 0, np.nan, 0, 0, 0, 0]), "position of 'panda_joint3' is nan"),
+    "NaN velocity": (state(NAMES, [0] * 7, [np.nan] * 7), "velocity NaN of panda_joint1"),
+    "too many": (state([f"j{k}" for k in range(10_001)], [0] * 10_001), "10001 names; the limit is 10000"),
+}
+
+
+@pytest.mark.parametrize("case_name", BAD_STATES)
+def test_bad_states_are_refused(arm, case_name):
+    message, words = BAD_STATES[case_name]
+    refused(arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=message)), words)
+    refused(arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=message)), words)
+
+
+FULL = state(NAMES, [0.1] * 7)
+BAD_POINTS = {
+    "unknown": (trajectory(["elbow"], point(qdd=[1.0])), "points name unknown joint elbow"),
+    "twice": (trajectory(["panda_joint1"] * 2, point(qdd=[1, 1])), "joint 'panda_joint1' is named twice"),
+    "unequal": (trajectory(NAMES, point(qdd=[1, 1])), "point 0: 7 names but 2 entries in accelerations"),
+    "NaN": (trajectory(["panda_joint2"], point(qdd=[np.nan])), "accelerations of 'panda_joint2' is nan"),
+    "time": (trajectory(NAMES, point(1.0), point(0.5)), "time_from_start of point 1"),
+}
+
+
+@pytest.mark.parametrize("case_name", BAD_POINTS)
+def test_bad_points_are_refused(arm, case_name):
+    points, words = BAD_POINTS[case_name]
+    request = InverseDynamics.Request(state=FULL, points=points)
+    refused(arm.call(InverseDynamics, "inverse_dynamics", request), words)
+
+
+def test_too_many_points_are_refused(arm):
+    request = InverseDynamics.Request(state=FULL)
+    request.points.points = [point(float(k)) for k in range(100_001)]
+    refused(
+        arm.call(InverseDynamics, "inverse_dynamics", request, timeout=60),
+        "trajectory of 100001 points; the limit is 100000",
+    )
+
+
+def test_bad_links_and_references_are_refused(arm):
+    def call(**fields):
+        request = GetOperationalSpaceInertia.Request(state=FULL, **fields)
+        return arm.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
+
+    refused(call(links=["nose"]), "unknown link 'nose'; the robot has: panda_hand")
+    refused(call(links=["panda_hand"], reference="sideways"), "unknown reference 'sideways'")
+
+
+def test_no_links_at_all(dog, case):
+    solo = case("solo12")
+    message = with_base(state(solo.names, solo.q), (0, 0, 0, 0, 0, 0, 1))
+    request = GetOperationalSpaceInertia.Request(state=message)
+    refused(dog.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request), "no links")
+
+
+def test_hybrid_with_unknown_joint(arm):
+    request = HybridDynamics.Request(state=FULL, forward_joints=["knee"])
+    refused(arm.call(HybridDynamics, "hybrid_dynamics", request), "forward joint 'knee' is unknown")
+
+
+def test_base_is_needed_and_must_be_a_pose(dog, case):
+    solo = case("solo12")
+    request = GetMassMatrix.Request(state=state(solo.names, solo.q))
+    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "the state has no base")
+    request = GetMassMatrix.Request(state=with_base(state(solo.names, solo.q), (0, 0, 0, 1, 1, 1, 1)))
+    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "quaternion of the base has norm 2")
+
+
+def test_the_last_good_model_serves_while_another_is_built(arm, panda):
+    """... and after a bad description too."""
+    arm.describe("<robot name='broken'>")
+    request = GetMassMatrix.Request(state=state(panda.names, panda.q))
+    good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    message, _, _ = arm.diagnostic(lambda s: "malformed" in s.message)
+    assert "the last good model serves" in message
+    good(arm.call(GetMassMatrix, "get_mass_matrix", request))
+    arm.describe(panda.robot.file.read_text())
