@@ -1,0 +1,36 @@
+"""demo.launch.py with the real launch: the monitor passes, everything ends cleanly."""
+
+import unittest
+
+import pytest
+
+REASON = "launch_testing comes with a ROS 2 installation only: source one"
+launch_testing = pytest.importorskip("launch_testing", reason=REASON)
+
+import launch_testing.actions
+import launch_testing.asserts
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchDescription
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+
+
+@pytest.mark.launch_test
+def generate_test_description():
+    source = f"{get_package_share_directory('dynamics_node')}/launch/demo.launch.py"
+    demo = IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(source), launch_arguments={"seconds": "3", "plot": ""}.items()
+    )
+    return LaunchDescription([demo, launch_testing.actions.ReadyToTest()])
+
+
+class TestDemo(unittest.TestCase):
+    def test_the_monitor_passes(self, proc_info, proc_output):
+        proc_output.assertWaitFor("PASSED", process="demo_monitor", timeout=60)
+        proc_info.assertWaitForShutdown(process="demo_monitor", timeout=20)
+
+
+@launch_testing.post_shutdown_test()
+class TestEnd(unittest.TestCase):
+    def test_exit_codes(self, proc_info):
+        launch_testing.asserts.assertExitCodes(proc_info)
