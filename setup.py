@@ -1,6 +1,6 @@
 """The ament_python package dynamics_node; `pip install -e .[ros,test,demo]` works as well."""
 
-from glob import glob
+from pathlib import Path
 
 from setuptools import find_packages, setup
 
@@ -11,11 +11,26 @@ NAME = "dynamics_node"
 ROS_WHEELS = [
     f"ros-jazzy-{name}"
     for name in (
-        "rclpy rmw-fastrtps-cpp sensor-msgs trajectory-msgs geometry-msgs nav-msgs std-msgs "
-        "std-srvs diagnostic-msgs rosidl-default-generators rosidl-core-generators ament-cmake "
-        "ament-cmake-ros ament-package ament-cmake-include-directories ament-cmake-gmock "
-        "ament-cmake-gtest ament-cmake-pytest python-cmake-module"
-    ).split()
+        "rclpy",
+        "rmw-fastrtps-cpp",
+        "sensor-msgs",
+        "trajectory-msgs",
+        "geometry-msgs",
+        "nav-msgs",
+        "std-msgs",
+        "std-srvs",
+        "diagnostic-msgs",
+        "rosidl-default-generators",
+        "rosidl-core-generators",
+        "ament-cmake",
+        "ament-cmake-ros",
+        "ament-package",
+        "ament-cmake-include-directories",
+        "ament-cmake-gmock",
+        "ament-cmake-gtest",
+        "ament-cmake-pytest",
+        "python-cmake-module",
+    )
 ] + ["catkin_pkg>=1.0", "empy>=3.3,<4", "cmake>=3.22", "colcon-common-extensions>=0.3"]
 
 TEST = [
@@ -37,8 +52,8 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
-        (f"share/{NAME}/launch", glob("launch/*.launch.py")),
-        (f"share/{NAME}/config", glob("config/*.yaml")),
+        (f"share/{NAME}/launch", sorted(map(str, Path("launch").glob("*.launch.py")))),
+        (f"share/{NAME}/config", sorted(map(str, Path("config").glob("*.yaml")))),
     ],
     package_data={NAME: ["py.typed"]},
     python_requires=">=3.10",

@@ -36,7 +36,11 @@ class Row:
 
 def machine():
     model = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        (
+            line.split(":")[1].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if "model name" in line
+        ),
         platform.processor(),
     )
     return {"cpu": model, "cores": os.cpu_count(), "system": platform.platform(terse=True)}
@@ -53,7 +57,9 @@ def versions(*packages):
 
 
 def print_table(rows):
-    print(f"{'name':46} {'value':>10} {'unit':6} {'peer':24} {'peer value':>10} {'ratio':>7} {'target':>7}  ok")
+    print(
+        f"{'name':46} {'value':>10} {'unit':6} {'peer':24} {'peer value':>10} {'ratio':>7} {'target':>7}  ok"
+    )
     for r in rows:
         ok = {True: "yes", False: "NO", None: "-"}[r.ok]
         print(

@@ -33,10 +33,11 @@ def panda_file():
 def echo():
     """The peer: a JointState in, a JointState with efforts out."""
     import rclpy
-    from dynamics_node.node.main import spin
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
+
+    from dynamics_node.node.main import spin
+    from dynamics_node.node.ros_node import RELIABLE, SENSOR
 
     rclpy.init()
     node = Node("echo")
@@ -53,10 +54,11 @@ def echo():
 def load(rate):
     """Publish at `rate` Hz and print latencies (us) and counts."""
     import rclpy
-    from dynamics_node.node.main import make_executor
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
+
+    from dynamics_node.node.main import make_executor
+    from dynamics_node.node.ros_node import RELIABLE, SENSOR
 
     rclpy.init()
     node, latencies, sent = Node("load"), [], 0
@@ -120,7 +122,7 @@ def measure(command, rate):
     node.send_signal(signal.SIGINT)
     node.wait(timeout=10)
     p50, p99, sent, lost = out.split()
-    print(f"  {' '.join(map(str, command[-1:]))[-40:]:42} {rate} Hz: {p50} {p99} us, lost {lost} of {sent}, CPU {cpu:.0f} %")
+    print(f"  {command[-1][-40:]:42} {rate} Hz: {p50} {p99} us, lost {lost} of {sent}, CPU {cpu:.0f} %")
     return float(p50), float(p99), int(lost), cpu
 
 
@@ -130,9 +132,15 @@ def main():
     parser.add_argument("--load", type=int, help="run the load at this rate")
     options = parser.parse_args()
     if options.echo:
-        return echo()
-    if options.load:
-        return load(options.load)
+        echo()
+    elif options.load:
+        load(options.load)
+    else:
+        compare(options.save)
+
+
+def compare(save):
+    """The peer and the node at every rate."""
     joints = "joints:=[" + ",".join(PANDA) + "]"
     node = [
         sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
@@ -151,7 +159,7 @@ def main():
             harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
         ]
     found = harness.versions("numpy", "ros-rclpy", "ros-rmw-fastrtps-cpp")
-    harness.finish("node_latency", rows, found, options.save)
+    harness.finish("node_latency", rows, found, save)
 
 
 if __name__ == "__main__":

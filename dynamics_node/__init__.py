@@ -1,9 +1,9 @@
 """Dynamics of any robot from its URDF: torques, accelerations, operational-space inertias.
 
-    import dynamics_node as dn
+import dynamics_node as dn
 
-    model = dn.load_model("panda.urdf")
-    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+model = dn.load_model("panda.urdf")
+tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
 """
 
 from dynamics_node.algorithms import (
@@ -17,7 +17,6 @@ from dynamics_node.algorithms import (
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import InputError, SolutionError, build
-
 
 mass_matrix = crba
 

@@ -45,7 +45,9 @@ def _command(commands, name, run, text):
     parser = commands.add_parser(name, help=text, description=text)
     parser.add_argument("urdf", help="robot description")
     parser.add_argument("--floating-base", action="store_true")
-    parser.add_argument("--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero")
+    parser.add_argument(
+        "--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero"
+    )
     parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
     parser.set_defaults(run=run)
     return parser
@@ -53,7 +55,9 @@ def _command(commands, name, run, text):
 
 def show_info(model, options):
     """Print what the Model holds; with --at also h and M there."""
-    print(f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}")
+    print(
+        f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}"
+    )
     print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
     for body in model.bodies:
         joint = body.joint
@@ -90,7 +94,8 @@ def show_graph(model, options):
     for name in names:
         ordering, plan = plan_ordering(model, problem, name)
         net = eliminate(graph, plan)
-        print(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {'safe' if plan.safe else 'checked at run time'}")
+        pivots = "safe" if plan.safe else "checked at run time"
+        print(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
     if options.ordering:
         print(net)
     if options.out:

@@ -3,10 +3,11 @@
 ros2 launch dynamics_node demo.launch.py seconds:=10
 """
 
-from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
+
+from launch import LaunchDescription
 
 JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
 
@@ -22,7 +23,9 @@ def generate_launch_description():
     return LaunchDescription(
         [
             DeclareLaunchArgument("seconds", default_value="10", description="how long to watch"),
-            DeclareLaunchArgument("plot", default_value="demo_torques.png", description="where to save the plot"),
+            DeclareLaunchArgument(
+                "plot", default_value="demo_torques.png", description="where to save the plot"
+            ),
             DeclareLaunchArgument("rate", default_value="500", description="joint states per second"),
             Node(package="dynamics_node", executable="dynamics_node", parameters=[{"joints": JOINTS}]),
             Node(

@@ -7,11 +7,12 @@ ros2 launch dynamics_node dynamics.launch.py urdf:=robot.urdf   or robot.urdf.xa
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
-from launch import LaunchDescription
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
+
+from launch import LaunchDescription
 
 CONFIG = str(Path(get_package_share_directory("dynamics_node")) / "config" / "dynamics.yaml")
 OVERRIDES = ("solver", "ordering", "backend", "problem")  # empty: as the parameter file says

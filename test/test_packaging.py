@@ -74,7 +74,9 @@ def test_colcon_builds_both_packages(tmp_path):
     for name in EXECUTABLES:  # where `ros2 run dynamics_node NAME` looks
         assert os.access(prefix / "lib" / "dynamics_node" / name, os.X_OK)
     share = prefix / "share" / "dynamics_node"
-    assert (share / "launch" / "dynamics.launch.py").is_file() and (share / "config" / "dynamics.yaml").is_file()
+    assert (share / "launch" / "dynamics.launch.py").is_file() and (
+        share / "config" / "dynamics.yaml"
+    ).is_file()
     assert (prefix / "share/ament_index/resource_index/packages/dynamics_node").is_file()
     command = (
         f". {workspace}/install/setup.sh && "

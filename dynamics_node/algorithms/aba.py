@@ -21,7 +21,7 @@ class _Joint(NamedTuple):
     """What the inward sweep leaves for the outward one."""
 
     IA: np.ndarray
-    pA: np.ndarray
+    pA: np.ndarray  # noqa: N815
     U: np.ndarray | None
     D: np.ndarray | None
     u: np.ndarray | None

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from pathlib import Path
 
 import rclpy
 from rclpy.node import Node
@@ -47,8 +48,7 @@ def main(arguments=None):
     parser.add_argument("--rate", type=float, default=500.0, help="Hz")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
-    with open(options.urdf or find_panda()) as file:
-        urdf = file.read()
+    urdf = Path(options.urdf or find_panda()).read_text()
     rclpy.init(args=given)
     node = Motion(urdf, options.rate)
     try:

@@ -31,7 +31,9 @@ def _line_a_second(monitor):
             return
         shown = time.monotonic()
         torques = " ".join(f"{x:7.2f}" for x in monitor.published[-1])
-        print(f"{monitor.rate():4.0f} Hz  torques [N m] {torques}  error {monitor.errors[-1]:.0e}", flush=True)
+        print(
+            f"{monitor.rate():4.0f} Hz  torques [N m] {torques}  error {monitor.errors[-1]:.0e}", flush=True
+        )
 
     return refresh
 
@@ -53,8 +55,8 @@ def _caption(monitor):
         return ""
     latency = np.percentile(monitor.latencies[-1000:], 50)
     return (
-        f"{monitor.rate():.0f} Hz, {len(monitor.times)} checked, worst relative error {max(monitor.errors):.1e}, "
-        f"stamp to reception {latency:.0f} us (median)"
+        f"{monitor.rate():.0f} Hz, {len(monitor.times)} checked, "
+        f"worst relative error {max(monitor.errors):.1e}, stamp to reception {latency:.0f} us (median)"
     )
 
 

@@ -81,7 +81,8 @@ def _arrow(start, end):
     middle = (start[0] + dx / 2 - uy * bow, start[1] + dy / 2 + ux * bow)
     tip = (end[0] - ux * (_RADIUS + 5), end[1] - uy * (_RADIUS + 5))
     return (
-        f'<path d="M{start[0]:.0f} {start[1]:.0f} Q{middle[0]:.0f} {middle[1]:.0f} {tip[0]:.0f} {tip[1]:.0f}" '
+        f'<path d="M{start[0]:.0f} {start[1]:.0f} '
+        f'Q{middle[0]:.0f} {middle[1]:.0f} {tip[0]:.0f} {tip[1]:.0f}" '
         'fill="none" stroke="#555" marker-end="url(#tip)"/>'
     )
 

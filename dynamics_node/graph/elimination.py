@@ -61,9 +61,7 @@ def plan_elimination(graph: FactorGraph, ordering) -> Plan:
         rest = {n: factor for n, factor in rest.items() if factor.rows}
         parents = _non_zero(conditional.R)
         kept = {n: _non_zero(factor.blocks) for n, factor in rest.items()}
-        steps.append(
-            Step(variable, pivot, touched, parents, tuple(kept.get(n, ()) for n in touched))
-        )
+        steps.append(Step(variable, pivot, touched, parents, tuple(kept.get(n, ()) for n in touched)))
         factors = _advance(factors, touched, rest, kept)
     return Plan(tuple(steps))
 

@@ -18,7 +18,8 @@ class Variable(NamedTuple):
     def __str__(self):
         return f"{self.kind}{self.body + 1}"
 
-    __repr__ = __str__
+    def __repr__(self):
+        return str(self)
 
 
 def acceleration(body):

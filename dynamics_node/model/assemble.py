@@ -187,7 +187,7 @@ def _number(description, floating_base, gravity, warnings):
     slices = _coordinate_slices(moving)
     frames = _merge(moving, root)
     inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
-    bodies = []
+    bodies: list[Body] = []
     for joint in moving:
         if joint.kind == "fixed":
             continue
@@ -299,7 +299,7 @@ def _joint(joint, slices):
 
 def _refuse_massless(model):
     """A coordinate that moves nothing but massless links makes the mass matrix singular."""
-    carried = [np.any(body.inertia) for body in model.bodies]
+    carried = [bool(np.any(body.inertia)) for body in model.bodies]
     for index in reversed(range(model.nbodies)):
         if carried[index] and model.parents[index] >= 0:
             carried[model.parents[index]] = True
@@ -307,10 +307,9 @@ def _refuse_massless(model):
     for index, body in enumerate(model.bodies):
         if carried[index]:
             heavy[body.joint.v] = True
-    for index, body in enumerate(model.bodies):
+    for body in model.bodies:
         if not np.all(heavy[body.joint.v]):
             raise ModelError(
                 f"joint {body.joint.name!r} moves only massless links ({body.name!r} and what it carries): "
                 "give one a mass, or the joint an armature"
             )
-

@@ -37,6 +37,9 @@ class Limits:
     effort: float = np.inf
 
 
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True, eq=False)
 class JointDescription:
     """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link)
@@ -49,7 +52,7 @@ class JointDescription:
     rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
     origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
     axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0

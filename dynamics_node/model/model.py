@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dynamics_node.model.description import Limits
+from dynamics_node.model.description import NO_LIMITS, Limits
 from dynamics_node.spatial import axis_rotation_parts, rotation_transform, transpose
 
 POSE_NAMES = ("x", "y", "z", "qx", "qy", "qz", "qw")
@@ -28,7 +28,7 @@ class Joint:
     S: np.ndarray
     q: slice
     v: slice
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
@@ -230,4 +230,5 @@ def _scalar_joint_parts(joint):
         slide = zero.copy()
         slide[3:, :3] = -axis_rotation_parts(joint.axis)[2]
         return np.eye(6), zero, zero, slide
-    return tuple(rotation_transform(transpose(part)) for part in axis_rotation_parts(joint.axis)) + (zero,)
+    turned = [rotation_transform(transpose(part)) for part in axis_rotation_parts(joint.axis)]
+    return (*turned, zero)

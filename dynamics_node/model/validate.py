@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.model.description import JOINT_TYPES, MOVABLE
+from dynamics_node.model.description import JOINT_TYPES, MOVABLE, JointDescription
 from dynamics_node.model.errors import ModelError
 
 
@@ -73,16 +73,14 @@ def _check_joint(joint):
 
 def _check_tree(description):
     links = {link.name for link in description.links}
-    parent_joint = {}
+    parent_joint: dict[str, JointDescription] = {}
     for joint in description.joints:
         for role, name in (("parent", joint.parent), ("child", joint.child)):
             if name not in links:
                 raise ModelError(f"joint {joint.name!r}: {role} link {name!r} does not exist")
         if joint.child in parent_joint:
             other = parent_joint[joint.child].name
-            raise ModelError(
-                f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}"
-            )
+            raise ModelError(f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}")
         parent_joint[joint.child] = joint
     roots = [link.name for link in description.links if link.name not in parent_joint]
     _check_acyclic(description, parent_joint)
@@ -92,9 +90,10 @@ def _check_tree(description):
 
 
 def _check_acyclic(description, parent_joint):
-    rooted = set()
+    rooted: set[str] = set()
     for link in description.links:
-        path, name = [], link.name
+        path: list[str] = []
+        name = link.name
         while name in parent_joint and name not in rooted:
             if name in path:
                 cycle = " -> ".join(reversed([*path[path.index(name) :], name]))

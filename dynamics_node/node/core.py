@@ -83,7 +83,9 @@ class Core:
         self.limits = _limits(self.model, settings)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.reads_velocity = self.kind != "inverse" or settings.compensate_coriolis
-        self.command_index = np.array([self.model.joint_names.index(n) for n in settings.command_joints], dtype=int)
+        self.command_index = np.array(
+            [self.model.joint_names.index(n) for n in settings.command_joints], dtype=int
+        )
 
     def replace(self, robot: Robot, settings: Settings):
         """The same joints solved another way: nothing measured is lost."""

@@ -75,5 +75,9 @@ def link_rows(links):
 def matrix_message(matrix, row_names, col_names) -> NamedMatrix:
     rows, cols = matrix.shape
     return NamedMatrix(
-        row_names=list(row_names), col_names=list(col_names), rows=rows, cols=cols, data=doubles(matrix.ravel())
+        row_names=list(row_names),
+        col_names=list(col_names),
+        rows=rows,
+        cols=cols,
+        data=doubles(matrix.ravel()),
     )

@@ -184,9 +184,10 @@ class DynamicsNode(Node):
         self._torque_message = torque_message(self._core.joints.names, robot.model.base_link)
         for warning in robot.model.warnings:
             self.get_logger().warning(warning)
+        solver = robot.solver
         self.get_logger().info(
             f"{robot.model.name}: {len(self._core.joints.names)} joints, "
-            f"{robot.solver.problem.kind} dynamics by {robot.solver.description} ({robot.solver.choice.backend})"
+            f"{solver.problem.kind} dynamics by {solver.description} ({solver.choice.backend})"
         )
 
     def _fail(self, reason):
@@ -214,7 +215,12 @@ class DynamicsNode(Node):
         stamp = message.header.stamp
         try:
             moved = self._core.joints.update(
-                message.name, message.position, message.velocity, message.effort, nanoseconds(stamp), monotonic_ns()
+                message.name,
+                message.position,
+                message.velocity,
+                message.effort,
+                nanoseconds(stamp),
+                monotonic_ns(),
             )
         except BadMessage as error:
             self._drop("joint_states", error)
@@ -228,10 +234,9 @@ class DynamicsNode(Node):
         if self._core is None or not self._core.model.floating_base:
             return
         try:
-            if message.child_frame_id not in ("", self._core.model.base_link):
-                raise BadMessage(
-                    f"child_frame_id {message.child_frame_id!r} is not the root link {self._core.model.base_link!r}"
-                )
+            child, root = message.child_frame_id, self._core.model.base_link
+            if child not in ("", root):
+                raise BadMessage(f"child_frame_id {child!r} is not the root link {root!r}")
             self._core.base = read_base(
                 pose_numbers(message.pose.pose),
                 twist_numbers(message.twist.twist),

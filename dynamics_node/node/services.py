@@ -11,7 +11,7 @@ from dynamics_interfaces.srv import (
 
 from dynamics_node.algorithms import bias, crba, operational_space_inertia
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
-from dynamics_node.node.core import Core, Silence, read_base
+from dynamics_node.node.core import Silence, read_base
 from dynamics_node.node.joint_memory import BadMessage, JointMemory
 from dynamics_node.node.messages import (
     doubles,
@@ -154,7 +154,9 @@ class Services:
 
     def _solution(self, core, states, qdd, tau):
         at = core.v_at
-        rows = zip(states.q[:, core.q_at], states.qd[:, at], qdd[:, at], tau[:, at], states.times, strict=True)
+        rows = zip(
+            states.q[:, core.q_at], states.qd[:, at], qdd[:, at], tau[:, at], states.times, strict=True
+        )
         points = []
         for q, qd, a, t, time in rows:
             point = point_message(q, qd, a, t)

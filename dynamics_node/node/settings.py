@@ -56,7 +56,9 @@ PARAMETERS = (
     Parameter("compensate.gravity", True, "inverse: include gravity (off when the driver already does)"),
     Parameter("compensate.coriolis", True, "inverse: include Coriolis and centrifugal torques"),
     Parameter("compensate.inertia", True, "inverse: include the torques of the reference acceleration"),
-    Parameter("joint_state_timeout", 0.2, "Age at which joint states and odometry are stale, s", (), (1e-3, 60)),
+    Parameter(
+        "joint_state_timeout", 0.2, "Age at which joint states and odometry are stale, s", (), (1e-3, 60)
+    ),
     Parameter("reference_timeout", 0.5, "How long a one-point reference holds, s", (), (1e-3, 3600)),
     Parameter(
         "on_stale",
@@ -65,7 +67,9 @@ PARAMETERS = (
         ("silent", "gravity", "zero"),
     ),
     Parameter("effort_limits", "urdf", "Clamp torques to the limits", ("urdf", "none", "list")),
-    Parameter("effort_limits_list", NUMBERS, "effort_limits list: one per joint of ~/joint_torques, N m or N"),
+    Parameter(
+        "effort_limits_list", NUMBERS, "effort_limits list: one per joint of ~/joint_torques, N m or N"
+    ),
     Parameter("rate", 0.0, "Output rate, Hz; 0: at every joint state", (), (0.0, 10_000.0)),
     Parameter("autostart", True, "Start enabled; else ~/set_enabled starts it", (), None, True),
 )
@@ -116,9 +120,7 @@ class Settings:
             "armature": dict(zip(self.armature_joints, self.armature_values, strict=True)),
         }
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
-        return Job(
-            text, choices, self.problem, self.forward_joints, self.solver, ordering, self.backend
-        )
+        return Job(text, choices, self.problem, self.forward_joints, self.solver, ordering, self.backend)
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
@@ -160,10 +162,14 @@ def _check_together(settings):
     for name in ("joints", "command_joints", "forward_joints"):
         if len(set(getattr(settings, name))) != len(getattr(settings, name)):
             raise ValueError(f"{name} names a joint twice")
+    _check_compensation(settings)
+    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+
+
+def _check_compensation(settings):
     parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
     if settings.problem != "inverse" and not all(parts):
         raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
-    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
 def check_against(settings: Settings, model: Model):

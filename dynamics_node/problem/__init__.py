@@ -33,6 +33,8 @@ def hybrid_dynamics(model: Model, forward_joints: Iterable[str]) -> Problem:
     known = {joint.name: joint for joint in model.independent_joints}
     for name in forward_joints:
         if name not in known:
-            raise ValueError(f"forward joint {name!r} is unknown or mimics another; known: {', '.join(known)}")
+            raise ValueError(
+                f"forward joint {name!r} is unknown or mimics another; known: {', '.join(known)}"
+            )
         forward[known[name].v] = [True] * (known[name].v.stop - known[name].v.start)
     return Problem("hybrid", tuple(forward))

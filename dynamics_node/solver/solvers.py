@@ -1,7 +1,7 @@
 """The callables that `build` returns: checked arrays in, arrays out."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +18,15 @@ from dynamics_node.solver.checks import (
 from dynamics_node.solver.choices import Choice
 
 
+class Engine(Protocol):
+    """What a backend makes: see dynamics_node.backends."""
+
+    @property
+    def description(self) -> str: ...
+
+    def __call__(self, q, qd, qdd, tau, f_ext, gravity) -> tuple[np.ndarray, np.ndarray]: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Solver:
     """One robot, one problem, one way to solve it. Picklable.
@@ -30,7 +39,7 @@ class Solver:
     model: Model
     problem: Problem
     choice: Choice
-    engine: Callable
+    engine: Engine
 
     @property
     def description(self):

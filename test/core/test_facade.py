@@ -72,7 +72,10 @@ def test_inputs_are_never_changed(panda, kind, solver):
         ({"f_ext": np.zeros((7, 3))}, r"f_ext must have shape \(..., 7, 6\)"),
         ({"f_ext": np.full((7, 6), np.nan)}, r"f_ext\[0\] \(panda_link1\) is not finite"),
         ({"gravity": [0, 0]}, r"gravity must have shape \(..., 3\)"),
-        ({"q": np.zeros((2, 7)), "qd": np.zeros((3, 7))}, r"leading axes do not fit together: q \(2,\), qd \(3,\)"),
+        (
+            {"q": np.zeros((2, 7)), "qd": np.zeros((3, 7))},
+            r"leading axes do not fit together: q \(2,\), qd \(3,\)",
+        ),
     ],
 )
 def test_bad_input_is_named(panda, change, words):

@@ -82,7 +82,9 @@ def three_link_arm():
     parts = [link("l0"), link("l1"), link("l2"), link("l3")]
     for k in range(1, 4):
         text = joint(f"j{k}", f"l{k - 1}", f"l{k}", extra=f'<axis xyz="0.3 {k} 0.8"/>')
-        parts.append(text.replace('<origin xyz="0 0 0.3"/>', f'<origin xyz="0.1 0.2 0.3" rpy="{k} 0.5 0.3"/>'))
+        parts.append(
+            text.replace('<origin xyz="0 0 0.3"/>', f'<origin xyz="0.1 0.2 0.3" rpy="{k} 0.5 0.3"/>')
+        )
     return dn.parse_model(robot(*parts))
 
 

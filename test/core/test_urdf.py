@@ -143,7 +143,9 @@ def test_impossible_choices_are_refused(choices, words):
 # --- refusals -----------------------------------------------------------------------------------
 
 ENTITY = '<!DOCTYPE robot [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><robot name="&b;"><link name="l"/></robot>'
-EXTERNAL = '<!DOCTYPE robot [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="r"><link name="&x;"/></robot>'
+EXTERNAL = (
+    '<!DOCTYPE robot [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot name="r"><link name="&x;"/></robot>'
+)
 
 
 def inertial(mass="1", ixx="0.01", iyy="0.01", izz="0.01", xyz="0 0 0"):

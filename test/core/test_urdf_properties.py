@@ -83,7 +83,9 @@ def test_noise_gives_one_line(noise):
     _model_or_one_line(noise)
 
 
-values = st.sampled_from(["nan", "inf", "-inf", "1e400", "-1", "0", "", "x", "1 2", "0 0 0 0", "1e-320", "\u0664"])
+values = st.sampled_from(
+    ["nan", "inf", "-inf", "1e400", "-1", "0", "", "x", "1 2", "0 0 0 0", "1e-320", "\u0664"]
+)
 
 
 @settings(max_examples=300, deadline=None)

@@ -10,9 +10,10 @@ launch_testing = pytest.importorskip("launch_testing", reason=REASON)
 import launch_testing.actions
 import launch_testing.asserts
 from ament_index_python.packages import get_package_share_directory
-from launch import LaunchDescription
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+
+from launch import LaunchDescription
 
 
 @pytest.mark.launch_test

@@ -12,11 +12,12 @@ import launch_testing.asserts
 import rclpy
 from ament_index_python.packages import get_package_share_directory
 from dynamics_interfaces.srv import GetMassMatrix
-from launch import LaunchDescription
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from robots import PANDA, data_folder
 from sensor_msgs.msg import JointState
+
+from launch import LaunchDescription
 
 
 @pytest.mark.launch_test

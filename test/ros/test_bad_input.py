@@ -8,7 +8,10 @@ from tolerances import EXACT, error
 NAMES = [f"panda_joint{i}" for i in range(1, 8)]
 
 BAD_STATES = {
-    "duplicate name": (lambda n, q, v: ([*n, n[0]], [*q, 0.0], [*v, 0.0], ()), "joint 'panda_joint1' is named twice"),
+    "duplicate name": (
+        lambda n, q, v: ([*n, n[0]], [*q, 0.0], [*v, 0.0], ()),
+        "joint 'panda_joint1' is named twice",
+    ),
     "short position": (lambda n, q, v: (n, q[:-1], v, ()), "7 names but 6 entries in position"),
     "no position": (lambda n, q, v: (n, [], v, ()), "7 names but 0 entries in position"),
     "short velocity": (lambda n, q, v: (n, q, v[:-1], ()), "7 names but 6 entries in velocity"),
@@ -143,7 +146,9 @@ def test_a_first_description_refused_by_a_parameter_is_built_when_that_changes(r
 def test_hostile_names_reach_no_shell_and_no_file(rig, panda, tmp_path):
     mark = tmp_path / "mark"
     evil = f"$(touch {mark}); `touch {mark}` ../../{mark} '\"\\n %s {{}}"
-    text = panda.robot.file.read_text().replace("panda_joint1", evil.replace("\"", "&quot;").replace("'", "&apos;"))
+    text = panda.robot.file.read_text().replace(
+        "panda_joint1", evil.replace('"', "&quot;").replace("'", "&apos;")
+    )
     r = rig(None)
     r.spin(1.0)
     r.describe(text)

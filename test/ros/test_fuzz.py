@@ -68,7 +68,14 @@ class Fuzz:
 
     def act(self):
         kind = self.random.choices(
-            (self.good_state, self.bad_state, self.reference, self.parameters, self.request, self.description),
+            (
+                self.good_state,
+                self.bad_state,
+                self.reference,
+                self.parameters,
+                self.request,
+                self.description,
+            ),
             (60, 33, 2, 2, 2.7, 0.3),
         )[0]
         kind()
@@ -189,7 +196,9 @@ class Fuzz:
 
     def description(self):
         self.rig.describe(
-            self.random.choice(("<robot", "<robot name='r'/>", "&", '<!DOCTYPE r [<!ENTITY a "b">]><robot>&a;</robot>'))
+            self.random.choice(
+                ("<robot", "<robot name='r'/>", "&", '<!DOCTYPE r [<!ENTITY a "b">]><robot>&a;</robot>')
+            )
         )
 
     def settle(self):
@@ -232,4 +241,3 @@ def test_ten_thousand_inputs(rig, panda):
     assert answered >= 0.99 * len(wanted)
     answer = r.call(GetParameters, "get_parameters", GetParameters.Request(names=["problem"]))
     assert answer.values[0].string_value == "inverse"
-

@@ -43,7 +43,15 @@ def test_config_documents_every_parameter_with_its_default():
 
 
 def test_config_file_is_accepted(rig, panda):
-    r = rig(arguments=["--ros-args", "--params-file", str(CONFIG), "-p", "joints:=[" + ",".join(panda.names) + "]"])
+    r = rig(
+        arguments=[
+            "--ros-args",
+            "--params-file",
+            str(CONFIG),
+            "-p",
+            "joints:=[" + ",".join(panda.names) + "]",
+        ]
+    )
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
 
 
@@ -143,7 +151,9 @@ def test_switching_at_run_time_leaves_no_gap_and_gives_no_wrong_torque(rig, pand
     received = [(stamp_of(m), efforts(m, panda.names)) for m in r.torque_log]
     gaps = np.diff([s for s, _ in received]) * 1e-9
     assert len(received) > 1000
-    assert gaps.max() < 0.25, f"a gap of {gaps.max():.3f} s"  # the client itself pauses while it sets parameters
+    assert gaps.max() < 0.25, (
+        f"a gap of {gaps.max():.3f} s"
+    )  # the client itself pauses while it sets parameters
     import pinocchio
 
     for stamp, tau in received:

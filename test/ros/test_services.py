@@ -123,7 +123,9 @@ def test_hybrid(arm, panda):
     tau = panda.torque(qdd=panda.qdd)
     asked = point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
     request = HybridDynamics.Request(
-        state=state(panda.names, panda.q, panda.qd), points=trajectory(panda.names, asked), forward_joints=chosen
+        state=state(panda.names, panda.q, panda.qd),
+        points=trajectory(panda.names, asked),
+        forward_joints=chosen,
     )
     (only,) = good(arm.call(HybridDynamics, "hybrid_dynamics", request)).solution.points
     assert error(only.accelerations, panda.qdd) <= 1e-9 and error(only.effort, tau) <= 1e-9

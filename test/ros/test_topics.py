@@ -96,7 +96,9 @@ def test_two_nodes_in_two_namespaces(rig, case):
     other = NodeProcess(a.domain, None, "right")  # in the same domain as `a`: they must not mix
     try:
         assert error(efforts(a.answered(left.names, left.q, left.qd), left.names), left.torque()) <= EXACT
-        assert error(efforts(b.answered(right.names, right.q, right.qd), right.names), right.torque()) <= EXACT
+        assert (
+            error(efforts(b.answered(right.names, right.q, right.qd), right.names), right.torque()) <= EXACT
+        )
         names = dict(a.node.get_topic_names_and_types())
         assert "/left/dynamics_node/joint_torques" in names
         a.until(lambda: "/right/dynamics_node/joint_torques" in dict(a.node.get_topic_names_and_types()))
@@ -211,7 +213,9 @@ def test_hybrid_dynamics(rig, panda):
     tau = panda.torque(qdd=panda.qdd)
 
     def answer():
-        r.send_reference(panda.names, point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0)))
+        r.send_reference(
+            panda.names, point(qdd=np.where(forward, 0, panda.qdd), effort=np.where(forward, tau, 0))
+        )
         stamp = r.send_state(panda.names, panda.q, panda.qd)
         r.spin(0.05)
         return r.solutions.get(stamp)
@@ -228,7 +232,9 @@ def test_hybrid_dynamics(rig, panda):
 def test_effort_commands_have_the_order_of_command_joints(rig, panda):
     chosen = ["panda_joint6", "panda_joint1", "panda_joint4"]
     r = rig(parameters={"command_joints": chosen})
-    tau = dict(zip(panda.names, efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), strict=True))
+    tau = dict(
+        zip(panda.names, efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), strict=True)
+    )
     command = r.until(lambda: r.commands)[-1]
     assert command == [tau[name] for name in chosen]
 
@@ -242,7 +248,13 @@ def test_no_effort_commands_without_command_joints(rig, panda):
 
 def test_torques_are_clamped_and_that_is_said(rig, panda):
     limits = [1.0, 2.0, 0.5, 100.0, 100.0, 100.0, 100.0]
-    r = rig(parameters={"effort_limits": "list", "effort_limits_list": limits, "command_joints": list(panda.names)})
+    r = rig(
+        parameters={
+            "effort_limits": "list",
+            "effort_limits_list": limits,
+            "command_joints": list(panda.names),
+        }
+    )
     tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
     expected = np.clip(panda.torque(), -np.array(limits), limits)
     assert np.any(expected != panda.torque())
@@ -475,7 +487,9 @@ def test_simulated_time_that_jumps_back_forgets_the_state(rig, panda):
     tick(101)
     tick(50)
     r.until(lambda: "ROS time jumped back" in r.process.output(), what="the jump in the log")
-    assert r.silent_for(0.3, lambda: r.send_state(panda.names[:6], panda.q[:6], panda.qd[:6], stamp=50_000_000_000))
+    assert r.silent_for(
+        0.3, lambda: r.send_state(panda.names[:6], panda.q[:6], panda.qd[:6], stamp=50_000_000_000)
+    )
 
 
 def test_qos_can_be_overridden(rig, panda):

@@ -53,7 +53,11 @@ class NodeProcess:
             yaml.safe_dump({"/**": {"ros__parameters": parameters}}, self._file)
             self._file.flush()
             command += ["--params-file", self._file.name]
-        environment = {**os.environ, "ROS_DOMAIN_ID": str(domain), "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        environment = {
+            **os.environ,
+            "ROS_DOMAIN_ID": str(domain),
+            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        }
         self.process = subprocess.Popen(
             [*command, *arguments], env=environment, stdout=self.log, stderr=subprocess.STDOUT
         )
@@ -94,7 +98,12 @@ class Client:
         listen = self.node.create_subscription
         listen(JointState, "dynamics_node/joint_torques", self._on_torques, 500)
         listen(JointTrajectory, "dynamics_node/solution", self._on_solution, 500)
-        listen(Float64MultiArray, "dynamics_node/effort_commands", lambda m: self.commands.append(list(m.data)), 500)
+        listen(
+            Float64MultiArray,
+            "dynamics_node/effort_commands",
+            lambda m: self.commands.append(list(m.data)),
+            500,
+        )
         listen(DiagnosticArray, "/diagnostics", lambda m: self.diagnostics.append(m.status[0]), 50)
         self._stamp = time.time_ns()
 
