@@ -178,10 +178,17 @@ class Client:
             self.spin(0.03)
         return not self.torque_log
 
-    def diagnostic(self, condition=lambda status: True, timeout=6.0):
-        """The next status that satisfies the condition, as (message, {key: value}, level)."""
+    def diagnostic(self, condition=lambda status: True, timeout=6.0, send=None):
+        """The next status that satisfies the condition, as (message, {key: value}, level); meanwhile
+        send() keeps the input fresh."""
         self.diagnostics.clear()
-        found = self.until(lambda: next(filter(condition, self.diagnostics), None), timeout, "diagnostics")
+
+        def found():
+            if send:
+                send()
+            return next(filter(condition, self.diagnostics), None)
+
+        found = self.until(found, timeout, "diagnostics")
         return found.message, {v.key: v.value for v in found.values}, found.level
 
     def call(self, kind, name, request=None, timeout=15.0):
