@@ -53,13 +53,20 @@ def _(graph: FactorGraph) -> str:
     marks = []
     for factor in graph.factors:
         places = [_place(x) for x in factor.blocks]
-        centre = tuple(sum(axis) / len(places) for axis in zip(*places, strict=True))
+        centre = _centre(places)
         marks += [_line(centre, place) for place in places]
         marks.append(
             f'<circle cx="{centre[0]:.0f}" cy="{centre[1]:.0f}" r="4"><title>{escape(str(factor))}</title>'
             "</circle>"
         )
     return _page(graph.variables, marks, "Factor graph; dots are equations")
+
+
+def _centre(places):
+    """Amid the variables; above the only one, where it would be hidden."""
+    if len(places) == 1:
+        return places[0][0], places[0][1] - 2 * _RADIUS
+    return tuple(sum(axis) / len(places) for axis in zip(*places, strict=True))
 
 
 def _place(variable):
@@ -96,7 +103,7 @@ def _node(variable):
 
 
 def _page(variables, marks, title):
-    width = 120 + _STEP_X * max((x.body for x in variables), default=0)
+    width = max(440, 120 + _STEP_X * max((x.body for x in variables), default=0))
     height = 120 + _STEP_Y * max(_ROW.values())
     return "\n".join(
         [

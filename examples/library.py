@@ -1,0 +1,34 @@
+"""The library on arrays: torques of a batch of states, and back.
+
+./dev run -- python examples/library.py [robot.urdf]
+"""
+
+import sys
+
+import numpy as np
+
+import dynamics_node as dn
+from dynamics_node.demo.panda import JOINTS, find_panda
+
+
+def main():
+    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), JOINTS)
+    model = dn.load_model(path, joints=joints)
+    q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
+
+    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+    back = dn.build(model, dn.forward_dynamics(model))(q, qd, tau)
+    print(f"{model.name}: torques of the first state [N m]")
+    for name, value in zip(model.v_names, tau[0], strict=True):
+        print(f"  {name:16} {value:8.3f}")
+    print(
+        f"forward dynamics undoes inverse dynamics of 1000 states within {np.abs(back - qdd).max():.1e} rad/s^2"
+    )
+
+    link = model.bodies[-1].name
+    lambda_inverse, _ = dn.operational_space_inertia(model, q[0], [link])
+    print(f"effective mass of {link} along z of the world: {1 / lambda_inverse[5, 5]:.3f} kg")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The examples run, the command line answers, and says what is wrong in one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from robots import PANDA, data_folder
+
+from dynamics_node.cli import main
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize(("name", "words"), [("library.py", "effective mass"), ("orderings.py", "colamd")])
+def test_example(name, words):
+    done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+
+
+def panda():
+    return str(data_folder() / PANDA)
+
+
+def test_info(capsys):
+    assert main(["info", panda(), "--at", *["0.1"] * 8]) == 0
+    out = capsys.readouterr().out
+    assert "9 moving bodies, nq 8, nv 8" in out and "gravity torques" in out
+    (follower,) = [line for line in out.splitlines() if line.startswith("panda_rightfinger")]
+    assert follower.endswith("panda_finger_joint1")  # whom it mimics
+
+
+def test_graph_table_and_drawings(capsys, tmp_path):
+    assert main(["graph", panda()]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        "rnea", "crba", "aba", "colamd", "metis", "minimum_degree",
+    ]  # fmt: skip
+    for suffix, words in ((".svg", "<svg"), (".dot", "digraph")):
+        out = tmp_path / f"net{suffix}"
+        assert main(["graph", panda(), "--ordering", "aba", "--out", str(out)]) == 0
+        assert words in out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["info", "/nowhere.urdf"], "No such file"),
+        (["info", __file__], "malformed XML"),
+        (["info", "PANDA", "--at", "1"], "--at needs 8 numbers, not 1: panda_joint1"),
+        (["graph", "PANDA", "--out", "x.svg"], "choose it with --ordering"),
+        (["graph", "PANDA", "--problem", "hybrid", "--forward-joints", "knee"], "'knee' is unknown"),
+        (["info", "PANDA", "--joints", "knee"], "unknown joint 'knee'"),
+    ],
+)
+def test_errors_are_one_line(arguments, words, capsys):
+    assert main([panda() if a == "PANDA" else a for a in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("dynamics: ") and words in error and error.count("\n") == 1
