@@ -21,9 +21,8 @@ def main():
     print(f"{model.name}: torques of the first state [N m]")
     for name, value in zip(model.v_names, tau[0], strict=True):
         print(f"  {name:16} {value:8.3f}")
-    print(
-        f"forward dynamics undoes inverse dynamics of 1000 states within {np.abs(back - qdd).max():.1e} rad/s^2"
-    )
+    worst = np.abs(back - qdd).max()
+    print(f"forward dynamics undoes inverse dynamics of 1000 states within {worst:.1e} rad/s^2")
 
     link = model.bodies[-1].name
     lambda_inverse, _ = dn.operational_space_inertia(model, q[0], [link])
