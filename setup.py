@@ -31,7 +31,7 @@ ROS_WHEELS = [
         "ament-cmake-pytest",
         "python-cmake-module",
     )
-] + ["catkin_pkg>=1.0", "empy>=3.3,<4", "cmake>=3.22", "colcon-common-extensions>=0.3"]
+] + ["catkin_pkg>=1.0", "empy>=3.3,<4", "cmake>=3.22", "ninja>=1.10", "colcon-common-extensions>=0.3"]
 
 TEST = [
     "pytest>=7.2",
