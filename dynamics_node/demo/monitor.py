@@ -61,6 +61,8 @@ class Monitor(Node):
         order = [message.joint_names.index(name) for name in JOINTS]
         point = message.points[0]
         q, qd, qdd = (np.array(f)[order] for f in (point.positions, point.velocities, point.accelerations))
+        if not self.times and not qdd.any():
+            return  # the node has not met the publisher of the reference yet
         tau = self._torques[stamp]
         expected = self.oracle.torques(q, qd, qdd)
         self.times.append(stamp * 1e-9)

@@ -28,6 +28,9 @@ def spin(node):
             executor.spin_once(timeout_sec=SPIN_TIMEOUT)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
+    except Exception:
+        if rclpy.ok():
+            raise  # else a signal ended the context inside a callback, which could then not publish
     finally:
         executor.remove_node(node)
 
