@@ -43,13 +43,14 @@ def make_node(context):
     def argument(name):
         return LaunchConfiguration(name).perform(context)
 
-    chosen = {name: argument(name) for name in OVERRIDES if argument(name)}
+    chosen = description_parameters(argument("urdf"))
+    chosen |= {name: argument(name) for name in OVERRIDES if argument(name)}
     return [
         Node(
             package="dynamics_node",
             executable="dynamics_node",
             namespace=argument("namespace"),
-            parameters=[argument("params_file"), {**description_parameters(argument("urdf")), **chosen}],
+            parameters=[argument("params_file"), *([chosen] if chosen else [])],
             output="screen",
         )
     ]

@@ -26,12 +26,12 @@ def generate_test_description():
 
 
 class TestDemo(unittest.TestCase):
-    def test_the_monitor_passes(self, proc_info, proc_output):
-        proc_output.assertWaitFor("PASSED", process="demo_monitor", timeout=60)
-        proc_info.assertWaitForShutdown(process="demo_monitor", timeout=20)
+    def test_the_monitor_ends_by_itself(self, proc_info):
+        proc_info.assertWaitForShutdown(process="demo_monitor", timeout=90)
 
 
 @launch_testing.post_shutdown_test()
 class TestEnd(unittest.TestCase):
-    def test_exit_codes(self, proc_info):
+    def test_every_torque_was_right_and_all_ended_cleanly(self, proc_info):
+        """The monitor's exit code says the first, the others' the second."""
         launch_testing.asserts.assertExitCodes(proc_info)

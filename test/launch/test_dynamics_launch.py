@@ -1,5 +1,6 @@
 """dynamics.launch.py with the real launch: the node serves a robot given as a file and ends cleanly."""
 
+import time
 import unittest
 
 import pytest
@@ -14,8 +15,11 @@ from ament_index_python.packages import get_package_share_directory
 from dynamics_interfaces.srv import GetMassMatrix
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
+from rcl_interfaces.srv import GetParameters
 from robots import PANDA, data_folder
 from sensor_msgs.msg import JointState
+
+JOINTS = [f"panda_joint{i}" for i in range(1, 8)] + ["panda_finger_joint1"]
 
 from launch import LaunchDescription
 
@@ -34,24 +38,34 @@ def generate_test_description():
 
 
 class TestNode(unittest.TestCase):
-    def test_it_serves_in_its_namespace(self, proc_output):
-        proc_output.assertWaitFor("8 joints, inverse dynamics by aba", process="dynamics_node", timeout=30)
+    def setUp(self):
         rclpy.init()
-        node = rclpy.create_node("launch_test")
-        try:
-            client = node.create_client(GetMassMatrix, "/left/dynamics_node/get_mass_matrix")
-            self.assertTrue(client.wait_for_service(timeout_sec=20))
-            request = GetMassMatrix.Request()
-            request.state.joints = JointState(
-                name=[f"panda_joint{i}" for i in range(1, 8)] + ["panda_finger_joint1"], position=[0.0] * 8
-            )
-            future = client.call_async(request)
-            rclpy.spin_until_future_complete(node, future, timeout_sec=20)
-            self.assertTrue(future.result().success, future.result().message)
-            self.assertEqual(future.result().mass_matrix.rows, 8)
-        finally:
-            node.destroy_node()
-            rclpy.shutdown()
+        self.node = rclpy.create_node("launch_test")
+
+    def tearDown(self):
+        self.node.destroy_node()
+        rclpy.shutdown()
+
+    def call(self, kind, name, request):
+        client = self.node.create_client(kind, f"/left/dynamics_node/{name}")
+        assert client.wait_for_service(timeout_sec=20), name
+        future = client.call_async(request)
+        rclpy.spin_until_future_complete(self.node, future, timeout_sec=20)
+        return future.result()
+
+    def test_it_serves_in_its_namespace(self):
+        request = GetMassMatrix.Request()
+        request.state.joints = JointState(name=JOINTS, position=[0.0] * 8)
+        deadline = time.monotonic() + 30
+        while not (answer := self.call(GetMassMatrix, "get_mass_matrix", request)).success:
+            assert time.monotonic() < deadline, answer.message
+            time.sleep(0.2)  # "no model yet"
+        assert answer.mass_matrix.rows == 8
+
+    def test_arguments_reach_the_parameters(self):
+        request = GetParameters.Request(names=["solver", "ordering", "problem"])
+        values = self.call(GetParameters, "get_parameters", request).values
+        assert [value.string_value for value in values] == ["factor_graph", "aba", "inverse"]
 
 
 @launch_testing.post_shutdown_test()
