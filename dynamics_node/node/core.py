@@ -112,7 +112,7 @@ class Core:
         """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
         if self.joints.missing() or (self.model.floating_base and self.base is None):
             raise Silence("there was never a complete state")
-        q, _ = self._vectors(self.joints.position, np.zeros(len(self.q_at)))
+        q, _ = self.vectors(self.joints.position, 0.0, self.base)
         zero = np.zeros(self.model.nv)
         tau = zero
         if self.settings.on_stale == "gravity":
@@ -122,27 +122,41 @@ class Core:
 
     def measured_state(self, steady_now, with_velocity=True):
         """q, qd of the latest messages. Raises Silence when incomplete or stale."""
+        position, velocity = self.measured_joints(steady_now, with_velocity)
+        return self.vectors(position, velocity, self.fresh_base(steady_now))
+
+    def measured_joints(self, steady_now, with_velocity=True):
+        """Position and velocity of the scalar joints. Raises Silence when incomplete or stale."""
         self._require_supported()
         joints = self.joints
         if joints.received.min(initial=steady_now) < steady_now - self.timeout:
             if missing := joints.missing():
-                raise Silence(f"never seen: {_listed(missing)}")
+                raise Silence(f"never seen: {listed(missing)}")
             stale = joints.stale(steady_now, self.timeout)
-            raise Silence(f"joint states older than {self.timeout * 1e-9:g} s: {_listed(stale)}", True)
-        self._require_base(steady_now)
-        return self._vectors(joints.position, self._velocity(with_velocity))
+            raise Silence(f"joint states older than {self.timeout * 1e-9:g} s: {listed(stale)}", True)
+        return joints.position, self._velocity(with_velocity)
 
-    def _require_supported(self):
-        if self._refusal:
-            raise Silence(self._refusal)
-
-    def _require_base(self, steady_now):
+    def fresh_base(self, steady_now) -> Base | None:
+        """The floating base, None for a fixed one. Raises Silence when it is missing or stale."""
         if not self.model.floating_base:
-            return
+            return None
         if self.base is None:
             raise Silence("floating base, but no odom message yet")
         if steady_now - self.base.received > self.timeout:
             raise Silence(f"odom older than {self.timeout * 1e-9:g} s", True)
+        return self.base
+
+    def vectors(self, position, velocity, base: Base | None):
+        """q and qd from the scalar joints and the base."""
+        q, qd = np.zeros(self.model.nq), np.zeros(self.model.nv)
+        q[self.q_at], qd[self.v_at] = position, velocity
+        if base is not None:
+            q[:7], qd[:6] = base.pose, base.twist
+        return q, qd
+
+    def _require_supported(self):
+        if self._refusal:
+            raise Silence(self._refusal)
 
     def _velocity(self, wanted):
         source = self.settings.velocity_source
@@ -151,28 +165,20 @@ class Core:
         velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
         if np.isfinite(velocity).all():
             return velocity
-        absent = _listed(self.joints.without(velocity))
+        absent = listed(self.joints.without(velocity))
         if source == "message":
             raise Silence(f"no velocity in joint_states for {absent} (velocity_source: message)")
         raise Silence(f"two positions are needed to differentiate: {absent}")
-
-    def _vectors(self, position, velocity):
-        q, qd = np.zeros(self.model.nq), np.zeros(self.model.nv)
-        q[self.q_at], qd[self.v_at] = position, velocity
-        if self.model.floating_base:
-            q[:7], qd[:6] = self.base.pose, self.base.twist
-        return q, qd
 
     def _reference_state(self, sample: Sample | None, steady_now):
         self._require_supported()
         if sample is None:
             raise Silence("no reference in force (state_source: reference)", self.reference is not None)
         if np.isnan(sample.positions).any():
-            raise Silence(f"reference without position of {_listed(self.joints.without(sample.positions))}")
+            raise Silence(f"reference without position of {listed(self.joints.without(sample.positions))}")
         if self.reads_velocity and np.isnan(sample.velocities).any():
-            raise Silence(f"reference without velocity of {_listed(self.joints.without(sample.velocities))}")
-        self._require_base(steady_now)
-        return self._vectors(sample.positions, np.nan_to_num(sample.velocities))
+            raise Silence(f"reference without velocity of {listed(self.joints.without(sample.velocities))}")
+        return self.vectors(sample.positions, np.nan_to_num(sample.velocities), self.fresh_base(steady_now))
 
     def _known(self, sample: Sample | None):
         """qdd (0 where nobody says) and tau (of the reference, else measured)."""
@@ -188,7 +194,7 @@ class Core:
         lacking = asked & ~np.isfinite(effort)
         if lacking.any():
             names = [self.joints.names[k] for k in np.flatnonzero(lacking)]
-            raise Silence(f"no effort in joint_states or reference for {_listed(names)}")
+            raise Silence(f"no effort in joint_states or reference for {listed(names)}")
         tau[self.v_at] = np.where(asked, effort, 0.0)
         return qdd, tau
 
@@ -236,6 +242,7 @@ def _unsupported(model):
     return ""
 
 
-def _listed(names):
+def listed(names):
+    """The first five names, and how many more."""
     more = f" and {len(names) - 5} more" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

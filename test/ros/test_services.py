@@ -117,6 +117,31 @@ def test_forward_of_state_and_of_points(arm, panda):
         assert np.array_equal(only.effort, tau)
 
 
+def test_efforts_are_never_guessed(arm, panda):
+    silent = state(panda.names, panda.q, panda.qd)
+    refused(
+        arm.call(ForwardDynamics, "forward_dynamics", ForwardDynamics.Request(state=silent)),
+        "neither points nor state give the effort of panda_joint1",
+    )
+    some = trajectory(panda.names[:6], point(effort=[0.0] * 6))
+    request = HybridDynamics.Request(state=silent, points=some, forward_joints=["panda_joint7"])
+    refused(arm.call(HybridDynamics, "hybrid_dynamics", request), "the effort of panda_joint7")
+    request.forward_joints = ["panda_joint6"]
+    good(arm.call(HybridDynamics, "hybrid_dynamics", request))
+
+
+def test_base_of_the_request_with_measured_joints(dog, case):
+    solo = case("solo12")
+    pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
+    dog.send_state(solo.names, solo.q, solo.qd)
+    dog.spin(0.1)
+    request = GetMassMatrix.Request(state=with_base(state(), pose))
+    answer = good(dog.call(GetMassMatrix, "get_mass_matrix", request))
+    order = [*LINEAR_FIRST, *range(6, 18)]
+    M = solo.oracle.mass_matrix(np.concatenate([pose, solo.q]))[np.ix_(order, order)]
+    assert error(matrix(answer.mass_matrix), M, tail=2) <= EXACT
+
+
 def test_hybrid(arm, panda):
     chosen = ["panda_joint3", "panda_joint5"]
     forward = np.isin(panda.names, chosen)
@@ -296,7 +321,7 @@ def test_hybrid_with_unknown_joint(arm):
 def test_base_is_needed_and_must_be_a_pose(dog, case):
     solo = case("solo12")
     request = GetMassMatrix.Request(state=state(solo.names, solo.q))
-    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "the state has no base")
+    refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "floating base, but no odom message yet")
     request = GetMassMatrix.Request(state=with_base(state(solo.names, solo.q), (0, 0, 0, 1, 1, 1, 1)))
     refused(dog.call(GetMassMatrix, "get_mass_matrix", request), "quaternion of the base has norm 2")
 

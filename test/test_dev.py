@@ -1,0 +1,72 @@
+"""./dev names what is missing in one line, with what to install."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+TOOLS = ("bash", "dirname", "env", "cat", "sh")
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """run(python, *arguments): a copy of the script where only TOOLS and a python are on the PATH."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in TOOLS:
+        (folder / tool).symlink_to(shutil.which(tool))
+    shutil.copy(ROOT / "dev", tmp_path / "dev")
+    for name in ("setup.py", "package.xml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+
+    def run(python, *arguments):
+        if python:
+            (folder / "python3").write_text(python)
+            (folder / "python3").chmod(0o755)
+        environment = {"PATH": str(folder), "HOME": str(tmp_path)}
+        return subprocess.run(
+            [tmp_path / "dev", *arguments], env=environment, capture_output=True, text=True, timeout=30
+        )
+
+    return run
+
+
+NO_VENV = '#!/bin/sh\ncase "$2" in *ensurepip*|*rclpy*) exit 1;; esac\nexit 0\n'
+OLD = '#!/bin/sh\ncase "$2" in *version_info*|*rclpy*) exit 1;; esac\necho Python 3.9.2\n'
+FINE = "#!/bin/sh\nexit 0\n"
+
+
+@pytest.mark.parametrize(
+    ("python", "words"),
+    [
+        ("", "python3 is missing: sudo apt install python3"),
+        (OLD, "Python 3.11 or newer is needed, this is Python 3.9.2"),
+        (NO_VENV, "the venv module is missing: sudo apt install python3-venv"),
+        (FINE, "a C++ compiler is missing: sudo apt install g++"),
+    ],
+)
+def test_what_is_missing_is_named_in_one_line(bare, python, words):
+    done = bare(python, "demo")
+    assert done.returncode == 1
+    assert done.stderr.startswith("dev: ") and words in done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert done.stdout == ""
+
+
+def test_help_needs_nothing(bare):
+    done = bare("", "help")
+    assert done.returncode == 0 and "./dev demo" in done.stdout
+
+
+def test_unknown_command_shows_the_usage(bare):
+    done = bare("", "fly")
+    assert done.returncode == 1 and "unknown command: fly" in done.stderr and "./dev test" in done.stderr
+
+
+@pytest.mark.skipif("VIRTUAL_ENV" not in os.environ, reason="not an environment of ./dev")
+def test_benchmarks_are_listed():
+    done = subprocess.run([ROOT / "dev", "bench"], capture_output=True, text=True, timeout=100)
+    assert "node_latency" in done.stdout and "harness" not in done.stdout
