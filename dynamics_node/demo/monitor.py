@@ -79,7 +79,7 @@ class Monitor(Node):
         recent = [t for t in self.times[-2000:] if t > self.times[-1] - 1.0]
         return len(recent) / max(1e-3, min(1.0, self.times[-1] - self.times[0])) if self.times else 0.0
 
-    def verdict(self):
+    def verdict(self, least):
         """Why the run is not good, or '' when it is."""
         if not self.times:
             return "no torque arrived"
@@ -89,6 +89,8 @@ class Monitor(Node):
             return f"{self.wrong_states} solutions do not carry the state of their stamp"
         if self.wrong_accelerations:
             return f"{self.wrong_accelerations} solutions ignore the reference acceleration"
+        if len(self.times) < least:
+            return f"only {len(self.times)} torques were checked, {least} are wanted"
         return ""
 
 
@@ -98,8 +100,8 @@ def _remember(table, message, value):
         table.popitem(last=False)
 
 
-def watch(node, seconds, least):
-    """Spin for `seconds` after the first torque (wait 30 s for it), refreshing the table."""
+def watch(node, seconds, patience):
+    """Spin for `seconds` after the first torque, for which it waits `patience` s; refresh the table."""
     executor = make_executor()
     executor.add_node(node)
     begin = time.monotonic()
@@ -114,10 +116,9 @@ def watch(node, seconds, least):
             if now > shown + REFRESH:
                 refresh()
                 shown = now
-            if (first is None and now > begin + 30) or (first is not None and now > first + seconds):
+            if (first is None and now > begin + patience) or (first is not None and now > first + seconds):
                 break
     executor.remove_node(node)
-    return len(node.times) >= least
 
 
 def main(arguments=None):
@@ -125,14 +126,15 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="demo_monitor", description=__doc__)
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot; '' for none")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for the first torque")
     parser.add_argument("--least", type=int, default=100, help="messages that must have been checked")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     rclpy.init(args=given)
     node = Monitor()
     try:
-        enough = watch(node, options.seconds, options.least)
-        reason = node.verdict() or ("" if enough else f"only {len(node.times)} torques were checked")
+        watch(node, options.seconds, options.patience)
+        reason = node.verdict(options.least)
         if options.plot and node.times:
             save_plot(node, options.plot)
         print("\n".join(verdict_lines(node, reason, options.plot)))
