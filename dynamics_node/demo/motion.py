@@ -14,7 +14,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.demo.panda import JOINTS, find_panda, motion
-from dynamics_node.node.main import spin
+from dynamics_node.node.main import run
 from dynamics_node.node.messages import doubles, point_message
 
 
@@ -50,12 +50,7 @@ def main(arguments=None):
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     urdf = Path(options.urdf or find_panda()).read_text()
     rclpy.init(args=given)
-    node = Motion(urdf, options.rate)
-    try:
-        spin(node)
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+    run(Motion(urdf, options.rate))
     return 0
 
 

@@ -35,6 +35,15 @@ def spin(node):
         executor.remove_node(node)
 
 
+def run(node):
+    """Spin a node to its end, destroy it, end rclpy."""
+    try:
+        spin(node)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
 def main(arguments=None):
     """Exit code 0 on SIGINT and SIGTERM, 1 when the start parameters are wrong."""
     rclpy.init(args=arguments)
@@ -43,11 +52,7 @@ def main(arguments=None):
     except (ValueError, TypeError) as error:
         print(f"dynamics_node: {error}", file=sys.stderr)
         return 1
-    try:
-        spin(node)
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+    run(node)
     return 0
 
 
