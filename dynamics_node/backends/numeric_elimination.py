@@ -23,6 +23,11 @@ class NumericElimination:
     plan: Plan
 
     @property
+    def straight_line(self):
+        """False where results are refined until they converge: that is decided at run time."""
+        return self.plan.safe
+
+    @property
     def description(self):
         return self.ordering.name
 

@@ -15,6 +15,7 @@ class RecursiveEngine:
 
     model: Model
     problem: Problem
+    straight_line = True  # nothing is decided at run time: it can be traced
 
     @property
     def description(self):

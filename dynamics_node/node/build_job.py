@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
+from dynamics_node.backends.c import CompileError
 from dynamics_node.model import Model, parse_model
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import Solver, build
@@ -67,10 +68,10 @@ def do(job: Job) -> Robot | Failure:
         return Robot(
             model,
             build(model, problem, **choice),
-            build(model, inverse_dynamics(model)),
-            build(model, forward_dynamics(model)),
+            build(model, inverse_dynamics(model), backend="numpy"),
+            build(model, forward_dynamics(model), backend="numpy"),
         )
-    except (ValueError, ImportError, ArithmeticError) as error:
+    except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error))
     except Exception as error:  # a defect of ours must not end the node either
         return Failure(f"{type(error).__name__}: {error}")

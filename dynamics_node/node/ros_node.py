@@ -1,6 +1,7 @@
 """The rclpy node: topics, parameters and timers around Core. Decisions are Core's."""
 
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns, perf_counter
 
@@ -44,6 +45,7 @@ LATCHED = QoSProfile(
 )
 SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 RELIABLE = QoSProfile(depth=10)
+COMPILING = ("auto", "c")  # backends that take their time
 POLL_PERIOD = 0.05  # s, between looks at a build under way
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 THROTTLE = 2.0  # s, between log lines of one kind
@@ -146,9 +148,15 @@ class DynamicsNode(Node):
         """Start building; a build under way is for an older description or older parameters."""
         if self._core is None:
             self._text = text  # good or not: other parameters may make it good
+        job = self._settings.job(text)
+        if (self._core is None or text != self._text) and job.backend in COMPILING:
+            job = replace(job, backend="numpy")  # serves at once; what is wanted follows
+        self._start(job)
+
+    def _start(self, job):
         if self._building is not None:
             self._building.cancel()
-        self._building = Building(self._settings.job(text))
+        self._building = Building(job)
         self._poll_timer.reset()
 
     def _rebuild(self):
@@ -161,7 +169,7 @@ class DynamicsNode(Node):
         result = self._building.poll() if self._building is not None else None
         if result is None:
             return
-        text, self._building = self._building.job.text, None
+        job, self._building = self._building.job, None
         self._poll_timer.cancel()
         if isinstance(result, Failure):
             self._fail(result.reason)
@@ -171,8 +179,10 @@ class DynamicsNode(Node):
         except ValueError as error:
             self._fail(str(error))
             return
-        self._text = text
+        self._text = job.text
         self._serve(result)
+        if job != (wanted := self._settings.job(job.text)):
+            self._start(wanted)
 
     def _serve(self, robot):
         self._failure = ""
@@ -181,9 +191,9 @@ class DynamicsNode(Node):
         else:
             self._core = Core(robot, self._settings)
             self._statistics.silent_because = "no joint state yet"
+            for warning in robot.model.warnings:
+                self.get_logger().warning(warning)
         self._torque_message = torque_message(self._core.joints.names, robot.model.base_link)
-        for warning in robot.model.warnings:
-            self.get_logger().warning(warning)
         solver = robot.solver
         self.get_logger().info(
             f"{robot.model.name}: {len(self._core.joints.names)} joints, "

@@ -75,7 +75,7 @@ class Services:
         problem = hybrid_dynamics(core.model, request.forward_joints)
         needed = np.array(problem.forward)[core.v_at]
         require_known(core, np.where(needed, batch.tau[:, core.v_at], 0.0), "effort")
-        solver = build(core.model, problem)
+        solver = build(core.model, problem, backend="numpy")  # compiling would take longer than solving
         qdd, tau = solver(batch.q, batch.qd, batch.qdd, batch.tau, gravity=core.gravity)
         response.solution = self._solution(core, batch, qdd, tau)
 

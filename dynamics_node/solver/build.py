@@ -1,12 +1,18 @@
 """Model and Problem -> Solver."""
 
+import logging
+
+from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
-from dynamics_node.solver.choices import resolve
+from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
+
+log = logging.getLogger("dynamics_node")
 
 _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
 
@@ -15,12 +21,18 @@ def build(model: Model, problem: Problem, solver="best", ordering="best", backen
     """A callable that solves the problem for the robot.
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
-    aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: numpy,
-    gtsam or auto. Raises ChoiceError for a combination that does not exist, SingularPivotError for an
-    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
+    aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
+    (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. Raises CompileError
+    for backend c without a compiler, ChoiceError for a combination that does not exist,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
+    ValueError besides.
     """
     choice = resolve(solver, ordering, backend)
-    return _CALLABLE[problem.kind](model, problem, choice, _engine(model, problem, choice))
+    engine = _engine(model, problem, choice)
+    if choice.backend in ("c", "auto"):
+        engine, backend = _compiled(engine, choice)
+        choice = choice._replace(backend=backend)
+    return _CALLABLE[problem.kind](model, problem, choice, engine)
 
 
 def _engine(model, problem, choice):
@@ -29,3 +41,21 @@ def _engine(model, problem, choice):
     if choice.backend == "gtsam":
         return gtsam_elimination(model, problem, choice.ordering)
     return numeric_elimination(model, problem, choice.ordering)
+
+
+def _compiled(engine, choice):
+    """The engine as C, or as it is where backend auto finds that impossible; and the backend's name."""
+    if not engine.straight_line:
+        if choice.backend == "auto":
+            return engine, "numpy"
+        raise ChoiceError(
+            f"ordering {engine.description} checks pivots of this robot at run time: "
+            "backend numpy or gtsam only"
+        )
+    try:
+        return compiled(engine), "c"
+    except CompileError as error:
+        if choice.backend == "c":
+            raise
+        log.warning("%s; numpy serves instead", error)
+        return engine, "numpy"

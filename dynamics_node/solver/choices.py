@@ -6,8 +6,8 @@ from typing import NamedTuple
 from dynamics_node.graph import ORDERINGS
 
 SOLVERS = ("best", "factor_graph", "cluster")
-BACKENDS = ("auto", "numpy", "gtsam")
-_BACKENDS_OF = {"best": ("auto", "numpy"), "factor_graph": BACKENDS, "cluster": ("auto", "numpy")}
+BACKENDS = ("auto", "numpy", "c", "gtsam")
+_BACKENDS_OF = {"best": BACKENDS[:3], "factor_graph": BACKENDS, "cluster": BACKENDS[:3]}
 
 
 class ChoiceError(ValueError):
@@ -23,13 +23,12 @@ class Choice(NamedTuple):
 
 
 def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backend: str = "auto") -> Choice:
-    """The combination that runs: `best` and `auto` replaced by what they stand for.
+    """The combination with `best` replaced by what it stands for; `auto` is decided by `build`.
 
     Raises ChoiceError for an unknown or impossible combination.
     """
     if solver not in SOLVERS or backend not in _BACKENDS_OF[solver]:
         raise ChoiceError(f"solver {solver!r} with backend {backend!r} does not exist; {_valid()}")
-    backend = "numpy" if backend == "auto" else backend
     if not isinstance(ordering, str):
         ordering = tuple(ordering)
     if solver == "factor_graph":

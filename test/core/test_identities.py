@@ -12,15 +12,15 @@ from dynamics_node.spatial import inverse_motion_transform
 
 def test_inverse_is_mass_times_acceleration_plus_bias(model):
     q, qd, qdd, _ = random_states(model, 20, seed=7)
-    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     M = dn.mass_matrix(model, q)
     assert error((M @ qdd[..., None])[..., 0] + dn.bias(model, q, qd), tau).max() <= EXACT
 
 
 def test_forward_undoes_inverse(model):
     q, qd, qdd, f_ext = random_states(model, 20, seed=8)
-    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd, f_ext)
-    found = dn.build(model, dn.forward_dynamics(model))(q, qd, tau, f_ext)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
+    found = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau, f_ext)
     assert np.all(error(found, qdd) <= solved(dn.mass_matrix(model, q)))
 
 
@@ -58,7 +58,7 @@ def test_power_of_the_torques_is_the_change_of_energy(model):
     if model.floating_base:
         pytest.skip("the finite difference moves joints only")
     q, qd, qdd, _ = random_states(model, 5, seed=11)
-    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     step = 1e-5
 
     def energy(t):
@@ -87,8 +87,8 @@ def test_gravity_argument_equals_gravity_of_the_model(robot, model):
     q, qd, qdd, _ = random_states(model, 3, seed=13)
     tilted = (1.5, -2.0, -9.0)
     other = ROBOTS[robot].model(gravity=tilted)
-    expected = dn.build(other, dn.inverse_dynamics(other))(q, qd, qdd)
-    found = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd, gravity=tilted)
+    expected = dn.build(other, dn.inverse_dynamics(other), backend="numpy")(q, qd, qdd)
+    found = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, gravity=tilted)
     assert error(found, expected).max() <= EXACT
 
 

@@ -75,7 +75,7 @@ REJECTED = {
     "wrong type": ({"gravity": "down"}, ""),
     "unknown problem": ({"problem": "sideways"}, "problem 'sideways' is none of inverse, forward, hybrid"),
     "unknown solver": ({"solver": "magic"}, "solver 'magic' is none of"),
-    "no such pair": ({"solver": "cluster", "backend": "gtsam"}, "valid: best with auto|numpy"),
+    "no such pair": ({"solver": "cluster", "backend": "gtsam"}, "valid: best with auto|numpy|c"),
     "no such ordering": ({"solver": "factor_graph", "ordering": "alphabetical"}, "ordering 'alphabetical'"),
     "ordering of nothing": ({"ordering": "aba"}, "has no orderings"),
     "custom without": ({"solver": "factor_graph", "ordering": "custom"}, "go together"),
@@ -123,7 +123,8 @@ SWITCHES = [
     {"ordering": "best"},
     {"gravity": [0.0, 0.0, -9.81]},
     {"solver": "cluster"},
-    {"solver": "best"},
+    {"backend": "numpy"},
+    {"solver": "best", "backend": "auto"},
 ]
 
 
@@ -170,9 +171,27 @@ def test_switching_at_run_time_leaves_no_gap_and_gives_no_wrong_torque(rig, pand
 def test_solver_is_named_in_diagnostics(arm):
     assert arm.set_parameters(solver="factor_graph", ordering="colamd")[0]
     _, values, _ = arm.diagnostic(lambda s: ("algorithm", "colamd") in {(v.key, v.value) for v in s.values})
-    assert (values["solver"], values["backend"], values["problem"]) == ("factor_graph", "numpy", "inverse")
+    assert (values["solver"], values["problem"]) == ("factor_graph", "inverse")
     assert arm.set_parameters(solver="best", ordering="best")[0]
     arm.diagnostic(lambda s: ("algorithm", "rnea") in {(v.key, v.value) for v in s.values})
+
+
+def test_compiled_code_takes_over_from_numpy(rig, panda):
+    """The node serves with numpy at once and swaps the compiled solver in."""
+    r = rig()
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    r.diagnostic(lambda s: ("backend", "c") in {(v.key, v.value) for v in s.values}, timeout=30)
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    assert "by rnea (numpy)" in r.process.output() and "by rnea (c)" in r.process.output()
+
+
+def test_without_a_compiler_numpy_goes_on_and_the_log_says_so(rig, panda, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    r = rig()
+    r.until(lambda: "no C compiler on the PATH" in r.process.output(), timeout=20, what="the log line")
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    _, values, _ = r.diagnostic()
+    assert values["backend"] == "numpy" and values["description error"] == ""
 
 
 def test_gtsam_backend_at_run_time(arm, panda):

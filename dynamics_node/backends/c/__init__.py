@@ -1,0 +1,6 @@
+"""Backend c: render a Program as C, compile it with the system's compiler, load it."""
+
+from dynamics_node.backends.c.compiler import CompileError
+from dynamics_node.backends.c.kernel import Kernel
+
+__all__ = ["CompileError", "Kernel"]

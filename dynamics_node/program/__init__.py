@@ -1,0 +1,12 @@
+"""Straight-line programs: what a computation on arrays comes to for one robot.
+
+`trace` runs a function of arrays on symbols and keeps the scalar operations as a Program; `interpret`
+says what a Program means.
+"""
+
+from dynamics_node.program.expression import Expression, Op, Table
+from dynamics_node.program.interpret import interpret
+from dynamics_node.program.program import Program, ProgramError
+from dynamics_node.program.trace import trace
+
+__all__ = ["Expression", "Op", "Program", "ProgramError", "Table", "interpret", "trace"]

@@ -1,0 +1,97 @@
+"""Program: named inputs and outputs, and scalar operations in order."""
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.program.expression import BINARY, UNARY, Op
+
+FORMAT = 1
+_ARRAYS = ("constants", "ops", "left", "right")
+
+
+class ProgramError(ValueError):
+    """A Program that breaks its rules, or a file that holds none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one of every operation.
+
+    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 for
+    unary operations); outputs: {name: array of value numbers}.
+    """
+
+    inputs: dict[str, tuple[int, ...]]
+    constants: np.ndarray
+    ops: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    outputs: dict[str, np.ndarray]
+
+    def __post_init__(self):
+        _validate(self)
+
+    @property
+    def input_size(self):
+        return sum(int(np.prod(shape)) for shape in self.inputs.values())
+
+    @property
+    def first_operation(self):
+        """Number of the first operation's value."""
+        return self.input_size + len(self.constants)
+
+    def op_count(self):
+        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition."""
+        counts = Counter(Op(op).name for op in self.ops)
+        return {
+            "add": counts["ADD"] + counts["SUB"],
+            "mul": counts["MUL"],
+            "div": counts["RECIPROCAL"],
+            "neg": counts["NEG"],
+            "sin": counts["SIN"],
+            "cos": counts["COS"],
+        }
+
+    def save(self, path):
+        """Write to a .npz file."""
+        arrays: dict[str, Any] = {f"output {name}": numbers for name, numbers in self.outputs.items()}
+        arrays |= {f"input {name}": np.array(shape, dtype=int) for name, shape in self.inputs.items()}
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        np.savez_compressed(path, format=FORMAT, **arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Read what `save` wrote, checked. Raises ProgramError."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if file["format"] != FORMAT:
+                    raise ProgramError(f"{path}: format {file['format']} of another version")
+                inputs = {k[6:]: tuple(map(int, file[k])) for k in file.files if k.startswith("input ")}
+                outputs = {k[7:]: file[k] for k in file.files if k.startswith("output ")}
+                return cls(inputs=inputs, outputs=outputs, **{name: file[name] for name in _ARRAYS})
+        except (KeyError, OSError, ValueError) as error:
+            raise ProgramError(f"{path} holds no Program: {error}") from None
+
+
+def _validate(program):
+    """Closed op set, operands before their use, finite constants."""
+    first = program.first_operation
+    count = len(program.ops)
+    if not (len(program.left) == len(program.right) == count):
+        raise ProgramError("ops and operands differ in number")
+    if not np.isfinite(program.constants).all():
+        raise ProgramError("a constant is not finite")
+    binary = np.isin(program.ops, BINARY)
+    if not np.all(binary | np.isin(program.ops, UNARY)):
+        raise ProgramError("an operation is not in the set")
+    own = first + np.arange(count)
+    if not (np.all(program.left >= 0) and np.all(program.left < own)):
+        raise ProgramError("an operand is used before it is computed")
+    if not np.all(np.where(binary, (program.right >= 0) & (program.right < own), program.right == -1)):
+        raise ProgramError("an operand is used before it is computed, or a unary operation has two")
+    for name, numbers in program.outputs.items():
+        if np.any(numbers < 0) or np.any(numbers >= first + count):
+            raise ProgramError(f"output {name!r} is no value of the program")

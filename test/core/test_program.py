@@ -1,0 +1,179 @@
+"""Programs: what is traced, what it means, what is shared and folded."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dynamics_node.program import Op, Program, ProgramError, interpret, trace
+
+
+def run(function, **arrays):
+    """Result of the traced function, and of the function itself."""
+    program = trace(lambda **a: {"y": function(**a)}, {name: np.shape(a) for name, a in arrays.items()})
+    return interpret(program, **arrays)["y"], program
+
+
+def count(function, **shapes):
+    return trace(lambda **a: {"y": function(**a)}, shapes).op_count()
+
+
+# --- folding --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("function", "total"),
+    [
+        (lambda x: x[0] + 0.0, 0),
+        (lambda x: x[0] * 1.0, 0),
+        (lambda x: x[0] * math.cos(math.pi / 2), 0),  # 6e-17 is 0
+        (lambda x: x[0] + math.cos(math.pi / 2), 0),
+        (lambda x: x[0] - x[0], 0),
+        (lambda x: -(-x[0]), 0),  # noqa: B002
+        (lambda x: x[0] * -1.0, 1),
+        (lambda x: (x[0] * x[1]) + (x[1] * x[0]), 2),  # one product
+        (lambda x: x[0] - (-x[1]), 1),
+        (lambda x: x[0] + (-x[1]), 1),
+        (lambda x: (-x[0]) * (-x[1]), 1),
+        (lambda x: -(x[0] - x[1]), 1),
+        (lambda x: x[0] / x[1] + x[1] / x[1] * 0.0, 2),  # reciprocal and product
+        (lambda x: x[0] / x[2] + x[1] / x[2], 4),  # one reciprocal
+        (lambda x: 0.5 * x[0] + (-0.5) * x[0], 2),  # one product for both signs, then x - x
+        (lambda x: x[0] / 4.0, 1),
+    ],
+)
+def test_folding_and_sharing(function, total):
+    program = trace(lambda x: {"y": np.array([function(x)], dtype=object)}, {"x": (3,)})
+    x = np.array([1.7, -0.4, 2.3])
+    assert interpret(program, x=x)["y"][0] == pytest.approx(function(x), abs=1e-15)
+    assert len(program.ops) <= total, program.op_count()
+
+
+def test_dead_operations_are_left_out():
+    assert sum(count(lambda x: [x[0] + 1.0, np.sin(x)][0] if len(x) else 0, x=(1,)).values()) == 1
+
+
+def test_op_count_by_kind():
+    found = count(lambda x: np.sin(x) * np.cos(x) - 1.0 / x, x=(2,))
+    assert found == {"add": 2, "mul": 2, "div": 2, "neg": 0, "sin": 2, "cos": 2}
+
+
+def test_a_computation_that_asks_for_values_is_no_program():
+    with pytest.raises(TypeError, match="depends on the data"):
+        trace(lambda x: {"y": x if x[0] else -x}, {"x": (2,)})
+    with pytest.raises(TypeError, match="depends on the data"):
+        trace(lambda x: {"y": np.array([float(x[0])])}, {"x": (2,)})
+
+
+# --- meaning --------------------------------------------------------------------------------------------
+
+
+def _apply(function, u):
+    return function(np.array([u]))[0]
+
+
+MEANING = {
+    "add": lambda u, v, c: u + v,
+    "sub": lambda u, v, c: u - v,
+    "mul": lambda u, v, c: u * v,
+    "div": lambda u, v, c: u / (v * v + 1.0),
+    "neg": lambda u, v, c: -u,
+    "sin": lambda u, v, c: _apply(np.sin, u),
+    "cos": lambda u, v, c: _apply(np.cos, u),
+    "constant": lambda u, v, c: u * c + c,
+}
+
+
+@st.composite
+def graphs(draw):
+    """A random expression graph as a function of an array of three."""
+    steps = draw(
+        st.lists(
+            st.tuples(
+                st.sampled_from(sorted(MEANING)),
+                st.integers(0, 30),
+                st.integers(0, 30),
+                st.sampled_from([0.0, 1.0, -1.0, 2.0, -0.5, 6e-17, 3.7]),
+            ),
+            min_size=1,
+            max_size=30,
+        )
+    )
+
+    def function(x):
+        pool = list(x)
+        for kind, a, b, c in steps:
+            pool.append(MEANING[kind](pool[a % len(pool)], pool[b % len(pool)], c))
+        return np.array([*pool[-3:]], dtype=object)
+
+    return function
+
+
+@settings(max_examples=300, deadline=None)
+@given(graphs(), st.lists(st.floats(-2, 2), min_size=3, max_size=3))
+def test_random_graphs_mean_what_numpy_says(function, x):
+    x = np.array(x)
+    program = trace(lambda x: {"y": function(x)}, {"x": (3,)})
+    expected = np.array([float(v) for v in function(x)])
+    assert np.allclose(interpret(program, x=x)["y"], expected, rtol=1e-9, atol=1e-9)
+    batch = np.stack([x, x[::-1], 0 * x])
+    rows = [interpret(program, x=row)["y"] for row in batch]
+    assert np.array_equal(interpret(program, x=batch)["y"], rows)
+
+
+def test_shapes_and_batches():
+    rng = np.random.default_rng(0)
+    A, x = rng.normal(size=(4, 2, 3, 3)), rng.normal(size=(4, 2, 3))
+    program = trace(lambda A, x: {"y": A @ x, "z": A + 1.0}, {"A": (3, 3), "x": (3,)})
+    result = interpret(program, A=A, x=x)
+    assert np.allclose(result["y"], (A @ x[..., None])[..., 0]) and np.allclose(result["z"], A + 1)
+
+
+# --- validity, files ------------------------------------------------------------------------------------
+
+
+def example():
+    return trace(lambda x: {"y": np.sin(x) * 2.0 + x[::-1], "k": np.array([3.0])}, {"x": (2,)})
+
+
+def test_save_and_load(tmp_path):
+    example().save(tmp_path / "p.npz")
+    copy = Program.load(tmp_path / "p.npz")
+    x = np.array([0.3, 0.7])
+    assert np.array_equal(interpret(copy, x=x)["y"], interpret(example(), x=x)["y"])
+    assert interpret(copy, x=x)["k"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"ops": np.array([99, 6])}, "not in the set"),
+        ({"left": np.array([0, 50])}, "before it is computed"),
+        ({"left": np.array([-1, 0])}, "before it is computed"),
+        ({"right": np.array([0])}, "differ in number"),
+        ({"constants": np.array([np.nan])}, "not finite"),
+        ({"outputs": {"y": np.array([70])}}, "no value of the program"),
+    ],
+)
+def test_broken_programs_are_refused(change, words):
+    good = {
+        "inputs": {"x": (1,)},
+        "constants": np.array([2.0]),
+        "ops": np.array([int(Op.MUL), int(Op.NEG)]),
+        "left": np.array([0, 2]),
+        "right": np.array([1, -1]),
+        "outputs": {"y": np.array([3])},
+    }
+    assert interpret(Program(**good), x=np.array([4.0]))["y"] == -8.0
+    with pytest.raises(ProgramError, match=words):
+        Program(**good | change)
+
+
+def test_files_that_hold_no_program(tmp_path):
+    (tmp_path / "noise.npz").write_bytes(b"noise")
+    np.savez(tmp_path / "other.npz", a=np.zeros(3))
+    for name in ("noise.npz", "other.npz", "absent.npz"):
+        with pytest.raises(ProgramError, match=name):
+            Program.load(tmp_path / name)
