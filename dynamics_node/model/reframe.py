@@ -1,0 +1,111 @@
+"""The same robot in body frames that cost fewer operations.
+
+A frame may lie anywhere on its joint's axis and turn about it: joint coordinates and torques stay the same.
+Here z is the axis, the origin is the foot of the common normal with the parent's axis, and x lies along
+the common normal with the child's: the fixed part of a transform becomes a turn about x and a shift
+without y (Denavit and Hartenberg's choice, as Craig has it), and S a unit column.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.model.model import Frame, Model
+from dynamics_node.spatial import (
+    inverse_motion_transform,
+    motion_transform,
+    transform_origin,
+    transform_rotation,
+    transpose,
+)
+
+PARALLEL = 1e-9  # sine of the angle below which two axes count as parallel
+ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
+
+
+def reframe(model: Model) -> tuple[Model, np.ndarray]:
+    """The Model in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
+
+    Bodies of floating joints keep their frame: their rates are components in it. A wrench f_ext on an
+    old frame is T^-T f_ext on the new one.
+    """
+    T = [_new_frame(model, i) for i in range(model.nbodies)]
+    bodies = []
+    for body, T_i in zip(model.bodies, T, strict=True):
+        back = inverse_motion_transform(T_i)
+        parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
+        X_tree, joint = T_i @ body.X_tree @ parent, body.joint
+        if joint.kind != "floating":
+            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(T_i @ joint.S))
+        if _turns(joint):
+            X_tree, angle = _without_turn(X_tree)
+            joint = replace(joint, offset=joint.offset + angle)
+        inertia = transpose(back) @ body.inertia @ back
+        bodies.append(replace(body, joint=joint, X_tree=_snap(X_tree), inertia=inertia))
+    frames = {name: _moved(frame, T) for name, frame in model.frames.items()}
+    return replace(model, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
+
+
+def _turns(joint):
+    return joint.kind in ("revolute", "continuous")
+
+
+def _new_frame(model, i):
+    """T of body i."""
+    joint = model.bodies[i].joint
+    if joint.kind == "floating":
+        return np.eye(6)
+    z = joint.axis
+    x = _towards_child(model, i) if _turns(joint) else None
+    if x is None:
+        x = np.eye(3)[np.argmin(np.abs(z))]
+    x = x - (x @ z) * z
+    x = x / np.linalg.norm(x)
+    return motion_transform(np.array([x, np.cross(z, x), z]), _foot(model, i))
+
+
+def _foot(model, i):
+    """Where the common normal with the parent's axis meets the axis of body i, in its old frame."""
+    body = model.bodies[i]
+    if body.parent < 0 or not (_turns(body.joint) and _turns(model.bodies[body.parent].joint)):
+        return np.zeros(3)
+    E, z = transform_rotation(body.X_tree), body.joint.axis
+    other, point = E @ model.bodies[body.parent].joint.axis, -E @ transform_origin(body.X_tree)
+    cosine = z @ other
+    sine_squared = 1.0 - cosine**2
+    if sine_squared < PARALLEL**2:
+        return (point @ z) * z
+    return ((point @ z) - cosine * (point @ other)) / sine_squared * z
+
+
+def _towards_child(model, i):
+    """Direction of the common normal with the axis of the first turning child, in the old frame of i."""
+    for child in model.bodies:
+        if child.parent == i and _turns(child.joint):
+            z, other = model.bodies[i].joint.axis, transform_rotation(child.X_tree).T @ child.joint.axis
+            normal = np.cross(z, other)
+            if np.linalg.norm(normal) < PARALLEL:
+                apart = transform_origin(child.X_tree)
+                normal = apart - (apart @ z) * z
+            return normal if np.linalg.norm(normal) > PARALLEL else None
+    return None
+
+
+def _without_turn(X):
+    """X without the turn about z that comes last, and the angle of that turn."""
+    E = transform_rotation(X)
+    angle = np.arctan2(-E[1, 0], E[0, 0])
+    c, s = np.cos(angle), np.sin(angle)
+    back = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    return motion_transform(back @ E, transform_origin(X)), float(angle)
+
+
+def _snap(X):
+    nearest = np.round(X)
+    return np.where((np.abs(X - nearest) < ROUNDING) & (np.abs(nearest) <= 1), nearest, X)
+
+
+def _moved(frame, T):
+    if frame.body < 0:
+        return frame
+    return Frame(frame.name, frame.body, frame.X @ inverse_motion_transform(T[frame.body]))

@@ -1,0 +1,39 @@
+"""Frames of our own choice change no result."""
+
+import numpy as np
+from robots import random_states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.model.reframe import reframe
+
+
+def test_results_do_not_depend_on_body_frames(model):
+    other, T = reframe(model)
+    q, qd, qdd, f_ext = random_states(model, 10, seed=41)
+    moved = np.einsum("iba,...ib->...ia", np.linalg.inv(T), f_ext)
+    one, two = (dn.build(m, dn.inverse_dynamics(m), backend="numpy") for m in (model, other))
+    assert error(two(q, qd, qdd, moved), one(q, qd, qdd, f_ext)).max() <= EXACT
+    assert error(dn.mass_matrix(other, q), dn.mass_matrix(model, q), tail=2).max() <= EXACT
+    link = list(model.frames)[-1]
+    J, J_other = (dn.link_jacobian(m, q, link) for m in (model, other))
+    assert error(J_other, J, tail=2).max() <= EXACT
+
+
+def test_axes_are_unit_columns_and_shifts_have_no_y(model):
+    """What the choice is for: z is the axis; between two turning joints the fixed part has r_y = 0."""
+    other, _ = reframe(model)
+    for body in other.bodies:
+        joint = body.joint
+        if joint.kind == "floating":
+            continue
+        unit = np.zeros(6)
+        unit[5 if joint.kind == "prismatic" else 2] = joint.multiplier
+        assert np.allclose(joint.S[:, 0], unit, atol=1e-12)
+        if body.parent >= 0 and joint.kind != "prismatic":
+            parent = other.bodies[body.parent]
+            siblings = [b for b in other.bodies if b.parent == body.parent and b.joint.kind != "prismatic"]
+            if parent.joint.kind in ("revolute", "continuous") and siblings[0] is body:
+                E, minus_Er = body.X_tree[:3, :3], body.X_tree[3:, :3]
+                r_cross = -E.T @ minus_Er
+                assert abs(r_cross[0, 2]) < 1e-9 and abs(E[1, 0]) < 1e-9 and abs(E[2, 0]) < 1e-9
