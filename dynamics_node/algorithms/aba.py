@@ -14,7 +14,7 @@ from dynamics_node.algorithms.recursion import (
     outward,
     root_acceleration,
 )
-from dynamics_node.spatial import cross_force, cross_motion, matvec, solve, transpose
+from dynamics_node.spatial import congruence, cross_force, cross_motion, matvec, solve, symmetric, transpose
 
 
 class _Joint(NamedTuple):
@@ -73,7 +73,7 @@ def _inward(model, X_up, c, pA, tau, qdd, gives_way):
             D = S.T @ U + np.diag(model.armature[joint.v])
             u = tau[..., joint.v] - pA[i] @ S
             K = transpose(solve(D, transpose(U)))
-            Ia = IA[i] - K @ transpose(U)
+            Ia = _given_way(IA[i], K, U, S, model.armature[joint.v])
             pa = pA[i] + matvec(Ia, c_i) + matvec(K, u)
             joints[i] = _Joint(IA[i], pA[i], U, D, u)
         else:
@@ -83,9 +83,20 @@ def _inward(model, X_up, c, pA, tau, qdd, gives_way):
         parent = model.parents[i]
         if parent >= 0:
             X = X_up[..., i, :, :]
-            IA[parent] = IA[parent] + transpose(X) @ Ia @ X
+            IA[parent] = IA[parent] + congruence(X, Ia)
             pA[parent] = pA[parent] + matvec(transpose(X), pa)
     return joints
+
+
+def _given_way(IA, K, U, S, armature):
+    """Ia = IA - U D^-1 U^T, what is left of IA when the joint gives way. Without armature S^T Ia = 0:
+    where S spans coordinate axes, whole rows and columns vanish."""
+    Ia = symmetric(IA - K @ transpose(U))
+    free = np.flatnonzero(S.any(axis=1))
+    if len(free) == S.shape[1] and not armature.any():
+        Ia[..., free, :] = 0.0
+        Ia[..., :, free] = 0.0
+    return Ia
 
 
 def _outward(model, X_up, c, joints, tau, qdd, a_root):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_transforms
-from dynamics_node.spatial import transpose
+from dynamics_node.spatial import congruence, transpose
 
 
 def crba(model, q):
@@ -30,7 +30,7 @@ def _composite_inertias(model, X_up):
         parent = model.parents[i]
         if parent >= 0:
             X = X_up[..., i, :, :]
-            composite[parent] = composite[parent] + transpose(X) @ composite[i] @ X
+            composite[parent] = composite[parent] + congruence(X, composite[i])
     return composite
 
 

@@ -5,11 +5,13 @@ and symbols alike.
 """
 
 from dynamics_node.spatial.algebra import (
+    congruence,
     cross_force,
     cross_motion,
     matvec,
     skew,
     spatial_inertia,
+    symmetric,
     transpose,
 )
 from dynamics_node.spatial.linear import solve
@@ -28,6 +30,7 @@ from dynamics_node.spatial.transform import (
 
 __all__ = [
     "axis_rotation_parts",
+    "congruence",
     "cross_force",
     "cross_motion",
     "inverse_motion_transform",
@@ -39,6 +42,7 @@ __all__ = [
     "skew",
     "solve",
     "spatial_inertia",
+    "symmetric",
     "transform_origin",
     "transform_rotation",
     "transpose",

@@ -15,6 +15,20 @@ def transpose(matrix):
     return np.swapaxes(matrix, -1, -2)
 
 
+def symmetric(matrix):
+    """A matrix (..., n, n) known to be symmetric. Of symbols the lower triangle is the upper one's, so
+    that a trace computes every entry once; floats are left as they are."""
+    if matrix.dtype != object:
+        return matrix
+    upper = np.triu(np.ones(matrix.shape[-2:], dtype=bool))
+    return np.where(upper, matrix, transpose(matrix))
+
+
+def congruence(X, inertia):
+    """X^T I X of a symmetric I (..., 6, 6): an inertia seen from the parent, RBDA (2.66)."""
+    return symmetric(transpose(X) @ inertia @ X)
+
+
 def skew(v):
     """The matrix of v x: (..., 3) -> (..., 3, 3)."""
     x, y, z = v[..., 0], v[..., 1], v[..., 2]
