@@ -10,11 +10,11 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import (
     joint_motions,
-    joint_transforms,
     outward,
     root_acceleration,
 )
-from dynamics_node.spatial import congruence, cross_force, cross_motion, matvec, solve, symmetric, transpose
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.spatial import cross_force, cross_motion, matvec, solve, symmetric, transpose
 
 
 class _Joint(NamedTuple):
@@ -82,9 +82,8 @@ def _inward(model, X_up, c, pA, tau, qdd, gives_way):
             joints[i] = _Joint(IA[i], pA[i], None, None, None)
         parent = model.parents[i]
         if parent >= 0:
-            X = X_up[..., i, :, :]
-            IA[parent] = IA[parent] + congruence(X, Ia)
-            pA[parent] = pA[parent] + matvec(transpose(X), pa)
+            IA[parent] = IA[parent] + X_up.inertia(i, Ia)
+            pA[parent] = pA[parent] + X_up.force(i, pa)
     return joints
 
 
@@ -106,7 +105,7 @@ def _outward(model, X_up, c, joints, tau, qdd, a_root):
     for i, (IA, pA, U, D, u) in enumerate(joints):
         joint = model.bodies[i].joint
         parent = model.parents[i]
-        a_i = matvec(X_up[..., i, :, :], a[parent] if parent >= 0 else a_root) + c[..., i, :]
+        a_i = X_up.motion(i, a[parent] if parent >= 0 else a_root) + c[..., i, :]
         if U is not None:
             rest = u - matvec(transpose(U), a_i)
             rates = solve(D, rest[..., None])[..., 0]

@@ -2,21 +2,21 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import joint_transforms
-from dynamics_node.spatial import congruence, transpose
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.spatial import transpose
 
 
 def crba(model, q):
     """M (..., nv, nv), armature included; mimic joints add to their master's row and column."""
     X_up = joint_transforms(model, q)
     composite = _composite_inertias(model, X_up)
-    M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=X_up.dtype)
+    M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
     for i, body in enumerate(model.bodies):
         F = composite[i] @ body.joint.S
         at = body.joint.v
         M[..., at, at] += body.joint.S.T @ F
         for j, above in _steps_up(model, i):
-            F = transpose(X_up[..., j, :, :]) @ F
+            F = X_up.forces(j, F)
             block = model.bodies[above].joint.S.T @ F
             row = model.bodies[above].joint.v
             M[..., row, at] += block
@@ -29,8 +29,7 @@ def _composite_inertias(model, X_up):
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]
         if parent >= 0:
-            X = X_up[..., i, :, :]
-            composite[parent] = composite[parent] + congruence(X, composite[i])
+            composite[parent] = composite[parent] + X_up.inertia(i, composite[i])
     return composite
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import joint_transforms
+from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.spatial import rotation_transform, transform_origin, transform_rotation, transpose
 
 REFERENCES = ("world_aligned", "body")
@@ -33,9 +33,9 @@ def _columns_and_transform(model, q, link):
     frame = model.frame(link)
     X_up = joint_transforms(model, q)
     batch = q.shape[:-1]
-    J = np.zeros((*batch, 6, model.nv), dtype=X_up.dtype)
+    J = np.zeros((*batch, 6, model.nv), dtype=np.result_type(q.dtype, float))
     X = np.broadcast_to(frame.X, (*batch, 6, 6))
     for i in reversed(model.ancestors[frame.body] if frame.body >= 0 else ()):
         J[..., model.bodies[i].joint.v] += X @ model.bodies[i].joint.S
-        X = X @ X_up[..., i, :, :]
+        X = X @ X_up.matrix(i)
     return J, X

@@ -1,27 +1,9 @@
 """The two sweeps that every recursive algorithm is made of, and what they run over.
 
-Notation of RBDA: X_up[i] takes motion vectors from the parent of body i to body i.
+Notation of RBDA; X_up are the Transforms of the position at hand.
 """
 
 import numpy as np
-
-from dynamics_node.spatial import matvec, motion_transform, quaternion_rotation, transpose
-
-
-def joint_transforms(model, q):
-    """X_up of every body at q (..., nq): (..., nbodies, 6, 6)."""
-    index, multiplier, offset, (X0, Xc, Xs, Xp) = model.transform_parts
-    position = (multiplier * q[..., index] + offset)[..., None, None]
-    X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
-    for i, body in enumerate(model.bodies):
-        if body.joint.kind == "floating":
-            X_up[..., i, :, :] = _pose_transform(q[..., body.joint.q]) @ body.X_tree
-    return X_up
-
-
-def _pose_transform(pose):
-    """X from the parent to a body whose pose x y z qx qy qz qw (..., 7) is given."""
-    return motion_transform(transpose(quaternion_rotation(pose[..., 3:])), pose[..., :3])
 
 
 def joint_motions(model, rates):
@@ -41,7 +23,7 @@ def outward(model, X_up, increments, root=None):
     for i, parent in enumerate(model.parents):
         inherited = out[parent] if parent >= 0 else root
         x = increments[..., i, :]
-        out.append(x if inherited is None else x + matvec(X_up[..., i, :, :], inherited))
+        out.append(x if inherited is None else x + X_up.motion(i, inherited))
     return np.stack(out, axis=-2) if out else increments
 
 
@@ -51,7 +33,7 @@ def inward(model, X_up, wrenches):
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]
         if parent >= 0:
-            out[parent] = out[parent] + matvec(transpose(X_up[..., i, :, :]), out[i])
+            out[parent] = out[parent] + X_up.force(i, out[i])
     return np.stack(out, axis=-2) if out else wrenches
 
 

@@ -6,10 +6,10 @@ from dynamics_node.algorithms.recursion import (
     inward,
     joint_forces,
     joint_motions,
-    joint_transforms,
     outward,
     root_acceleration,
 )
+from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 

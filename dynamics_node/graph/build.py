@@ -6,10 +6,10 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import (
     joint_motions,
-    joint_transforms,
     outward,
     root_acceleration,
 )
+from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.factors import (
     LinearFactor,
     acceleration_factor,
@@ -91,7 +91,7 @@ def _equations(model, q, qd, f_ext, gravity):
     owners = coordinate_owners(model)
     owner_of = {i: owner for owner, members in owners.items() for i in members}
     for i, body in enumerate(model.bodies):
-        X = X_up[..., i, :, :]
+        X = X_up.matrix(i)
         yield acceleration_factor(
             i, body.parent, owner_of[i], body.joint.S, X, velocity_product[..., i, :], a_root
         )

@@ -1,6 +1,6 @@
 """The factors of paper 1: one function per equation, sum_k A_k x_k = b.
 
-Notation: X[i] takes motion vectors from the parent of body i to i; angular part first.
+Notation: X takes motion vectors from the parent of a body to the body; angular part first.
 """
 
 from collections.abc import Mapping
@@ -68,7 +68,7 @@ def wrench_factor(i, children, inertia, X, velocity_wrench, external):
     """
     blocks = {wrench(i): np.eye(6)}
     for child in children:
-        blocks[wrench(child)] = -transpose(X[..., child, :, :])
+        blocks[wrench(child)] = -transpose(X.matrix(child))
     blocks[acceleration(i)] = -inertia
     return LinearFactor("wrench", i, blocks, velocity_wrench - external)
 

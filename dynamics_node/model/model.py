@@ -204,7 +204,7 @@ class Model:
         A floating joint has Xc = Xs = Xp = 0; its transform is not of this form.
         """
         joints = [body.joint for body in self.bodies]
-        parts = np.array([_scalar_joint_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
+        parts = np.array([joint_transform_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
         X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
         X0, Xc, Xs, Xp = np.moveaxis(parts @ X_tree, 1, 0)
         index = np.array([j.q.start for j in joints], dtype=int)
@@ -222,7 +222,8 @@ def _coordinate_names(joints, floating_names):
     return tuple(names)
 
 
-def _scalar_joint_parts(joint):
+def joint_transform_parts(joint):
+    """(P, C, S, slide), each (6, 6): X_J(a) = P + cos(a) C + sin(a) S + a slide at joint position a."""
     zero = np.zeros((6, 6))
     if joint.kind == "floating":
         return np.eye(6), zero, zero, zero

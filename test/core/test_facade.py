@@ -84,6 +84,14 @@ def test_bad_input_is_named(panda, change, words):
         dn.build(panda, dn.inverse_dynamics(panda))(**arguments)
 
 
+def test_huge_but_finite_values_pass_the_check():
+    from dynamics_node.solver.checks import all_finite
+
+    with np.errstate(over="ignore"):
+        assert all_finite(np.full(4, 1e308)) and all_finite(np.array([1e308, -1e308]))
+        assert not all_finite(np.array([np.inf, -np.inf])) and not all_finite(np.array([0.0, np.nan]))
+
+
 def test_quaternion_is_renormalised_or_refused(quadruped):
     inverse = dn.build(quadruped, dn.inverse_dynamics(quadruped))
     q, qd, qdd, _ = random_states(quadruped, 1)

@@ -6,7 +6,8 @@ from robots import random_states
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms.recursion import joint_motions, joint_transforms, outward
+from dynamics_node.algorithms.recursion import joint_motions, outward
+from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.spatial import inverse_motion_transform
 
 
@@ -94,6 +95,6 @@ def test_gravity_argument_equals_gravity_of_the_model(robot, model):
 
 def test_transform_inverse():
     model = __import__("robots").ROBOTS["ur5"].model()
-    X = joint_transforms(model, random_states(model, 3)[0])
+    X = joint_transforms(model, random_states(model, 3)[0]).matrix(2)
     identity = np.broadcast_to(np.eye(6), X.shape)
     assert np.abs(inverse_motion_transform(X) @ X - identity).max() < 1e-14
