@@ -37,24 +37,35 @@ class CompiledEngine:
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         batch = q.shape[:-1]
-        known = np.where(self._forward, tau, qdd)
-        gravity = self.model.gravity if gravity is None else gravity
-        inputs = [_rows(a, batch, a.shape[-1]) for a in (q, qd, known, gravity)]
         count = math.prod(batch)
+        gravity = self.model.gravity if gravity is None else gravity
+        inputs = [_rows(a, batch, count) for a in (q, qd, self._known(qdd, tau), gravity)]
         if f_ext is None:
             asked = self.kernel(count, *inputs)
         else:
-            flat = f_ext.reshape(*f_ext.shape[:-2], -1)
-            asked = self._kernel_with_wrenches(count, *inputs, _rows(flat, batch, flat.shape[-1]))
-        asked = asked.reshape(known.shape)
-        return np.where(self._forward, asked, qdd), np.where(self._forward, tau, asked)
+            wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
+            asked = self._kernel_with_wrenches(count, *inputs, _rows(wrenches, batch, count))
+        return self._complete(qdd, tau, asked.reshape(qd.shape))
+
+    def _known(self, qdd, tau):
+        if self.problem.kind == "hybrid":
+            return np.where(self._forward, tau, qdd)
+        return qdd if self.problem.kind == "inverse" else tau
+
+    def _complete(self, qdd, tau, asked):
+        if self.problem.kind == "hybrid":
+            return np.where(self._forward, asked, qdd), np.where(self._forward, tau, asked)
+        return (qdd, asked) if self.problem.kind == "inverse" else (asked, tau)
 
 
-def _rows(array, batch, size):
+def _rows(array, batch, count):
     """(count, size) of an array over the batch; what is the same for all states may stay (size,)."""
-    if array.shape != (*batch, size) and array.ndim > 1:
+    if array.ndim == 1:
+        return array
+    size = array.shape[-1]
+    if array.shape[:-1] != batch:
         array = np.broadcast_to(array, (*batch, size))
-    return array.reshape(-1, size) if array.ndim > 1 else array
+    return array.reshape(count, size)
 
 
 def compiled(source) -> CompiledEngine:

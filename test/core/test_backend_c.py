@@ -128,8 +128,19 @@ def test_empty_batch_and_any_shape():
     shaped = inverse(*(a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, qdd, f_ext)))
     assert np.array_equal(shaped.reshape(6, 7), whole)
     assert np.array_equal(inverse(q[2], qd[2], qdd[2], f_ext[2]), whole[2])
+    assert np.array_equal(
+        inverse(q[0], qd, qdd[:1], f_ext[0]),
+        inverse(*map(np.array, ([q[0]] * 6, qd, [qdd[0]] * 6, [f_ext[0]] * 6))),
+    )
     gravity = np.tile([0.0, 0.0, -9.81], (6, 1))
     assert np.array_equal(inverse(q, qd, qdd, f_ext, gravity=gravity), whole)
+
+
+def test_robot_without_joints():
+    model = dn.parse_model("<robot name='r'><link name='l'/></robot>")
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    assert solver([], [], []).shape == (0,)
+    assert solver(*np.zeros((3, 4, 0))).shape == (4, 0)
 
 
 def test_names_of_the_robot_reach_no_source():
