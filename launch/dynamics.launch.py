@@ -22,7 +22,7 @@ ARGUMENTS = {
     "namespace": ("", "namespace of the node and its topics"),
     "solver": ("", "factor_graph, cluster or best"),
     "ordering": ("", "elimination order of solver factor_graph"),
-    "backend": ("", "numpy, gtsam or auto"),
+    "backend": ("", "c, numpy, gtsam or auto"),
     "problem": ("", "inverse, forward or hybrid"),
 }
 
