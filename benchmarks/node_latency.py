@@ -13,21 +13,11 @@ from pathlib import Path
 
 import harness
 import numpy as np
+from robots import PANDA, robot_file
 
 SECONDS, WARM_UP = 12.0, 3.0
 RATES = (500, 1000)
-PANDA = [f"panda_joint{i}" for i in range(1, 8)]
 NODE_CORE, LOAD_CORE = 0, 1
-
-
-def panda_file():
-    import pinocchio
-
-    for folder in Path(pinocchio.__file__).parents:
-        path = folder / "share/example-robot-data/robots/panda_description/urdf/panda.urdf"
-        if path.is_file():
-            return path
-    raise SystemExit("node_latency needs example-robot-data: pip install example-robot-data")
 
 
 def echo():
@@ -142,9 +132,10 @@ def main():
 def compare(save):
     """The peer and the node at every rate."""
     joints = "joints:=[" + ",".join(PANDA) + "]"
+    description = f"robot_description_file:={robot_file('panda')}"
     node = [
         sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
-        "-r", "~/joint_torques:=torques", "-p", joints, "-p", f"robot_description_file:={panda_file()}",
+        "-r", "~/joint_torques:=torques", "-p", joints, "-p", description,
     ]  # fmt: skip
     peer = [sys.executable, __file__, "--echo"]
     rows = []

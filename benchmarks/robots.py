@@ -7,6 +7,7 @@ import numpy as np
 from dynamics_node.model import load_model
 from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.sample import sample_positions
 from dynamics_node.spatial import rpy_rotation
 
 PANDA = [f"panda_joint{i}" for i in range(1, 8)]
@@ -60,9 +61,4 @@ def random_chain(n, seed=0):
 def random_states(model, count, seed=0):
     """q (count, nq), qd, and a third array of rates (count, nv)."""
     random = np.random.default_rng(seed)
-    q = random.uniform(-2, 2, (count, model.nq))
-    for joint in model.independent_joints:
-        if joint.kind == "floating":
-            quaternion = random.normal(size=(count, 4))
-            q[:, joint.q.start + 3 : joint.q.stop] = quaternion / np.linalg.norm(quaternion, axis=1)[:, None]
-    return q, *random.uniform(-1, 1, (2, count, model.nv))
+    return sample_positions(model, count, random, 2.0), *random.uniform(-1, 1, (2, count, model.nv))

@@ -5,6 +5,7 @@ import numpy as np
 from dynamics_node.graph.build import FactorGraph, build_graph
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
+from dynamics_node.model.sample import sample_positions
 
 STATES = 4
 
@@ -12,12 +13,7 @@ STATES = 4
 def generic_graph(model, problem) -> FactorGraph:
     """The graph at STATES fixed pseudo-random states (one leading axis)."""
     random = np.random.default_rng(20)
-    q = random.uniform(-2.5, 2.5, (STATES, model.nq))
-    for joint in model.independent_joints:
-        if joint.kind == "floating":
-            quaternion = random.normal(size=(STATES, 4))
-            unit = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-            q[:, joint.q.start + 3 : joint.q.stop] = unit
+    q = sample_positions(model, STATES, random)
     qd, qdd, tau = random.uniform(-1, 1, (3, STATES, model.nv))
     f_ext = random.uniform(-1, 1, (STATES, model.nbodies, 6))
     return build_graph(model, problem, q, qd, qdd, tau, f_ext)

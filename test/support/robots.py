@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dynamics_node.model import load_model
+from dynamics_node.model.sample import sample_positions
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
@@ -66,14 +67,7 @@ ROBOTS = {
 
 def random_positions(model, count, seed=0):
     """q (count, nq): joints in [-3, 3], floating bases anywhere."""
-    random = np.random.default_rng(seed)
-    q = random.uniform(-3, 3, (count, model.nq))
-    for joint in model.independent_joints:
-        if joint.kind == "floating":
-            quaternion = random.normal(size=(count, 4))
-            unit = quaternion / np.linalg.norm(quaternion, axis=-1, keepdims=True)
-            q[:, joint.q.start + 3 : joint.q.stop] = unit
-    return q
+    return sample_positions(model, count, np.random.default_rng(seed), 3.0)
 
 
 def random_states(model, count=50, seed=0):
