@@ -22,14 +22,13 @@ NODE_CORE, LOAD_CORE = 0, 1
 
 def echo():
     """The peer: a JointState in, a JointState with efforts out."""
-    import rclpy
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.main import spin
+    from dynamics_node.node.main import run, start_rclpy
     from dynamics_node.node.ros_node import RELIABLE, SENSOR
 
-    rclpy.init()
+    stop = start_rclpy()
     node = Node("echo")
     publisher = node.create_publisher(JointState, "torques", RELIABLE)
 
@@ -38,7 +37,7 @@ def echo():
         publisher.publish(reply)
 
     node.create_subscription(JointState, "joint_states", answer, SENSOR)
-    spin(node)
+    run(node, stop)
 
 
 def load(rate):

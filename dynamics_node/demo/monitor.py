@@ -18,7 +18,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.demo.check import TOLERANCE, Oracle, acceleration_tolerance, torque_error
 from dynamics_node.demo.panda import CENTRE, JOINTS, OMEGA
 from dynamics_node.demo.report import live_table, save_plot, verdict_lines
-from dynamics_node.node.main import make_executor
+from dynamics_node.node.main import make_executor, start_rclpy
 from dynamics_node.node.messages import nanoseconds
 
 LATE = 0.1  # s: how much older than the state the reference may be
@@ -100,7 +100,7 @@ def _remember(table, message, value):
         table.popitem(last=False)
 
 
-def watch(node, seconds, patience):
+def watch(node, stop, seconds, patience):
     """Spin for `seconds` after the first torque, for which it waits `patience` s; refresh the table."""
     executor = make_executor()
     executor.add_node(node)
@@ -108,7 +108,7 @@ def watch(node, seconds, patience):
     first = None
     with live_table(node) as refresh:
         shown = 0.0
-        while rclpy.ok():
+        while not stop.asked:
             executor.spin_once(timeout_sec=REFRESH)
             now = time.monotonic()
             if first is None and node.times:
@@ -130,10 +130,10 @@ def main(arguments=None):
     parser.add_argument("--least", type=int, default=100, help="messages that must have been checked")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
-    rclpy.init(args=given)
+    stop = start_rclpy(given)
     node = Monitor()
     try:
-        watch(node, options.seconds, options.patience)
+        watch(node, stop, options.seconds, options.patience)
         reason = node.verdict(options.least)
         if options.plot and node.times:
             save_plot(node, options.plot)
@@ -142,8 +142,6 @@ def main(arguments=None):
     except ImportError as error:
         print(f"demo_monitor: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        return 1
     finally:
         node.destroy_node()
         rclpy.try_shutdown()

@@ -5,7 +5,6 @@ import sys
 import time
 from pathlib import Path
 
-import rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.utilities import remove_ros_args
@@ -14,7 +13,7 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.demo.panda import JOINTS, find_panda, motion
-from dynamics_node.node.main import run
+from dynamics_node.node.main import run, start_rclpy
 from dynamics_node.node.messages import doubles, point_message
 
 
@@ -49,8 +48,8 @@ def main(arguments=None):
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     urdf = Path(options.urdf or find_panda()).read_text()
-    rclpy.init(args=given)
-    run(Motion(urdf, options.rate))
+    stop = start_rclpy(given)
+    run(Motion(urdf, options.rate), stop)
     return 0
 
 
