@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.parametrize(("name", "words"), [("library.py", "effective mass"), ("orderings.py", "colamd")])
 def test_example(name, words):
+    data_folder()  # skips without the robots
     done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr
     assert words in done.stdout

@@ -10,14 +10,11 @@ import pytest
 from dynamics_node.model import load_model
 from dynamics_node.model.sample import sample_positions
 
-pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
-
 
 @cache
 def data_folder():
     """Where the wheel of example-robot-data keeps its files."""
-    import pinocchio
-
+    pinocchio = pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
     for folder in Path(pinocchio.__file__).parents:
         robots = folder / "share" / "example-robot-data" / "robots"
         if robots.is_dir():
