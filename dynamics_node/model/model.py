@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 
 import numpy as np
 
@@ -98,10 +97,6 @@ class Model:
     def joint_names(self):
         """Names of the independent joints with one coordinate: what a JointState is matched against."""
         return tuple(j.name for j in self.independent_joints if j.kind != "floating")
-
-    @cached_property
-    def joints_by_name(self):
-        return MappingProxyType({body.joint.name: body.joint for body in self.bodies})
 
     @property
     def floating_base(self):

@@ -1,7 +1,5 @@
 """The border: shapes and finiteness, told with the names of the coordinates."""
 
-from math import isfinite
-
 import numpy as np
 
 QUATERNION_TOLERANCE = 1e-6
@@ -15,11 +13,6 @@ class SolutionError(ArithmeticError):
     """No finite solution at this state: the equations are singular there."""
 
 
-def all_finite(array):
-    """A finite sum has finite terms, and is the quicker look; only the reverse needs the long one."""
-    return isfinite(np.add.reduce(array, axis=None)) or bool(np.isfinite(array).all())
-
-
 def checked(name, value, tail, coordinates):
     """value as float64 array (..., *tail), finite. coordinates: names along the first axis of the tail."""
     try:
@@ -30,7 +23,7 @@ def checked(name, value, tail, coordinates):
         listed = ", ".join(coordinates[:12]) + (", ..." if len(coordinates) > 12 else "")
         shape = ", ".join(map(str, ("...", *tail)))
         raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {listed}")
-    if not all_finite(array):
+    if not np.isfinite(array).all():
         place = np.argwhere(~np.isfinite(array))[0]
         index = place[array.ndim - len(tail)]
         raise InputError(f"{name}[{index}] ({coordinates[index]}) is not finite: {array[tuple(place)]}")
@@ -71,5 +64,5 @@ def same_batch(arrays):
 
 def finite_solution(*arrays):
     """Raise SolutionError unless everything is finite."""
-    if not all(map(all_finite, arrays)):
+    if not all(np.isfinite(array).all() for array in arrays):
         raise SolutionError("the equations have no finite solution at this state")
