@@ -1,20 +1,17 @@
 """Forward and hybrid dynamics: the articulated-body algorithm, RBDA Table 7.1 and section 9.2.
 
-A joint with known acceleration passes its articulated inertia on whole; a joint with known torque
-passes what is left when it gives way.
+First all accelerations with those of the forward joints at zero, and the wrenches they take; then what
+the forward joints add. A joint with known acceleration passes its articulated inertia on whole; a joint
+with known torque passes what is left when it gives way. Velocities and gravity enter the first step only.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import (
-    joint_motions,
-    outward,
-    root_acceleration,
-)
+from dynamics_node.algorithms.accelerations import body_accelerations, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import cross_force, cross_motion, matvec, solve, symmetric, transpose
+from dynamics_node.spatial import matvec, solve, symmetric, transpose
 
 
 class _Joint(NamedTuple):
@@ -38,16 +35,13 @@ def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
     if model.has_mimic:
         raise ValueError("the articulated-body recursion needs one joint per coordinate: mimic joints")
     gives_way = _joints_that_give_way(model, forward)
-    qdd = np.zeros_like(tau) if qdd is None else qdd
+    driven = np.zeros_like(tau) if qdd is None else _where_driven(model, gives_way, qdd)
     X_up = joint_transforms(model, q)
-    vJ = joint_motions(model, qd)
-    v = outward(model, X_up, vJ)
-    c = cross_motion(v, vJ)
-    pA = cross_force(v, matvec(model.inertias, v))
+    pA = body_wrenches(model, body_accelerations(model, X_up, qd, driven, gravity))
     if f_ext is not None:
         pA = pA - f_ext
-    joints = _inward(model, X_up, c, pA, tau, qdd, gives_way)
-    return _outward(model, X_up, c, joints, tau, qdd, root_acceleration(model, gravity))
+    joints = _inward(model, X_up, pA, tau, gives_way)
+    return _outward(model, X_up, joints, tau, driven)
 
 
 def _joints_that_give_way(model, forward):
@@ -60,26 +54,32 @@ def _joints_that_give_way(model, forward):
     return [bool(mask.all()) for mask in chosen]
 
 
-def _inward(model, X_up, c, pA, tau, qdd, gives_way):
+def _where_driven(model, gives_way, qdd):
+    """qdd with zeros at the joints that give way."""
+    driven = np.array(qdd)
+    for body, free in zip(model.bodies, gives_way, strict=True):
+        if free:
+            driven[..., body.joint.v] = 0.0
+    return driven
+
+
+def _inward(model, X_up, pA, tau, gives_way):
     """Articulated inertias and bias forces from the tips to the root."""
     IA = list(model.inertias)
     pA = [pA[..., i, :] for i in range(model.nbodies)]
     joints: list[_Joint] = [None] * model.nbodies  # type: ignore[list-item]
     for i in reversed(range(model.nbodies)):
         joint, S = model.bodies[i].joint, model.bodies[i].joint.S
-        c_i = c[..., i, :]
+        Ia, pa = IA[i], pA[i]
+        joints[i] = _Joint(IA[i], pA[i], None, None, None)
         if gives_way[i]:
             U = IA[i] @ S
             D = S.T @ U + np.diag(model.armature[joint.v])
             u = tau[..., joint.v] - pA[i] @ S
             K = transpose(solve(D, transpose(U)))
             Ia = _given_way(IA[i], K, U, S, model.armature[joint.v])
-            pa = pA[i] + matvec(Ia, c_i) + matvec(K, u)
+            pa = pA[i] + matvec(K, u)
             joints[i] = _Joint(IA[i], pA[i], U, D, u)
-        else:
-            Ia = IA[i]
-            pa = pA[i] + matvec(Ia, c_i + qdd[..., joint.v] @ S.T)
-            joints[i] = _Joint(IA[i], pA[i], None, None, None)
         parent = model.parents[i]
         if parent >= 0:
             IA[parent] = IA[parent] + X_up.inertia(i, Ia)
@@ -98,23 +98,21 @@ def _given_way(IA, K, U, S, armature):
     return Ia
 
 
-def _outward(model, X_up, c, joints, tau, qdd, a_root):
-    """Accelerations from the root to the tips."""
+def _outward(model, X_up, joints, tau, driven):
+    """What the forward joints add to the accelerations, from the root to the tips."""
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
-    a: list[np.ndarray] = []
+    added: list[np.ndarray] = []
     for i, (IA, pA, U, D, u) in enumerate(joints):
-        joint = model.bodies[i].joint
-        parent = model.parents[i]
-        a_i = X_up.motion(i, a[parent] if parent >= 0 else a_root) + c[..., i, :]
+        joint, parent = model.bodies[i].joint, model.parents[i]
+        inherited = X_up.motion(i, added[parent]) if parent >= 0 else np.zeros_like(pA)
         if U is not None:
-            rest = u - matvec(transpose(U), a_i)
+            rest = u - matvec(transpose(U), inherited)
             rates = solve(D, rest[..., None])[..., 0]
             effort = tau[..., joint.v]
-            a_i = a_i + rates @ joint.S.T
+            added.append(inherited + rates @ joint.S.T)
         else:
-            rates = qdd[..., joint.v]
-            a_i = a_i + rates @ joint.S.T
-            effort = (matvec(IA, a_i) + pA) @ joint.S + model.armature[joint.v] * rates
-        a.append(a_i)
+            rates = driven[..., joint.v]
+            effort = (matvec(IA, inherited) + pA) @ joint.S + model.armature[joint.v] * rates
+            added.append(inherited)
         qdd_out[..., joint.v], tau_out[..., joint.v] = rates, effort
     return qdd_out, tau_out

@@ -2,15 +2,9 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import (
-    inward,
-    joint_forces,
-    joint_motions,
-    outward,
-    root_acceleration,
-)
+from dynamics_node.algorithms.accelerations import body_accelerations, body_wrenches
+from dynamics_node.algorithms.recursion import inward, joint_forces
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 
 def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
@@ -20,11 +14,7 @@ def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
     moment first, body axes, at the body origin; gravity (..., 3) in place of the model's.
     """
     X_up = joint_transforms(model, q)
-    vJ = joint_motions(model, qd)
-    v = outward(model, X_up, vJ)
-    aJ = joint_motions(model, qdd) + cross_motion(v, vJ)
-    a = outward(model, X_up, aJ, root_acceleration(model, gravity))
-    f = matvec(model.inertias, a) + cross_force(v, matvec(model.inertias, v))
+    f = body_wrenches(model, body_accelerations(model, X_up, qd, qdd, gravity))
     if f_ext is not None:
         f = f - f_ext
     return joint_forces(model, inward(model, X_up, f)) + model.armature * qdd

@@ -1,7 +1,7 @@
 """The transforms X_up from every body's parent to the body, at a position.
 
 Over floats they are one array, since one product of matrices is what NumPy does fastest. Over symbols
-each is kept as its factors, a turn or slide of the joint, the fixed turn, the fixed shift: applied one
+each is kept as its factors, the turn or slide of the joint, the fixed turns, the fixed shift: applied one
 after the other they cost far fewer scalar operations than their product.
 """
 
@@ -9,6 +9,7 @@ from functools import reduce
 
 import numpy as np
 
+from dynamics_node.algorithms.elementary import Shift, Turn, plane_turn
 from dynamics_node.model.model import joint_transform_parts
 from dynamics_node.spatial import (
     congruence,
@@ -21,16 +22,27 @@ from dynamics_node.spatial import (
     transpose,
 )
 
+ROUNDING = 1e-13  # a sine within this of zero is a rounded one
+
 
 class Transforms:
     """X_up (..., nbodies, 6, 6) as one array."""
 
     def __init__(self, X):
         self._X = X
+        self._origins = transform_origin(X)
 
     def matrix(self, i):
         """X_up of body i (..., 6, 6)."""
         return self._X[..., i, :, :]
+
+    def origin(self, i):
+        """Where body i is: (..., 3) in the parent's axes."""
+        return self._origins[..., i, :]
+
+    def vector(self, i, x):
+        """A vector (..., 3) of the parent in the axes of body i: E x."""
+        return matvec(self._X[..., i, :3, :3], x)
 
     def motion(self, i, v):
         """A motion vector (..., 6) of the parent, seen from body i: X v."""
@@ -49,29 +61,42 @@ class Transforms:
         return congruence(self.matrix(i), inertia)
 
 
-class FactoredTransforms(Transforms):
-    """X_up[i] = factors[i][0] @ factors[i][1] @ ..."""
+class FactoredTransforms:
+    """The same of symbols, as products of elementary transforms: X_up[i] = factors[i][0] factors[i][1] ..."""
 
     def __init__(self, factors):
         self._factors = factors
 
     def matrix(self, i):
-        return reduce(np.matmul, self._factors[i])
+        return reduce(np.matmul, (factor.matrix() for factor in self._factors[i]))
+
+    def origin(self, i):
+        place, turns = np.zeros(3), []
+        for factor in reversed(self._factors[i]):
+            if isinstance(factor, Turn):
+                turns.append(factor)
+            else:
+                place = place + reduce(lambda x, turn: turn.vector_back(x), reversed(turns), factor.r)
+        return place
+
+    def vector(self, i, x):
+        turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+        return reduce(lambda x, turn: turn.vector(x), reversed(turns), x)
 
     def motion(self, i, v):
-        return reduce(lambda x, factor: matvec(factor, x), reversed(self._factors[i]), v)
+        return reduce(lambda x, factor: factor.motion(x), reversed(self._factors[i]), v)
 
     def force(self, i, f):
-        return reduce(lambda x, factor: matvec(transpose(factor), x), self._factors[i], f)
+        return reduce(lambda x, factor: factor.force(x), self._factors[i], f)
 
     def forces(self, i, F):
-        return reduce(lambda x, factor: transpose(factor) @ x, self._factors[i], F)
+        return np.stack([self.force(i, F[..., k]) for k in range(F.shape[-1])], axis=-1)
 
     def inertia(self, i, inertia):
-        return reduce(lambda x, factor: congruence(factor, x), self._factors[i], inertia)
+        return reduce(lambda x, factor: factor.inertia(x), self._factors[i], inertia)
 
 
-def joint_transforms(model, q) -> Transforms:
+def joint_transforms(model, q) -> Transforms | FactoredTransforms:
     """X_up of every body at q (..., nq)."""
     if q.dtype == object:
         return FactoredTransforms([_factors(body, q) for body in model.bodies])
@@ -80,26 +105,55 @@ def joint_transforms(model, q) -> Transforms:
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
     for i, body in enumerate(model.bodies):
         if body.joint.kind == "floating":
-            turn, shift = _pose_factors(q[..., body.joint.q])
-            X_up[..., i, :, :] = turn @ shift @ body.X_tree
+            E, place = _pose(q[..., body.joint.q])
+            shift = motion_transform(np.broadcast_to(np.eye(3), E.shape), place)
+            X_up[..., i, :, :] = rotation_transform(E) @ shift @ body.X_tree
     return Transforms(X_up)
 
 
 def _factors(body, q):
-    joint, X_tree = body.joint, body.X_tree
-    fixed = (
-        rotation_transform(transform_rotation(X_tree)),
-        motion_transform(np.eye(3), transform_origin(X_tree)),
-    )
+    X_tree = body.X_tree
+    fixed = (*_fixed_turns(transform_rotation(X_tree)), Shift(transform_origin(X_tree)))
+    return (*_joint_factors(body.joint, q), *fixed)
+
+
+def _joint_factors(joint, q):
+    """What the joint itself does (one state: q (nq,))."""
     if joint.kind == "floating":
-        return (*_pose_factors(q[..., joint.q]), *fixed)
-    position = (joint.multiplier * q[..., joint.q] + joint.offset)[..., None]
-    P, C, S, slide = joint_transform_parts(joint)
-    return (P + np.cos(position) * C + np.sin(position) * S + position * slide, *fixed)
+        E, place = _pose(q[joint.q])
+        return (Turn(E), Shift(place))
+    position = joint.multiplier * q[joint.q] + joint.offset
+    if joint.kind == "prismatic":
+        return (Shift(position * joint.axis),)
+    c, s = np.cos(position), np.sin(position)
+    if joint.axis[2] == 1.0:
+        return (plane_turn(2, c[0], s[0]),)
+    P, C, S, _ = (transform_rotation(part) for part in joint_transform_parts(joint))
+    return (Turn(P + c * C + s * S),)
 
 
-def _pose_factors(pose):
-    """Turn and shift to a body whose pose x y z qx qy qz qw (..., 7) in the parent is given."""
-    turn = rotation_transform(transpose(quaternion_rotation(pose[..., 3:])))
-    shift = np.broadcast_to(np.eye(3), (*pose.shape[:-1], 3, 3))
-    return turn, motion_transform(shift, pose[..., :3])
+def _fixed_turns(E):
+    """A constant rotation as turns about z, x, z: without the trivial ones."""
+    sine = np.hypot(E[0, 2], E[1, 2])
+    if sine < ROUNDING and E[2, 2] > 0:
+        angles = ((2, E[0, 0], E[0, 1]),)
+    elif sine < ROUNDING:
+        angles = ((0, -1.0, 0.0), (2, E[0, 0], E[0, 1]))
+    else:
+        angles = (
+            (2, E[1, 2] / sine, E[0, 2] / sine),
+            (0, E[2, 2], sine),
+            (2, -E[2, 1] / sine, E[2, 0] / sine),
+        )
+    return [plane_turn(axis, _snap(c), _snap(s)) for axis, c, s in angles if _snap(c) != 1.0]
+
+
+def _snap(x):
+    """A cosine or sine, exact where it was meant to be -1, 0 or 1."""
+    nearest = round(x)
+    return float(nearest) if abs(x - nearest) < ROUNDING else float(x)
+
+
+def _pose(pose):
+    """Rotation and origin of a body whose pose x y z qx qy qz qw (..., 7) in the parent is given."""
+    return transpose(quaternion_rotation(pose[..., 3:])), pose[..., :3]

@@ -15,6 +15,7 @@ from dynamics_node.spatial.algebra import (
     transpose,
 )
 from dynamics_node.spatial.linear import solve
+from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
     axis_rotation_parts,
     quaternion_rotation,
@@ -33,9 +34,11 @@ __all__ = [
     "congruence",
     "cross_force",
     "cross_motion",
+    "inertia_of_pseudo",
     "inverse_motion_transform",
     "matvec",
     "motion_transform",
+    "pseudo_inertia",
     "quaternion_rotation",
     "rotation_transform",
     "rpy_rotation",

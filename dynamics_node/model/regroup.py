@@ -1,0 +1,48 @@
+"""The same robot with fewer inertial parameters: base parameters.
+
+Mass on the axis of a joint moves with the parent just as well, so it may be counted there: of a turning
+body the mass, the first moment along the axis and the second one, of a sliding body all second moments.
+What reaches the root is gone. Khalil and Dombre: Modeling, identification and control of robots, 2002, sec. 9.4.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.model.model import Model
+from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia, transform_origin, transform_rotation
+
+# Rows of the pseudo-inertia that the joint does not move, in a frame whose z is the joint's axis.
+_UNMOVED = {"revolute": (2, 3), "continuous": (2, 3), "prismatic": (0, 1, 2), "floating": ()}
+
+
+def regroup(model: Model) -> Model:
+    """The Model with base parameters, for one from `reframe` (z is the axis of every joint).
+
+    Torques, accelerations, mass matrix and bias stay the same. The inertia of one body alone, and the
+    wrench at its joint across the axis, lose their meaning.
+    """
+    J = [pseudo_inertia(body.inertia) for body in model.bodies]
+    for i in reversed(range(model.nbodies)):
+        body = model.bodies[i]
+        moved = _only(J[i], _UNMOVED[body.joint.kind])
+        J[i] = J[i] - moved
+        if body.parent >= 0:
+            T = _to_parent(body.X_tree)
+            J[body.parent] = J[body.parent] + T @ moved @ T.T
+    bodies = [replace(body, inertia=inertia_of_pseudo(j)) for body, j in zip(model.bodies, J, strict=True)]
+    return replace(model, bodies=tuple(bodies))
+
+
+def _only(J, rows):
+    kept = np.zeros_like(J)
+    at = np.ix_(rows, rows)
+    kept[at] = J[at]
+    return kept
+
+
+def _to_parent(X):
+    """Homogeneous transform of points from the body to the parent of motion transform X."""
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = transform_rotation(X).T, transform_origin(X)
+    return T
