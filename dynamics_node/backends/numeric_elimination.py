@@ -21,6 +21,7 @@ class NumericElimination:
     problem: Problem
     ordering: Ordering
     plan: Plan
+    regroups = False  # inertias of bodies may be pivots
 
     @property
     def straight_line(self):

@@ -16,6 +16,7 @@ class RecursiveEngine:
     model: Model
     problem: Problem
     straight_line = True  # nothing is decided at run time: it can be traced
+    regroups = True  # no body's inertia is read alone: base parameters will do
 
     @property
     def description(self):

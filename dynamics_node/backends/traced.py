@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.model.reframe import reframe
+from dynamics_node.model.regroup import regroup
 from dynamics_node.program import Program, trace
 from dynamics_node.spatial import matvec, transpose
 
@@ -20,6 +21,8 @@ def problem_program(engine, wrenches=False) -> Program:
     """
     forward = np.array(engine.problem.forward, dtype=bool)
     model, T = reframe(engine.model)
+    if engine.regroups:
+        model = regroup(model)
     reframed = replace(engine, model=model)  # a plan stays good: frames change no block's vanishing
     inputs: dict[str, tuple[int, ...]]
     inputs = {"q": (model.nq,), "qd": (model.nv,), "known": (model.nv,), "gravity": (3,)}
