@@ -55,7 +55,7 @@ setup(
         (f"share/{NAME}/launch", sorted(map(str, Path("launch").glob("*.launch.py")))),
         (f"share/{NAME}/config", sorted(map(str, Path("config").glob("*.yaml")))),
     ],
-    package_data={NAME: ["py.typed"]},
+    package_data={NAME: ["py.typed", "backends/c/*.c"]},
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2"],
     extras_require={"ros": ROS_WHEELS, "test": TEST, "demo": DEMO, "gtsam": ["gtsam>=4.3"]},

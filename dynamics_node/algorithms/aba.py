@@ -92,7 +92,7 @@ def _given_way(IA, K, U, S, armature):
     where S spans coordinate axes, whole rows and columns vanish."""
     Ia = symmetric(IA - K @ transpose(U))
     free = np.flatnonzero(S.any(axis=1))
-    if len(free) == S.shape[1] and not armature.any():
+    if len(free) == S.shape[1] and not np.any(armature != 0):
         Ia[..., free, :] = 0.0
         Ia[..., :, free] = 0.0
     return Ia

@@ -1,6 +1,6 @@
 """Elementary transforms, of which every X_up is a product: a turn in a plane, any turn, a shift.
 
-Each knows how to carry motions, forces and inertias with few scalar operations; on symbols that is what counts.
+Each carries motions, forces and inertias with few scalar operations; on symbols that is what counts.
 """
 
 from dataclasses import dataclass

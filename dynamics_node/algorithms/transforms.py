@@ -134,6 +134,7 @@ def _joint_factors(joint, q):
 
 def _fixed_turns(E):
     """A constant rotation as turns about z, x, z: without the trivial ones."""
+    angles: tuple[tuple[int, float, float], ...]
     sine = np.hypot(E[0, 2], E[1, 2])
     if sine < ROUNDING and E[2, 2] > 0:
         angles = ((2, E[0, 0], E[0, 1]),)

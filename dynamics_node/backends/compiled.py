@@ -1,26 +1,27 @@
 """A traced engine, run as compiled C."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dynamics_node.backends.c import Kernel
-from dynamics_node.backends.traced import problem_program
+from dynamics_node.backends.traced import parameter_values, problem_program
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEngine:
-    """source: the engine whose Program runs. External wrenches are another Program, compiled when the
-    first one comes."""
+    """source: the engine whose Program runs; parameters: of inertia and armature, those that are inputs of
+    it. External wrenches are another Program, compiled when the first one comes."""
 
     model: Model
     problem: Problem
     source: Any
+    parameters: tuple[str, ...]
     kernel: Kernel
 
     @property
@@ -28,12 +29,22 @@ class CompiledEngine:
         return self.source.description
 
     @cached_property
-    def _forward(self):
-        return np.array(self.problem.forward, dtype=bool)
+    def kernel_with_wrenches(self):
+        """The Program that reads f_ext as well. Raises CompileError."""
+        return _kernel(self.source, self.parameters, wrenches=True)
+
+    def with_model(self, model):
+        """The same code for a Model with other values of its parameters."""
+        source = replace(self.source, model=model)
+        new = parameter_values(source)
+        other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
+        if "kernel_with_wrenches" in self.__dict__:
+            other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
+        return other
 
     @cached_property
-    def _kernel_with_wrenches(self):
-        return Kernel(problem_program(self.source, wrenches=True))
+    def _forward(self):
+        return np.array(self.problem.forward, dtype=bool)
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         batch = q.shape[:-1]
@@ -44,7 +55,7 @@ class CompiledEngine:
             asked = self.kernel(count, *inputs)
         else:
             wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
-            asked = self._kernel_with_wrenches(count, *inputs, _rows(wrenches, batch, count))
+            asked = self.kernel_with_wrenches(count, *inputs, _rows(wrenches, batch, count))
         return self._complete(qdd, tau, asked.reshape(qd.shape))
 
     def _known(self, qdd, tau):
@@ -68,6 +79,13 @@ def _rows(array, batch, count):
     return array.reshape(count, size)
 
 
-def compiled(source) -> CompiledEngine:
+def compiled(source, parameters=()) -> CompiledEngine:
     """The engine that runs the Program of another one. Raises CompileError."""
-    return CompiledEngine(source.model, source.problem, source, Kernel(problem_program(source)))
+    return CompiledEngine(source.model, source.problem, source, parameters, _kernel(source, parameters))
+
+
+def _kernel(source, parameters, wrenches=False):
+    program = problem_program(source, wrenches, parameters)
+    values = parameter_values(source) if parameters else {}
+    quaternions = [j.q.start + 3 for j in source.model.independent_joints if j.kind == "floating"]
+    return Kernel(program, {name: values[name] for name in parameters}, quaternions)

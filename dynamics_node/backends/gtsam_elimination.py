@@ -1,6 +1,6 @@
 """The same factor graph eliminated by GTSAM: the general fallback, and an independent check."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -39,6 +39,10 @@ class GtsamElimination:
     model: Model
     problem: Problem
     ordering: Ordering
+
+    def with_model(self, model):
+        """The same for a Model of other inertias or rotor inertias."""
+        return replace(self, model=model)
 
     @property
     def description(self):

@@ -1,12 +1,13 @@
 """Elimination of the factor graph at every call, run by numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from dynamics_node.graph import Ordering, Plan, build_graph, eliminate, plan_ordering
 from dynamics_node.graph.variables import TORQUE
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
 
 REFINEMENTS = 4
@@ -22,6 +23,10 @@ class NumericElimination:
     ordering: Ordering
     plan: Plan
     regroups = False  # inertias of bodies may be pivots
+
+    def with_model(self, model):
+        """The same for a Model of other inertias or rotor inertias."""
+        return replace(self, model=model)
 
     @property
     def straight_line(self):
@@ -55,9 +60,13 @@ def _relative_size(correction, values):
     return max(np.abs(change).max(initial=0.0) for change in correction.values()) / max(largest, 1e-6)
 
 
-def numeric_elimination(model, problem, ordering):
-    """Engine for an ordering (a name, 'best' or variable names). Raises as `plan_ordering`."""
-    return NumericElimination(model, problem, *plan_ordering(model, problem, ordering))
+def numeric_elimination(model, problem, ordering, parameters=()):
+    """Engine for an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
+
+    parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there.
+    """
+    planned = generic_parameters(model, parameters)
+    return NumericElimination(model, problem, *plan_ordering(planned, problem, ordering))
 
 
 def joint_values(model, values, qdd, tau):

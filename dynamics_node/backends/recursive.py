@@ -1,6 +1,6 @@
 """The recursions, run by numpy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,10 @@ class RecursiveEngine:
     problem: Problem
     straight_line = True  # nothing is decided at run time: it can be traced
     regroups = True  # no body's inertia is read alone: base parameters will do
+
+    def with_model(self, model):
+        """The same for a Model of other inertias or rotor inertias."""
+        return replace(self, model=model)
 
     @property
     def description(self):

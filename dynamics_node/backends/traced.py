@@ -1,40 +1,69 @@
 """Any engine, traced on symbols: Problem -> Program.
 
-The Program reads q, qd, gravity, of qdd and tau what the Problem knows, and with wrenches f_ext; it
-returns what the Problem asks.
+The Program reads q, qd, gravity, of qdd and tau what the Problem knows (`known`), and returns what it asks
+(`asked`). More inputs on demand: `f_ext`; and in place of constants `inertia`, `armature`.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.model.parameters import PARAMETERS, with_parameters
 from dynamics_node.model.reframe import reframe
-from dynamics_node.model.regroup import regroup
+from dynamics_node.model.regroup import regroup, regrouped_away
 from dynamics_node.program import Program, trace
-from dynamics_node.spatial import matvec, transpose
+from dynamics_node.spatial import inertia_of_pseudo, matvec, pseudo_inertia, transpose
+
+_UPPER = np.triu_indices(4)
 
 
-def problem_program(engine, wrenches=False) -> Program:
-    """The Program of an engine: inputs q, qd, known, gravity (and f_ext), output asked.
+def problem_program(engine, wrenches=False, parameters=()) -> Program:
+    """The Program of an engine: inputs q, qd, known, gravity (, f_ext) and the parameters, output asked.
 
-    It runs in body frames of its own, which cost fewer operations; nothing outside sees them.
+    It runs in body frames and with inertial parameters of its own, which cost fewer operations; nothing
+    outside sees them. parameters: of PARAMETERS, those that are inputs; their values: `parameter_values`.
     """
+    assert set(parameters) <= set(PARAMETERS)
     forward = np.array(engine.problem.forward, dtype=bool)
-    model, T = reframe(engine.model)
-    if engine.regroups:
-        model = regroup(model)
-    reframed = replace(engine, model=model)  # a plan stays good: frames change no block's vanishing
+    model, T = _economical(engine)
     inputs: dict[str, tuple[int, ...]]
     inputs = {"q": (model.nq,), "qd": (model.nv,), "known": (model.nv,), "gravity": (3,)}
     if wrenches:
         inputs["f_ext"] = (model.nbodies, 6)
+    shapes = {"inertia": (model.nbodies, 10), "armature": (model.nv,)}
+    inputs |= {name: shapes[name] for name in parameters}
 
-    def function(q, qd, known, gravity, f_ext=None):
+    def function(q, qd, known, gravity, f_ext=None, inertia=None, armature=None):
         zero = np.zeros(model.nv)
         given = (np.where(forward, zero, known), np.where(forward, known, zero))
         if f_ext is not None:
             f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
-        qdd, tau = reframed(q, qd, *given, f_ext, gravity)
+        inertias = model.inertias if inertia is None else _inertias(engine, model, inertia)
+        rotors = model.armature if armature is None else armature
+        own = replace(engine, model=with_parameters(model, inertias, rotors))
+        qdd, tau = own(q, qd, *given, f_ext, gravity)
         return {"asked": np.where(forward, qdd, tau)}
 
     return trace(function, inputs)
+
+
+def parameter_values(engine):
+    """{name: array} of PARAMETERS for the Program of an engine."""
+    model, _ = _economical(engine)
+    return {"inertia": pseudo_inertia(model.inertias)[:, _UPPER[0], _UPPER[1]], "armature": model.armature}
+
+
+def _economical(engine):
+    """The engine's Model in frames and, if allowed, with inertias that cost fewer operations; T of `reframe`."""
+    model, T = reframe(engine.model)  # a plan stays good: frames change no block's vanishing
+    return (regroup(model) if engine.regroups else model), T
+
+
+def _inertias(engine, model, numbers):
+    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup` says so."""
+    J = np.zeros((model.nbodies, 4, 4), dtype=object)
+    J[:, _UPPER[0], _UPPER[1]] = numbers
+    J[:, _UPPER[1], _UPPER[0]] = numbers
+    if engine.regroups:
+        J[regrouped_away(model)] = 0.0
+    return inertia_of_pseudo(J)

@@ -82,6 +82,6 @@ def torque_factor(owner, motion_subspaces, armature):
     blocks = {torque(owner, dim): np.eye(dim)}
     for i, S in motion_subspaces.items():
         blocks[wrench(i)] = -S.T
-    if np.any(armature):
+    if np.any(armature != 0):
         blocks[joint_acceleration(owner, dim)] = -np.diag(armature)
     return LinearFactor("torque", owner, blocks, np.zeros(dim))

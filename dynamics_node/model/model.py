@@ -147,10 +147,10 @@ class Model:
         return limit
 
     def _per_coordinate(self, attribute):
-        total = np.zeros(self.nv)
-        for body in self.bodies:
-            joint = body.joint
-            total[joint.v] += joint.multiplier**2 * getattr(joint, attribute)
+        values = [getattr(body.joint, attribute) for body in self.bodies]
+        total = np.zeros(self.nv, dtype=np.result_type(np.array(values).dtype, float))
+        for body, value in zip(self.bodies, values, strict=True):
+            total[body.joint.v] += body.joint.multiplier**2 * value
         return total
 
     @cached_property

@@ -2,7 +2,8 @@
 
 Mass on the axis of a joint moves with the parent just as well, so it may be counted there: of a turning
 body the mass, the first moment along the axis and the second one, of a sliding body all second moments.
-What reaches the root is gone. Khalil and Dombre: Modeling, identification and control of robots, 2002, sec. 9.4.
+What reaches the root is gone. Khalil and Dombre: Modeling, identification and control
+of robots, 2002, section 9.4.
 """
 
 from dataclasses import replace
@@ -32,6 +33,15 @@ def regroup(model: Model) -> Model:
             J[body.parent] = J[body.parent] + T @ moved @ T.T
     bodies = [replace(body, inertia=inertia_of_pseudo(j)) for body, j in zip(model.bodies, J, strict=True)]
     return replace(model, bodies=tuple(bodies))
+
+
+def regrouped_away(model: Model):
+    """(nbodies, 4, 4) bool: entries of the pseudo-inertias that `regroup` makes zero."""
+    gone = np.zeros((model.nbodies, 4, 4), dtype=bool)
+    for i, body in enumerate(model.bodies):
+        rows = _UNMOVED[body.joint.kind]
+        gone[i][np.ix_(rows, rows)] = True
+    return gone
 
 
 def _only(J, rows):

@@ -55,6 +55,13 @@ class Program:
             "cos": counts["COS"],
         }
 
+    def depth(self):
+        """Operations in the longest chain of which each needs the one before."""
+        depth = [0] * self.first_operation
+        for a, b in zip(self.left.tolist(), self.right.tolist(), strict=True):
+            depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
+        return max(depth, default=0)
+
     def save(self, path):
         """Write to a .npz file."""
         arrays: dict[str, Any] = {f"output {name}": numbers for name, numbers in self.outputs.items()}

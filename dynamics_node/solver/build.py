@@ -8,6 +8,7 @@ from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.problem import Problem
 from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
@@ -17,33 +18,38 @@ log = logging.getLogger("dynamics_node")
 _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
 
 
-def build(model: Model, problem: Problem, solver="best", ordering="best", backend="auto") -> Solver:
+def build(
+    model: Model, problem: Problem, solver="best", ordering="best", backend="auto", parameters=()
+) -> Solver:
     """A callable that solves the problem for the robot.
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
-    (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. Raises CompileError
+    (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
+    `Solver.with_model` may change without another build: 'inertia', 'armature'. Raises CompileError
     for backend c without a compiler, ChoiceError for a combination that does not exist,
     SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
     ValueError besides.
     """
+    if unknown := set(parameters) - set(PARAMETERS):
+        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     choice = resolve(solver, ordering, backend)
-    engine = _engine(model, problem, choice)
+    engine = _engine(model, problem, choice, parameters)
     if choice.backend in ("c", "auto"):
-        engine, backend = _compiled(engine, choice)
+        engine, backend = _compiled(engine, choice, tuple(parameters))
         choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine)
+    return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters))
 
 
-def _engine(model, problem, choice):
+def _engine(model, problem, choice, parameters):
     if choice.solver == "cluster":
         return RecursiveEngine(model, problem)
     if choice.backend == "gtsam":
         return gtsam_elimination(model, problem, choice.ordering)
-    return numeric_elimination(model, problem, choice.ordering)
+    return numeric_elimination(model, problem, choice.ordering, parameters)
 
 
-def _compiled(engine, choice):
+def _compiled(engine, choice, parameters):
     """The engine as C, or as it is where backend auto finds that impossible; and the backend's name."""
     if not engine.straight_line:
         if choice.backend == "auto":
@@ -53,7 +59,7 @@ def _compiled(engine, choice):
             "backend numpy or gtsam only"
         )
     try:
-        return compiled(engine), "c"
+        return compiled(engine, parameters), "c"
     except CompileError as error:
         if choice.backend == "c":
             raise

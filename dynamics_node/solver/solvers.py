@@ -1,11 +1,13 @@
 """The callables that `build` returns: checked arrays in, arrays out."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.problem import Problem
 from dynamics_node.solver.checks import (
     InputError,
@@ -26,6 +28,13 @@ class Engine(Protocol):
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity) -> tuple[np.ndarray, np.ndarray]: ...
 
+    def with_model(self, model) -> "Engine": ...
+
+
+def _single_state(engine, kernel):
+    """`solve` of a compiled engine's kernel; of another engine something that always declines."""
+    return getattr(engine, kernel).solve if hasattr(engine, kernel) else lambda *arguments: False
+
 
 @dataclass(frozen=True, eq=False)
 class Solver:
@@ -40,11 +49,45 @@ class Solver:
     problem: Problem
     choice: Choice
     engine: Engine
+    parameters: tuple[str, ...] = ()
 
     @property
     def description(self):
         """What runs, for people: `aba`, `colamd`, ..."""
         return self.engine.description
+
+    def with_model(self, model: Model) -> "Solver":
+        """The same solver for a Model that differs in inertias, rotor inertias or gravity: no compilation.
+
+        Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
+        """
+        if not same_geometry(model, self.model):
+            raise ValueError("the Model differs in more than inertias, rotor inertias and gravity")
+        if constant := changed_parameters(model, self.model) - set(self.parameters):
+            raise ValueError(
+                f"this solver was built for constant {' and '.join(constant)}: see parameters of build"
+            )
+        return replace(self, model=model, engine=self.engine.with_model(model))
+
+    @cached_property
+    def _one_state(self):
+        """Compiled code for one state: None when it has written the result, False when it declines."""
+        return _single_state(self.engine, "kernel")
+
+    @cached_property
+    def _one_state_with_wrenches(self):
+        return _single_state(self.engine, "kernel_with_wrenches")
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_one_state")}
+
+    def _quickly(self, q, qd, known, f_ext, gravity, out):
+        """True when compiled code has solved one state; else `_solve` does, or tells why not."""
+        if gravity is None:
+            gravity = self.model.gravity
+        if f_ext is None:
+            return self._one_state(q, qd, known, gravity, out) is None
+        return self._one_state_with_wrenches(q, qd, known, gravity, f_ext, out) is None
 
     def _solve(self, q, qd, qdd, tau, f_ext, gravity):
         model = self.model
@@ -90,6 +133,9 @@ class InverseDynamics(Solver):
 
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None):
         """tau (..., nv) in N m or N."""
+        one = np.empty(self.model.nv) if out is None else out
+        if self._quickly(q, qd, qdd, f_ext, gravity, one):
+            return one
         return _delivered(self._solve(q, qd, qdd, None, f_ext, gravity)[1], out)
 
 
@@ -98,6 +144,9 @@ class ForwardDynamics(Solver):
 
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
+        one = np.empty(self.model.nv) if out is None else out
+        if self._quickly(q, qd, tau, f_ext, gravity, one):
+            return one
         return _delivered(self._solve(q, qd, None, tau, f_ext, gravity)[0], out)
 
 

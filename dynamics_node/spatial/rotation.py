@@ -18,12 +18,13 @@ def rpy_rotation(rpy):
 
 
 def quaternion_rotation(quaternion):
-    """R (..., 3, 3) of a unit Hamilton quaternion x y z w (..., 4)."""
+    """R (..., 3, 3) of a Hamilton quaternion x y z w (..., 4), whatever its length."""
     x, y, z, w = (quaternion[..., k] for k in range(4))
+    t = 2 / (x * x + y * y + z * z + w * w)
     rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)),
-        (2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)),
-        (2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)),
+        (1 - t * (y * y + z * z), t * (x * y - z * w), t * (x * z + y * w)),
+        (t * (x * y + z * w), 1 - t * (x * x + z * z), t * (y * z - x * w)),
+        (t * (x * z - y * w), t * (y * z + x * w), 1 - t * (x * x + y * y)),
     )
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 

@@ -14,7 +14,11 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-FLAGS = ("-O2", "-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math")
+FLAGS = (
+    *("-O1", "-fexpensive-optimizations", "-fschedule-insns2"),  # for straight lines -O2 is no faster
+    *("-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
+)
+NOT_FUSED = ("-ffp-contract=off",)
 TIME_LIMIT = 600  # s
 
 
@@ -22,12 +26,16 @@ class CompileError(RuntimeError):
     """No library: no compiler, one that fails, or no place to put it. One line."""
 
 
-def compile_library(source: str) -> str:
-    """Key of the library of a C source, compiled if the cache has none. Raises CompileError."""
-    key = _key(source)
+def compile_library(source: str, fused: bool = True) -> str:
+    """Key of the library of a C source, compiled if the cache has none. Raises CompileError.
+
+    fused: let the compiler make one operation of a product and a sum.
+    """
+    flags = FLAGS if fused else FLAGS + NOT_FUSED
+    key = _key(source, flags)
     path = cache_folder() / f"{key}.so"
     if not _intact(path):
-        _compile(source, path)
+        _compile(source, flags, path)
     return key
 
 
@@ -80,8 +88,8 @@ def _processor():
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
-def _key(source):
-    parts = (source, *compiler(), *FLAGS, platform.machine(), _processor())
+def _key(source, flags):
+    parts = (source, *compiler(), *flags, platform.machine(), _processor())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
@@ -98,20 +106,25 @@ def _intact(path):
         return False
 
 
-def _compile(source, path):
+def _compile(source, flags, path):
     """Compile beside the target and move it there: two processes may do so at once."""
     with tempfile.TemporaryDirectory(dir=path.parent) as work:
         text, built = Path(work) / "program.c", Path(work) / "program.so"
         text.write_text(source)
-        command = [compiler()[0], *FLAGS, "-o", str(built), str(text), "-lm"]
+        command = [compiler()[0], *flags, "-o", str(built), str(text), "-lm"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CompileError(f"the C compiler failed: {error}") from None
         if done.returncode or not built.is_file():
-            reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            raise CompileError(f"the C compiler failed: {reason}")
+            raise CompileError(f"the C compiler failed: {_reason(done)}")
         note = Path(work) / "note"
         note.write_text(_digest(built))
         note.replace(path.with_suffix(".sha256"))
         built.replace(path)
+
+
+def _reason(done):
+    """The line of a failed compiler's output that says most."""
+    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    return next((line for line in lines if "error" in line), lines[-1]).strip()

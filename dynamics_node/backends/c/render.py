@@ -1,16 +1,21 @@
 """Program -> C text. It holds numbers and indices only: no name of a robot gets here.
 
-One entry `program(count, x, y)` runs over `count` states: x (count, inputs) and y (count, outputs),
-packed in the order of the Program. The operations are split into functions, for compile time grows
-faster than linearly with the size of a function; what one part needs of another goes through the
-workspace w.
+`run(x, y)` is one state: x and y hold all inputs and outputs in the order of the Program. First comes what
+angles need, then all their sines and cosines at once (sincos.c), then the rest. The operations are split into
+functions, for compile time grows faster than linearly with the size of a function; what one part needs of
+another goes through the workspace w, which begins with the sines and cosines. call.c makes `run` callable
+from Python; `program(count, x, y)` runs over many states.
 """
+
+from importlib.resources import files
+from itertools import pairwise
 
 import numpy as np
 
 from dynamics_node.program import Op
 
 PART = 1500  # operations in a function
+LANES = 8  # angles that sincos.c takes at a time
 
 _TEXT = {
     Op.ADD: "{} + {}",
@@ -23,42 +28,100 @@ _TEXT = {
 }
 
 
-def render(program) -> str:
-    """The C source of a Program."""
-    outputs = np.array([n for numbers in program.outputs.values() for n in numbers.flat], dtype=int)
-    names = _Names(program, outputs)
-    parts = [_part(program, names, start) for start in range(0, len(program.ops), PART)]
-    calls = [f"    part{k}(x, w);" for k in range(len(parts))]
-    results = [f"    y[{k}] = {names.anywhere(n)};" for k, n in enumerate(outputs)]
+def render(program, parameters=(), quaternions=()) -> str:
+    """The C source of a Program.
+
+    parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it.
+    """
     return "\n".join(
         [
             "#include <math.h>",
-            *(_function(f"static void part{k}", body) for k, body in enumerate(parts)),
+            "#include <string.h>",
+            "#include <sys/types.h>",
+            _text("sincos.c"),
+            *render_run(program),
+            *_sizes(program, parameters, quaternions),
+            _text("call.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
             "{",
-            f"  double w[{max(1, names.workspace)}];",
-            f"  for (long k = 0; k < count; ++k, x += {program.input_size}, y += {len(outputs)}) {{",
-            *calls,
-            *results,
-            "  }",
+            "  for (long k = 0; k < count; ++k) run(x + k * INPUT_SIZE, y + k * OUTPUT_SIZE);",
             "}",
             "",
         ]
     )
 
 
-def _function(head, body):
-    return "\n".join([f"{head}(const double *restrict x, double *restrict w)", "{", *body, "}"])
+def render_run(program):
+    """The lines of `run` and its parts."""
+    names = _Names(program)
+    parts = [_function(f"part{k}", _operations(program, names, part)) for k, part in enumerate(names.parts)]
+    numbers = [n for array in program.outputs.values() for n in array.flat]
+    return [
+        *(line for part in parts for line in part),
+        "static void run(const double *restrict x, double *restrict y)",
+        "{",
+        f"  double w[{max(1, names.workspace)}] __attribute__((aligned(64)));",
+        *_sines(names),
+        *(f"  part{k}(x, w);" for k in range(names.first_part, len(parts))),
+        *(f"  y[{k}] = {names.anywhere(int(n))};" for k, n in enumerate(numbers)),
+        "}",
+    ]
+
+
+def _text(name):
+    return files(__package__).joinpath(name).read_text()
+
+
+def _sizes(program, parameters, quaternions):
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
+    names = [name for name in program.inputs if name not in parameters]
+    outputs = list(program.outputs.values())
+    numbers = {
+        "INPUTS": len(names),
+        "OUTPUTS": len(outputs),
+        "INPUT_SIZE": program.input_size,
+        "OUTPUT_SIZE": sum(array.size for array in outputs),
+        "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
+        "QUATERNIONS": len(quaternions),
+        "UNIT_TOLERANCE": 2e-6,
+    }
+    return [
+        *(f"#define {name} {number}" for name, number in numbers.items()),
+        _array("input_size", [sizes[name] for name in names]),
+        _array("input_ndim", [len(program.inputs[name]) for name in names]),
+        _array("output_size", [array.size for array in outputs]),
+        _array("output_ndim", [array.ndim for array in outputs]),
+        _array("quaternion", quaternions),
+    ]
+
+
+def _array(name, numbers):
+    return f"static const int {name}[] = {{{', '.join(map(str, [*numbers, 0]))}}};"
+
+
+def _function(name, lines):
+    return [f"static void {name}(const double *restrict x, double *restrict w)", "{", *lines, "}"]
 
 
 class _Names:
-    """How a value is written: an input, a literal, a local of its part, or a slot of the workspace."""
+    """Which part computes a value, and how it is written: an input, a literal, a local, or a slot of w."""
 
-    def __init__(self, program, outputs):
+    def __init__(self, program):
         self.inputs, self.first = program.input_size, program.first_operation
         self.constants = program.constants
-        self.slot = {n: k for k, n in enumerate(_shared(program, outputs))}
-        self.workspace = len(self.slot)
+        self.angles, needed, grouped = _angles(program)
+        rest = [n for n in range(self.first, self.first + len(program.ops)) if n not in grouped]
+        before, after = [n for n in rest if n in needed], [n for n in rest if n not in needed]
+        self.parts = [*_pieces(before), *_pieces(after)]
+        self.first_part = len(_pieces(before))
+        self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
+        place = {angle: k for k, angle in enumerate(self.angles)}
+        self.padded = -(-len(place) // LANES) * LANES
+        self.slot = {n: place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
+        shared = _shared(program, self.part)
+        self.slot |= {n: 2 * self.padded + k for k, n in enumerate(shared)}
+        self.workspace = 2 * self.padded + len(shared)
 
     def anywhere(self, n):
         """A value that every part can read."""
@@ -69,27 +132,71 @@ class _Names:
             return f"({value.hex()})" if value < 0 else value.hex()
         return f"w[{self.slot[n]}]"
 
-    def within(self, n, start):
-        """A value as the part that begins at operation `start` sees it."""
-        return f"t{n}" if n >= self.first + start else self.anywhere(n)
+    def within(self, n, part):
+        """A value as a part sees it."""
+        return f"t{n}" if self.part.get(n) == part else self.anywhere(n)
 
 
-def _shared(program, outputs):
-    """Operations whose value another part or an output needs."""
+def _angles(program):
+    """Angles whose sine or cosine needs no other one; the operations they need; and
+    {sine or cosine: (angle, 0 or 1)}, all by value number."""
     first = program.first_operation
-    part = np.arange(len(program.ops)) // PART
-    used = set(int(n) for n in outputs if n >= first)
-    for operand in (program.left, program.right):
-        across = (operand >= first) & (part != (np.maximum(operand, first) - first) // PART)
-        used.update(operand[across].tolist())
+    turned: set[int] = set()  # values that depend on a sine or cosine
+    angles: dict[int, None] = {}
+    grouped = {}
+    for n, op, a, b in _numbered(program):
+        turned_already = a in turned or b in turned
+        if op in (Op.SIN, Op.COS) and not turned_already:
+            angles[a] = None
+            grouped[n] = (a, int(op == Op.COS))
+        if turned_already or op in (Op.SIN, Op.COS):
+            turned.add(n)
+    needed = {n for n in angles if n >= first}
+    for n, _, a, b in reversed(list(_numbered(program))):
+        if n in needed:
+            needed |= {x for x in (a, b) if x >= first}
+    return list(angles), needed, grouped
+
+
+def _numbered(program):
+    """(value number, op, left, right) of every operation."""
+    columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
+    return ((program.first_operation + k, *row) for k, row in enumerate(zip(*columns, strict=True)))
+
+
+def _pieces(numbers):
+    bounds = [*range(0, len(numbers), PART), len(numbers)]
+    return [numbers[a:b] for a, b in pairwise(bounds)]
+
+
+def _shared(program, part):
+    """Operations whose value another part or an output needs, or an angle is."""
+    used = {int(n) for numbers in program.outputs.values() for n in numbers.flat if n in part}
+    for n, _, a, b in _numbered(program):
+        own = part.get(n, -1)
+        used |= {x for x in (a, b) if x in part and part[x] != own}
     return sorted(used)
 
 
-def _part(program, names, start):
+def _sines(names):
+    """The lines that fill the head of the workspace."""
+    if not names.angles:
+        return []
+    blocks = names.padded // LANES
+    return [
+        f"  double angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
+        *(f"  part{k}(x, w);" for k in range(names.first_part)),
+        *(f"  angle[{k}] = {names.anywhere(n)};" for k, n in enumerate(names.angles)),
+        f"  sincos_all({blocks}, angle, w, w + {names.padded});",
+    ]
+
+
+def _operations(program, names, part):
     lines = []
-    for k in range(start, min(start + PART, len(program.ops))):
-        operands = [names.within(int(n), start) for n in (program.left[k], program.right[k]) if n >= 0]
-        n = program.first_operation + k
+    own = names.part[part[0]]
+    for n in part:
+        k = n - program.first_operation
+        operands = [names.within(int(m), own) for m in (program.left[k], program.right[k]) if m >= 0]
         lines.append(f"  const double t{n} = {_TEXT[Op(program.ops[k])].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")

@@ -1,0 +1,91 @@
+"""What of a Model may change while its geometry stays: inertias and rotor inertias."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.model.model import Model
+from dynamics_node.spatial import congruence, spatial_inertia, transpose
+
+PARAMETERS = ("inertia", "armature")
+
+
+def with_parameters(model: Model, inertias, armature) -> Model:
+    """The Model with other spatial inertias (nbodies, 6, 6) and rotor inertias (nv,), floats or symbols."""
+    bodies = []
+    for body, inertia in zip(model.bodies, inertias, strict=True):
+        joint = body.joint
+        own = joint.mimic is None and joint.kind != "floating"  # a mimic joint's is in its master's
+        joint = replace(joint, armature=armature[joint.v.start] if own else 0.0)
+        bodies.append(replace(body, joint=joint, inertia=inertia))
+    return replace(model, bodies=tuple(bodies))
+
+
+def generic_parameters(model: Model, names) -> Model:
+    """The Model with values in place of the named PARAMETERS of which none is zero by chance."""
+    random = np.random.default_rng(21)
+    A = random.normal(size=(model.nbodies, 3, 3))
+    moments = A @ transpose(A) + np.eye(3)
+    inertias = spatial_inertia(
+        random.uniform(1, 2, model.nbodies), random.normal(size=(model.nbodies, 3)), moments
+    )
+    return with_parameters(
+        model,
+        inertias if "inertia" in names else model.inertias,
+        np.ones(model.nv) if "armature" in names else model.armature,
+    )
+
+
+def with_payload(model: Model, link: str, mass: float, com, inertia_com) -> Model:
+    """The Model with a rigid payload fixed to a link.
+
+    mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
+    unknown link, ValueError for a payload that no body can be.
+    """
+    frame = model.frame(link)
+    payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
+    if frame.body < 0:  # on the root: nothing moves it
+        return model
+    bodies = list(model.bodies)
+    body = bodies[frame.body]
+    bodies[frame.body] = replace(body, inertia=body.inertia + congruence(frame.X, payload))
+    return replace(model, bodies=tuple(bodies))
+
+
+def _checked_payload(mass, com, inertia_com):
+    com, inertia_com = np.asarray(com, dtype=float), np.asarray(inertia_com, dtype=float)
+    if not (np.isfinite(mass) and np.isfinite(com).all() and np.isfinite(inertia_com).all()):
+        raise ValueError("payload: mass, com or inertia is not finite")
+    if mass <= 0:
+        raise ValueError(f"payload: mass {mass:g} is not positive")
+    moments = np.linalg.eigvalsh(inertia_com)
+    slack = 1e-9 * max(1.0, moments[2])
+    if moments[0] < -slack or moments[2] > moments[0] + moments[1] + slack:
+        listed = ", ".join(f"{m:.3g}" for m in moments)
+        raise ValueError(
+            f"payload: principal moments {listed} belong to no body: none may be negative or "
+            "exceed the sum of the others"
+        )
+    return com, inertia_com
+
+
+def changed_parameters(one: Model, other: Model) -> set[str]:
+    """Of PARAMETERS, in what two Models of one geometry differ."""
+    values = {"inertia": (one.inertias, other.inertias), "armature": (one.armature, other.armature)}
+    return {name for name, (a, b) in values.items() if not np.array_equal(a, b)}
+
+
+def same_geometry(one: Model, other: Model) -> bool:
+    """True when two Models differ in inertias, rotor inertias and gravity at most."""
+    return (
+        one.q_names == other.q_names
+        and len(one.bodies) == len(other.bodies)
+        and all(
+            a.parent == b.parent
+            and np.array_equal(a.X_tree, b.X_tree)
+            and np.array_equal(a.joint.S, b.joint.S)
+            and (a.joint.kind, a.joint.v, a.joint.multiplier, a.joint.offset)
+            == (b.joint.kind, b.joint.v, b.joint.multiplier, b.joint.offset)
+            for a, b in zip(one.bodies, other.bodies, strict=True)
+        )
+    )
