@@ -16,7 +16,7 @@ from dynamics_node.algorithms import (
 )
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import InputError, SolutionError, build
+from dynamics_node.solver import InputError, SolutionError, build, build_quantity
 
 mass_matrix = crba
 
@@ -29,6 +29,7 @@ __all__ = [
     "SolutionError",
     "bias",
     "build",
+    "build_quantity",
     "external_wrenches",
     "forward_dynamics",
     "hybrid_dynamics",

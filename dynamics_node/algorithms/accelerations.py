@@ -21,7 +21,7 @@ class Accelerations(NamedTuple):
 
 
 def body_accelerations(model, X_up, qd, qdd, gravity=None) -> Accelerations:
-    """Accelerations at rates qd, qdd (..., nv); the root accelerates by -gravity: that acts as gravity does."""
+    """Accelerations at rates qd, qdd (..., nv); the root accelerates by -gravity, to the same effect."""
     rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
     turning, sliding = rates[..., :3], rates[..., 3:]
     w_before = _angular_velocity_before(model, X_up, turning)

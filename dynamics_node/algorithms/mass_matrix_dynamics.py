@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.rnea import bias
-from dynamics_node.spatial import matvec, solve
+from dynamics_node.spatial import matvec, solve_definite
 
 
 def mass_matrix_dynamics(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
@@ -20,7 +20,7 @@ def mass_matrix_dynamics(model, q, qd, tau, qdd=None, forward=None, f_ext=None, 
         qdd_out[..., driven] = qdd[..., driven]
     rest = tau[..., free] - h[..., free] - matvec(M[..., free, :], qdd_out)
     M_free = M[..., free[:, None], free]
-    qdd_out[..., free] = solve(M_free, rest[..., None])[..., 0]
+    qdd_out[..., free] = solve_definite(M_free, rest[..., None])[..., 0]
     tau_out[..., free] = tau[..., free]
     if driven.size:
         tau_out[..., driven] = h[..., driven] + matvec(M[..., driven, :], qdd_out)

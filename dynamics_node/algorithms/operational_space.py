@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.jacobian import link_jacobian
-from dynamics_node.spatial import solve, transpose
+from dynamics_node.spatial import inverse_congruence
 
 
 def operational_space_inertia(model, q, links, reference="world_aligned"):
@@ -13,7 +13,7 @@ def operational_space_inertia(model, q, links, reference="world_aligned"):
     Lambda^-1 exists everywhere; its inverse only where the links can move freely (see `invert`).
     """
     J = np.concatenate([link_jacobian(model, q, link, reference) for link in links], axis=-2)
-    return J @ solve(crba(model, q), transpose(J)), J
+    return inverse_congruence(crba(model, q), J), J
 
 
 MAX_CONDITION = 1e12

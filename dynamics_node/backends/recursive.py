@@ -11,10 +11,11 @@ from dynamics_node.problem import Problem
 
 @dataclass(frozen=True, eq=False)
 class RecursiveEngine:
-    """RNEA where every torque is asked, else ABA; with mimic joints the mass matrix."""
+    """RNEA where every torque is asked, else ABA or the mass matrix; with mimic joints the mass matrix."""
 
     model: Model
     problem: Problem
+    by_mass_matrix: bool = False
     straight_line = True  # nothing is decided at run time: it can be traced
     regroups = True  # no body's inertia is read alone: base parameters will do
 
@@ -26,11 +27,19 @@ class RecursiveEngine:
     def description(self):
         if self.problem.kind == "inverse":
             return "rnea"
-        return "crba + solve" if self.model.has_mimic else "aba"
+        return "crba + solve" if self.by_mass_matrix else "aba"
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         if self.problem.kind == "inverse":
             return qdd, rnea(self.model, q, qd, qdd, f_ext, gravity)
-        solve = mass_matrix_dynamics if self.model.has_mimic else aba
+        solve = mass_matrix_dynamics if self.by_mass_matrix else aba
         forward = np.array(self.problem.forward)
         return solve(self.model, q, qd, tau, qdd, forward, f_ext, gravity)
+
+
+def recursive_engines(model: Model, problem: Problem) -> list[RecursiveEngine]:
+    """All that can solve the problem; numpy runs the first one fastest."""
+    if problem.kind == "inverse":
+        return [RecursiveEngine(model, problem)]
+    by_mass_matrix = RecursiveEngine(model, problem, by_mass_matrix=True)
+    return [by_mass_matrix] if model.has_mimic else [RecursiveEngine(model, problem), by_mass_matrix]

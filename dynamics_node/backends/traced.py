@@ -47,6 +47,26 @@ def problem_program(engine, wrenches=False, parameters=()) -> Program:
     return trace(function, inputs)
 
 
+def quantity_program(model, function, reads) -> Program:
+    """The Program of function(model, *arrays) -> arrays, outputs y0, y1, ..., of quantities that base
+    parameters determine.
+
+    reads: which of 'q' and 'qd' the arrays are.
+    """
+    model = regroup(reframe(model)[0])
+    shapes = {"q": (model.nq,), "qd": (model.nv,)}
+
+    def named(**arrays):
+        return {f"y{k}": y for k, y in enumerate(function(model, *arrays.values()))}
+
+    return trace(named, {name: shapes[name] for name in reads})
+
+
+def quaternion_places(model):
+    """Where in q the quaternions of floating joints begin."""
+    return [joint.q.start + 3 for joint in model.independent_joints if joint.kind == "floating"]
+
+
 def parameter_values(engine):
     """{name: array} of PARAMETERS for the Program of an engine."""
     model, _ = _economical(engine)
@@ -54,7 +74,7 @@ def parameter_values(engine):
 
 
 def _economical(engine):
-    """The engine's Model in frames and, if allowed, with inertias that cost fewer operations; T of `reframe`."""
+    """The engine's Model in frames and, if allowed, with inertias that cost least; T of `reframe`."""
     model, T = reframe(engine.model)  # a plan stays good: frames change no block's vanishing
     return (regroup(model) if engine.regroups else model), T
 

@@ -1,5 +1,6 @@
 """Program: named inputs and outputs, and scalar operations in order."""
 
+import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -54,6 +55,15 @@ class Program:
             "sin": counts["SIN"],
             "cos": counts["COS"],
         }
+
+    def digest(self):
+        """Hash of all that the Program says."""
+        parts = hashlib.sha256(repr((FORMAT, self.inputs)).encode())
+        for name in _ARRAYS:
+            parts.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        for name, numbers in self.outputs.items():
+            parts.update(repr((name, numbers.shape)).encode() + np.ascontiguousarray(numbers).tobytes())
+        return parts.hexdigest()
 
     def depth(self):
         """Operations in the longest chain of which each needs the one before."""

@@ -3,6 +3,7 @@
 from dynamics_node.solver.build import build
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
+from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_quantity
 from dynamics_node.solver.solvers import (
     ForwardDynamics,
     HybridDynamics,
@@ -12,14 +13,17 @@ from dynamics_node.solver.solvers import (
 
 __all__ = [
     "BACKENDS",
+    "QUANTITIES",
     "SOLVERS",
     "ChoiceError",
     "ForwardDynamics",
     "HybridDynamics",
     "InputError",
     "InverseDynamics",
+    "Quantity",
     "SolutionError",
     "Solver",
     "build",
+    "build_quantity",
     "resolve",
 ]

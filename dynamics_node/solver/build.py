@@ -6,7 +6,7 @@ from dynamics_node.backends.c import CompileError
 from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import RecursiveEngine
+from dynamics_node.backends.recursive import recursive_engines
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.problem import Problem
@@ -34,24 +34,29 @@ def build(
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     choice = resolve(solver, ordering, backend)
-    engine = _engine(model, problem, choice, parameters)
+    engines = _engines(model, problem, choice, parameters)
+    engine = engines[0]
     if choice.backend in ("c", "auto"):
-        engine, backend = _compiled(engine, choice, tuple(parameters))
+        engine, backend = _compiled(engines, choice, tuple(parameters))
         choice = choice._replace(backend=backend)
     return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters))
 
 
-def _engine(model, problem, choice, parameters):
+def _engines(model, problem, choice, parameters):
+    """What the choice leaves open, the fastest of numpy first."""
     if choice.solver == "cluster":
-        return RecursiveEngine(model, problem)
+        return recursive_engines(model, problem)
     if choice.backend == "gtsam":
-        return gtsam_elimination(model, problem, choice.ordering)
-    return numeric_elimination(model, problem, choice.ordering, parameters)
+        return [gtsam_elimination(model, problem, choice.ordering)]
+    return [numeric_elimination(model, problem, choice.ordering, parameters)]
 
 
-def _compiled(engine, choice, parameters):
-    """The engine as C, or as it is where backend auto finds that impossible; and the backend's name."""
-    if not engine.straight_line:
+def _compiled(engines, choice, parameters):
+    """The cheapest engine as C, or the first as it is where backend auto finds that impossible; and the
+    backend's name."""
+    engine = engines[0]
+    straight = [engine for engine in engines if engine.straight_line]
+    if not straight:
         if choice.backend == "auto":
             return engine, "numpy"
         raise ChoiceError(
@@ -59,7 +64,7 @@ def _compiled(engine, choice, parameters):
             "backend numpy or gtsam only"
         )
     try:
-        return compiled(engine, parameters), "c"
+        return compiled(straight, parameters), "c"
     except CompileError as error:
         if choice.backend == "c":
             raise

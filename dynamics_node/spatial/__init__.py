@@ -14,7 +14,7 @@ from dynamics_node.spatial.algebra import (
     symmetric,
     transpose,
 )
-from dynamics_node.spatial.linear import solve
+from dynamics_node.spatial.linear import inverse_congruence, solve, solve_definite
 from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
     axis_rotation_parts,
@@ -35,6 +35,7 @@ __all__ = [
     "cross_force",
     "cross_motion",
     "inertia_of_pseudo",
+    "inverse_congruence",
     "inverse_motion_transform",
     "matvec",
     "motion_transform",
@@ -44,6 +45,7 @@ __all__ = [
     "rpy_rotation",
     "skew",
     "solve",
+    "solve_definite",
     "spatial_inertia",
     "symmetric",
     "transform_origin",

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from dynamics_node.spatial.algebra import symmetric, transpose
+
 
 def solve(matrix, right):
     """Solve over leading axes: (..., n, n), (..., n, k) -> (..., n, k).
@@ -15,6 +17,41 @@ def solve(matrix, right):
     if object not in (matrix.dtype, right.dtype):
         return np.linalg.solve(matrix, right)
     return _eliminate_in_order(matrix, right)
+
+
+def solve_definite(matrix, right):
+    """`solve` of a symmetric positive definite matrix. Of symbols only the lower triangle is read, and the
+    last row is eliminated first: a mass matrix keeps its zeros so (RBDA section 6.5)."""
+    if object not in (matrix.dtype, right.dtype):
+        return np.linalg.solve(matrix, right)
+    L, pivots, half = _half_solved(matrix, right)
+    x = half * np.array([1.0 / d for d in pivots], dtype=object)[:, None]
+    for k in range(len(pivots)):
+        for i in range(k):
+            x[k] = x[k] - x[i] * L[k, i]
+    return x
+
+
+def inverse_congruence(matrix, J):
+    """J M^-1 J^T of a symmetric positive definite M (..., n, n) and J (..., m, n): (..., m, m)."""
+    if object not in (matrix.dtype, J.dtype):
+        return J @ np.linalg.solve(matrix, transpose(J))
+    _, pivots, half = _half_solved(matrix, transpose(J))
+    scaled = half * np.array([1.0 / d for d in pivots], dtype=object)[:, None]
+    return symmetric(transpose(half) @ scaled)
+
+
+def _half_solved(matrix, right):
+    """L (unit lower triangle), D and L^-T right, of M = L^T D L, on symbols of one state."""
+    M, y = np.array(matrix, dtype=object), np.array(right, dtype=object)
+    n = len(M)
+    for k in reversed(range(n)):
+        for i in range(k):
+            factor = M[k, i] / M[k, k]
+            M[i, : i + 1] = M[i, : i + 1] - M[k, : i + 1] * factor
+            y[i] = y[i] - y[k] * factor
+        M[k, :k] = M[k, :k] / M[k, k]
+    return M, [M[k, k] for k in range(n)], y
 
 
 def _eliminate_in_order(matrix, right):

@@ -1,7 +1,8 @@
 """C text -> shared library in a private cache.
 
-The key of a library is the hash of its source, of the compiler and of the processor. A library is loaded
-only from a folder that is the user's alone, and only if it has the digest noted when it was written.
+The key of a library is the hash of all its source depends on, of the compiler and of the processor. A
+library is loaded only from a folder that is the user's alone, and only if it has the digest noted when it was
+written.
 """
 
 import ctypes
@@ -11,6 +12,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -26,16 +28,17 @@ class CompileError(RuntimeError):
     """No library: no compiler, one that fails, or no place to put it. One line."""
 
 
-def compile_library(source: str, fused: bool = True) -> str:
-    """Key of the library of a C source, compiled if the cache has none. Raises CompileError.
+def compile_library(identity: str, source: Callable[[], str], fused: bool = True) -> str:
+    """Key of a library, compiled if the cache has none. Raises CompileError.
 
+    identity: says all that source(), the C text, depends on; source is called when there is none.
     fused: let the compiler make one operation of a product and a sum.
     """
     flags = FLAGS if fused else FLAGS + NOT_FUSED
-    key = _key(source, flags)
+    key = _key(identity, flags)
     path = cache_folder() / f"{key}.so"
     if not _intact(path):
-        _compile(source, flags, path)
+        _compile(source(), flags, path)
     return key
 
 
@@ -88,8 +91,8 @@ def _processor():
     return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
 
 
-def _key(source, flags):
-    parts = (source, *compiler(), *flags, platform.machine(), _processor())
+def _key(identity, flags):
+    parts = (identity, *compiler(), *flags, platform.machine(), _processor())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 

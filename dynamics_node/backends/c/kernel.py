@@ -6,7 +6,7 @@ from copy import copy
 import numpy as np
 
 from dynamics_node.backends.c.compiler import CompileError, compile_library, open_library
-from dynamics_node.backends.c.render import render
+from dynamics_node.backends.c.render import render, renderer
 
 WIDE = 15  # operations on every step of the longest chain
 
@@ -29,8 +29,12 @@ class Kernel:
         self._set(parameters or {})
 
     def _compile(self):
-        source = render(self.program, self._names, self._quaternions)
-        self._key = compile_library(source, fused=_is_wide(self.program))
+        how = (self._names, self._quaternions)
+        self._key = compile_library(
+            f"{renderer()} {self.program.digest()} {how}",
+            lambda: render(self.program, *how),
+            fused=_is_wide(self.program),
+        )
 
     def _open(self):
         library = open_library(self._key)

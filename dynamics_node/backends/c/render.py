@@ -7,6 +7,8 @@ another goes through the workspace w, which begins with the sines and cosines. c
 from Python; `program(count, x, y)` runs over many states.
 """
 
+import hashlib
+from functools import cache
 from importlib.resources import files
 from itertools import pairwise
 
@@ -50,6 +52,13 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
+
+
+@cache
+def renderer() -> str:
+    """Digest of what turns a Program into C: this file and the C files beside it."""
+    texts = [_text(name) for name in ("render.py", "sincos.c", "call.c")]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
 def render_run(program):

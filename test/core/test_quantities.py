@@ -1,0 +1,72 @@
+"""Compiled quantities equal the functions they are made of, which Pinocchio has checked."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.solver import QUANTITIES
+
+PLAIN = {
+    "mass_matrix": lambda model, q, qd: dn.mass_matrix(model, q),
+    "bias": lambda model, q, qd: dn.bias(model, q, qd),
+    "link_jacobian": lambda model, q, qd, **o: dn.link_jacobian(model, q, **o),
+    "operational_space_inertia": lambda model, q, qd, **o: dn.operational_space_inertia(model, q, **o),
+}
+
+
+CASES = [
+    ("mass_matrix", None),
+    ("bias", None),
+    *itertools.product(["link_jacobian", "operational_space_inertia"], ["world_aligned", "body"]),
+]
+
+
+@pytest.mark.parametrize("robot", ["panda7", "panda", "solo12", "talos"])
+@pytest.mark.parametrize("name, reference", CASES)
+def test_compiled_equals_numpy(name, robot, reference):
+    model = ROBOTS[robot].model()
+    q, qd, _, _ = random_states(model, 10, seed=51)
+    links = list(model.frames)[-1:] if robot == "talos" else list(model.frames)[-3::2]
+    options = {
+        "link_jacobian": {"link": links[0], "reference": reference},
+        "operational_space_inertia": {"links": links, "reference": reference},
+    }.get(name, {})
+    function = dn.build_quantity(model, name, backend="c", **options)
+    reads = (q, qd)[: len(QUANTITIES[name][1])]
+    expected = PLAIN[name](model, q, qd, **options)
+    tolerance = np.maximum(EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.mass_matrix(model, q)).max())
+    one = [a[0].copy() for a in reads]
+    assert function._one_state(*one, *function._fresh()) is None, "compiled code does it"
+    copy, whole = pickle.loads(pickle.dumps(function)), as_tuple(function(*reads))
+    for k in range(10):
+        found = as_tuple(function(*(a[k] for a in reads)))
+        again = as_tuple(copy(*(a[k] for a in reads)))
+        for f, c, w, e in zip(found, again, whole, as_tuple(expected), strict=True):
+            assert error(f, e[k], tail=f.ndim) <= tolerance
+            assert error(w[k], e[k], tail=f.ndim) <= tolerance
+            assert np.array_equal(c, f)
+
+
+def as_tuple(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def test_out_and_errors():
+    model = ROBOTS["panda7"].model()
+    M = np.zeros((7, 7))
+    function = dn.build_quantity(model, "mass_matrix")
+    q = np.linspace(-1, 1, 7)
+    assert function(q, out=M) is M and error(M, dn.mass_matrix(model, q), tail=2) <= EXACT
+    assert function([q.tolist()] * 2).shape == (2, 7, 7)
+    with pytest.raises(dn.InputError, match="panda_joint3"):
+        function(np.array([0, 0, np.nan, 0, 0, 0, 0]))
+    with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are mass_matrix"):
+        dn.build_quantity(model, "inertia")
+    with pytest.raises(KeyError, match="unknown link 'tool'"):
+        dn.build_quantity(model, "link_jacobian", link="tool")
+    assert dn.build_quantity(model, "bias", backend="numpy")(q, q) == pytest.approx(dn.bias(model, q, q))
