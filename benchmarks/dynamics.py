@@ -1,23 +1,35 @@
-"""Operations of our Programs, and calls from Python against Pinocchio's.
+"""Compiled dynamics of one robot: Pinocchio from Python, its C++ core, CasADi's generated C, MuJoCo.
 
-Medians of thread CPU time over many batches of calls, random states, one pinned core, both sides in one
-run. Pinocchio's C++ core is not built here: rows that need it say so and are not judged.
+Medians of thread CPU time over many batches of calls, random states, one pinned core, both sides in one run.
+Also the operations of our Programs beside the textbook's, and what building takes.
 """
 
 import os
+import tempfile
 import time
+from xml.etree import ElementTree
 
 import harness
 import numpy as np
+import peers
 from robots import random_chain, random_states, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node.backends.recursive import RecursiveEngine
+from dynamics_node.backends.compiled import cost
+from dynamics_node.backends.recursive import recursive_engines
 from dynamics_node.backends.traced import problem_program
 
 ROBOTS = ("panda", "solo12", "talos")
-STATES, BATCHES = 200, 25
-NO_CORE = "Pinocchio's C++ core is not built here"
+STATES, BATCHES = 256, 40
+KINDS = (("inverse", "rnea"), ("forward", "aba"))
+CORE_TARGET = {
+    ("panda", "inverse"): 0.13,
+    ("panda", "forward"): 0.14,
+    ("solo12", "forward"): 0.3,
+    ("talos", "forward"): 0.3,
+}
+PYTHON_TARGET = {("panda", "inverse"): 0.4, ("panda", "forward"): 0.33}
+TIP = "panda_link7"
 
 
 def microseconds(call, count=STATES):
@@ -41,70 +53,204 @@ def pinocchio_model(name):
     return pin.buildReducedModel(model, held, pin.neutral(model))
 
 
+def problem(model, kind):
+    return dn.inverse_dynamics(model) if kind == "inverse" else dn.forward_dynamics(model)
+
+
+def kernel_time(name, kind):
+    """us per state of the compiled Program in a loop over states, in C."""
+    model = robot(name)
+    kernel = dn.build(model, problem(model, kind), backend="c").engine.kernel
+    x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
+    y = np.empty((STATES, model.nv))
+    return microseconds(lambda _: kernel.run(x, y), 60) / STATES
+
+
+def kernels(name):
+    """Rows of the compiled Program beside what C++ and generated C do."""
+    theirs = pinocchio_model(name)
+    core, reason = attempt(lambda: peers.pinocchio_core(theirs))
+    generated, no_casadi = (
+        attempt(lambda: peers.casadi_functions(theirs, name)) if name == "panda" else (None, "")
+    )
+    for kind, algorithm in KINDS:
+        ours = kernel_time(name, kind)
+        yield harness.Row(
+            f"{name} {kind}, kernel", ours, "us", "lower", f"C++ {algorithm}", core and core[algorithm],
+            target=CORE_TARGET.get((name, kind)), reason=reason,
+        )  # fmt: skip
+        if name == "panda":
+            value = generated and casadi_time(generated[algorithm], theirs.nv)
+            yield harness.Row(
+                f"{name} {kind}, kernel", ours, "us", "lower", f"CasADi C of {algorithm}", value,
+                target=0.7, reason=no_casadi,
+            )  # fmt: skip
+
+
+def attempt(make):
+    """(result, '') or (None, why it cannot be had)."""
+    try:
+        return make(), ""
+    except peers.Absent as error:
+        return None, str(error)
+
+
+def casadi_time(call, nv):
+    q, qd, u = np.random.default_rng(0).uniform(-1, 1, (3, STATES, nv))
+    out = np.empty((STATES, nv))
+    return microseconds(lambda _: call(q, qd, u, out), 60) / STATES
+
+
 def calls(name):
-    """Rows of inverse and forward dynamics of one robot."""
+    """Rows of the public facade, checks included, beside Pinocchio from Python and MuJoCo."""
     import pinocchio as pin
 
     model, theirs = robot(name), pinocchio_model(name)
     data = theirs.createData()
-    q, qd, u = random_states(model, STATES)
+    q, qd, u = (list(a) for a in random_states(model, STATES))
     pq = [pin.randomConfiguration(theirs, -np.ones(theirs.nq), np.ones(theirs.nq)) for _ in range(STATES)]
-    peers = {
-        "inverse": ("pin.rnea", microseconds(lambda k: pin.rnea(theirs, data, pq[k], qd[k], u[k])), 0.4),
-        "forward": ("pin.aba", microseconds(lambda k: pin.aba(theirs, data, pq[k], qd[k], u[k])), 0.33),
+    conventions = (pin.Convention.LOCAL, pin.Convention.WORLD)
+    times = {
+        "rnea": microseconds(lambda k: pin.rnea(theirs, data, pq[k], qd[k], u[k])),
+        "aba": min(
+            microseconds(lambda k, c=c: pin.aba(theirs, data, pq[k], qd[k], u[k], c)) for c in conventions
+        ),
     }
     out = np.empty(model.nv)
-    for kind, problem in (("inverse", dn.inverse_dynamics(model)), ("forward", dn.forward_dynamics(model))):
-        peer, value, target = peers[kind]
-        target = target if name == "panda" else None
-        for backend in ("c", "numpy"):
-            solver = dn.build(model, problem, backend=backend)
-            ours = microseconds(
-                lambda k, f=solver: f(q[k], qd[k], u[k], out=out), STATES if backend == "c" else 20
-            )
-            yield harness.Row(
-                f"{name} {kind}, facade, {backend}", ours, "us", "lower", peer, value,
-                target=target if backend == "c" else None,
-            )  # fmt: skip
-        kernel = dn.build(model, problem, backend="c").engine.kernel
-        inputs = (q, qd, u, np.tile(model.gravity, (STATES, 1)))
-        per_state = microseconds(lambda k, f=kernel, x=inputs: f(STATES, *x), 20) / STATES
-        yield harness.Row(f"{name} {kind}, kernel in a loop", per_state, "us", "lower", reason=NO_CORE)
+    for kind, algorithm in KINDS:
+        solver = dn.build(model, problem(model, kind), backend="c")
+        yield harness.Row(
+            f"{name} {kind}, f(..., out=out)",
+            microseconds(lambda k, f=solver: f(q[k], qd[k], u[k], out=out)),
+            "us", "lower", f"pin.{algorithm}", times[algorithm], target=PYTHON_TARGET.get((name, kind)),
+        )  # fmt: skip
+        yield harness.Row(
+            f"{name} {kind}, f(...)", microseconds(lambda k, f=solver: f(q[k], qd[k], u[k])),
+            "us", "lower", f"pin.{algorithm}", times[algorithm],
+        )  # fmt: skip
+    if name == "panda":
+        yield mujoco_row(times)
 
 
-def operations(model, problem):
-    """mul + add of the traced recursion; a division counts as a multiplication, sin/cos are free."""
-    count = problem_program(RecursiveEngine(model, problem)).op_count()
+def mujoco_row(times):
+    """MuJoCo's inverse dynamics of the same arm, from the same URDF; beside Pinocchio's."""
+    try:
+        import mujoco
+    except ImportError:
+        return harness.Row("panda mj_inverse", None, "us", "lower", reason="needs MuJoCo: pip install mujoco")
+    tree = ElementTree.parse(robot_file("panda"))
+    for link in tree.iter("link"):
+        for kind in ("visual", "collision"):
+            for shape in link.findall(kind):
+                link.remove(shape)
+    for joint in tree.iter("joint"):
+        if joint.get("name", "").startswith("panda_finger"):
+            joint.set("type", "fixed")
+    try:
+        model = mujoco.MjModel.from_xml_string(ElementTree.tostring(tree.getroot(), "unicode"))
+    except ValueError as error:
+        return harness.Row("panda mj_inverse", None, "us", "lower", reason=str(error).splitlines()[0])
+    data = mujoco.MjData(model)
+
+    def call(k):
+        mujoco.mj_inverse(model, data)
+
+    return harness.Row("panda mj_inverse", microseconds(call), "us", "lower", "pin.rnea", times["rnea"])
+
+
+def quantities():
+    """Mass matrix and operational-space inertia of the Panda, from Python."""
+    import pinocchio as pin
+
+    model, theirs = robot("panda"), pinocchio_model("panda")
+    q = list(random_states(model, STATES)[0])
+    data = theirs.createData()
+    conventions = (pin.Convention.LOCAL, pin.Convention.WORLD)
+    value = min(microseconds(lambda k, c=c: pin.crba(theirs, data, q[k], c)) for c in conventions)
+    function, M = dn.build_quantity(model, "mass_matrix"), np.empty((7, 7))
+    ours = microseconds(lambda k: function(q[k], out=M))
+    yield harness.Row("panda mass matrix", ours, "us", "lower", "pin.crba", value, target=0.6)
+    function = dn.build_quantity(model, "operational_space_inertia", links=[TIP], reference="body")
+    out = (np.empty((6, 6)), np.empty((6, 7)))
+    ours = microseconds(lambda k: function(q[k], out=out))
+    route, value = best_osim_route(theirs, q)
+    yield harness.Row("panda OSIM of one link, and J", ours, "us", "lower", route, value, target=0.3)
+
+
+def best_osim_route(model, q):
+    """(name, us) of the fastest way to Lambda^-1 of the last joint with Pinocchio."""
+    import pinocchio as pin
+
+    data, tip = model.createData(), model.njoints - 1
+    kind = (pin.ContactType.CONTACT_6D, model, tip, pin.SE3.Identity(), pin.ReferenceFrame.LOCAL)
+    constraints, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    constraints.append(pin.RigidConstraintModel(*kind))
+    datas.append(constraints[0].createData())
+
+    def by_inverse(k):
+        J = pin.computeJointJacobian(model, data, q[k], tip)
+        return J @ pin.computeMinverse(model, data, q[k]) @ J.T
+
+    def by_delassus(k):
+        return pin.computeDelassusMatrix(model, data, q[k], constraints, datas)
+
+    routes = {"Minv and J in numpy": by_inverse, "computeDelassusMatrix": by_delassus}
+    times = {name: microseconds(call) for name, call in routes.items()}
+    return min(times.items(), key=lambda pair: pair[1])
+
+
+def cheapest(model, kind):
+    """mul + add of the Program that `build` chooses; a division counts as one, sin and cos are free."""
+    programs = [problem_program(engine) for engine in recursive_engines(model, problem(model, kind))]
+    count = min(programs, key=cost).op_count()
     return count["mul"] + count["add"] + count["div"]
 
 
 def operation_rows():
-    """Counted operations beside what the literature counts for n revolute joints."""
+    """Counted operations beside what the literature counts for n revolute joints; gravity is an input."""
     panda = robot("panda")
-    for kind, problem, target in (
-        ("inverse", dn.inverse_dynamics(panda), 680),
-        ("forward", dn.forward_dynamics(panda), 1500),
-    ):
-        yield harness.Row(
-            f"panda {kind}, operations", operations(panda, problem), "flop", "lower", target=target
-        )
-    for n in (2, 7, 20, 50):
+    for kind, target in (("inverse", 680), ("forward", 1500)):
+        yield harness.Row(f"panda {kind}, operations", cheapest(panda, kind), "flop", "lower", target=target)
+    for n in (2, 3, 5, 7, 10, 15, 20, 50, 100):
         chain = random_chain(n)
-        for kind, problem, textbook in (
-            ("inverse", dn.inverse_dynamics(chain), 174 * n - 134),
-            ("forward", dn.forward_dynamics(chain), 429 * n - 507),
-        ):
+        for kind, textbook in (("inverse", 174 * n - 134), ("forward", 429 * n - 507)):
             yield harness.Row(
-                f"chain of {n}, {kind}, operations", operations(chain, problem), "flop", "lower",
+                f"chain of {n}, {kind}, operations", cheapest(chain, kind), "flop", "lower",
                 "textbook", textbook, target=1.0,
             )  # fmt: skip
 
 
+def building(name):
+    """Seconds to load, to build with an empty cache, and to build again."""
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, time, dynamics_node as dn; sys.path.insert(0, 'benchmarks'); from robots import robot\n"
+        f"t0 = time.perf_counter(); model = robot({name!r}); t1 = time.perf_counter()\n"
+        "dn.build(model, dn.forward_dynamics(model), backend='c'); t2 = time.perf_counter()\n"
+        "dn.build(model, dn.forward_dynamics(model), backend='c'); t3 = time.perf_counter()\n"
+        "print(t1 - t0, t2 - t1, t3 - t2)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "XDG_CACHE_HOME": folder}
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
+        )
+    parse, cold, warm = map(float, done.stdout.split())
+    yield harness.Row(f"{name}, URDF to Model", parse, "s", "lower")
+    targets = {"talos": 20.0, "panda": 1.0}
+    yield harness.Row(f"{name} forward, build, empty cache", cold, "s", "lower", target=targets.get(name))
+    yield harness.Row(f"{name} forward, build, warm cache", warm, "s", "lower", target=0.3)
+
+
 def main():
     options = harness.arguments("dynamics").parse_args()
-    os.sched_setaffinity(0, {0})
-    rows = [row for name in ROBOTS for row in calls(name)] + list(operation_rows())
-    harness.finish("dynamics", rows, harness.versions("pin", "numpy"), options.save)
+    os.sched_setaffinity(0, {os.cpu_count() - 1})
+    rows = [row for name in ROBOTS for part in (kernels, calls, building) for row in part(name)]
+    rows += [*quantities(), *operation_rows()]
+    versions = harness.versions("pin", "casadi", "mujoco", "numpy")
+    harness.finish("dynamics", rows, versions, options.save)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
@@ -50,17 +50,18 @@ class Quantity:
     name: str
     options: dict[str, Any]
     kernel: Kernel | None
+    _one_state: Callable = field(init=False, repr=False)
 
     def __call__(self, *arrays, out=None):
         """out: an array for every result (a tuple if there are several), for one state."""
-        results: tuple = self._fresh() if out is None else out if isinstance(out, tuple) else (out,)
+        results: tuple = out if type(out) is tuple else (out,) if out is not None else self._fresh()
         if self._one_state(*arrays, *results) is not None:
             results = _delivered(self._by_numpy(*arrays), results if out is not None else None)
         return results[0] if len(results) == 1 else results
 
-    @cached_property
-    def _one_state(self):
-        return self.kernel.solve if self.kernel is not None else lambda *arrays: False
+    def __post_init__(self):
+        solve = self.kernel.solve if self.kernel is not None else lambda *arrays: False
+        object.__setattr__(self, "_one_state", solve)  # an attribute of the object is found fastest
 
     @cached_property
     def _shapes(self):
@@ -71,13 +72,17 @@ class Quantity:
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_one_state"}
 
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__post_init__()
+
     def _fresh(self):
         return tuple(np.empty(shape) for shape in self._shapes)
 
     def _by_numpy(self, q, *rates):
         q = checked_position(self.model, q)
-        rates = [checked("qd", qd, (self.model.nv,), self.model.v_names) for qd in rates]
-        results = QUANTITIES[self.name][0](self.model, q, *rates, **self.options)
+        speeds = [checked("qd", qd, (self.model.nv,), self.model.v_names) for qd in rates]
+        results = QUANTITIES[self.name][0](self.model, q, *speeds, **self.options)
         finite_solution(*results)
         return tuple(results)
 

@@ -1,6 +1,7 @@
 """The callables that `build` returns: checked arrays in, arrays out."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -50,6 +51,7 @@ class Solver:
     choice: Choice
     engine: Engine
     parameters: tuple[str, ...] = ()
+    _one_state: Callable = field(init=False, repr=False)
 
     @property
     def description(self):
@@ -69,10 +71,10 @@ class Solver:
             )
         return replace(self, model=model, engine=self.engine.with_model(model))
 
-    @cached_property
-    def _one_state(self):
-        """Compiled code for one state: None when it has written the result, False when it declines."""
-        return _single_state(self.engine, "kernel")
+    def __post_init__(self):
+        """_one_state: compiled code for one state; returns None when it has written the result, False when it
+        declines. An attribute of the object is what Python finds fastest."""
+        object.__setattr__(self, "_one_state", _single_state(self.engine, "kernel"))
 
     @cached_property
     def _one_state_with_wrenches(self):
@@ -81,13 +83,9 @@ class Solver:
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_one_state")}
 
-    def _quickly(self, q, qd, known, f_ext, gravity, out):
-        """True when compiled code has solved one state; else `_solve` does, or tells why not."""
-        if gravity is None:
-            gravity = self.model.gravity
-        if f_ext is None:
-            return self._one_state(q, qd, known, gravity, out) is None
-        return self._one_state_with_wrenches(q, qd, known, gravity, f_ext, out) is None
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def _solve(self, q, qd, qdd, tau, f_ext, gravity):
         model = self.model
@@ -134,7 +132,12 @@ class InverseDynamics(Solver):
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None):
         """tau (..., nv) in N m or N."""
         one = np.empty(self.model.nv) if out is None else out
-        if self._quickly(q, qd, qdd, f_ext, gravity, one):
+        g = self.model.gravity if gravity is None else gravity
+        if f_ext is None:
+            declined = self._one_state(q, qd, qdd, g, one)
+        else:
+            declined = self._one_state_with_wrenches(q, qd, qdd, g, f_ext, one)
+        if declined is None:
             return one
         return _delivered(self._solve(q, qd, qdd, None, f_ext, gravity)[1], out)
 
@@ -145,7 +148,12 @@ class ForwardDynamics(Solver):
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
         one = np.empty(self.model.nv) if out is None else out
-        if self._quickly(q, qd, tau, f_ext, gravity, one):
+        g = self.model.gravity if gravity is None else gravity
+        if f_ext is None:
+            declined = self._one_state(q, qd, tau, g, one)
+        else:
+            declined = self._one_state_with_wrenches(q, qd, tau, g, f_ext, one)
+        if declined is None:
             return one
         return _delivered(self._solve(q, qd, None, tau, f_ext, gravity)[0], out)
 

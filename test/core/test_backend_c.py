@@ -1,5 +1,6 @@
 """Backend c: right on every robot it is tried on, private, and never in the way when it cannot work."""
 
+import array
 import os
 import pickle
 import subprocess
@@ -148,14 +149,31 @@ def test_angles_that_are_computed():
 
 
 def product():
-    return trace(lambda x, m: {"y": m @ x, "z": np.sum(x, keepdims=True)}, {"x": (2,), "m": (2, 2)})
+    shapes = {"x": (2,), "m": (2, 3)}
+    return trace(lambda x, m: {"y": x @ m, "z": np.sum(x, keepdims=True)}, shapes)
 
 
 def test_solve_writes_its_outputs():
-    y, z = np.zeros(2), np.zeros(1)
+    y, z = np.zeros(3), np.zeros(1)
     kernel = Kernel(product())
-    assert kernel.solve(np.array([1.0, 2.0]), np.array([[1.0, 2.0], [3.0, 4.0]]), y, z) is None
-    assert y.tolist() == [5.0, 11.0] and z.tolist() == [3.0]
+    m = np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
+    assert kernel.solve(np.array([1.0, 2.0]), m, y, z) is None
+    assert y.tolist() == [7.0, 10.0, 17.0] and z.tolist() == [3.0]
+
+
+def test_solve_takes_any_buffer():
+    """array.array, as in the fields of ROS messages, and without trust in the layout of arrays."""
+    y, z = np.zeros(3), array.array("d", [0.0])
+    kernel = Kernel(product())
+    assert kernel.solve(array.array("d", [1.0, 2.0]), np.ones((2, 3)), y, z) is None
+    assert y.tolist() == [3.0, 3.0, 3.0] and z[0] == 3.0
+    assert kernel.solve(array.array("f", [1.0, 2.0]), np.ones((2, 3)), y, z) is False
+    assert (
+        kernel.solve(memoryview(np.array([1.0, 3.0])), memoryview(np.ones((2, 3))), memoryview(y), z) is None
+    )
+    assert y.tolist() == [4.0, 4.0, 4.0]
+    assert kernel.solve(memoryview(np.ones(2)), memoryview(np.ones((3, 2))), memoryview(y), z) is False
+    assert kernel.solve(np.ones(2), memoryview(np.ones((2, 3))), b"12345678" * 3, z) is False
 
 
 BAD = {
@@ -166,21 +184,23 @@ BAD = {
     "too short": lambda a: a.update(x=np.ones(1)),
     "too long": lambda a: a.update(x=np.ones(3)),
     "one axis too many": lambda a: a.update(x=np.ones((1, 2))),
-    "flat": lambda a: a.update(m=np.ones(4)),
+    "flat": lambda a: a.update(m=np.ones(6)),
+    "other shape of the same size": lambda a: a.update(m=np.ones((3, 2))),
+    "a subclass": lambda a: a.update(m=np.ones((2, 3)).view(np.matrix)[:, ::-1]),
     "strided": lambda a: a.update(x=np.ones(4)[::2]),
-    "transposed": lambda a: a.update(m=np.ones((2, 2)).T[:, ::-1]),
+    "transposed": lambda a: a.update(m=np.ones((3, 2)).T),
     "nothing": lambda a: a.update(x=None),
     "not finite": lambda a: a.update(x=np.array([1.0, np.nan])),
-    "infinite": lambda a: a.update(m=np.array([[1.0, np.inf], [0.0, 0.0]])),
+    "infinite": lambda a: a.update(m=np.array([[1.0, np.inf, 0.0], [0.0] * 3])),
     "read-only output": lambda a: a["y"].setflags(write=False),
     "short output": lambda a: a.update(z=np.zeros(0)),
-    "overflow": lambda a: a.update(x=np.full(2, 1e200), m=np.full((2, 2), 1e200)),
+    "overflow": lambda a: a.update(x=np.full(2, 1e200), m=np.full((2, 3), 1e200)),
 }
 
 
 @pytest.mark.parametrize("spoil", BAD.values(), ids=BAD.keys())
 def test_solve_declines(spoil):
-    arguments = {"x": np.ones(2), "m": np.ones((2, 2)), "y": np.full(2, 7.0), "z": np.full(1, 7.0)}
+    arguments = {"x": np.ones(2), "m": np.ones((2, 3)), "y": np.full(3, 7.0), "z": np.full(1, 7.0)}
     kernel = Kernel(product())
     spoil(arguments)
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}

@@ -5,7 +5,11 @@
    quaternion is not of unit length: finding the words for that is Python's business.
 
    Only the stable ABI of CPython is used (PEP 384), declared here, so that no Python.h is needed. `self` is a
-   capsule that holds the address of the parameters, the last inputs of the Program. */
+   capsule that holds the address of the parameters, the last inputs of the Program.
+
+   Arrays of NumPy are read where they lie: the beginning of PyArrayObject has been the same since 1.0, since every
+   extension module has it compiled in; `trust_arrays` makes sure of it with a sample before. Without it, or for
+   other objects, the buffer protocol does the same in 40 ns an argument. */
 typedef struct _object PyObject;
 typedef struct {
   void *buf;
@@ -25,16 +29,59 @@ extern PyObject _Py_NoneStruct;
 extern void Py_IncRef(PyObject *);
 enum { WRITABLE = 0x1, FORMAT = 0x4, C_CONTIGUOUS = 0x8 | 0x10 | 0x20 };
 
-static int doubles(PyObject *object, Py_buffer *view, int flags, int ndim, long size)
+typedef struct {
+  ssize_t references;
+  void *type;
+  double *data;
+  int ndim;
+  ssize_t *shape, *strides;
+  void *base, *dtype;
+  int flags;
+} Array;
+enum { ARRAY_C_CONTIGUOUS = 0x1, ARRAY_ALIGNED = 0x100, ARRAY_WRITABLE = 0x400 };
+static void *array_type, *float64;
+
+/* sample: a writable float64 array of shape (2, 3) with its data at `data`. */
+int trust_arrays(const Array *sample, const void *data)
 {
-  if (PyObject_GetBuffer(object, view, flags | FORMAT | C_CONTIGUOUS)) {
+  const int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | ARRAY_WRITABLE;
+  if (sample->data != data || sample->ndim != 2 || sample->shape[0] != 2 || sample->shape[1] != 3) return 0;
+  if ((sample->flags & flags) != flags) return 0;
+  array_type = sample->type;
+  float64 = sample->dtype;
+  return 1;
+}
+
+typedef struct {
+  double *data;
+  Py_buffer view; /* held if view.obj is set */
+} Doubles;
+
+static int same_shape(int ndim, const ssize_t *shape, const long *wanted)
+{
+  int same = ndim == wanted[0];
+  for (int k = 0; same && k < ndim; ++k) same = shape[k] == wanted[k + 1];
+  return same;
+}
+
+/* wanted: number of axes, then the length of each. */
+static int doubles(PyObject *object, Doubles *found, int writable, const long *wanted)
+{
+  const Array *array = (Array *)object;
+  found->view.obj = 0;
+  if (array_type && array->type == array_type) {
+    const int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | (writable ? ARRAY_WRITABLE : 0);
+    found->data = array->data;
+    return array->dtype == float64 && (array->flags & flags) == flags && same_shape(array->ndim, array->shape, wanted);
+  }
+  Py_buffer *view = &found->view;
+  if (PyObject_GetBuffer(object, view, (writable ? WRITABLE : 0) | FORMAT | C_CONTIGUOUS)) {
     PyErr_Clear();
+    view->obj = 0;
     return 0;
   }
-  if (view->ndim == ndim && view->len == size * (long)sizeof(double) && view->format[0] == 'd' && !view->format[1])
-    return 1;
-  PyBuffer_Release(view);
-  return 0;
+  found->data = view->buf;
+  return view->format[0] == 'd' && !view->format[1] && same_shape(view->ndim, view->shape, wanted);
 }
 
 static int all_finite(const double *x, long size)
@@ -63,26 +110,23 @@ static int solved(const double *x, double *y)
 static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count)
 {
   double x[INPUT_SIZE + 1], y[OUTPUT_SIZE + 1], *next = x;
-  double *result[OUTPUTS + 1];
-  Py_buffer views[INPUTS + OUTPUTS + 1];
-  int held = 0, good = count == INPUTS + OUTPUTS;
-  for (; good && held < INPUTS; held += good) {
-    good = doubles(arguments[held], views + held, 0, input_ndim[held], input_size[held]);
-    if (good) memcpy(next, views[held].buf, views[held].len);
-    next += input_size[held];
+  Doubles given[INPUTS + OUTPUTS + 1];
+  int seen = 0, good = count == INPUTS + OUTPUTS;
+  for (; good && seen < INPUTS; ++seen) {
+    good = doubles(arguments[seen], given + seen, 0, input_shape[seen]);
+    if (good) memcpy(next, given[seen].data, input_size[seen] * sizeof(double));
+    next += input_size[seen];
   }
-  for (; good && held < INPUTS + OUTPUTS; held += good) {
-    const int k = held - INPUTS;
-    good = doubles(arguments[held], views + held, WRITABLE, output_ndim[k], output_size[k]);
-    if (good) result[k] = views[held].buf;
-  }
+  for (; good && seen < INPUTS + OUTPUTS; ++seen)
+    good = doubles(arguments[seen], given + seen, 1, output_shape[seen - INPUTS]);
   if (good) {
     if (PARAMETER_SIZE) memcpy(next, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
     good = solved(x, y);
   }
   for (int k = 0, from = 0; good && k < OUTPUTS; from += output_size[k++])
-    memcpy(result[k], y + from, output_size[k] * sizeof(double));
-  while (held) PyBuffer_Release(views + --held);
+    memcpy(given[INPUTS + k].data, y + from, output_size[k] * sizeof(double));
+  while (seen--)
+    if (given[seen].view.obj) PyBuffer_Release(&given[seen].view);
   if (!good) return PyBool_FromLong(0);
   Py_IncRef(&_Py_NoneStruct);
   return &_Py_NoneStruct;

@@ -41,6 +41,9 @@ class Kernel:
         self._entry = library.program
         self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._entry.restype = None
+        sample = np.empty((2, 3))
+        library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+        library.trust_arrays(id(sample), sample.ctypes.data)
         self._library = library
 
     def with_parameters(self, parameters):
@@ -75,8 +78,13 @@ class Kernel:
             x[:, start : start + size] = array
             start += size
         x[:, start:] = self._parameters[:-1]
-        self._entry(count, x.ctypes.data, y.ctypes.data)
+        self.run(x, y)
         return y
+
+    def run(self, x, y):
+        """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
+        C-contiguous float64."""
+        self._entry(len(x), x.ctypes.data, y.ctypes.data)
 
 
 def _is_wide(program):
@@ -89,8 +97,8 @@ _OF_PROCESS = ("_entry", "_library", "solve")
 
 
 def _builtin(library, parameters):
-    """The library's `solve` as a builtin function: with four arrays 160 ns a call, where ctypes with their
-    addresses takes 3900 ns and cffi 1200 ns."""
+    """The library's `solve` as a builtin function. A call with four arrays takes 60 ns beside the Program,
+    160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns through ctypes."""
     api = ctypes.pythonapi
     api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
     api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]

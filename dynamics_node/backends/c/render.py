@@ -97,16 +97,23 @@ def _sizes(program, parameters, quaternions):
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),
-        _array("input_size", [sizes[name] for name in names]),
-        _array("input_ndim", [len(program.inputs[name]) for name in names]),
-        _array("output_size", [array.size for array in outputs]),
-        _array("output_ndim", [array.ndim for array in outputs]),
-        _array("quaternion", quaternions),
+        _numbers("input_size[]", [sizes[name] for name in names]),
+        _numbers("output_size[]", [array.size for array in outputs]),
+        _numbers("quaternion[]", quaternions),
+        _shapes("input_shape", [program.inputs[name] for name in names]),
+        _shapes("output_shape", [array.shape for array in outputs]),
     ]
 
 
-def _array(name, numbers):
-    return f"static const int {name}[] = {{{', '.join(map(str, [*numbers, 0]))}}};"
+def _numbers(name, numbers):
+    return f"static const long {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
+
+
+def _shapes(name, shapes):
+    """Rows of the number of axes and their lengths."""
+    width = 1 + max((len(shape) for shape in shapes), default=0)
+    rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
+    return f"static const long {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
 
 
 def _function(name, lines):

@@ -1,0 +1,14 @@
+
+/* Over many states, so that the call from Python does not count. */
+#define LOOP(name) \
+  void name##_loop(long count, long nq, long nv, const double *q, const double *v, const double *u, double *out) \
+  { \
+    for (long k = 0; k < count; ++k) { \
+      const double *arg[3] = {q + k * nq, v + k * nv, u + k * nv}; \
+      double *res[1] = {out + k * nv}, w[16]; \
+      long long int iw[1]; \
+      name(arg, res, iw, w, 0); \
+    } \
+  }
+LOOP(rnea)
+LOOP(aba)
