@@ -319,10 +319,10 @@ def test_robot_without_joints():
 def test_names_of_the_robot_reach_no_source():
     evil = 'x"); system("reboot"); //'
     name = evil.replace('"', "&quot;")
-    text = robot(link("base"), link(name), joint(name + "j", "base", name))
+    text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))
     model = dn.parse_model(text)
     source = render(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model))))
-    assert "reboot" not in source and "base" not in source
+    assert "reboot" not in source and "pedestal" not in source
     run = "\n".join(render_run(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model)))))
     assert set(run) <= set("abcdefghijklmnopqrstuvwxyz_*()[]{};,=+-<./0123456789\n ")
     assert INERTIAL

@@ -1,0 +1,89 @@
+"""Generated code under the address and undefined-behaviour sanitizers."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+GOOD = """
+import array, pickle
+import numpy as np
+import dynamics_node as dn
+from robots import ROBOTS, random_states
+
+for name in ("panda7", "solo12"):
+    model = ROBOTS[name].model()
+    q, qd, qdd, f_ext = random_states(model, 3)
+    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+        solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"))
+        for k in range(3):
+            solve(q[k], qd[k], qdd[k])
+            solve(q[k], qd[k], qdd[k], f_ext[k], gravity=np.array([1.0, 2.0, 3.0]), out=np.zeros(model.nv))
+            solve(q[k].tolist(), qd[k], qdd[k])
+        solve(q, qd, qdd)
+        solve(q, qd, qdd, f_ext)
+        one = solve.engine.kernel.solve
+        out = np.zeros(model.nv)
+        for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
+            one(bad, qd[0], qdd[0], model.gravity, out)
+            one(q[0], qd[0], qdd[0], model.gravity, bad)
+        one()
+        one(q[0])
+        pickle.loads(pickle.dumps(solve)).with_model(model)(q[0], qd[0], qdd[0])
+    link = list(model.frames)[-1]
+    dn.build_quantity(model, "operational_space_inertia", backend="c", links=[link])(q[0])
+print("through")
+"""
+
+SHORT = """
+import numpy as np
+from dynamics_node.backends.c import Kernel
+from dynamics_node.program import trace
+kernel = Kernel(trace(lambda x: {"y": np.sin(x) * x}, {"x": (64,)}))
+kernel.run(np.zeros((3, 64))[:, :1].copy(), np.zeros((3, 64)))  # two of three states are not there
+print("through")
+"""
+
+
+@pytest.fixture
+def sanitized(tmp_path):
+    """run(code): a Python process whose generated code is instrumented."""
+    gcc = shutil.which("gcc")
+    if gcc is None:
+        pytest.skip("gcc and its sanitizer libraries: sudo apt install gcc")
+    asan = subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if not os.path.isabs(asan):
+        pytest.skip("gcc's libasan: sudo apt install libasan8")
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        f'#!/bin/sh\nexec {gcc} -fsanitize=address,undefined -fno-sanitize-recover=all -g "$@"\n'
+    )
+    compiler.chmod(0o755)
+
+    def run(code):
+        environment = {
+            **os.environ,
+            "CC": str(compiler),
+            "XDG_CACHE_HOME": str(tmp_path),
+            "LD_PRELOAD": asan,
+            "ASAN_OPTIONS": "detect_leaks=0",
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        }
+        command = [sys.executable, "-c", code]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280)
+
+    return run
+
+
+@pytest.mark.timeout(300)
+def test_generated_code_is_clean(sanitized):
+    done = sanitized(GOOD)
+    assert done.returncode == 0 and done.stdout == "through\n", done.stderr[-4000:]
+    assert "Sanitizer" not in done.stderr and "runtime error" not in done.stderr, done.stderr[-4000:]
+
+
+def test_the_sanitizer_sees_what_is_wrong(sanitized):
+    done = sanitized(SHORT)
+    assert done.returncode != 0 and "AddressSanitizer" in done.stderr
