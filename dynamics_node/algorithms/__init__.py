@@ -2,6 +2,7 @@
 
 from dynamics_node.algorithms.aba import aba
 from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
 from dynamics_node.algorithms.mass_matrix_dynamics import mass_matrix_dynamics
 from dynamics_node.algorithms.operational_space import operational_space_inertia
@@ -13,6 +14,7 @@ __all__ = [
     "bias",
     "crba",
     "external_wrenches",
+    "friction_torque",
     "link_jacobian",
     "link_pose",
     "mass_matrix_dynamics",

@@ -139,6 +139,14 @@ class Model:
         return self._per_coordinate("damping")
 
     @cached_property
+    def friction(self):
+        """(nv,) Coulomb friction, N m or N."""
+        total = np.zeros(self.nv)
+        for body in self.bodies:
+            total[body.joint.v] += abs(body.joint.multiplier) * body.joint.friction
+        return total
+
+    @cached_property
     def effort_limits(self):
         """(nv,) N m or N, infinite where the description has none (or zero)."""
         limit = np.full(self.nv, np.inf)

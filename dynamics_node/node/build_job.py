@@ -6,6 +6,7 @@ job travels through an unlinked file, never through a shell or a path; the answe
 
 import contextlib
 import multiprocessing
+import os
 import pickle
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dyn
 from dynamics_node.solver import Solver, build
 
 TIME_LIMIT = 300.0  # s
+NICENESS = 10  # the node computes torques meanwhile, on few cores
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,17 @@ class Job:
 
 @dataclass(frozen=True)
 class Robot:
-    """A checked Model with the solvers that serve it."""
+    """A checked Model with the solvers that serve it: what the node computes, and two for services."""
 
     model: Model
     solver: Solver
     inverse: Solver
     forward: Solver
+
+    def with_model(self, model: Model) -> "Robot":
+        """The same for a Model with other inertias: nothing is compiled."""
+        solvers = (solver.with_model(model) for solver in (self.solver, self.inverse, self.forward))
+        return Robot(model, *solvers)
 
 
 @dataclass(frozen=True)
@@ -63,13 +70,17 @@ def do(job: Job) -> Robot | Failure:
     """The job itself; every error of the description or the choice becomes a Failure."""
     try:
         model = parse_model(job.text, **job.choices)
+        parameters = ("inertia", "armature") if model.armature.any() else ("inertia",)
         choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
         problem = make_problem(model, job.problem, job.forward_joints)
+        solver = build(model, problem, **choice, parameters=parameters)
+        solver.prepare()
+        plain = {"backend": "numpy", "parameters": parameters}
         return Robot(
             model,
-            build(model, problem, **choice),
-            build(model, inverse_dynamics(model), backend="numpy"),
-            build(model, forward_dynamics(model), backend="numpy"),
+            solver,
+            build(model, inverse_dynamics(model), **plain),
+            build(model, forward_dynamics(model), **plain),
         )
     except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error))
@@ -116,6 +127,7 @@ class Building:
 
 
 def _main():
+    os.nice(NICENESS)
     with contextlib.closing(Connection(int(sys.argv[1]), readable=False)) as answer:
         answer.send(do(pickle.load(sys.stdin.buffer)))
 

@@ -4,8 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms import friction_torque
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Robot
+from dynamics_node.node.environment import ExternalWrenches, Tilt
 from dynamics_node.node.joint_memory import BadMessage, JointMemory
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
@@ -56,9 +59,12 @@ class Core:
     """One robot being served."""
 
     def __init__(self, robot: Robot, settings: Settings):
-        self.robot = robot
+        self.robot = self._unloaded = robot
+        self.payloads: dict[str, tuple] = {}
         self.joints = JointMemory(robot.model)
+        self.wrenches = ExternalWrenches(robot.model)
         self.base: Base | None = None
+        self.tilt: Tilt | None = None
         self.reference: Reference | None = None
         self.apply(settings)
         scalar = [j for j in robot.model.independent_joints if j.kind != "floating"]
@@ -79,18 +85,51 @@ class Core:
         self.settings = settings
         self.timeout = int(settings.joint_state_timeout * 1e9)
         self.reference_timeout = int(settings.reference_timeout * 1e9)
-        self.gravity = np.array(settings.gravity)
+        self.wrench_timeout = int(settings.wrench_timeout * 1e9)
+        self.imu_timeout = int(settings.imu_timeout * 1e9)
+        self._gravity = np.array(settings.gravity)
+        self.friction = _friction(self.model, settings)
         self.limits = _limits(self.model, settings)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
-        self.reads_velocity = self.kind != "inverse" or settings.compensate_coriolis
+        velocity_matters = settings.compensate_coriolis or settings.compensate_friction
+        self.reads_velocity = self.kind != "inverse" or velocity_matters
         self.command_index = np.array(
             [self.model.joint_names.index(n) for n in settings.command_joints], dtype=int
         )
 
     def replace(self, robot: Robot, settings: Settings):
         """The same joints solved another way: nothing measured is lost."""
-        self.robot = robot
+        self._unloaded = robot
+        self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
+        self.wrenches = self.wrenches.on(robot.model)
         self.apply(settings)
+
+    def set_payload(self, link, mass, com, inertia_com):
+        """Attach a payload in place of the last one on this link; mass 0 takes it off. Raises KeyError for an
+        unknown link and ValueError for a payload that no body can be; then nothing has changed."""
+        self.model.frame(link)
+        others = {name: payload for name, payload in self.payloads.items() if name != link}
+        self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
+
+    def _load(self, payloads):
+        model = self._unloaded.model
+        for link, payload in payloads.items():
+            model = with_payload(model, link, *payload)
+        self.robot = self._unloaded.with_model(model) if payloads else self._unloaded
+        self.payloads = payloads
+
+    def gravity(self, steady_now):
+        """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
+        if self.settings.gravity_source == "parameter":
+            return self._gravity
+        if self.tilt is None:
+            raise Silence("no imu message yet (gravity_source: imu)")
+        if steady_now - self.tilt.received > self.imu_timeout:
+            raise Silence(f"imu older than {self.imu_timeout * 1e-9:g} s", True)
+        return self._tilted()
+
+    def _tilted(self):
+        return np.linalg.norm(self._gravity) * self.tilt.direction
 
     def serves(self, model: Model):
         """True when a model has the same joints, so that what is remembered stays valid."""
@@ -106,7 +145,8 @@ class Core:
         else:
             q, qd = self.measured_state(steady_now, self.reads_velocity)
         qdd, tau = self._known(sample)
-        return self._solved(q, qd, qdd, tau)
+        f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
+        return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
 
     def gravity_torques(self) -> Result:
         """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
@@ -116,7 +156,10 @@ class Core:
         zero = np.zeros(self.model.nv)
         tau = zero
         if self.settings.on_stale == "gravity":
-            tau = self.robot.inverse(q, zero, zero, gravity=self.gravity)
+            if self.settings.gravity_source == "imu" and self.tilt is None:
+                raise Silence("no imu message yet (gravity_source: imu)")
+            gravity = self._gravity if self.settings.gravity_source == "parameter" else self._tilted()
+            tau = self.robot.inverse(q, zero, zero, gravity=gravity)
         tau, clamped = self._clamp(tau)
         return Result(q, zero, zero, tau, clamped)
 
@@ -198,24 +241,30 @@ class Core:
         tau[self.v_at] = np.where(asked, effort, 0.0)
         return qdd, tau
 
-    def _solved(self, q, qd, qdd, tau):
-        settings = self.settings
+    def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:
             if self.kind == "inverse":
-                tau = self.solver(
-                    q,
-                    qd if settings.compensate_coriolis else 0.0 * qd,
-                    qdd if settings.compensate_inertia else 0.0 * qdd,
-                    gravity=self.gravity if settings.compensate_gravity else 0.0 * self.gravity,
-                )
+                tau = self._compensation(q, qd, qdd, f_ext, gravity)
             elif self.kind == "forward":
-                qdd = self.solver(q, qd, tau, gravity=self.gravity)
+                qdd = self.solver(q, qd, tau, f_ext, gravity=gravity)
             else:
-                qdd, tau = self.solver(q, qd, qdd, tau, gravity=self.gravity)
+                qdd, tau = self.solver(q, qd, qdd, tau, f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
             raise Silence(str(error)) from None
         tau, clamped = self._clamp(tau)
         return Result(q, qd, qdd, tau, clamped)
+
+    def _compensation(self, q, qd, qdd, f_ext, gravity):
+        """Torques of what compensate.* names."""
+        settings = self.settings
+        tau = self.solver(
+            q,
+            qd if settings.compensate_coriolis else 0.0 * qd,
+            qdd if settings.compensate_inertia else 0.0 * qdd,
+            f_ext,
+            gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
+        )
+        return tau + friction_torque(qd, *self.friction) if settings.compensate_friction else tau
 
     def _clamp(self, tau):
         over = np.abs(tau[self.v_at]) > self.limits
@@ -224,6 +273,16 @@ class Core:
         tau = tau.copy()
         tau[self.v_at] = np.clip(tau[self.v_at], -self.limits, self.limits)
         return tau, tuple(self.joints.names[k] for k in np.flatnonzero(over))
+
+
+def _friction(model, settings):
+    """(viscous, coulomb), each (nv,): the URDF's, and the parameters' where they name a joint."""
+    viscous, coulomb = model.damping.copy(), model.friction.copy()
+    at = {joint.name: joint.v for joint in model.independent_joints}
+    rows = zip(settings.friction_joints, settings.friction_viscous, settings.friction_coulomb, strict=True)
+    for name, own_viscous, own_coulomb in rows:
+        viscous[at[name]], coulomb[at[name]] = own_viscous, own_coulomb
+    return viscous, coulomb
 
 
 def _limits(model, settings):

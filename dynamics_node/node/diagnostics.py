@@ -1,5 +1,7 @@
 """/diagnostics, once a second."""
 
+from time import monotonic_ns
+
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 
@@ -41,8 +43,6 @@ def _of_core(core):
     robot, received = core.robot, core.joints.received
     age = ""
     if received.size and (received > 0).all():
-        from time import monotonic_ns
-
         age = f"{(monotonic_ns() - int(received.min())) * 1e-6:.1f}"
     return {
         "robot": robot.model.name,
@@ -53,6 +53,8 @@ def _of_core(core):
         "backend": robot.solver.choice.backend,
         "oldest joint state [ms]": age,
         "unknown joints in joint_states": core.joints.unknown,
+        "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
+        "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
 

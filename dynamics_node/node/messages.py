@@ -34,6 +34,25 @@ def twist_numbers(twist):
     return (w.x, w.y, w.z, v.x, v.y, v.z)
 
 
+def wrench_numbers(wrench):
+    """(moment, force) of a geometry_msgs/Wrench."""
+    t, f = wrench.torque, wrench.force
+    return (t.x, t.y, t.z, f.x, f.y, f.z)
+
+
+def inertia_numbers(inertia):
+    """Mass, com (3,) and inertia about it (3, 3) of a geometry_msgs/Inertia."""
+    c, i = inertia.com, inertia
+    return inertia.m, (c.x, c.y, c.z), ((i.ixx, i.ixy, i.ixz), (i.ixy, i.iyy, i.iyz), (i.ixz, i.iyz, i.izz))
+
+
+def imu_numbers(imu):
+    """Orientation x y z w, None when a sensor_msgs/Imu says it has none, and acceleration (3,)."""
+    o, a = imu.orientation, imu.linear_acceleration
+    orientation = None if imu.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
+    return orientation, (a.x, a.y, a.z)
+
+
 def torque_message(names, frame) -> JointState:
     """A JointState to be published again and again: set the stamp and the effort."""
     message = JointState(name=list(names))

@@ -1,12 +1,14 @@
 """The rclpy node: topics, parameters and timers around Core. Decisions are Core's."""
 
 import contextlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns, perf_counter
 
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType, JumpThreshold
@@ -14,7 +16,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
@@ -23,16 +25,19 @@ from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.build_job import Building, Failure
 from dynamics_node.node.core import Core, Silence, read_base
 from dynamics_node.node.diagnostics import diagnostic_message, report
+from dynamics_node.node.environment import read_tilt
 from dynamics_node.node.joint_memory import JUMP_BACK, BadMessage
 from dynamics_node.node.messages import (
     command_message,
     doubles,
+    imu_numbers,
     nanoseconds,
     point_message,
     pose_numbers,
     torque_message,
     trajectory_message,
     twist_numbers,
+    wrench_numbers,
 )
 from dynamics_node.node.parameters import declare_parameters, parameter_values
 from dynamics_node.node.reference import read_reference
@@ -94,9 +99,24 @@ class DynamicsNode(Node):
             (JointState, "joint_states", self._on_joint_state, SENSOR),
             (Odometry, "odom", self._on_odometry, SENSOR),
             (JointTrajectory, "~/reference", self._on_reference, RELIABLE),
+            (WrenchStamped, "~/external_wrench", self._on_wrench, SENSOR),
+            (Imu, "imu", self._on_imu, SENSOR),
         ):
             options = QoSOverridingOptions.with_default_policies()
             self.create_subscription(kind, topic, callback, qos, qos_overriding_options=options)
+        if self._settings.controller_state_topic:
+            self._create_controller_input(self._settings.controller_state_topic)
+
+    def _create_controller_input(self, topic):
+        """control_msgs is no part of a minimal installation."""
+        try:
+            from control_msgs.msg import JointTrajectoryControllerState
+        except ImportError:
+            distribution = os.environ.get("ROS_DISTRO", "jazzy")
+            package = f"ros-{distribution}-control-msgs"
+            self.get_logger().error(f"controller_state_topic needs control_msgs: sudo apt install {package}")
+            return
+        self.create_subscription(JointTrajectoryControllerState, topic, self._on_controller_state, SENSOR)
 
     def _create_timers(self):
         self._steady_timer(1.0, self._report)
@@ -266,6 +286,36 @@ class DynamicsNode(Node):
             )
         except BadMessage as error:
             self._drop("reference", error)
+
+    def _on_controller_state(self, message):
+        """Its reference is one point, as those of ~/reference."""
+        if self._core is None:
+            return
+        try:
+            self._core.reference = read_reference(
+                self._core.joints.names, message.joint_names, [message.reference], 0, monotonic_ns()
+            )
+        except BadMessage as error:
+            self._drop("controller_state", error)
+
+    def _on_wrench(self, message):
+        if self._core is None:
+            return
+        try:
+            self._core.wrenches.update(
+                message.header.frame_id, wrench_numbers(message.wrench), monotonic_ns()
+            )
+        except BadMessage as error:
+            self._drop("external_wrench", error)
+
+    def _on_imu(self, message):
+        if self._core is None or self._settings.gravity_source != "imu":
+            return
+        try:
+            link = message.header.frame_id
+            self._core.tilt = read_tilt(self._core.model, link, *imu_numbers(message), monotonic_ns())
+        except BadMessage as error:
+            self._drop("imu", error)
 
     def _on_clock_jump(self, jump):
         self.get_logger().warning("ROS time jumped back: measured state and reference are forgotten")

@@ -9,6 +9,7 @@ from dynamics_interfaces.srv import (
     GetOperationalSpaceInertia,
     HybridDynamics,
     InverseDynamics,
+    SetPayload,
 )
 
 from dynamics_node.algorithms import bias, crba, operational_space_inertia
@@ -17,6 +18,7 @@ from dynamics_node.node.core import Silence
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import (
     doubles,
+    inertia_numbers,
     linear_first,
     link_rows,
     matrix_message,
@@ -39,6 +41,7 @@ class Services:
             (HybridDynamics, "hybrid_dynamics", self._hybrid),
             (GetMassMatrix, "get_mass_matrix", self._mass_matrix),
             (GetOperationalSpaceInertia, "get_operational_space_inertia", self._operational_space),
+            (SetPayload, "set_payload", self._payload),
         ):
             node.create_service(kind, f"~/{name}", self._guarded(answer))
 
@@ -61,13 +64,13 @@ class Services:
 
     def _inverse(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
-        tau = core.robot.inverse(batch.q, batch.qd, batch.qdd, gravity=core.gravity)
+        tau = core.robot.inverse(batch.q, batch.qd, batch.qdd, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, batch.qdd, tau)
 
     def _forward(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         require_known(core, batch.tau[:, core.v_at], "effort")
-        qdd = core.robot.forward(batch.q, batch.qd, batch.tau, gravity=core.gravity)
+        qdd = core.robot.forward(batch.q, batch.qd, batch.tau, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, qdd, batch.tau)
 
     def _hybrid(self, core, request, response):
@@ -76,7 +79,7 @@ class Services:
         needed = np.array(problem.forward)[core.v_at]
         require_known(core, np.where(needed, batch.tau[:, core.v_at], 0.0), "effort")
         solver = build(core.model, problem, backend="numpy")  # compiling would take longer than solving
-        qdd, tau = solver(batch.q, batch.qd, batch.qdd, batch.tau, gravity=core.gravity)
+        qdd, tau = solver(batch.q, batch.qd, batch.qdd, batch.tau, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, qdd, tau)
 
     def _mass_matrix(self, core, request, response):
@@ -85,7 +88,7 @@ class Services:
         names = [core.model.v_names[k] for k in order]
         M = crba(core.model, q)[np.ix_(order, order)]
         response.mass_matrix = matrix_message(M, names, names)
-        response.bias = doubles(bias(core.model, q, qd, gravity=core.gravity)[order])
+        response.bias = doubles(bias(core.model, q, qd, gravity=core.gravity(monotonic_ns()))[order])
 
     def _operational_space(self, core, request, response):
         links = list(request.links) or list(core.settings.tip_links)
@@ -105,6 +108,14 @@ class Services:
             return f"Lambda^-1 is singular (condition {condition:.3g} >= {MAX_CONDITION:g}): no inertia"
         response.inertia = matrix_message(inertia[np.ix_(order, order)], rows, rows)
         return ""
+
+    def _payload(self, core, request, response):
+        mass, com, inertia = inertia_numbers(request.inertia)
+        if mass < 0:
+            raise BadMessage(f"payload: mass {mass:g} is negative; 0 takes the payload off")
+        core.set_payload(request.link, mass, com, inertia)
+        carried = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
+        return f"payloads: {carried or 'none'}"
 
     def _solution(self, core, batch, qdd, tau):
         q, v = core.q_at, core.v_at

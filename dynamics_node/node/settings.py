@@ -36,10 +36,22 @@ PARAMETERS = (
     Parameter("held.joints", STRINGS, "Held joints whose position is not zero"),
     Parameter("held.positions", NUMBERS, "Their positions, rad or m"),
     Parameter("armature.joints", STRINGS, "Joints whose rotor inertia is given here"),
-    Parameter("armature.values", NUMBERS, "Their rotor inertias at the joint, kg m^2 or kg"),
+    Parameter(
+        "armature.values", NUMBERS, "Their rotor inertias, kg m^2 or kg; at the joint, or see armature.gears"
+    ),
+    Parameter("armature.gears", NUMBERS, "Gear ratios: the inertias are the motors' then. Empty: all 1"),
+    Parameter("friction.joints", STRINGS, "Joints whose friction is given here; others have the URDF's"),
+    Parameter("friction.viscous", NUMBERS, "Their viscous friction, N m s/rad or N s/m"),
+    Parameter("friction.coulomb", NUMBERS, "Their Coulomb friction, N m or N"),
     Parameter("command_joints", STRINGS, "Order of ~/effort_commands; empty: it is not published"),
     Parameter("tip_links", STRINGS, "Links of the operational-space service when a request names none"),
     Parameter("gravity", [0.0, 0.0, -9.81], "Acceleration of free fall in root axes, m/s^2"),
+    Parameter(
+        "gravity_source",
+        "parameter",
+        "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
+        ("parameter", "imu"),
+    ),
     Parameter("problem", "inverse", "What is computed", PROBLEMS),
     Parameter("forward_joints", STRINGS, "hybrid: joints with known effort and asked acceleration"),
     Parameter("solver", "best", "Algorithm", SOLVERS),
@@ -56,10 +68,21 @@ PARAMETERS = (
     Parameter("compensate.gravity", True, "inverse: include gravity (off when the driver already does)"),
     Parameter("compensate.coriolis", True, "inverse: include Coriolis and centrifugal torques"),
     Parameter("compensate.inertia", True, "inverse: include the torques of the reference acceleration"),
+    Parameter("compensate.friction", False, "inverse: include the torques that overcome friction"),
     Parameter(
         "joint_state_timeout", 0.2, "Age at which joint states and odometry are stale, s", (), (1e-3, 60)
     ),
     Parameter("reference_timeout", 0.5, "How long a one-point reference holds, s", (), (1e-3, 3600)),
+    Parameter("wrench_timeout", 0.2, "How long an external wrench acts, s", (), (1e-3, 3600)),
+    Parameter("imu_timeout", 1.0, "Age at which the direction of gravity is stale, s", (), (1e-3, 3600)),
+    Parameter(
+        "controller_state_topic",
+        "",
+        "A controller's state whose reference is taken as ours (control_msgs/JointTrajectoryControllerState)",
+        (),
+        None,
+        True,
+    ),
     Parameter(
         "on_stale",
         "silent",
@@ -88,9 +111,14 @@ class Settings:
     held_positions: tuple[float, ...]
     armature_joints: tuple[str, ...]
     armature_values: tuple[float, ...]
+    armature_gears: tuple[float, ...]
+    friction_joints: tuple[str, ...]
+    friction_viscous: tuple[float, ...]
+    friction_coulomb: tuple[float, ...]
     command_joints: tuple[str, ...]
     tip_links: tuple[str, ...]
     gravity: tuple[float, ...]
+    gravity_source: str
     problem: str
     forward_joints: tuple[str, ...]
     solver: str
@@ -102,8 +130,12 @@ class Settings:
     compensate_gravity: bool
     compensate_coriolis: bool
     compensate_inertia: bool
+    compensate_friction: bool
     joint_state_timeout: float
     reference_timeout: float
+    wrench_timeout: float
+    imu_timeout: float
+    controller_state_topic: str
     on_stale: str
     effort_limits: str
     effort_limits_list: tuple[float, ...]
@@ -117,10 +149,16 @@ class Settings:
             "floating_base": self.floating_base,
             "joints": self.joints or None,
             "positions": dict(zip(self.held_joints, self.held_positions, strict=True)),
-            "armature": dict(zip(self.armature_joints, self.armature_values, strict=True)),
+            "armature": self._armature(),
         }
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         return Job(text, choices, self.problem, self.forward_joints, self.solver, ordering, self.backend)
+
+    def _armature(self):
+        """{joint: rotor inertia at the joint}: a motor's counts with the square of its gear ratio."""
+        gears = self.armature_gears or (1.0,) * len(self.armature_joints)
+        rows = zip(self.armature_joints, self.armature_values, gears, strict=True)
+        return {joint: value * gear**2 for joint, value, gear in rows}
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
@@ -146,30 +184,59 @@ def _checked(parameter, value):
 
 
 def _check_together(settings):
-    if len(settings.gravity) != 3:
-        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
-    for a, b in (("held_joints", "held_positions"), ("armature_joints", "armature_values")):
-        if len(getattr(settings, a)) != len(getattr(settings, b)):
-            raise ValueError(f"{a.replace('_', '.', 1)} and {b.replace('_', '.', 1)} differ in length")
+    _check_lists(settings)
+    _check_gravity(settings)
     if settings.held_joints and not settings.joints:
         raise ValueError("held.joints has no meaning while joints is empty")
-    if any(value < 0 for value in (*settings.armature_values, *settings.effort_limits_list)):
-        raise ValueError("armature.values and effort_limits_list must not be negative")
     if settings.problem == "hybrid" and not settings.forward_joints:
         raise ValueError("problem hybrid needs forward_joints")
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
         raise ValueError("ordering custom and a non-empty custom_ordering go together")
-    for name in ("joints", "command_joints", "forward_joints"):
-        if len(set(getattr(settings, name))) != len(getattr(settings, name)):
-            raise ValueError(f"{name} names a joint twice")
     _check_compensation(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+
+
+def _check_lists(settings):
+    """Lists that go together, numbers that cannot be negative, names that come once."""
+    for a, b in (
+        ("held_joints", "held_positions"),
+        ("armature_joints", "armature_values"),
+        ("friction_joints", "friction_viscous"),
+        ("friction_joints", "friction_coulomb"),
+    ):
+        if len(getattr(settings, a)) != len(getattr(settings, b)):
+            raise ValueError(f"{_dotted(a)} and {_dotted(b)} differ in length")
+    if len(settings.armature_gears) not in (0, len(settings.armature_joints)):
+        raise ValueError("armature.joints and armature.gears differ in length")
+    for name in ("armature_values", "effort_limits_list", "friction_viscous", "friction_coulomb"):
+        if any(value < 0 for value in getattr(settings, name)):
+            raise ValueError(f"{_dotted(name)} must not be negative")
+    for name in ("joints", "command_joints", "forward_joints", "friction_joints"):
+        if len(set(getattr(settings, name))) != len(getattr(settings, name)):
+            raise ValueError(f"{_dotted(name)} names a joint twice")
+
+
+def _check_gravity(settings):
+    if len(settings.gravity) != 3:
+        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
+    if settings.gravity_source == "imu" and not any(settings.gravity):
+        raise ValueError("gravity_source imu takes the strength of gravity from gravity, which is zero")
+    if settings.gravity_source == "imu" and settings.floating_base:
+        raise ValueError("gravity_source imu is for a fixed root; a floating base has its pose from odom")
+
+
+def _dotted(name):
+    """The parameter of a setting that belongs to a group."""
+    group, _, rest = name.partition("_")
+    return f"{group}.{rest}" if group in ("held", "armature", "friction") else name
 
 
 def _check_compensation(settings):
     parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
     if settings.problem != "inverse" and not all(parts):
         raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
+    if settings.problem != "inverse" and settings.compensate_friction:
+        raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
 
 
 def check_against(settings: Settings, model: Model):
@@ -178,6 +245,9 @@ def check_against(settings: Settings, model: Model):
     for name in settings.command_joints:
         if name not in model.joint_names:
             raise ValueError(f"command_joints: {name!r} is none of {', '.join(model.joint_names)}")
+    for name in settings.friction_joints:
+        if name not in model.joint_names:
+            raise ValueError(f"friction.joints: {name!r} is none of {', '.join(model.joint_names)}")
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")

@@ -76,6 +76,10 @@ class Solver:
         declines. An attribute of the object is what Python finds fastest."""
         object.__setattr__(self, "_one_state", _single_state(self.engine, "kernel"))
 
+    def prepare(self):
+        """Compile now what else a call may need: external wrenches. Raises CompileError."""
+        assert self._one_state_with_wrenches
+
     @cached_property
     def _one_state_with_wrenches(self):
         return _single_state(self.engine, "kernel_with_wrenches")

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,8 @@ from robots import ROBOTS, random_states
 for name in ("panda7", "solo12"):
     model = ROBOTS[name].model()
     q, qd, qdd, f_ext = random_states(model, 3)
-    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+    problems = [dn.inverse_dynamics(model), dn.forward_dynamics(model)]
+    for problem in problems[: 1 + (name == "panda7")]:
         solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"))
         for k in range(3):
             solve(q[k], qd[k], qdd[k])
@@ -54,7 +56,7 @@ def sanitized(tmp_path):
     if gcc is None:
         pytest.skip("gcc and its sanitizer libraries: sudo apt install gcc")
     asan = subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
-    if not os.path.isabs(asan):
+    if not Path(asan).is_absolute():
         pytest.skip("gcc's libasan: sudo apt install libasan8")
     compiler = tmp_path / "cc"
     compiler.write_text(
