@@ -1,15 +1,20 @@
 """The executable `dynamics`: look at a robot, its graph, and single results, without ROS."""
 
 import argparse
+import os
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.algorithms import bias, crba
+from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.c.compiler import cache_folder
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
 from dynamics_node.model import ModelError, load_model
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.solver import SOLVERS, build_for_service
 
 
 def main(arguments=None):
@@ -22,7 +27,7 @@ def main(arguments=None):
         options.run(model, options)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
-    except (ModelError, ValueError, OSError) as error:
+    except (ModelError, ValueError, OSError, CompileError) as error:
         print(f"dynamics: {error}", file=sys.stderr)
         return 1
     return 0
@@ -33,6 +38,15 @@ def _parser():
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     info = _command(commands, "info", show_info, "joints, bodies, limits and warnings of a robot")
     info.add_argument("--at", type=float, nargs="+", metavar="Q", help="gravity torques and mass matrix at q")
+    compile_ = _command(commands, "compile", compile_robot, "compile ahead of time what the node will need")
+    compile_.add_argument(
+        "--problem", nargs="+", choices=("inverse", "forward"), default=["inverse", "forward"]
+    )
+    compile_.add_argument("--solver", choices=SOLVERS, default="best")
+    compile_.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best")
+    compile_.add_argument(
+        "-o", "--out", type=Path, help="in place of the user's cache; start the node with XDG_CACHE_HOME=OUT"
+    )
     graph = _command(commands, "graph", show_graph, "orderings, edges and a drawing of a Bayes net")
     graph.add_argument("--problem", choices=("inverse", "forward", "hybrid"), default="forward")
     graph.add_argument("--forward-joints", nargs="+", default=[], metavar="JOINT")
@@ -79,6 +93,25 @@ def _show_state(model, q):
     with np.printoptions(precision=4, suppress=True, linewidth=160):
         print(f"gravity torques\n{bias(model, q, np.zeros(model.nv))}")
         print(f"mass matrix\n{crba(model, q)}")
+
+
+def compile_robot(model, options):
+    """Fill the cache of compiled code, and say what is done."""
+    if options.out:
+        os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
+    print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
+    for kind in options.problem:
+        print(f"{kind} dynamics ... ", end="", flush=True)
+        started = time.perf_counter()
+        problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
+        solver = build_for_service(
+            model, problem, solver=options.solver, ordering=options.ordering, backend="c"
+        )
+        counts = solver.engine.kernel.program.op_count()
+        print(
+            f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
+            f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"
+        )
 
 
 def show_graph(model, options):

@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from dynamics_node.backends.c import CompileError
 from dynamics_node.model import Model, parse_model
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import Solver, build
+from dynamics_node.solver import Solver, build_for_service
 
 TIME_LIMIT = 300.0  # s
 NICENESS = 10  # the node computes torques meanwhile, on few cores
@@ -70,17 +70,13 @@ def do(job: Job) -> Robot | Failure:
     """The job itself; every error of the description or the choice becomes a Failure."""
     try:
         model = parse_model(job.text, **job.choices)
-        parameters = ("inertia", "armature") if model.armature.any() else ("inertia",)
         choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
         problem = make_problem(model, job.problem, job.forward_joints)
-        solver = build(model, problem, **choice, parameters=parameters)
-        solver.prepare()
-        plain = {"backend": "numpy", "parameters": parameters}
         return Robot(
             model,
-            solver,
-            build(model, inverse_dynamics(model), **plain),
-            build(model, forward_dynamics(model), **plain),
+            build_for_service(model, problem, **choice),
+            build_for_service(model, inverse_dynamics(model), backend="numpy"),
+            build_for_service(model, forward_dynamics(model), backend="numpy"),
         )
     except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error))

@@ -22,7 +22,7 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.build_job import Building, Failure
+from dynamics_node.node.build_job import Building, Failure, Job
 from dynamics_node.node.core import Core, Silence, read_base
 from dynamics_node.node.diagnostics import diagnostic_message, report
 from dynamics_node.node.environment import read_tilt
@@ -67,6 +67,8 @@ class DynamicsNode(Node):
         self._core: Core | None = None
         self._building: Building | None = None
         self._text = ""  # the description to build: the one served, or the first to come
+        self._served: Job | None = None
+        self._resumed: Job | None = None
         self._failure = ""
         self._last_stamp = Time()
         self._statistics = Statistics()
@@ -193,19 +195,29 @@ class DynamicsNode(Node):
         self._poll_timer.cancel()
         if isinstance(result, Failure):
             self._fail(result.reason)
+            self._resume(job)
             return
         try:
             check_against(self._settings, result.model)
         except ValueError as error:
             self._fail(str(error))
+            self._resume(job)
             return
-        self._text = job.text
+        if job is not self._resumed:
+            self._failure = ""
+        self._text, self._served = job.text, job
         self._serve(result)
         if job != (wanted := self._settings.job(job.text)):
             self._start(wanted)
 
+    def _resume(self, failed):
+        """After a bad description, what was under way for the one that is served."""
+        wanted = self._settings.job(self._text)
+        if self._core is not None and failed.text != self._text and self._served != wanted:
+            self._resumed = wanted
+            self._start(wanted)
+
     def _serve(self, robot):
-        self._failure = ""
         if self._core is not None and self._core.serves(robot.model):
             self._core.replace(robot, self._settings)
         else:

@@ -42,6 +42,17 @@ def build(
     return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters))
 
 
+def build_for_service(model: Model, problem: Problem, **choice) -> Solver:
+    """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once.
+
+    choice: solver, ordering, backend of `build`; raises as it does.
+    """
+    parameters = PARAMETERS if model.armature.any() else ("inertia",)
+    solver = build(model, problem, **choice, parameters=parameters)
+    solver.prepare()
+    return solver
+
+
 def _engines(model, problem, choice, parameters):
     """What the choice leaves open, the fastest of numpy first."""
     if choice.solver == "cluster":

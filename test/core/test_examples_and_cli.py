@@ -8,6 +8,7 @@ import pytest
 from robots import PANDA, data_folder
 
 from dynamics_node.cli import main
+from dynamics_node.node.build_job import Job, Robot, do
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -41,6 +42,19 @@ def test_graph_table_and_drawings(capsys, tmp_path):
         out = tmp_path / f"net{suffix}"
         assert main(["graph", panda(), "--ordering", "aba", "--out", str(out)]) == 0
         assert words in out.read_text()
+
+
+def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")  # and is set back afterwards
+    assert main(["compile", panda(), "-o", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].startswith("inverse dynamics ... rnea: ") and out[2].startswith("forward dynamics ... crba")
+    made = set((tmp_path / "dynamics_node").iterdir())
+    assert len(made) == 8  # two problems, with wrenches and without, a library and a note each
+    for problem in ("inverse", "forward"):
+        robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c"))
+        assert isinstance(robot, Robot)
+    assert set((tmp_path / "dynamics_node").iterdir()) == made
 
 
 @pytest.mark.parametrize(

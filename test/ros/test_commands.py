@@ -1,0 +1,97 @@
+"""~/effort_commands as ros2_control's forward_command_controller takes it."""
+
+import numpy as np
+import pytest
+from rig import Rig
+from robots import ROBOTS
+from std_msgs.msg import Float64MultiArray
+from std_srvs.srv import SetBool
+
+
+class ForwardCommandController:
+    """What the real one does with a command: it rejects a wrong length and holds the last value for ever."""
+
+    def __init__(self, rig, count):
+        self.command = np.full(count, np.nan)
+        self.rejected = 0
+        self.accepted = 0
+        rig.node.create_subscription(
+            Float64MultiArray, "dynamics_node/effort_commands", self._on_command, 100
+        )
+
+    def _on_command(self, message):
+        if len(message.data) != len(self.command):
+            self.rejected += 1
+            return
+        self.command = np.array(message.data)
+        self.accepted += 1
+
+
+@pytest.fixture
+def joints(panda):
+    return [panda.names[k] for k in (6, 0, 3)]
+
+
+@pytest.fixture
+def bench(panda, joints):
+    rig = Rig(ROBOTS["panda7"], {"command_joints": joints, "joint_state_timeout": 0.15})
+    yield rig, ForwardCommandController(rig, 3)
+    rig.close()
+
+
+def test_a_controller_holds_what_it_should(bench, panda, joints):
+    """Right order, clamped, never of a wrong length, nothing of bad or stale input."""
+    rig, controller = bench
+    at = [panda.names.index(name) for name in joints]
+    rig.answered(panda.names, panda.q, panda.qd)
+    rig.until(lambda: controller.accepted, what="a command")
+    assert np.allclose(controller.command, panda.torque()[at], rtol=1e-10)
+
+    last, accepted = controller.command.copy(), controller.accepted
+    for q in (panda.q * np.nan, panda.q[:-1], panda.q + 1e6 * np.inf):
+        rig.send_state(panda.names[: len(q)], q, panda.qd[: len(q)])
+    rig.send_state([*panda.names[:-1], panda.names[0]], panda.q, panda.qd)
+    rig.spin(0.3)
+    assert np.array_equal(controller.command, last), "bad input commands nothing"
+
+    fast = np.full(7, 200.0)
+    rig.until(
+        lambda: (
+            (rig.send_state(panda.names, panda.q, fast), rig.spin(0.02))
+            and controller.accepted > accepted + 3
+        )
+    )
+    limits = panda.model.effort_limits[at]
+    assert np.array_equal(np.abs(controller.command), limits), "these speeds ask for more than the limits"
+
+    rig.spin(0.3)
+    held, accepted = controller.command.copy(), controller.accepted
+    rig.spin(0.5)
+    assert controller.accepted == accepted and np.array_equal(controller.command, held), (
+        "silence: the last value stays"
+    )
+    assert controller.rejected == 0
+
+
+def test_a_disabled_node_commands_nothing(bench, panda):
+    rig, controller = bench
+    rig.answered(panda.names, panda.q, panda.qd)
+    rig.until(lambda: controller.accepted, what="a command")
+    assert rig.call(SetBool, "set_enabled", SetBool.Request(data=False)).success
+    rig.spin(0.2)
+    accepted = controller.accepted
+    assert rig.silent_for(0.5, lambda: rig.send_state(panda.names, panda.q, panda.qd))
+    assert controller.accepted == accepted
+
+
+def test_another_robot_commands_nothing_of_a_wrong_length(bench, panda):
+    """Its joints are not those of command_joints: the old robot goes on, or there is silence."""
+    rig, controller = bench
+    rig.answered(panda.names, panda.q, panda.qd)
+    rig.describe(ROBOTS["ur5"].file.read_text())
+    rig.diagnostic(
+        lambda s: "last good model serves" in s.message,
+        send=lambda: rig.send_state(panda.names, panda.q, panda.qd),
+    )
+    rig.until(lambda: controller.accepted)
+    assert controller.rejected == 0 and np.isfinite(controller.command).all()

@@ -1,0 +1,152 @@
+"""Solver, ordering, backend, gravity and payload change while states come at 500 Hz: nothing is lost or wrong."""
+
+import time
+
+import numpy as np
+import pytest
+from dynamics_interfaces.srv import SetPayload
+from oracle import Oracle
+from rig import efforts
+from test_environment import load, payload
+from tolerances import error
+
+RATE = 500.0
+SWITCHES = 100
+AGREEMENT = 1e-9
+ALGORITHMS = (
+    {"solver": "cluster", "ordering": "best", "backend": "c"},
+    {"solver": "factor_graph", "ordering": "rnea", "backend": "c"},
+    {"solver": "factor_graph", "ordering": "crba", "backend": "numpy"},
+    {"solver": "cluster", "ordering": "best", "backend": "numpy"},
+    {"solver": "factor_graph", "ordering": "aba", "backend": "c"},
+)
+GRAVITIES = ((0.0, 0.0, -9.81), (0.0, 0.0, -1.62), (3.0, 0.0, -9.0))
+
+
+class Expected:
+    """Torques of every gravity, with the payload and without."""
+
+    def __init__(self, panda):
+        self.oracles = {}
+        for gravity in GRAVITIES:
+            for loaded in (False, True):
+                oracle = Oracle(panda.robot, panda.model)
+                if loaded:
+                    load(oracle)
+                oracle.pin.gravity.linear = np.array(gravity)
+                self.oracles[gravity, loaded] = oracle
+
+    def torque(self, configuration, q, qd):
+        return self.oracles[configuration].inverse(q, qd, 0 * q)
+
+
+class Traffic:
+    """States at RATE, and the configurations each may be answered by: those in force since it was sent."""
+
+    def __init__(self, rig, case, configuration):
+        self.rig, self.case = rig, case
+        self.current = {configuration}
+        self.sent, self.allowed = {}, {}
+
+    def run(self, seconds):
+        end = time.monotonic() + seconds
+        while (now := time.monotonic()) < end:
+            phase = np.pi * now + np.arange(7)
+            q, qd = self.case.q + 0.3 * np.sin(phase), 0.3 * np.pi * np.cos(phase)
+            stamp = self.rig.send_state(self.case.names, q, qd)
+            self.sent[stamp], self.allowed[stamp] = (q, qd), set(self.current)
+            self.rig.spin(max(0.0, 1 / RATE - (time.monotonic() - now)))
+
+    def until(self, condition, timeout):
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end, "timed out"
+            self.run(0.01)
+
+    def change(self, configuration):
+        """Also states that are still under way may be answered so."""
+        self.current.add(configuration)
+        for stamp in list(self.allowed)[-20:]:
+            self.allowed[stamp].add(configuration)
+
+    def changed(self, configuration):
+        self.run(0.05)
+        self.current.intersection_update({configuration})
+
+    def missing(self):
+        return [stamp for stamp in self.sent if stamp not in self.rig.torques]
+
+    def wrong(self, expected):
+        """(stamp, error) of the answers that are of no configuration in force."""
+        found = []
+        for stamp, (q, qd) in self.sent.items():
+            if stamp in self.rig.torques:
+                tau = efforts(self.rig.torques[stamp], self.case.names)
+                best = min(error(tau, expected.torque(c, q, qd)) for c in self.allowed[stamp])
+                if best > AGREEMENT:
+                    found.append((stamp, best))
+        return found
+
+
+@pytest.mark.timeout(300)
+def test_every_torque_is_of_the_old_or_the_new_configuration(rig, panda):
+    r = rig(parameters={**ALGORITHMS[0], "effort_limits": "none"})
+    r.until(lambda: "(c)" in r.process.output(), 40)
+    r.answered(panda.names, panda.q, panda.qd)
+    clients, random = _Clients(r), np.random.default_rng(5)
+    gravity, loaded = GRAVITIES[0], False
+    traffic = Traffic(r, panda, (gravity, loaded))
+    traffic.run(0.5)
+    for k in range(SWITCHES):
+        swaps = r.process.output().count(" dynamics by ")
+        kind = ("algorithm", "gravity", "payload")[k % 3]
+        if kind == "algorithm":
+            future = clients.set(**ALGORITHMS[(k // 3 + 1) % len(ALGORITHMS)])
+        elif kind == "gravity":
+            gravity = GRAVITIES[(k // 3 + 1) % len(GRAVITIES)]
+            future = clients.set(gravity=list(gravity))
+        else:
+            loaded = not loaded
+            future = clients.load(loaded)
+        traffic.change((gravity, loaded))
+        traffic.until(future.done, 20)
+        assert clients.succeeded(future), future.result()
+        traffic.changed((gravity, loaded))
+        if kind == "algorithm" and k % 2:  # the other half is overtaken by what comes next
+            traffic.until(lambda before=swaps: r.process.output().count(" dynamics by ") > before, 20)
+        traffic.run(random.uniform(0.02, 0.15))
+    r.spin(0.3)
+    assert len(traffic.missing()) <= 0.002 * len(traffic.sent), "states without a torque"
+    wrong = traffic.wrong(Expected(panda))
+    assert not wrong, f"{len(wrong)} of {len(traffic.sent)}: {wrong[:5]}"
+    assert len(traffic.sent) > SWITCHES * 20
+
+
+class _Clients:
+    """Services of the node, called without waiting."""
+
+    def __init__(self, rig):
+        from rcl_interfaces.srv import SetParametersAtomically
+
+        self._kind = SetParametersAtomically
+        self._set = rig.node.create_client(SetParametersAtomically, "dynamics_node/set_parameters_atomically")
+        self._load = rig.node.create_client(SetPayload, "dynamics_node/set_payload")
+        rig.until(lambda: self._set.service_is_ready() and self._load.service_is_ready())
+
+    def set(self, **values):
+        from rcl_interfaces.msg import Parameter as ParameterMessage
+        from rclpy.parameter import Parameter
+
+        request = self._kind.Request()
+        for name, value in values.items():
+            message = Parameter(name, value=value).get_parameter_value()
+            request.parameters.append(ParameterMessage(name=name, value=message))
+        return self._set.call_async(request)
+
+    def load(self, loaded):
+        return self._load.call_async(payload() if loaded else payload(mass=0))
+
+    @staticmethod
+    def succeeded(future):
+        result = future.result()
+        return result.result.successful if hasattr(result, "result") else result.success
