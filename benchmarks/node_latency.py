@@ -15,8 +15,11 @@ import harness
 import numpy as np
 from robots import PANDA, robot_file
 
+from dynamics_node.model import load_model
+
 SECONDS, WARM_UP = 12.0, 3.0
-RATES = (500, 1000)
+CASES = (("panda", 500), ("panda", 1000), ("talos", 500))
+TITLE = {"panda": "Panda 7-dof", "talos": "Talos 32-dof"}
 NODE_CORE, LOAD_CORE = 0, 1
 
 
@@ -40,8 +43,12 @@ def echo():
     run(node, stop)
 
 
-def load(rate):
-    """Publish at `rate` Hz and print latencies (us) and counts."""
+def joint_names(name):
+    return PANDA if name == "panda" else list(load_model(robot_file(name)).joint_names)
+
+
+def load(rate, robot):
+    """Publish a robot's joint states at `rate` Hz and print latencies (us) and counts."""
     import rclpy
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
@@ -50,6 +57,8 @@ def load(rate):
     from dynamics_node.node.ros_node import RELIABLE, SENSOR
 
     rclpy.init()
+    names = joint_names(robot)
+    numbers = range(len(names))
     node, latencies, sent = Node("load"), [], 0
     publisher = node.create_publisher(JointState, "joint_states", SENSOR)
     clock = time.time_ns
@@ -65,9 +74,9 @@ def load(rate):
         nonlocal sent
         t = time.monotonic()
         message = JointState(
-            name=PANDA,
-            position=[0.3 * np.sin(t + k) - (1.5 if k == 3 else 0) for k in range(7)],
-            velocity=[0.3 * np.cos(t + k) for k in range(7)],
+            name=names,
+            position=[0.3 * np.sin(t + k) - (1.5 if k == 3 else 0) for k in numbers],
+            velocity=[0.3 * np.cos(t + k) for k in numbers],
         )
         now = clock()
         message.header.stamp.sec, message.header.stamp.nanosec = divmod(now, 1_000_000_000)
@@ -95,7 +104,7 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(command, rate):
+def measure(command, rate, robot):
     """p50 us, p99 us, lost, CPU % of the node under test."""
     environment = {**os.environ, "ROS_DOMAIN_ID": "77"}
     node = subprocess.Popen(command, env=environment)
@@ -103,8 +112,9 @@ def measure(command, rate):
     time.sleep(2.0)
     begin, at = cpu_seconds(node.pid), time.monotonic()
     run = subprocess.Popen(
-        [sys.executable, __file__, "--load", str(rate)], env=environment, stdout=subprocess.PIPE, text=True
-    )
+        [sys.executable, __file__, "--load", str(rate), "--robot", robot],
+        env=environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
     os.sched_setaffinity(run.pid, {LOAD_CORE})
     out, _ = run.communicate(timeout=60)
     cpu = 100 * (cpu_seconds(node.pid) - begin) / (time.monotonic() - at)
@@ -119,32 +129,33 @@ def main():
     parser = harness.arguments("node_latency")
     parser.add_argument("--echo", action="store_true", help="run the peer")
     parser.add_argument("--load", type=int, help="run the load at this rate")
+    parser.add_argument("--robot", default="panda", help="whose joint states")
     options = parser.parse_args()
     if options.echo:
         echo()
     elif options.load:
-        load(options.load)
+        load(options.load, options.robot)
     else:
         compare(options.save)
 
 
 def compare(save):
-    """The peer and the node at every rate."""
-    joints = "joints:=[" + ",".join(PANDA) + "]"
-    description = f"robot_description_file:={robot_file('panda')}"
-    node = [
-        sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
-        "-r", "~/joint_torques:=torques", "-p", joints, "-p", description,
-    ]  # fmt: skip
+    """The peer and the node in every case."""
     peer = [sys.executable, __file__, "--echo"]
     rows = []
-    for rate in RATES:
-        e50, e99, elost, ecpu = measure(peer, rate)
-        p50, p99, lost, cpu = measure(node, rate)
-        at = f"Panda 7-dof inverse, {rate} Hz"
+    for robot, rate in CASES:
+        joints = "joints:=[" + ",".join(joint_names(robot)) + "]"
+        description = f"robot_description_file:={robot_file(robot)}"
+        node = [
+            sys.executable, "-m", "dynamics_node.node.main", "--ros-args",
+            "-r", "~/joint_torques:=torques", "-p", joints, "-p", description,
+        ]  # fmt: skip
+        e50, e99, elost, ecpu = measure(peer, rate, robot)
+        p50, p99, lost, cpu = measure(node, rate, robot)
+        at = f"{TITLE[robot]} inverse, {rate} Hz"
         rows += [
-            harness.Row(f"{at}: median", p50, "us", "lower", "echo node", e50, target=3.0),
-            harness.Row(f"{at}: p99", p99, "us", "lower", "echo node", e99),
+            harness.Row(f"{at}: median", p50, "us", "lower", "echo node", e50, target=1.5),
+            harness.Row(f"{at}: p99", p99, "us", "lower", "echo node", e99, target=2.0),
             harness.Row(f"{at}: lost beyond echo", lost - elost, "msg", "lower", target=0),
             harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
         ]

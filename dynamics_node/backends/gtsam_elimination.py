@@ -79,6 +79,13 @@ def gtsam_elimination(model, problem, ordering):
 
 def solve_with_gtsam(graph: FactorGraph, ordering: Ordering):
     """variable -> value, of a graph at one state."""
+    gaussian, order, keys = gaussian_graph(graph, ordering)
+    solution = gaussian.eliminateSequential(order).optimize()
+    return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}
+
+
+def gaussian_graph(graph: FactorGraph, ordering: Ordering):
+    """gtsam.GaussianFactorGraph, gtsam.Ordering, and {variable: key}, of a graph at one state."""
     gtsam = require_gtsam()
     keys = {x: key for key, x in enumerate(graph.variables)}
     gaussian, order = gtsam.GaussianFactorGraph(), gtsam.Ordering()
@@ -96,8 +103,7 @@ def solve_with_gtsam(graph: FactorGraph, ordering: Ordering):
         _add(gtsam, gaussian, terms, rhs, noise)
     for variable in ordering.variables:
         order.push_back(keys[variable])
-    solution = gaussian.eliminateSequential(order).optimize()
-    return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}
+    return gaussian, order, keys
 
 
 TERMS = 3  # what the Python constructor of JacobianFactor takes; partial sums are eliminated first

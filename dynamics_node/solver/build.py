@@ -2,6 +2,7 @@
 
 import logging
 
+from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError
 from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
@@ -59,6 +60,10 @@ def _engines(model, problem, choice, parameters):
         return recursive_engines(model, problem)
     if choice.backend == "gtsam":
         return [gtsam_elimination(model, problem, choice.ordering)]
+    if choice.ordering == "best" and choice.backend != "numpy":
+        cheapest = best_straight_line(model, problem, parameters)
+        if cheapest is not None:
+            return [cheapest]
     return [numeric_elimination(model, problem, choice.ordering, parameters)]
 
 

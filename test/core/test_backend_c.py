@@ -13,11 +13,15 @@ from test_urdf import INERTIAL, joint, link, robot
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
+from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError, Kernel
 from dynamics_node.backends.c.compiler import cache_folder, compiler
 from dynamics_node.backends.c.render import PART, render, render_run
+from dynamics_node.backends.compiled import cost
+from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.backends.traced import problem_program
+from dynamics_node.graph import ORDERINGS
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.program import interpret, trace
 from dynamics_node.solver import ChoiceError
@@ -69,6 +73,32 @@ def test_orderings_as_programs(kind, ordering):
     if not safe:
         with pytest.raises(ChoiceError, match="checks pivots of this robot at run time"):
             dn.build(model, problem, backend="c", **choice)
+
+
+@pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
+def test_best_ordering_costs_least(kind):
+    """Of all named ones that are straight lines, and of what a search finds in a small graph."""
+    model = ROBOTS["double_pendulum"].model()
+    problem = getattr(dn, kind)(model)
+    best = best_straight_line(model, problem)
+    costs = []
+    for name in ORDERINGS:
+        engine = numeric_elimination(model, problem, name)
+        if engine.straight_line:
+            costs.append(cost(problem_program(engine)))
+    assert costs and cost(problem_program(best)) <= min(costs)
+    solver = dn.build(model, problem, solver="factor_graph", backend="c")
+    assert solver.choice.backend == "c" and solver.description == best.description
+    q, qd, u, _ = random_states(model, 20)
+    expected = dn.build(model, problem, backend="numpy")(q, qd, u)
+    assert np.all(error(solver(q, qd, u), expected) <= solved(dn.mass_matrix(model, q)))
+
+
+def test_the_cheaper_producer_is_taken():
+    """A short arm by its mass matrix, a humanoid by articulated bodies."""
+    arm, humanoid = ROBOTS["panda7"].model(), ROBOTS["talos"].model()
+    assert dn.build(arm, dn.forward_dynamics(arm), backend="c").description == "crba + solve"
+    assert dn.build(humanoid, dn.forward_dynamics(humanoid), backend="c").description == "aba"
 
 
 def test_compiled_equals_interpreted():

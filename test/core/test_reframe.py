@@ -2,10 +2,13 @@
 
 import numpy as np
 from robots import random_states
-from tolerances import EXACT, error
+from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
+from dynamics_node.algorithms import rnea
 from dynamics_node.model.reframe import reframe
+from dynamics_node.model.regroup import regroup, regrouped_away
+from dynamics_node.spatial import pseudo_inertia
 
 
 def test_results_do_not_depend_on_body_frames(model):
@@ -18,6 +21,22 @@ def test_results_do_not_depend_on_body_frames(model):
     link = list(model.frames)[-1]
     J, J_other = (dn.link_jacobian(m, q, link) for m in (model, other))
     assert error(J_other, J, tail=2).max() <= EXACT
+
+
+def test_results_do_not_depend_on_where_mass_is_counted(model):
+    """Base parameters: the same torques, accelerations and mass matrix from fewer numbers."""
+    other, T = reframe(model)
+    fewer = regroup(other)
+    q, qd, qdd, f_ext = random_states(model, 10, seed=43)
+    moved = np.einsum("iba,...ib->...ia", np.linalg.inv(T), f_ext)
+    tau = rnea(model, q, qd, qdd, f_ext)
+    M = dn.mass_matrix(model, q)
+    assert error(rnea(fewer, q, qd, qdd, moved), tau).max() <= EXACT
+    assert error(dn.mass_matrix(fewer, q), M, tail=2).max() <= EXACT
+    forward = dn.build(fewer, dn.forward_dynamics(fewer), backend="numpy")
+    assert np.all(error(forward(q, qd, tau, moved), qdd) <= solved(M))
+    left = pseudo_inertia(fewer.inertias)
+    assert np.abs(left[regrouped_away(fewer)]).max(initial=0.0) < 1e-12
 
 
 def test_axes_are_unit_columns_and_shifts_have_no_y(model):

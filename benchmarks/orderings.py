@@ -1,0 +1,98 @@
+"""Elimination orderings of the PUMA 560, as in Tables I and II of Xie and Dellaert.
+
+GTSAM eliminates and back-substitutes numerically on every call (the graph is built beforehand, as in the
+article); our Programs were eliminated once. Of the article's figures only ratios between orderings count.
+"""
+
+import os
+
+import gtsam
+import harness
+import numpy as np
+from dynamics import microseconds
+from robots import random_states
+
+import dynamics_node as dn
+from dynamics_node.backends.gtsam_elimination import gaussian_graph
+from dynamics_node.graph import ORDERINGS, build_graph, generic_graph, named_ordering
+
+STATES = 32
+TABLES = {  # microseconds in the article
+    "inverse": {"rnea": 26.6, "colamd": 11.0, "metis": 11.7},
+    "forward": {"crba": 51.8, "aba": 25.5, "colamd": 11.2, "metis": 12.1},
+}
+BASE = {"inverse": "rnea", "forward": "aba"}  # what the other orderings are divided by
+NAME = {"inverse": "Table I", "forward": "Table II"}
+OF_GTSAM = {  # its own heuristics
+    "colamd": gtsam.Ordering.ColamdGaussianFactorGraph,
+    "metis": gtsam.Ordering.MetisGaussianFactorGraph,
+}
+NO_LINE = "pivots are checked at run time: no Program"
+
+
+def gtsam_time(model, problem, name):
+    """us of elimination and back-substitution, with the ordering as a list of keys."""
+    graphs = []
+    q, qd, u = random_states(model, STATES)
+    ordering = named_ordering(name, model, problem, generic_graph(model, problem))
+    for k in range(STATES):
+        graph = build_graph(model, problem, q[k], qd[k], u[k], u[k])
+        gaussian, order, _ = gaussian_graph(graph, ordering)
+        graphs.append((gaussian, OF_GTSAM[name](gaussian) if name in OF_GTSAM else order))
+    return microseconds(lambda k: graphs[k][0].eliminateSequential(graphs[k][1]).optimize(), STATES)
+
+
+def program_time(model, problem, name):
+    """(us per state, operations) of the Program of an ordering, (None, None) when there is none."""
+    try:
+        solver = dn.build(model, problem, solver="factor_graph", ordering=name, backend="c")
+    except ValueError:
+        return None, None
+    return kernel_time(model, solver.engine.kernel)
+
+
+def kernel_time(model, kernel):
+    """us per state in a loop over states, and operations."""
+    x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
+    y = np.empty((STATES, model.nv))
+    counts = kernel.program.op_count()
+    time = microseconds(lambda _: kernel.run(x, y), 200) / STATES
+    return time, counts["mul"] + counts["add"] + counts["div"]
+
+
+def rows(model, kind):
+    problem = dn.inverse_dynamics(model) if kind == "inverse" else dn.forward_dynamics(model)
+    theirs = {name: gtsam_time(model, problem, name) for name in ORDERINGS}
+    base = BASE[kind]
+    for name in ORDERINGS:
+        article = TABLES[kind].get(name)
+        yield harness.Row(
+            f"{kind}, {name} over {base}, GTSAM", theirs[name] / theirs[base], "x", "lower",
+            NAME[kind] if article else "", article / TABLES[kind][base] if article else None,
+        )  # fmt: skip
+    ours = {name: program_time(model, problem, name) for name in (*ORDERINGS, "best")}
+    for name, (time, operations) in ours.items():
+        ordering = name if name in theirs else min(theirs, key=theirs.__getitem__)
+        yield harness.Row(
+            f"{kind}, {name}, Program", time, "us", "lower", f"GTSAM, {ordering}", theirs[ordering],
+            target=0.1, reason=f"{operations} operations" if operations else NO_LINE,
+        )  # fmt: skip
+    solver = dn.build(model, problem, backend="c")
+    time, operations = kernel_time(model, solver.engine.kernel)
+    fastest = min(theirs, key=theirs.__getitem__)
+    yield harness.Row(
+        f"{kind}, recursion ({solver.description}), Program", time, "us", "lower",
+        f"GTSAM, {fastest}", theirs[fastest], reason=f"{operations} operations",
+    )  # fmt: skip
+
+
+def main():
+    options = harness.arguments("orderings").parse_args()
+    os.sched_setaffinity(0, {os.cpu_count() - 1})
+    model = dn.load_model(harness.HERE / "puma560.urdf")
+    found = [row for kind in TABLES for row in rows(model, kind)]
+    harness.finish("orderings", found, harness.versions("gtsam", "numpy"), options.save)
+
+
+if __name__ == "__main__":
+    main()
