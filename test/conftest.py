@@ -5,3 +5,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.path.insert(0, str(Path(__file__).parent / "core"))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--all", action="store_true", help="the whole product of robots, problems, algorithms, backends"
+    )

@@ -146,7 +146,8 @@ def _fixed_turns(E):
             (0, E[2, 2], sine),
             (2, -E[2, 1] / sine, E[2, 0] / sine),
         )
-    return [plane_turn(axis, _snap(c), _snap(s)) for axis, c, s in angles if _snap(c) != 1.0]
+    exact = [(axis, _snap(c), _snap(s)) for axis, c, s in angles]
+    return [plane_turn(*turn) for turn in exact if turn[1:] != (1.0, 0.0)]
 
 
 def _snap(x):

@@ -19,7 +19,7 @@ from dynamics_node.spatial import (
     transpose,
 )
 
-PARALLEL = 1e-9  # sine of the angle below which two axes count as parallel
+PARALLEL = 1e-2  # sine of the angle between two axes below which their common normal may be far away
 ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
 
 

@@ -24,7 +24,6 @@ from dynamics_node.backends.traced import problem_program
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.program import interpret, trace
-from dynamics_node.solver import ChoiceError
 
 TRIED = ("panda7", "panda", "ur5", "double_pendulum", "baxter", "solo12", "panda_floating", "talos")
 
@@ -55,24 +54,6 @@ def test_compiled_equals_numpy(case):
     found_qdd, found_tau = dn.build(model, hybrid, backend="c")(q, qd, qdd, plain(q, qd, qdd))
     assert np.all(error(found_qdd, qdd) <= tolerance)
     assert np.all(error(found_tau, plain(q, qd, qdd)) <= tolerance)
-
-
-@pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
-@pytest.mark.parametrize("ordering", ["rnea", "crba", "aba", "colamd", "metis", "minimum_degree"])
-def test_orderings_as_programs(kind, ordering):
-    """Those whose pivots are safe; the others keep their checks and stay with numpy."""
-    model = ROBOTS["panda7"].model()
-    q, qd, qdd, _ = random_states(model, 20, seed=32)
-    problem = getattr(dn, kind)(model)
-    choice = {"solver": "factor_graph", "ordering": ordering}
-    expected = dn.build(model, problem, backend="numpy", **choice)(q, qd, qdd)
-    safe = kind == "inverse_dynamics" or ordering in ("crba", "aba")
-    solver = dn.build(model, problem, **choice)
-    assert solver.choice.backend == ("c" if safe else "numpy")
-    assert np.all(error(solver(q, qd, qdd), expected) <= solved(dn.mass_matrix(model, q)))
-    if not safe:
-        with pytest.raises(ChoiceError, match="checks pivots of this robot at run time"):
-            dn.build(model, problem, backend="c", **choice)
 
 
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])

@@ -2,6 +2,7 @@
 
 import numpy as np
 from robots import random_states
+from test_urdf import joint, link, robot
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
@@ -37,6 +38,19 @@ def test_results_do_not_depend_on_where_mass_is_counted(model):
     assert np.all(error(forward(q, qd, tau, moved), qdd) <= solved(M))
     left = pseudo_inertia(fewer.inertias)
     assert np.abs(left[regrouped_away(fewer)]).max(initial=0.0) < 1e-12
+
+
+def test_nearly_a_right_angle_is_not_one():
+    """Found in a hand whose URDF has angles with 8 digits: a turn of 1e-8 was dropped as no turn."""
+    tilted = joint("j2", "b", "c").replace("<origin ", '<origin rpy="1e-8 0 1e-7" ')
+    text = robot(link("a"), link("b"), link("c"), joint("j1", "a", "b"), tilted)
+    text = text.replace('xyz="0 0 0.1"', 'xyz="0.3 0.2 0.1"')
+    model = dn.parse_model(text)
+    assert model.bodies[1].inertia[0, 5] != 0
+    assert 5e-9 < abs(model.bodies[1].X_tree[1, 2]) < 2e-8
+    q, qd, qdd, _ = random_states(model, 5)
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    assert error(solver(q, qd, qdd), rnea(model, q, qd, qdd)).max() <= EXACT
 
 
 def test_axes_are_unit_columns_and_shifts_have_no_y(model):

@@ -1,0 +1,76 @@
+"""Every way to solve every problem, against Pinocchio: robots x problems x algorithms x backends.
+
+The whole product for robots of up to 7 joints, the default algorithm for larger ones; `--all` leaves nothing out.
+"""
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error, solved
+
+import dynamics_node as dn
+from dynamics_node.graph import ORDERINGS, SingularPivotError
+from dynamics_node.solver import ChoiceError
+
+SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
+PROBLEMS = ("inverse", "forward", "hybrid")
+ALGORITHMS = {
+    "default": {},
+    **{name: {"solver": "factor_graph", "ordering": name} for name in (*ORDERINGS, "best")},
+}
+COUNT = 5
+
+
+def pytest_generate_tests(metafunc):
+    everything = metafunc.config.getoption("--all")
+    rows = [
+        (robot, problem, algorithm, backend)
+        for robot in ROBOTS
+        for problem in PROBLEMS
+        for algorithm in ALGORITHMS
+        for backend in ("numpy", "c")
+        if everything or robot in SMALL or (algorithm == "default" and backend == "c")
+    ]
+    metafunc.parametrize("robot, problem, algorithm, backend", rows)
+
+
+@pytest.mark.timeout(600)
+def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, backend):
+    q, qd, qdd, f_ext = random_states(model, COUNT, seed=61)
+    tau = np.array([oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
+    solver = built(model, problem, algorithm, backend)
+    tolerance = solved(np.array([oracle.mass_matrix(x) for x in q]))
+    if problem == "inverse":
+        found = solver(q, qd, qdd, f_ext)
+        assert error(found, tau).max() <= EXACT
+    elif problem == "forward":
+        assert np.all(error(solver(q, qd, tau, f_ext), qdd) <= tolerance)
+    else:
+        known = np.array(solver.problem.forward)
+        found_qdd, found_tau = solver(
+            q, qd, np.where(known, np.nan, qdd), np.where(known, tau, np.nan), f_ext
+        )
+        assert np.all(error(found_qdd, qdd) <= tolerance) and np.all(error(found_tau, tau) <= tolerance)
+    if backend == "c" and problem != "hybrid" and solver.choice.backend == "c":
+        known = qdd if problem == "inverse" else tau
+        whole = solver(q, qd, known, f_ext)
+        for k in range(COUNT):
+            assert error(solver(q[k], qd[k], known[k], f_ext[k]), whole[k]) <= EXACT
+
+
+def built(model, problem, algorithm, backend):
+    """The solver; where the ordering is no straight line, backend c says so and auto takes numpy."""
+    chosen = {
+        "inverse": lambda: dn.inverse_dynamics(model),
+        "forward": lambda: dn.forward_dynamics(model),
+        "hybrid": lambda: dn.hybrid_dynamics(model, [j.name for j in model.independent_joints[::2]]),
+    }[problem]()
+    try:
+        return dn.build(model, chosen, **ALGORITHMS[algorithm], backend=backend)
+    except ChoiceError as reason:
+        assert backend == "c" and "checks pivots of this robot at run time" in str(reason)
+        solver = dn.build(model, chosen, **ALGORITHMS[algorithm])
+        assert solver.choice.backend == "numpy"
+        return solver
+    except SingularPivotError:
+        pytest.skip(f"{algorithm} cannot be followed for this robot")
