@@ -10,6 +10,7 @@ import numpy as np
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
 from dynamics_node.model import Model
+from dynamics_node.model.reframe import reframe
 from dynamics_node.problem import Problem
 
 
@@ -34,11 +35,21 @@ class CompiledEngine:
         program = problem_program(self.source, wrenches=True, parameters=self.parameters)
         return _kernel(program, self.source, self.parameters)
 
+    def prepare(self):
+        """Do now what `with_model` and external wrenches need."""
+        assert self.kernel_with_wrenches and self.frames
+
+    @cached_property
+    def frames(self):
+        """The geometry in the frames of the Program, with the transforms to them: see `reframe`."""
+        return reframe(self.model)
+
     def with_model(self, model):
         """The same code for a Model with other values of its parameters."""
         source = replace(self.source, model=model)
-        new = parameter_values(source)
+        new = parameter_values(source, self.frames)
         other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
+        other.__dict__["frames"] = self.frames
         if "kernel_with_wrenches" in self.__dict__:
             other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
         return other

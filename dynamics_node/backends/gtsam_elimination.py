@@ -44,6 +44,9 @@ class GtsamElimination:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
+    def prepare(self):
+        """Nothing is left to do."""
+
     @property
     def description(self):
         return f"{self.ordering.name} (gtsam)"

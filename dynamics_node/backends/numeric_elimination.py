@@ -28,6 +28,9 @@ class NumericElimination:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
+    def prepare(self):
+        """Nothing is left to do."""
+
     @property
     def straight_line(self):
         """False where results are refined until they converge: that is decided at run time."""

@@ -23,6 +23,9 @@ class RecursiveEngine:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
+    def prepare(self):
+        """Nothing is left to do."""
+
     @property
     def description(self):
         if self.problem.kind == "inverse":

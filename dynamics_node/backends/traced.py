@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.model.parameters import PARAMETERS, with_parameters
-from dynamics_node.model.reframe import reframe
+from dynamics_node.model.reframe import inertias_in, reframe
 from dynamics_node.model.regroup import regroup, regrouped_away
 from dynamics_node.program import Program, trace
 from dynamics_node.spatial import inertia_of_pseudo, matvec, pseudo_inertia, transpose
@@ -67,9 +67,14 @@ def quaternion_places(model):
     return [joint.q.start + 3 for joint in model.independent_joints if joint.kind == "floating"]
 
 
-def parameter_values(engine):
-    """{name: array} of PARAMETERS for the Program of an engine."""
-    model, _ = _economical(engine)
+def parameter_values(engine, frames=None):
+    """{name: array} of PARAMETERS for the Program of an engine.
+
+    frames: `reframe` of a Model of the same geometry, when it is at hand.
+    """
+    reframed, T = frames or reframe(engine.model)
+    model = with_parameters(reframed, inertias_in(T, engine.model.inertias), engine.model.armature)
+    model = regroup(model) if engine.regroups else model
     return {"inertia": pseudo_inertia(model.inertias)[:, _UPPER[0], _UPPER[1]], "armature": model.armature}
 
 

@@ -32,7 +32,6 @@ def reframe(model: Model) -> tuple[Model, np.ndarray]:
     T = [_new_frame(model, i) for i in range(model.nbodies)]
     bodies = []
     for body, T_i in zip(model.bodies, T, strict=True):
-        back = inverse_motion_transform(T_i)
         parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
         X_tree, joint = T_i @ body.X_tree @ parent, body.joint
         if joint.kind != "floating":
@@ -40,10 +39,16 @@ def reframe(model: Model) -> tuple[Model, np.ndarray]:
         if _turns(joint):
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)
-        inertia = transpose(back) @ body.inertia @ back
+        inertia = inertias_in(T_i, body.inertia)
         bodies.append(replace(body, joint=joint, X_tree=_snap(X_tree), inertia=inertia))
     frames = {name: _moved(frame, T) for name, frame in model.frames.items()}
     return replace(model, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
+
+
+def inertias_in(T, inertias):
+    """Spatial inertias (..., 6, 6) of old frames in the new ones, T (..., 6, 6) as from `reframe`."""
+    back = inverse_motion_transform(T)
+    return transpose(back) @ inertias @ back
 
 
 def _turns(joint):

@@ -23,7 +23,7 @@ def regroup(model: Model) -> Model:
     Torques, accelerations, mass matrix and bias stay the same. The inertia of one body alone, and the
     wrench at its joint across the axis, lose their meaning.
     """
-    J = [pseudo_inertia(body.inertia) for body in model.bodies]
+    J = list(pseudo_inertia(model.inertias))
     for i in reversed(range(model.nbodies)):
         body = model.bodies[i]
         moved = _only(J[i], _UNMOVED[body.joint.kind])
@@ -31,7 +31,8 @@ def regroup(model: Model) -> Model:
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
             J[body.parent] = J[body.parent] + T @ moved @ T.T
-    bodies = [replace(body, inertia=inertia_of_pseudo(j)) for body, j in zip(model.bodies, J, strict=True)]
+    inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
+    bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
     return replace(model, bodies=tuple(bodies))
 
 

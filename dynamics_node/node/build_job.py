@@ -21,7 +21,6 @@ from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dyn
 from dynamics_node.solver import Solver, build_for_service
 
 TIME_LIMIT = 300.0  # s
-NICENESS = 10  # the node computes torques meanwhile, on few cores
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,8 @@ class Building:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self):
+        _reap()
+        self._bytes: bytes | None = None
         self._answer, sender = multiprocessing.Pipe(duplex=False)
         with tempfile.TemporaryFile() as request, sender:
             pickle.dump(self.job, request)
@@ -102,28 +103,48 @@ class Building:
             )
 
     def poll(self) -> Robot | Failure | None:
-        """The result, or None while it is being built."""
+        """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
+        has torques to compute in between."""
+        if self._bytes is not None:
+            return pickle.loads(self._bytes)
         if not self._answer.poll():
             if time.monotonic() - self.started < TIME_LIMIT:
                 return None
             self.cancel()
             return Failure(f"building took more than {TIME_LIMIT:g} s")
         try:
-            result = self._answer.recv()
+            self._bytes = self._answer.recv_bytes()
         except EOFError:
-            result = Failure(f"the building process ended with code {self._process.wait()}")
-        self.cancel()
-        return result
+            return Failure(f"the building process ended with code {self._process.wait()}")
+        finally:
+            self.cancel()
+        return None
 
     def cancel(self):
-        """End the process, if it is still there."""
+        """End the process, if it is still there; its end is not waited for, that takes milliseconds."""
         self._process.kill()
-        self._process.wait()
         self._answer.close()
+        _leaving.append(self._process)
+
+
+_leaving: list[subprocess.Popen] = []
+
+
+def _reap():
+    """Forget the processes that have ended."""
+    _leaving[:] = [process for process in _leaving if process.poll() is None]
+
+
+def _step_aside():
+    """Only what others leave of the processor: the node computes torques meanwhile, on few cores."""
+    if hasattr(os, "SCHED_IDLE"):
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
 
 
 def _main():
-    os.nice(NICENESS)
+    _step_aside()
     with contextlib.closing(Connection(int(sys.argv[1]), readable=False)) as answer:
         answer.send(do(pickle.load(sys.stdin.buffer)))
 

@@ -22,7 +22,7 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.build_job import Building, Failure, Job
+from dynamics_node.node.build_job import Building, Failure, Job, Robot
 from dynamics_node.node.core import Core, Silence, read_base
 from dynamics_node.node.diagnostics import diagnostic_message, report
 from dynamics_node.node.environment import read_tilt
@@ -51,7 +51,7 @@ LATCHED = QoSProfile(
 SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 RELIABLE = QoSProfile(depth=10)
 COMPILING = ("auto", "c")  # backends that take their time
-POLL_PERIOD = 0.05  # s, between looks at a build under way
+POLL_PERIOD = 0.02  # s, between looks at a build under way
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 THROTTLE = 2.0  # s, between log lines of one kind
 
@@ -66,6 +66,7 @@ class DynamicsNode(Node):
         self._enabled = self._settings.autostart
         self._core: Core | None = None
         self._building: Building | None = None
+        self._result: Robot | Failure | None = None  # of the build, not yet served
         self._text = ""  # the description to build: the one served, or the first to come
         self._served: Job | None = None
         self._resumed: Job | None = None
@@ -178,7 +179,7 @@ class DynamicsNode(Node):
     def _start(self, job):
         if self._building is not None:
             self._building.cancel()
-        self._building = Building(job)
+        self._building, self._result = Building(job), None
         self._poll_timer.reset()
 
     def _rebuild(self):
@@ -188,10 +189,13 @@ class DynamicsNode(Node):
             self._build(text)
 
     def _poll_building(self):
-        result = self._building.poll() if self._building is not None else None
-        if result is None:
+        """One step a call: received, unpacked, served; joint states are answered in between."""
+        if self._building is None:
             return
-        job, self._building = self._building.job, None
+        if self._result is None:
+            self._result = self._building.poll()
+            return
+        (job, self._building), (result, self._result) = (self._building.job, None), (self._result, None)
         self._poll_timer.cancel()
         if isinstance(result, Failure):
             self._fail(result.reason)

@@ -31,6 +31,8 @@ class Engine(Protocol):
 
     def with_model(self, model) -> "Engine": ...
 
+    def prepare(self): ...
+
 
 def _single_state(engine, kernel):
     """`solve` of a compiled engine's kernel; of another engine something that always declines."""
@@ -77,8 +79,8 @@ class Solver:
         object.__setattr__(self, "_one_state", _single_state(self.engine, "kernel"))
 
     def prepare(self):
-        """Compile now what else a call may need: external wrenches. Raises CompileError."""
-        assert self._one_state_with_wrenches
+        """Do now what calls or `with_model` may need later, as code for wrenches. Raises CompileError."""
+        self.engine.prepare()
 
     @cached_property
     def _one_state_with_wrenches(self):
