@@ -21,6 +21,7 @@ from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dyn
 from dynamics_node.solver import Solver, build_for_service
 
 TIME_LIMIT = 300.0  # s
+NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 
 
 @dataclass(frozen=True)
@@ -136,11 +137,10 @@ def _reap():
 
 
 def _step_aside():
-    """Only what others leave of the processor: the node computes torques meanwhile, on few cores."""
-    if hasattr(os, "SCHED_IDLE"):
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    else:
-        os.nice(19)
+    """The node computes torques meanwhile: leave it the core it may be bound to, and the way."""
+    os.nice(NICENESS)
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))
 
 
 def _main():

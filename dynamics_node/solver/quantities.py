@@ -54,7 +54,11 @@ class Quantity:
 
     def __call__(self, *arrays, out=None):
         """out: an array for every result (a tuple if there are several), for one state."""
-        results: tuple = out if type(out) is tuple else (out,) if out is not None else self._fresh()
+        if out is not None and type(out) is not tuple:
+            if self._one_state(*arrays, out) is None:
+                return out
+            return _delivered(self._by_numpy(*arrays), (out,))[0]
+        results: tuple = self._fresh() if out is None else out
         if self._one_state(*arrays, *results) is not None:
             results = _delivered(self._by_numpy(*arrays), results if out is not None else None)
         return results[0] if len(results) == 1 else results

@@ -54,6 +54,7 @@ class Solver:
     engine: Engine
     parameters: tuple[str, ...] = ()
     _one_state: Callable = field(init=False, repr=False)
+    _gravity: np.ndarray = field(init=False, repr=False)
 
     @property
     def description(self):
@@ -75,8 +76,9 @@ class Solver:
 
     def __post_init__(self):
         """_one_state: compiled code for one state; returns None when it has written the result, False when it
-        declines. An attribute of the object is what Python finds fastest."""
+        declines. Attributes of the object are what Python finds fastest."""
         object.__setattr__(self, "_one_state", _single_state(self.engine, "kernel"))
+        object.__setattr__(self, "_gravity", self.model.gravity)
 
     def prepare(self):
         """Do now what calls or `with_model` may need later, as code for wrenches. Raises CompileError."""
@@ -138,7 +140,7 @@ class InverseDynamics(Solver):
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None):
         """tau (..., nv) in N m or N."""
         one = np.empty(self.model.nv) if out is None else out
-        g = self.model.gravity if gravity is None else gravity
+        g = self._gravity if gravity is None else gravity
         if f_ext is None:
             declined = self._one_state(q, qd, qdd, g, one)
         else:
@@ -154,7 +156,7 @@ class ForwardDynamics(Solver):
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
         one = np.empty(self.model.nv) if out is None else out
-        g = self.model.gravity if gravity is None else gravity
+        g = self._gravity if gravity is None else gravity
         if f_ext is None:
             declined = self._one_state(q, qd, tau, g, one)
         else:

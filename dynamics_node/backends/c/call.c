@@ -27,6 +27,7 @@ extern PyObject *PyBool_FromLong(long);
 extern void *PyCapsule_GetPointer(PyObject *, const char *);
 extern PyObject _Py_NoneStruct;
 extern void Py_IncRef(PyObject *);
+#define PADDED(size) (((size) / 8 + 1) * 8)
 enum { WRITABLE = 0x1, FORMAT = 0x4, C_CONTIGUOUS = 0x8 | 0x10 | 0x20 };
 
 typedef struct {
@@ -84,11 +85,15 @@ static int doubles(PyObject *object, Doubles *found, int writable, const long *w
   return view->format[0] == 'd' && !view->format[1] && same_shape(view->ndim, view->shape, wanted);
 }
 
+/* x: aligned, and filled up with zeros to whole vectors. */
 static int all_finite(const double *x, long size)
 {
-  double sum = 0;
-  for (long k = 0; k < size; ++k) sum += x[k] * 0.0;
-  return sum == 0;
+  vector sum = {0};
+  for (long k = 0; k < size; k += 8) sum += *(const vector *)(x + k) * 0.0;
+  const bits good = sum == 0.0;
+  long lanes = -1;
+  for (int k = 0; k < 8; ++k) lanes &= good[k];
+  return lanes != 0;
 }
 
 static int unit_quaternions(const double *x)
@@ -109,7 +114,8 @@ static int solved(const double *x, double *y)
 
 static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count)
 {
-  double x[INPUT_SIZE + 1], y[OUTPUT_SIZE + 1], *next = x;
+  double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64))), y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  double *next = x;
   Doubles given[INPUTS + OUTPUTS + 1];
   int seen = 0, good = count == INPUTS + OUTPUTS;
   for (; good && seen < INPUTS; ++seen) {
@@ -120,6 +126,8 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
   for (; good && seen < INPUTS + OUTPUTS; ++seen)
     good = doubles(arguments[seen], given + seen, 1, output_shape[seen - INPUTS]);
   if (good) {
+    for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
+    for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
     if (PARAMETER_SIZE) memcpy(next, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
     good = solved(x, y);
   }
