@@ -137,7 +137,9 @@ def mujoco_row(times):
     try:
         import mujoco
     except ImportError:
-        return harness.Row("panda mj_inverse", None, "us", "lower", reason="needs MuJoCo: pip install mujoco")
+        return harness.Row(
+            "panda mj_inverse", None, "us", "lower", reason="needs MuJoCo: ./dev run -- pip install mujoco"
+        )
     tree = ElementTree.parse(robot_file("panda"))
     for link in tree.iter("link"):
         for kind in ("visual", "collision"):

@@ -4,12 +4,28 @@ All named orderings are tried; in small graphs the best one is improved by movin
 section IV-D, proposes a search there).
 """
 
+import contextlib
+import hashlib
+import json
+import tempfile
+from pathlib import Path
+
 import numpy as np
 
+from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.c.compiler import cache_folder
+from dynamics_node.backends.c.render import renderer
 from dynamics_node.backends.compiled import cost
 from dynamics_node.backends.numeric_elimination import NumericElimination
 from dynamics_node.backends.traced import problem_program
-from dynamics_node.graph import ORDERINGS, Ordering, generic_graph, named_ordering, plan_elimination
+from dynamics_node.graph import (
+    ORDERINGS,
+    Ordering,
+    custom_ordering,
+    generic_graph,
+    named_ordering,
+    plan_elimination,
+)
 from dynamics_node.graph.elimination import SingularPivotError
 from dynamics_node.model.parameters import generic_parameters
 
@@ -18,8 +34,19 @@ TRIALS = 100
 
 
 def best_straight_line(model, problem, parameters=()) -> NumericElimination | None:
-    """The engine of the cheapest ordering that is a straight line, None when no ordering is."""
+    """The engine of the cheapest ordering that is a straight line, None when no ordering is. What was found
+    once is remembered beside the compiled code."""
     search = _Search(model, problem, parameters)
+    known = search.remembered()
+    if known is not None:
+        return known
+    best = _searched(search, model, problem)
+    if best is not None:
+        search.remember(best.ordering)
+    return best
+
+
+def _searched(search, model, problem):
     found = [search.evaluated(named_ordering(name, model, problem, search.graph)) for name in ORDERINGS]
     candidates = [pair for pair in found if pair is not None]
     if not candidates:
@@ -36,6 +63,24 @@ class _Search:
     def __init__(self, model, problem, parameters):
         self._model, self._problem, self._parameters = model, problem, parameters
         self.graph = generic_graph(generic_parameters(model, parameters), problem)
+        self._note = f"ordering-{_identity(model, problem, parameters)}.json"
+
+    def remembered(self):
+        """The engine of the ordering that was found before, None when there is none (or nothing sensible)."""
+        try:
+            name, variables = json.loads((cache_folder() / self._note).read_text())
+            found = self.evaluated(Ordering(str(name), custom_ordering(variables, self.graph).variables))
+        except (OSError, ValueError, TypeError, CompileError):
+            return None
+        return found[1] if found is not None else None
+
+    def remember(self, ordering):
+        """Keep it for the next time, where there is a place."""
+        with contextlib.suppress(OSError, CompileError):
+            text = json.dumps([ordering.name, [str(variable) for variable in ordering.variables]])
+            with tempfile.NamedTemporaryFile("w", dir=cache_folder(), delete=False) as file:
+                file.write(text)
+            Path(file.name).replace(cache_folder() / self._note)
 
     def evaluated(self, ordering):
         """(cost, engine), None when the ordering is no straight line."""
@@ -59,3 +104,12 @@ class _Search:
             if found is not None and found[0] < best[0]:
                 best = found
         return best
+
+
+def _identity(model, problem, parameters):
+    """Hash of all that the search depends on."""
+    numbers = [model.inertias, model.motion_map, model.armature, *(body.X_tree for body in model.bodies)]
+    text = repr((renderer(), model.parents, problem, parameters, SMALL, TRIALS))
+    return hashlib.sha256(
+        text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
+    ).hexdigest()

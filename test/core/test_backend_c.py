@@ -75,6 +75,19 @@ def test_best_ordering_costs_least(kind):
     assert np.all(error(solver(q, qd, u), expected) <= solved(dn.mass_matrix(model, q)))
 
 
+@pytest.mark.parametrize("text", ["", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"])
+def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(own_cache, text):
+    model = ROBOTS["double_pendulum"].model()
+    problem = dn.forward_dynamics(model)
+    found = best_straight_line(model, problem).ordering
+    (note,) = own_cache.glob("ordering-*.json")
+    first = note.read_text()
+    assert best_straight_line(model, problem).ordering == found
+    note.write_text(text)
+    assert best_straight_line(model, problem).ordering == found
+    assert note.read_text() == first
+
+
 def test_the_cheaper_producer_is_taken():
     """A short arm by its mass matrix, a humanoid by articulated bodies."""
     arm, humanoid = ROBOTS["panda7"].model(), ROBOTS["talos"].model()
