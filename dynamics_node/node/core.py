@@ -9,7 +9,7 @@ from dynamics_node.model import Model
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Robot
 from dynamics_node.node.environment import ExternalWrenches, Tilt
-from dynamics_node.node.joint_memory import BadMessage, JointMemory
+from dynamics_node.node.joint_memory import BadMessage, JointMemory, all_finite
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.solver import InputError, SolutionError, Solver
@@ -70,6 +70,7 @@ class Core:
         scalar = [j for j in robot.model.independent_joints if j.kind != "floating"]
         self.q_at = np.array([joint.q.start for joint in scalar], dtype=int)
         self.v_at = np.array([joint.v.start for joint in scalar], dtype=int)
+        self._scalar_only = np.array_equal(self.q_at, np.arange(robot.model.nq))
         self._refusal = _unsupported(robot.model)
 
     @property
@@ -136,7 +137,7 @@ class Core:
         return model.q_names == self.model.q_names
 
     def solve(self, ros_now, steady_now) -> Result:
-        """Result for the latest input. Raises Silence."""
+        """Result for the latest input; ros_now() gives ns of ROS time. Raises Silence."""
         sample = None
         if self.reference is not None:
             sample = self.reference.at(ros_now, steady_now, self.reference_timeout)
@@ -191,6 +192,8 @@ class Core:
 
     def vectors(self, position, velocity, base: Base | None):
         """q and qd from the scalar joints and the base."""
+        if self._scalar_only:
+            return position, velocity if np.ndim(velocity) else np.full(len(position), velocity)
         q, qd = np.zeros(self.model.nq), np.zeros(self.model.nv)
         q[self.q_at], qd[self.v_at] = position, velocity
         if base is not None:
@@ -206,7 +209,7 @@ class Core:
         if source == "zero" or not wanted:
             return np.zeros(len(self.q_at))
         velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
-        if np.isfinite(velocity).all():
+        if all_finite(velocity):
             return velocity
         absent = listed(self.joints.without(velocity))
         if source == "message":
@@ -225,11 +228,12 @@ class Core:
 
     def _known(self, sample: Sample | None):
         """qdd (0 where nobody says) and tau (of the reference, else measured)."""
-        qdd, tau = np.zeros(self.model.nv), np.zeros(self.model.nv)
+        qdd = np.zeros(self.model.nv)
         if sample is not None:
             qdd[self.v_at] = np.nan_to_num(sample.accelerations)
         if self.kind == "inverse":
-            return qdd, tau
+            return qdd, None
+        tau = np.zeros(self.model.nv)
         effort = self.joints.effort
         if sample is not None:
             effort = np.where(np.isnan(sample.effort), effort, sample.effort)
@@ -267,7 +271,7 @@ class Core:
         return tau + friction_torque(qd, *self.friction) if settings.compensate_friction else tau
 
     def _clamp(self, tau):
-        over = np.abs(tau[self.v_at]) > self.limits
+        over = np.abs(tau if self._scalar_only else tau[self.v_at]) > self.limits
         if not over.any():
             return tau, ()
         tau = tau.copy()

@@ -1,5 +1,6 @@
 """What is known of the joints: partial messages of several publishers, merged by name."""
 
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +16,15 @@ class BadMessage(ValueError):
 
 
 class _Layout(NamedTuple):
-    """Where the entries of a message go: its index -> joint number."""
+    """Where the entries of a message go: its index -> joint number.
+
+    order: the index of every joint, None when some are not in the message.
+    """
 
     source: np.ndarray
     target: np.ndarray
     unknown: int
-    whole: bool
+    order: np.ndarray | None
 
 
 class JointMemory:
@@ -43,6 +47,8 @@ class JointMemory:
         n = len(self.names)
         self.position, self.velocity, self.effort, self._position_before = np.full((4, n), np.nan)
         self.stamp, self.received, self._stamp_before = np.full((3, n), NEVER)
+        self._newest = NEVER
+        self._has_effort = False
 
     def update(self, names, position, velocity, effort, stamp, now):
         """Take in a message; stamp and now in ns.
@@ -53,20 +59,23 @@ class JointMemory:
         n = len(names)
         position = _field("position", position, n, required=True)
         velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
-        if not np.isfinite(position).all():
+        if not all_finite(position):
             at = int(np.flatnonzero(~np.isfinite(position))[0])
             raise BadMessage(f"position of {names[at]!r} is {position[at]}")
         self.unknown = layout.unknown
         source, target = layout.source, layout.target
         if not target.size:
             return False
+        if layout.order is not None and stamp > self._newest:
+            self._replace(layout.order, position, velocity, effort, stamp, now)
+            return True
         if self._jumped_back(stamp, target):
             self.reset()
-        if not layout.whole or stamp < self.stamp[target].max():
-            newer = stamp >= self.stamp[target]
-            source, target = source[newer], target[newer]
-            if not target.size:
-                return False
+        newer = stamp >= self.stamp[target]
+        source, target = source[newer], target[newer]
+        if not target.size:
+            return False
+        self._newest, self._has_effort = max(self._newest, stamp), True
         self._remember_before(target, stamp)
         self.position[target] = position[source]
         self.velocity[target] = velocity[source] if velocity is not None else np.nan
@@ -74,6 +83,20 @@ class JointMemory:
         self.stamp[target] = stamp
         self.received[target] = now
         return True
+
+    def _replace(self, order, position, velocity, effort, stamp, now):
+        """The usual case: a message with all joints, newer than all that is known."""
+        self._position_before, self._stamp_before = self.position, self.stamp
+        n = len(self.names)
+        self.position = position[order]
+        self.velocity = velocity[order] if velocity is not None else np.full(n, np.nan)
+        if effort is not None:
+            self.effort = effort[order]
+        elif self._has_effort:
+            self.effort = np.full(n, np.nan)
+        self._has_effort = effort is not None
+        self.stamp, self.received = np.full(n, stamp), np.full(n, now)
+        self._newest = stamp
 
     def missing(self):
         """Names of the joints that were never seen."""
@@ -98,7 +121,8 @@ class JointMemory:
             raise BadMessage(f"joint {twice!r} is named twice")
         known = [(k, self._number[name]) for k, name in enumerate(key) if name in self._number]
         source, target = np.array(known, dtype=int).reshape(-1, 2).T
-        layout = _Layout(source, target, len(key) - len(known), len(known) == len(self.names))
+        order = source[np.argsort(target)] if len(known) == len(self.names) else None
+        layout = _Layout(source, target, len(key) - len(known), order)
         if len(self._layouts) >= 64:  # somebody sends ever new names
             self._layouts.clear()
         self._layouts[key] = layout
@@ -122,6 +146,11 @@ class JointMemory:
         gap = np.where(self._stamp_before == NEVER, 0, self.stamp - self._stamp_before)
         usable = (gap > 0) & (gap <= MAX_GAP)
         return np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
+
+
+def all_finite(values):
+    """True when no entry of an array (n,) is infinite or NaN: one product where that will do."""
+    return isfinite(values @ values) or bool(np.isfinite(values).all())
 
 
 def _field(name, values, count, required=False):

@@ -29,11 +29,11 @@ class Reference(NamedTuple):
 
     def at(self, ros_now, steady_now, timeout):
         """The Sample in force, or None: one point holds for `timeout` ns after its reception, several
-        are interpolated linearly at ros_now - stamp."""
+        are interpolated linearly at ros_now() - stamp."""
         if len(self.times) == 1:
             fresh = steady_now - self.received <= timeout
             return Sample(*(field[0] for field in self.values)) if fresh else None
-        t = (ros_now - self.stamp) * 1e-9
+        t = (ros_now() - self.stamp) * 1e-9
         if not self.times[0] <= t <= self.times[-1]:
             return None
         k = min(int(np.searchsorted(self.times, t, side="right")), len(self.times) - 1)

@@ -350,7 +350,7 @@ class DynamicsNode(Node):
             return
         started = perf_counter()
         try:
-            result = self._core.solve(self.get_clock().now().nanoseconds, monotonic_ns())
+            result = self._core.solve(self._ros_now, monotonic_ns())
         except Silence as reason:
             self._statistics.silent(str(reason))
             if reason.stale and self._output_timer is not None:
@@ -358,6 +358,9 @@ class DynamicsNode(Node):
             return
         self._publish(result)
         self._statistics.solved(perf_counter() - started, result.clamped)
+
+    def _ros_now(self):
+        return self.get_clock().now().nanoseconds
 
     def _output_if_stale(self):
         if not self._enabled or self._core is None:
