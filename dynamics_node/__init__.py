@@ -16,6 +16,7 @@ from dynamics_node.algorithms import (
     operational_space_inertia,
 )
 from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import InputError, SolutionError, build, build_quantity
 
@@ -42,4 +43,6 @@ __all__ = [
     "mass_matrix",
     "operational_space_inertia",
     "parse_model",
+    "with_parameters",
+    "with_payload",
 ]

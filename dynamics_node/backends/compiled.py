@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.backends.c import Kernel
+from dynamics_node.backends.c import BatchKernel, Kernel
 from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
 from dynamics_node.model import Model
 from dynamics_node.model.reframe import reframe
@@ -50,9 +50,17 @@ class CompiledEngine:
         new = parameter_values(source, self.frames)
         other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
         other.__dict__["frames"] = self.frames
+        other.__dict__.update({name: self.__dict__[name] for name in _BATCHES if name in self.__dict__})
         if "kernel_with_wrenches" in self.__dict__:
             other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
         return other
+
+    def _batch(self, kernel):
+        """The kernel's Program for many states, compiled when they come for the first time."""
+        name = "batch" if kernel is self.kernel else "batch_with_wrenches"
+        if name not in self.__dict__:
+            self.__dict__[name] = BatchKernel(kernel.program)
+        return self.__dict__[name]
 
     @cached_property
     def _forward(self):
@@ -63,11 +71,14 @@ class CompiledEngine:
         count = math.prod(batch)
         gravity = self.model.gravity if gravity is None else gravity
         inputs = [_rows(a, batch, count) for a in (q, qd, self._known(qdd, tau), gravity)]
-        if f_ext is None:
-            asked = self.kernel(count, *inputs)
-        else:
+        kernel = self.kernel if f_ext is None else self.kernel_with_wrenches
+        if f_ext is not None:
             wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
-            asked = self.kernel_with_wrenches(count, *inputs, _rows(wrenches, batch, count))
+            inputs.append(_rows(wrenches, batch, count))
+        if count >= BATCH:
+            asked = self._batch(kernel)(count, *inputs, *kernel.parameters)
+        else:
+            asked = kernel(count, *inputs)
         return self._complete(qdd, tau, asked.reshape(qd.shape))
 
     def _known(self, qdd, tau):
@@ -91,6 +102,8 @@ def _rows(array, batch, count):
     return array.reshape(count, size)
 
 
+_BATCHES = ("batch", "batch_with_wrenches")
+BATCH = 64  # states from which vectors are worth another compilation
 STEP = 4  # what one more step of the longest chain costs, in operations (measured: 3 to 5)
 
 

@@ -70,7 +70,7 @@ class Solver:
             raise ValueError("the Model differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(model, self.model) - set(self.parameters):
             raise ValueError(
-                f"this solver was built for constant {' and '.join(constant)}: see parameters of build"
+                f"this solver was built for constant {', '.join(sorted(constant))}: see parameters of build"
             )
         return replace(self, model=model, engine=self.engine.with_model(model))
 

@@ -129,7 +129,7 @@ static void run(const double *restrict x, double *restrict y)
   double w[18] __attribute__((aligned(64)));
   double angle[8] __attribute__((aligned(64))) = {0};
   angle[0] = x[0];
-  sincos_all(1, angle, w, w + 8);
+  sincos_all(1, (double *)angle, (double *)w, (double *)(w + 8));
   part0(x, w);
   y[0] = w[16];
   y[1] = w[17];

@@ -21,6 +21,7 @@ FLAGS = (
     *("-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
 )
 NOT_FUSED = ("-ffp-contract=off",)
+BATCH = ("-O2",)  # vectors want what straight lines of numbers do not
 TIME_LIMIT = 600  # s
 
 
@@ -28,13 +29,12 @@ class CompileError(RuntimeError):
     """No library: no compiler, one that fails, or no place to put it. One line."""
 
 
-def compile_library(identity: str, source: Callable[[], str], fused: bool = True) -> str:
+def compile_library(identity: str, source: Callable[[], str], more_flags: tuple[str, ...] = ()) -> str:
     """Key of a library, compiled if the cache has none. Raises CompileError.
 
     identity: says all that source(), the C text, depends on; source is called when there is none.
-    fused: let the compiler make one operation of a product and a sum.
     """
-    flags = FLAGS if fused else FLAGS + NOT_FUSED
+    flags = FLAGS + more_flags
     key = _key(identity, flags)
     path = cache_folder() / f"{key}.so"
     if not _intact(path):

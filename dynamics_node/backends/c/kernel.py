@@ -5,7 +5,7 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import CompileError, compile_library, open_library
+from dynamics_node.backends.c.compiler import NOT_FUSED, CompileError, compile_library, open_library
 from dynamics_node.backends.c.render import render, renderer
 
 WIDE = 15  # operations on every step of the longest chain
@@ -33,7 +33,7 @@ class Kernel:
         self._key = compile_library(
             f"{renderer()} {self.program.digest()} {how}",
             lambda: render(self.program, *how),
-            fused=_is_wide(self.program),
+            () if _is_wide(self.program) else NOT_FUSED,
         )
 
     def _open(self):
@@ -53,8 +53,8 @@ class Kernel:
         return other
 
     def _set(self, parameters):
-        values = [np.ravel(parameters[name]) for name in self._names]
-        self._parameters = np.concatenate([*values, [0.0]]).astype(np.float64)
+        self.parameters = [np.ravel(parameters[name]).astype(np.float64) for name in self._names]
+        self._parameters = np.concatenate([*self.parameters, [0.0]])
         self.solve = _builtin(self._library, self._parameters)
 
     def __getstate__(self):

@@ -4,7 +4,8 @@
 angles need, then all their sines and cosines at once (sincos.c), then the rest. The operations are split into
 functions, for compile time grows faster than linearly with the size of a function; what one part needs of
 another goes through the workspace w, which begins with the sines and cosines. call.c makes `run` callable
-from Python; `program(count, x, y)` runs over many states.
+from Python; `program(count, x, y)` runs over many states. `render_batch` writes the same text with vectors
+of 8 states in place of numbers.
 """
 
 import hashlib
@@ -19,14 +20,10 @@ from dynamics_node.program import Op
 PART = 1500  # operations in a function
 LANES = 8  # angles that sincos.c takes at a time
 
-_TEXT = {
-    Op.ADD: "{} + {}",
-    Op.SUB: "{} - {}",
-    Op.MUL: "{} * {}",
-    Op.RECIPROCAL: "1.0 / {}",
-    Op.NEG: "-{}",
-    Op.SIN: "sin({})",
-    Op.COS: "cos({})",
+_TEXT = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1.0 / {}", Op.NEG: "-{}"}
+_SINES = {
+    "double": {Op.SIN: "sin({})", Op.COS: "cos({})"},
+    "vector": {Op.SIN: "sin_lanes({})", Op.COS: "cos_lanes({})"},
 }
 
 
@@ -57,25 +54,50 @@ def render(program, parameters=(), quaternions=()) -> str:
 @cache
 def renderer() -> str:
     """Digest of what turns a Program into C: this file and the C files beside it."""
-    texts = [_text(name) for name in ("render.py", "sincos.c", "call.c")]
+    texts = [_text(name) for name in ("render.py", "sincos.c", "call.c", "batch.c")]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def render_run(program):
-    """The lines of `run` and its parts."""
+def render_batch(program) -> str:
+    """The C source that runs a Program over many states at once."""
+    sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
+    return "\n".join(
+        [
+            "#include <math.h>",
+            _text("sincos.c"),
+            *render_run(program, "vector"),
+            f"#define INPUT_SIZE {program.input_size}",
+            f"#define OUTPUT_SIZE {sum(array.size for array in program.outputs.values())}",
+            f"#define ARRAYS {len(sizes)}",
+            _numbers("array_size[]", sizes),
+            _text("batch.c"),
+        ]
+    )
+
+
+def render_run(program, number="double"):
+    """The lines of `run` and its parts; number: 'double', or 'vector' of 8 states."""
     names = _Names(program)
-    parts = [_function(f"part{k}", _operations(program, names, part)) for k, part in enumerate(names.parts)]
+    parts = [
+        _function(f"part{k}", number, _operations(program, names, part, number))
+        for k, part in enumerate(names.parts)
+    ]
     numbers = [n for array in program.outputs.values() for n in array.flat]
     return [
         *(line for part in parts for line in part),
-        "static void run(const double *restrict x, double *restrict y)",
+        f"static void run(const {number} *restrict x, {number} *restrict y)",
         "{",
-        f"  double w[{max(1, names.workspace)}] __attribute__((aligned(64)));",
-        *_sines(names),
+        f"  {number} w[{max(1, names.workspace)}] __attribute__((aligned(64)));",
+        *_sines(names, number),
         *(f"  part{k}(x, w);" for k in range(names.first_part, len(parts))),
-        *(f"  y[{k}] = {names.anywhere(int(n))};" for k, n in enumerate(numbers)),
+        *(f"  y[{k}] = {_filled(names.anywhere(int(n)), number)};" for k, n in enumerate(numbers)),
         "}",
     ]
+
+
+def _filled(text, number):
+    """A literal as a vector of it; what has a name is one already."""
+    return f"(vector){{0}} + {text}" if number == "vector" and text[0] in "0123456789-(" else text
 
 
 def _text(name):
@@ -116,8 +138,8 @@ def _shapes(name, shapes):
     return f"static const long {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
 
 
-def _function(name, lines):
-    return [f"static void {name}(const double *restrict x, double *restrict w)", "{", *lines, "}"]
+def _function(name, number, lines):
+    return [f"static void {name}(const {number} *restrict x, {number} *restrict w)", "{", *lines, "}"]
 
 
 class _Names:
@@ -194,26 +216,27 @@ def _shared(program, part):
     return sorted(used)
 
 
-def _sines(names):
+def _sines(names, number):
     """The lines that fill the head of the workspace."""
     if not names.angles:
         return []
-    blocks = names.padded // LANES
+    blocks = names.padded // LANES if number == "double" else len(names.angles)
     return [
-        f"  double angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
+        f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
         *(f"  part{k}(x, w);" for k in range(names.first_part)),
-        *(f"  angle[{k}] = {names.anywhere(n)};" for k, n in enumerate(names.angles)),
-        f"  sincos_all({blocks}, angle, w, w + {names.padded});",
+        *(f"  angle[{k}] = {_filled(names.anywhere(n), number)};" for k, n in enumerate(names.angles)),
+        f"  sincos_all({blocks}, (double *)angle, (double *)w, (double *)(w + {names.padded}));",
     ]
 
 
-def _operations(program, names, part):
+def _operations(program, names, part, number):
     lines = []
+    text = _TEXT | _SINES[number]
     own = names.part[part[0]]
     for n in part:
         k = n - program.first_operation
         operands = [names.within(int(m), own) for m in (program.left[k], program.right[k]) if m >= 0]
-        lines.append(f"  const double t{n} = {_TEXT[Op(program.ops[k])].format(*operands)};")
+        lines.append(f"  const {number} t{n} = {text[Op(program.ops[k])].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")
     return lines

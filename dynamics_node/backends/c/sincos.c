@@ -39,3 +39,16 @@ static void sincos_all(int blocks, const double *restrict angle, double *restric
     }
   }
 }
+
+/* Of single angles that need other sines first. */
+static inline vector sin_lanes(vector x)
+{
+  for (int j = 0; j < 8; ++j) x[j] = sin(x[j]);
+  return x;
+}
+
+static inline vector cos_lanes(vector x)
+{
+  for (int j = 0; j < 8; ++j) x[j] = cos(x[j]);
+  return x;
+}
