@@ -185,6 +185,17 @@ def test_solve_writes_its_outputs():
     assert y.tolist() == [7.0, 10.0, 17.0] and z.tolist() == [3.0]
 
 
+def test_solve_outlives_its_kernel():
+    """The parameters it reads stay."""
+    solves = []
+    for k in range(50):
+        m = np.full((2, 3), float(k))
+        solves.append(Kernel(product(), {"m": m}).solve)
+    y, z = np.zeros(3), np.zeros(1)
+    for k, solve in enumerate(solves):
+        assert solve(np.ones(2), y, z) is None and y.tolist() == [2.0 * k] * 3
+
+
 def test_solve_takes_any_buffer():
     """array.array, as in the fields of ROS messages, and without trust in the layout of arrays."""
     y, z = np.zeros(3), array.array("d", [0.0])

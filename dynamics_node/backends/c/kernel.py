@@ -102,7 +102,7 @@ def _builtin(library, parameters):
     api = ctypes.pythonapi
     api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
     api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     memory = api.PyCapsule_New(parameters.ctypes.data, None, None)
     definition = ctypes.addressof(ctypes.c_char.in_dll(library, "solve_definition"))
-    return api.PyCFunction_NewEx(definition, memory, None)
+    return api.PyCFunction_NewEx(definition, memory, parameters)  # as its module: it keeps them alive

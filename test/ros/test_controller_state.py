@@ -1,0 +1,48 @@
+"""The reference of a controller's state, where control_msgs is installed; a clear line where it is not."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+from rig import efforts, floats
+from tolerances import EXACT, error
+
+TOPIC = "arm_controller/controller_state"
+INSTALLED = importlib.util.find_spec("control_msgs") is not None
+
+
+@pytest.mark.skipif(not INSTALLED, reason="control_msgs: sudo apt install ros-jazzy-control-msgs")
+def test_reference_of_a_controller(rig, panda):
+    from control_msgs.msg import JointTrajectoryControllerState
+
+    r = rig(parameters={"controller_state_topic": TOPIC, "reference_timeout": 0.3})
+    states = r.node.create_publisher(JointTrajectoryControllerState, TOPIC, 10)
+    order = np.random.default_rng(0).permutation(7)
+    message = JointTrajectoryControllerState(joint_names=[panda.names[k] for k in order])
+    message.reference.positions = floats(panda.q[order])
+    message.reference.velocities = floats(panda.qd[order])
+    message.reference.accelerations = floats(panda.qdd[order])
+
+    def followed():
+        states.publish(message)
+        r.spin(0.02)
+        tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
+        return error(tau, panda.torque(qdd=panda.qdd)) <= EXACT
+
+    r.until(followed, 15, "the torque of the controller's accelerations")
+    r.spin(0.5)
+    tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
+    assert error(tau, panda.torque()) <= EXACT, "it has timed out"
+
+    message.joint_names[1] = message.joint_names[0]
+    states.publish(message)
+    _, values, _ = r.diagnostic(lambda s: "named twice" in str(s))
+    assert values["last drop"].startswith("controller_state: joint")
+
+
+@pytest.mark.skipif(INSTALLED, reason="control_msgs is installed: nothing to say")
+def test_without_control_msgs_one_line_says_what_to_install(rig, panda):
+    r = rig(parameters={"controller_state_topic": TOPIC})
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    (line,) = [line for line in r.process.output().splitlines() if "control_msgs" in line]
+    assert "controller_state_topic needs control_msgs: sudo apt install ros-" in line
