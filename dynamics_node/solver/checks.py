@@ -1,5 +1,7 @@
 """The border: shapes and finiteness, told with the names of the coordinates."""
 
+from math import isfinite
+
 import numpy as np
 
 QUATERNION_TOLERANCE = 1e-6
@@ -23,30 +25,34 @@ def checked(name, value, tail, coordinates):
         listed = ", ".join(coordinates[:12]) + (", ..." if len(coordinates) > 12 else "")
         shape = ", ".join(map(str, ("...", *tail)))
         raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {listed}")
-    if not np.isfinite(array).all():
+    if not _all_finite(array):
         place = np.argwhere(~np.isfinite(array))[0]
         index = place[array.ndim - len(tail)]
         raise InputError(f"{name}[{index}] ({coordinates[index]}) is not finite: {array[tuple(place)]}")
     return array
 
 
+def _all_finite(array):
+    """True when no entry is infinite or NaN: one product tells, unless it overflows."""
+    flat = array.ravel()
+    return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
+
+
 def checked_position(model, q):
-    """q (..., nq) checked; unit quaternions renormalised within 1e-6, refused beyond."""
+    """q (..., nq) checked. Quaternions within 1e-6 of unit length count as their direction (as
+    `quaternion_rotation` takes them); beyond they are refused."""
     q = checked("q", q, (model.nq,), model.q_names)
     for joint in model.independent_joints:
         if joint.kind == "floating":
-            q = _normalised(q, slice(joint.q.start + 3, joint.q.stop), joint.name)
+            _check_unit(q[..., joint.q.start + 3 : joint.q.stop], joint.name)
     return q
 
 
-def _normalised(q, at, joint):
-    norm = np.linalg.norm(q[..., at], axis=-1, keepdims=True)
-    if np.any(np.abs(norm - 1) > QUATERNION_TOLERANCE):
-        worst = norm.flat[np.argmax(np.abs(norm - 1))]
+def _check_unit(quaternions, joint):
+    off = np.abs(np.einsum("...k,...k->...", quaternions, quaternions) - 1)
+    if np.any(off > 2 * QUATERNION_TOLERANCE):
+        worst = np.linalg.norm(quaternions, axis=-1).flat[np.argmax(off)]
         raise InputError(f"quaternion of {joint!r} has norm {worst:.9g}, not 1: normalise it")
-    q = q.copy()
-    q[..., at] /= norm
-    return q
 
 
 def same_batch(arrays):
@@ -64,5 +70,5 @@ def same_batch(arrays):
 
 def finite_solution(*arrays):
     """Raise SolutionError unless everything is finite."""
-    if not all(np.isfinite(array).all() for array in arrays):
+    if not all(map(_all_finite, arrays)):
         raise SolutionError("the equations have no finite solution at this state")

@@ -109,14 +109,14 @@ class Solver:
         named = {"q": (q, 1), "qd": (qd, 1), "qdd": (qdd, 1), "tau": (tau, 1), "f_ext": (f_ext, 2)}
         batch = same_batch({**named, "gravity": (gravity, 1)})
         q, qd = _spread(q, batch), _spread(qd, batch)
-        zero = np.zeros((*batch, model.nv))
+        zero = np.broadcast_to(np.zeros(model.nv), (*batch, model.nv))
         qdd = zero if qdd is None else _spread(qdd, batch)
         tau = zero if tau is None else _spread(tau, batch)
         try:
             qdd, tau = self.engine(q, qd, qdd, tau, f_ext, gravity)
         except np.linalg.LinAlgError as error:
             raise SolutionError(f"no solution at this state: {error}") from None
-        finite_solution(qdd, tau)
+        finite_solution(*{"inverse": (tau,), "forward": (qdd,), "hybrid": (qdd, tau)}[self.problem.kind])
         return qdd, tau
 
 
