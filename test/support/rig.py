@@ -186,6 +186,7 @@ class Client:
         def found():
             if send:
                 send()
+                self.spin(0.02)  # every state brings several answers: take them all in
             return next(filter(condition, self.diagnostics), None)
 
         found = self.until(found, timeout, "diagnostics")
