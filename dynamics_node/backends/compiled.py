@@ -37,7 +37,7 @@ class CompiledEngine:
 
     def prepare(self):
         """Do now what `with_model` and external wrenches need."""
-        assert self.kernel_with_wrenches and self.frames
+        _ = self.kernel_with_wrenches, self.frames
 
     @cached_property
     def frames(self):

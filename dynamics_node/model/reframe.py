@@ -20,6 +20,7 @@ from dynamics_node.spatial import (
 )
 
 PARALLEL = 1e-2  # sine of the angle between two axes below which their common normal may be far away
+COINCIDENT = 1e-9  # m between two parallel axes below which they are one
 ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
 
 
@@ -92,7 +93,7 @@ def _towards_child(model, i):
             if np.linalg.norm(normal) < PARALLEL:
                 apart = transform_origin(child.X_tree)
                 normal = apart - (apart @ z) * z
-            return normal if np.linalg.norm(normal) > PARALLEL else None
+            return normal if np.linalg.norm(normal) > COINCIDENT else None
     return None
 
 

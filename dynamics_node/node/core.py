@@ -121,15 +121,16 @@ class Core:
 
     def gravity(self, steady_now):
         """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
+        gravity = self._last_gravity()
+        if gravity is not self._gravity and steady_now - self.tilt.received > self.imu_timeout:
+            raise Silence(f"imu older than {self.imu_timeout * 1e-9:g} s", True)
+        return gravity
+
+    def _last_gravity(self):
         if self.settings.gravity_source == "parameter":
             return self._gravity
         if self.tilt is None:
             raise Silence("no imu message yet (gravity_source: imu)")
-        if steady_now - self.tilt.received > self.imu_timeout:
-            raise Silence(f"imu older than {self.imu_timeout * 1e-9:g} s", True)
-        return self._tilted()
-
-    def _tilted(self):
         return np.linalg.norm(self._gravity) * self.tilt.direction
 
     def serves(self, model: Model):
@@ -157,10 +158,7 @@ class Core:
         zero = np.zeros(self.model.nv)
         tau = zero
         if self.settings.on_stale == "gravity":
-            if self.settings.gravity_source == "imu" and self.tilt is None:
-                raise Silence("no imu message yet (gravity_source: imu)")
-            gravity = self._gravity if self.settings.gravity_source == "parameter" else self._tilted()
-            tau = self.robot.inverse(q, zero, zero, gravity=gravity)
+            tau = self.robot.inverse(q, zero, zero, gravity=self._last_gravity())
         tau, clamped = self._clamp(tau)
         return Result(q, zero, zero, tau, clamped)
 

@@ -72,3 +72,13 @@ def finite_solution(*arrays):
     """Raise SolutionError unless everything is finite."""
     if not all(map(_all_finite, arrays)):
         raise SolutionError("the equations have no finite solution at this state")
+
+
+def delivered(result, out):
+    """The result, in `out` if there is one. Raises InputError when it does not fit there."""
+    if out is None:
+        return result
+    if np.shape(out) != result.shape:
+        raise InputError(f"out must have shape {result.shape}, not {np.shape(out)}")
+    out[...] = result
+    return out

@@ -12,7 +12,7 @@ from dynamics_node.algorithms import bias, crba, link_jacobian, operational_spac
 from dynamics_node.backends.c import CompileError, Kernel
 from dynamics_node.backends.traced import quantity_program, quaternion_places
 from dynamics_node.model import Model
-from dynamics_node.solver.checks import checked, checked_position, finite_solution
+from dynamics_node.solver.checks import checked, checked_position, delivered, finite_solution
 
 log = logging.getLogger("dynamics_node")
 
@@ -57,10 +57,12 @@ class Quantity:
         if out is not None and type(out) is not tuple:
             if self._one_state(*arrays, out) is None:
                 return out
-            return _delivered(self._by_numpy(*arrays), (out,))[0]
+            return delivered(self._by_numpy(*arrays)[0], out)
         results: tuple = self._fresh() if out is None else out
         if self._one_state(*arrays, *results) is not None:
-            results = _delivered(self._by_numpy(*arrays), results if out is not None else None)
+            places = out if out is not None else (None,) * len(results)
+            pairs = zip(self._by_numpy(*arrays), places, strict=True)
+            results = tuple(delivered(result, place) for result, place in pairs)
         return results[0] if len(results) == 1 else results
 
     def __post_init__(self):
@@ -91,14 +93,6 @@ class Quantity:
         return tuple(results)
 
 
-def _delivered(results, out):
-    if out is None:
-        return results
-    for result, place in zip(results, out, strict=True):
-        place[...] = result
-    return out
-
-
 def build_quantity(model: Model, name: str, backend="auto", **options) -> Quantity:
     """A Quantity: 'mass_matrix', 'bias', 'link_jacobian' (options link, reference) or
     'operational_space_inertia' (options links, reference).
@@ -119,5 +113,5 @@ def build_quantity(model: Model, name: str, backend="auto", **options) -> Quanti
                 raise
             log.warning("%s; numpy serves instead", error)
     quantity = Quantity(model, name, options, kernel)
-    assert quantity._shapes  # an unknown link is told here, not at the first call
+    _ = quantity._shapes  # an unknown link is told here, not at the first call
     return quantity

@@ -63,6 +63,15 @@ def test_out_and_errors():
     q = np.linspace(-1, 1, 7)
     assert function(q, out=M) is M and error(M, dn.mass_matrix(model, q), tail=2) <= EXACT
     assert function([q.tolist()] * 2).shape == (2, 7, 7)
+    with pytest.raises(dn.InputError, match=r"out must have shape \(7, 7\), not \(2, 7, 7\)"):
+        function(q, out=np.zeros((2, 7, 7)))
+    osim = dn.build_quantity(model, "operational_space_inertia", links=["panda_hand"])
+    places = np.zeros((6, 6)), np.zeros((6, 7))
+    assert osim(q, out=places) is places and places[1].any()
+    many = np.zeros((3, 6, 6)), np.zeros((3, 6, 7))
+    assert np.array_equal(osim(np.tile(q, (3, 1)), out=many)[1], many[1])
+    with pytest.raises(dn.InputError, match="out must have shape"):
+        osim(q, out=(places[0], np.zeros((7, 6))))
     with pytest.raises(dn.InputError, match="panda_joint3"):
         function(np.array([0, 0, np.nan, 0, 0, 0, 0]))
     with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are mass_matrix"):

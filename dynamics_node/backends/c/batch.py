@@ -7,45 +7,29 @@ from functools import cache
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import BATCH, CompileError, compile_library, open_library
+from dynamics_node.backends.c.compiler import FOR_VECTORS, compile_library
+from dynamics_node.backends.c.loaded import Loaded
 from dynamics_node.backends.c.render import LANES, render_batch, renderer
 
 CHUNK = 2048  # states that are worth a thread
 
 
-class BatchKernel:
-    """batch(count, *inputs) -> packed outputs (count, outputs). Compiled when it is made; when unpickled it
-    opens the library that the cache has. Raises CompileError then.
+class BatchKernel(Loaded):
+    """batch(count, *inputs) -> packed outputs (count, outputs).
 
     Beside the outputs no memory grows with the number of states: a thread works on 8 of them at a time.
     """
 
-    def __init__(self, program):
-        self.program = program
-        self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
-        self._outputs = sum(numbers.size for numbers in program.outputs.values())
-        self._compile()
-        self._open()
+    PER_PROCESS = ("_entry",)
 
     def _compile(self):
         identity = f"batch {renderer()} {self.program.digest()}"
-        self._key = compile_library(identity, lambda: render_batch(self.program), BATCH)
+        return compile_library(identity, lambda: render_batch(self.program), FOR_VECTORS)
 
-    def _open(self):
-        self._entry = open_library(self._key).batch
+    def _open(self, library):
+        self._entry = library.batch
         self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
         self._entry.restype = None
-
-    def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "_entry"}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        try:
-            self._open()
-        except CompileError:  # somebody has emptied the cache meanwhile
-            self._compile()
-            self._open()
 
     def __call__(self, count, *inputs, threads=None):
         """inputs: (count, size) or (size,) in the Program's order, any numbers; threads: at most that many,

@@ -5,74 +5,59 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import NOT_FUSED, CompileError, compile_library, open_library
+from dynamics_node.backends.c.compiler import NOT_FUSED, compile_library
+from dynamics_node.backends.c.loaded import Loaded
 from dynamics_node.backends.c.render import render, renderer
 
 WIDE = 15  # operations on every step of the longest chain
 
 
-class Kernel:
+class Kernel(Loaded):
     """kernel(count, *inputs) -> packed outputs, over many states; kernel.solve(*inputs, *outputs) for one
-    state, see call.c. Compiled when it is made; when unpickled, in another process too, it opens the library
-    that the cache has. Raises CompileError then.
+    state, see call.c.
 
     parameters: {name: array} of the Program's last inputs, which `solve` does not take.
     """
 
+    PER_PROCESS = ("_entry", "_library", "solve")
+
     def __init__(self, program, parameters=None, quaternions=()):
-        self.program, self._quaternions = program, tuple(quaternions)
-        self._names = tuple(parameters or ())
-        self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
-        self._inputs, self._outputs = sum(self._sizes), sum(n.size for n in program.outputs.values())
-        self._compile()
-        self._open()
-        self._set(parameters or {})
+        self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
+        self._pack(parameters or {})
+        super().__init__(program)
 
     def _compile(self):
         how = (self._names, self._quaternions)
-        self._key = compile_library(
+        return compile_library(
             f"{renderer()} {self.program.digest()} {how}",
             lambda: render(self.program, *how),
             () if _is_wide(self.program) else NOT_FUSED,
         )
 
-    def _open(self):
-        library = open_library(self._key)
-        self._entry = library.program
+    def _open(self, library):
+        self._library, self._entry = library, library.program
         self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._entry.restype = None
         sample = np.empty((2, 3))
         library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
         library.trust_arrays(id(sample), sample.ctypes.data)
-        self._library = library
+        self.solve = _builtin(library, self._parameters)
 
     def with_parameters(self, parameters):
         """The same code with other values of its parameters; entries of other names are ignored."""
         other = copy(self)
-        other._set(parameters)
+        other._pack(parameters)
+        other.solve = _builtin(other._library, other._parameters)
         return other
 
-    def _set(self, parameters):
+    def _pack(self, parameters):
         self.parameters = [np.ravel(parameters[name]).astype(np.float64) for name in self._names]
         self._parameters = np.concatenate([*self.parameters, [0.0]])
-        self.solve = _builtin(self._library, self._parameters)
-
-    def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in _OF_PROCESS}
-
-    def __setstate__(self, state):
-        self.__dict__.update(state)
-        try:
-            self._open()
-        except CompileError:  # somebody has emptied the cache meanwhile
-            self._compile()
-            self._open()
-        self.solve = _builtin(self._library, self._parameters)
 
     def __call__(self, count, *inputs):
         """Outputs (count, outputs) of inputs (count, size) or (size,), in the Program's order, without the
         parameters."""
-        x, y = np.empty((count, self._inputs)), np.empty((count, self._outputs))
+        x, y = np.empty((count, sum(self._sizes))), np.empty((count, self._outputs))
         start = 0
         for array, size in zip(inputs, self._sizes, strict=False):
             x[:, start : start + size] = array
@@ -91,9 +76,6 @@ def _is_wide(program):
     """False where most operations wait for the one before: a fused multiply-add makes the sum wait longer
     than a separate one would (Panda: 10 % slower; a quadruped, whose legs go side by side: 15 % faster)."""
     return len(program.ops) > WIDE * program.depth()
-
-
-_OF_PROCESS = ("_entry", "_library", "solve")
 
 
 def _builtin(library, parameters):
