@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic_ns, perf_counter
 
@@ -22,7 +21,8 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.build_job import Building, Failure, Job, Robot
+from dynamics_node.node.build_job import Failure
+from dynamics_node.node.builds import Builds
 from dynamics_node.node.core import Core, Silence, read_base
 from dynamics_node.node.diagnostics import diagnostic_message, report
 from dynamics_node.node.environment import read_tilt
@@ -50,7 +50,6 @@ LATCHED = QoSProfile(
 )
 SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 RELIABLE = QoSProfile(depth=10)
-COMPILING = ("auto", "c")  # backends that take their time
 POLL_PERIOD = 0.02  # s, between looks at a build under way
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 THROTTLE = 2.0  # s, between log lines of one kind
@@ -65,11 +64,7 @@ class DynamicsNode(Node):
         self._settings = read_settings(parameter_values(self))
         self._enabled = self._settings.autostart
         self._core: Core | None = None
-        self._building: Building | None = None
-        self._result: Robot | Failure | None = None  # of the build, not yet served
-        self._text = ""  # the description to build: the one served, or the first to come
-        self._served: Job | None = None
-        self._resumed: Job | None = None
+        self._builds = Builds()
         self._failure = ""
         self._last_stamp = Time()
         self._statistics = Statistics()
@@ -123,7 +118,7 @@ class DynamicsNode(Node):
 
     def _create_timers(self):
         self._steady_timer(1.0, self._report)
-        self._poll_timer = self._steady_timer(POLL_PERIOD, self._poll_building)
+        self._poll_timer = self._steady_timer(POLL_PERIOD, self._poll_builds)
         self._poll_timer.cancel()
         self._output_timer = None
         self._stale_timer = None
@@ -168,58 +163,33 @@ class DynamicsNode(Node):
         self._build(message.data)
 
     def _build(self, text):
-        """Start building; a build under way is for an older description or older parameters."""
-        if self._core is None:
-            self._text = text  # good or not: other parameters may make it good
-        job = self._settings.job(text)
-        if (self._core is None or text != self._text) and job.backend in COMPILING:
-            job = replace(job, backend="numpy")  # serves at once; what is wanted follows
-        self._start(job)
-
-    def _start(self, job):
-        if self._building is not None:
-            self._building.cancel()
-        self._building, self._result = Building(job), None
+        self._builds.describe(text, self._settings, self._core is not None)
         self._poll_timer.reset()
 
     def _rebuild(self):
         """The same description with other parameters."""
-        text = self._building.job.text if self._building is not None else self._text
-        if text:
-            self._build(text)
+        self._builds.repeat(self._settings, self._core is not None)
+        self._poll_timer.reset()
 
-    def _poll_building(self):
-        """One step a call: received, unpacked, served; joint states are answered in between."""
-        if self._building is None:
-            return
-        if self._result is None:
-            self._result = self._building.poll()
-            return
-        (job, self._building), (result, self._result) = (self._building.job, None), (self._result, None)
-        self._poll_timer.cancel()
-        if isinstance(result, Failure):
-            self._fail(result.reason)
-            self._resume(job)
-            return
+    def _poll_builds(self):
+        if (built := self._builds.step()) is not None:
+            self._take(*built)
+        if not self._builds.under_way:
+            self._poll_timer.cancel()
+
+    def _take(self, job, result):
+        """Serve what was built, or say why not."""
         try:
+            if isinstance(result, Failure):
+                raise ValueError(result.reason)
             check_against(self._settings, result.model)
         except ValueError as error:
             self._fail(str(error))
-            self._resume(job)
+            self._builds.refuse(job, self._settings, self._core is not None)
             return
-        if job is not self._resumed:
+        if self._builds.accept(job, self._settings):
             self._failure = ""
-        self._text, self._served = job.text, job
         self._serve(result)
-        if job != (wanted := self._settings.job(job.text)):
-            self._start(wanted)
-
-    def _resume(self, failed):
-        """After a bad description, what was under way for the one that is served."""
-        wanted = self._settings.job(self._text)
-        if self._core is not None and failed.text != self._text and self._served != wanted:
-            self._resumed = wanted
-            self._start(wanted)
 
     def _serve(self, robot):
         if self._core is not None and self._core.serves(robot.model):
@@ -247,9 +217,9 @@ class DynamicsNode(Node):
 
     def _reload(self, request, response):
         self._load_configured_description()
-        if self._building is None:
+        if not self._builds.under_way:
             self._rebuild()
-        response.success = self._building is not None
+        response.success = self._builds.under_way
         response.message = "building" if response.success else self._failure or "no robot description yet"
         return response
 
@@ -429,7 +399,7 @@ class DynamicsNode(Node):
             self._core,
             self._statistics,
             enabled=self._enabled,
-            building=self._building is not None,
+            building=self._builds.under_way,
             failure=self._failure,
         )
         stamp = self.get_clock().now().to_msg()
@@ -447,6 +417,5 @@ class DynamicsNode(Node):
 
     def destroy_node(self):
         """End a build under way with the node."""
-        if self._building is not None:
-            self._building.cancel()
+        self._builds.cancel()
         super().destroy_node()
