@@ -18,7 +18,7 @@ from dynamics_node.algorithms import (
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import InputError, SolutionError, build, build_quantity
+from dynamics_node.solver import InputError, SolutionError, build, build_derivatives, build_quantity
 
 mass_matrix = crba
 
@@ -31,6 +31,7 @@ __all__ = [
     "SolutionError",
     "bias",
     "build",
+    "build_derivatives",
     "build_quantity",
     "external_wrenches",
     "forward_dynamics",

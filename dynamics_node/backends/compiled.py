@@ -1,13 +1,13 @@
 """A traced engine, run as compiled C."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from dynamics_node.backends.c import BatchKernel, Kernel
+from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
 from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
 from dynamics_node.model import Model
 from dynamics_node.model.reframe import reframe
@@ -24,6 +24,7 @@ class CompiledEngine:
     source: Any
     parameters: tuple[str, ...]
     kernel: Kernel
+    batches: dict[Any, BatchKernel] = field(default_factory=dict)  # shared by all that with_model returns
 
     @property
     def description(self):
@@ -50,17 +51,16 @@ class CompiledEngine:
         new = parameter_values(source, self.frames)
         other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
         other.__dict__["frames"] = self.frames
-        other.__dict__.update({name: self.__dict__[name] for name in _BATCHES if name in self.__dict__})
         if "kernel_with_wrenches" in self.__dict__:
             other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
         return other
 
-    def _batch(self, kernel):
+    def _batch(self, kernel, dtype):
         """The kernel's Program for many states, compiled when they come for the first time."""
-        name = "batch" if kernel is self.kernel else "batch_with_wrenches"
-        if name not in self.__dict__:
-            self.__dict__[name] = BatchKernel(kernel.program)
-        return self.__dict__[name]
+        key = (kernel.program.digest(), dtype)
+        if key not in self.batches:
+            self.batches[key] = BatchKernel(kernel.program, dtype)
+        return self.batches[key]
 
     @cached_property
     def _forward(self):
@@ -76,7 +76,7 @@ class CompiledEngine:
             wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
             inputs.append(_rows(wrenches, batch, count))
         if count >= BATCH:
-            asked = self._batch(kernel)(count, *inputs, *kernel.parameters)
+            (asked,) = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
         else:
             asked = kernel(count, *inputs)
         return self._complete(qdd, tau, asked.reshape(qd.shape))
@@ -102,8 +102,6 @@ def _rows(array, batch, count):
     return array.reshape(count, size)
 
 
-_BATCHES = ("batch", "batch_with_wrenches")
-BATCH = 64  # states from which vectors are worth another compilation
 STEP = 4  # what one more step of the longest chain costs, in operations (measured: 3 to 5)
 
 

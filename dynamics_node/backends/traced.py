@@ -51,10 +51,10 @@ def quantity_program(model, function, reads) -> Program:
     """The Program of function(model, *arrays) -> arrays, outputs y0, y1, ..., of quantities that base
     parameters determine.
 
-    reads: which of 'q' and 'qd' the arrays are.
+    reads: which of 'q', 'qd' and 'gravity' the arrays are.
     """
     model = regroup(reframe(model)[0])
-    shapes = {"q": (model.nq,), "qd": (model.nv,)}
+    shapes = {"q": (model.nq,), "qd": (model.nv,), "gravity": (3,)}
 
     def named(**arrays):
         return {f"y{k}": y for k, y in enumerate(function(model, *arrays.values()))}

@@ -1,12 +1,13 @@
 """Straight-line programs: what a computation on arrays comes to for one robot.
 
 `trace` runs a function of arrays on symbols and keeps the scalar operations as a Program; `interpret`
-says what a Program means.
+says what a Program means; `Program.jacobian` derives it.
 """
 
+from dynamics_node.program.derivative import derivative_name
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.interpret import interpret
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.trace import trace
 
-__all__ = ["Expression", "Op", "Program", "ProgramError", "Table", "interpret", "trace"]
+__all__ = ["Expression", "Op", "Program", "ProgramError", "Table", "derivative_name", "interpret", "trace"]

@@ -15,17 +15,39 @@ _MEANING: dict[Op, Callable] = {
     Op.SIN: np.sin,
     Op.COS: np.cos,
 }
+CHUNK = 512  # states at a time: all values of a Program are kept
 
 
 def interpret(program, **inputs):
-    """{name: array (..., *shape)} of inputs {name: array (..., *shape)} with the same leading axes."""
+    """{name: array (..., *shape)} of inputs {name: array (..., *shape)}; leading axes broadcast.
+
+    Memory is bounded: CHUNK states at a time. Entries may be symbols (of one state): the Program is then
+    part of the one that is traced.
+    """
     batch = _batch(program, inputs)
-    values = [column for name, shape in program.inputs.items() for column in _scalars(inputs[name], shape)]
-    values += list(program.constants)
+    count = int(np.prod(batch, dtype=int))
+    rows = {
+        name: np.broadcast_to(inputs[name], (*batch, *s)).reshape(count, *s)
+        for name, s in program.inputs.items()
+    }
+    dtype = np.result_type(float, *(array.dtype for array in rows.values()))
+    found = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        values = all_values(program, [x for array in rows.values() for x in _columns(array[part])])
+        for name, numbers in program.outputs.items():
+            for place in np.ndindex(*numbers.shape):
+                found[name][(part, *place)] = values[numbers[place]]
+    return {name: array.reshape(*batch, *array.shape[1:]) for name, array in found.items()}
+
+
+def all_values(program, inputs):
+    """Every value in its order. inputs: one for each scalar input, arrays or symbols."""
+    values = [*inputs, *program.constants.tolist()]
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
         operands = (values[a],) if b < 0 else (values[a], values[b])
         values.append(_MEANING[Op(op)](*operands))
-    return {name: _gathered(values, numbers, batch) for name, numbers in program.outputs.items()}
+    return values
 
 
 def _batch(program, inputs):
@@ -33,14 +55,6 @@ def _batch(program, inputs):
     return np.broadcast_shapes(*leading)
 
 
-def _scalars(array, shape):
-    """The entries of an input, each over the batch."""
-    array = np.asarray(array, dtype=float)
-    return [array[(..., *place)] for place in np.ndindex(*shape)]
-
-
-def _gathered(values, numbers, batch):
-    out = np.empty((*batch, *numbers.shape))
-    for place in np.ndindex(*numbers.shape):
-        out[(..., *place)] = values[numbers[place]]
-    return out
+def _columns(rows):
+    """The entries of an input, each over the states."""
+    return rows.reshape(len(rows), -1).T if rows.size else []

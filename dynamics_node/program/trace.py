@@ -16,7 +16,7 @@ def trace(function, inputs) -> Program:
     table = Table()
     arrays = {name: _input_array(table, shape) for name, shape in inputs.items()}
     results = {name: np.asarray(value, dtype=object) for name, value in function(**arrays).items()}
-    return _assemble(table, dict(inputs), results)
+    return program_of(table, dict(inputs), results)
 
 
 def _input_array(table, shape):
@@ -26,7 +26,9 @@ def _input_array(table, shape):
     return array
 
 
-def _assemble(table, inputs, results):
+def program_of(table, inputs, results) -> Program:
+    """The Program that computes results {name: array of Expressions and numbers} of a Table whose inputs are
+    {name: shape} in order."""
     wanted = {
         name: np.vectorize(lambda x: _number(table, x), otypes=[np.int64])(r) for name, r in results.items()
     }

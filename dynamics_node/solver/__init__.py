@@ -3,7 +3,7 @@
 from dynamics_node.solver.build import build, build_for_service
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
-from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_quantity
+from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_derivatives, build_quantity
 from dynamics_node.solver.solvers import (
     ForwardDynamics,
     HybridDynamics,
@@ -24,6 +24,7 @@ __all__ = [
     "SolutionError",
     "Solver",
     "build",
+    "build_derivatives",
     "build_for_service",
     "build_quantity",
     "resolve",

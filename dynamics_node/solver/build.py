@@ -16,31 +16,41 @@ from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, Invers
 
 log = logging.getLogger("dynamics_node")
 
+PRECISIONS = ("float64", "float32")
 _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
 
 
 def build(
-    model: Model, problem: Problem, solver="best", ordering="best", backend="auto", parameters=()
+    model: Model,
+    problem: Problem,
+    solver="best",
+    ordering="best",
+    backend="auto",
+    parameters=(),
+    precision="float64",
 ) -> Solver:
     """A callable that solves the problem for the robot.
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
-    `Solver.with_model` may change without another build: 'inertia', 'armature'. Raises CompileError
+    `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
+    'float32', see Solver. Raises CompileError
     for backend c without a compiler, ChoiceError for a combination that does not exist,
     SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
     ValueError besides.
     """
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     choice = resolve(solver, ordering, backend)
     engines = _engines(model, problem, choice, parameters)
     engine = engines[0]
     if choice.backend in ("c", "auto"):
         engine, backend = _compiled(engines, choice, tuple(parameters))
         choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters))
+    return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
 
 
 def build_for_service(model: Model, problem: Problem, **choice) -> Solver:

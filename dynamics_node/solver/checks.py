@@ -15,21 +15,32 @@ class SolutionError(ArithmeticError):
     """No finite solution at this state: the equations are singular there."""
 
 
-def checked(name, value, tail, coordinates):
-    """value as float64 array (..., *tail), finite. coordinates: names along the first axis of the tail."""
+def shaped(name, value, axes, dtype=np.float64):
+    """value as array (..., *tail). axes: the tail, and names along its first axis."""
+    tail, coordinates = axes
     try:
-        array = np.asarray(value, dtype=np.float64)
+        array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
         listed = ", ".join(coordinates[:12]) + (", ..." if len(coordinates) > 12 else "")
         shape = ", ".join(map(str, ("...", *tail)))
         raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {listed}")
+    return array
+
+
+def refuse_not_finite(name, array, axes):
+    """Raise InputError for the first entry that is not finite, by its name; axes as above."""
+    tail, coordinates = axes
     if not _all_finite(array):
         place = np.argwhere(~np.isfinite(array))[0]
         index = place[array.ndim - len(tail)]
         raise InputError(f"{name}[{index}] ({coordinates[index]}) is not finite: {array[tuple(place)]}")
-    return array
+
+
+def finite_states(array, axes=1):
+    """Which states are finite: True for all of them, or bool (...). axes: how many are not of the batch."""
+    return _all_finite(array) or np.isfinite(array).all(axis=tuple(range(-axes, 0)))
 
 
 def _all_finite(array):
@@ -38,40 +49,44 @@ def _all_finite(array):
     return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
 
 
-def checked_position(model, q):
-    """q (..., nq) checked. Quaternions within 1e-6 of unit length count as their direction (as
-    `quaternion_rotation` takes them); beyond they are refused."""
-    q = checked("q", q, (model.nq,), model.q_names)
+def refuse_not_unit(model, q):
+    """Raise InputError for a quaternion beyond 1e-6 of unit length. Within, it counts as its direction (as
+    `quaternion_rotation` takes it)."""
+    for joint, quaternions, unit in _quaternions(model, q):
+        if not unit.all():
+            worst = np.linalg.norm(quaternions[~unit][0])
+            raise InputError(f"quaternion of {joint.name!r} has norm {worst:.9g}, not 1: normalise it")
+
+
+def unit_states(model, q):
+    """Which states have quaternions of unit length: True for all of them, or bool (...)."""
+    good = True
+    for _, _, unit in _quaternions(model, q):
+        good = good if unit.all() else good & unit
+    return good
+
+
+def _quaternions(model, q):
+    """(joint, its quaternions, which are of unit length) of every floating joint."""
     for joint in model.independent_joints:
         if joint.kind == "floating":
-            _check_unit(q[..., joint.q.start + 3 : joint.q.stop], joint.name)
-    return q
-
-
-def _check_unit(quaternions, joint):
-    off = np.abs(np.einsum("...k,...k->...", quaternions, quaternions) - 1)
-    if np.any(off > 2 * QUATERNION_TOLERANCE):
-        worst = np.linalg.norm(quaternions, axis=-1).flat[np.argmax(off)]
-        raise InputError(f"quaternion of {joint!r} has norm {worst:.9g}, not 1: normalise it")
+            quaternions = q[..., joint.q.start + 3 : joint.q.stop]
+            squares = np.einsum("...k,...k->...", quaternions, quaternions)
+            yield joint, quaternions, np.abs(squares - 1) <= 2 * QUATERNION_TOLERANCE
 
 
 def same_batch(arrays):
-    """Raise InputError unless the leading axes broadcast. arrays: {name: (array, tail length)}."""
-    shapes = {a.shape[: a.ndim - tail] for a, tail in arrays.values() if a is not None}
+    """The common leading axes. arrays: {name: (array, tail length)}. Raises InputError when they do not
+    broadcast."""
+    shapes = {a.shape[: a.ndim - tail] for a, tail in arrays.values()}
     if len(shapes) == 1:
         return shapes.pop()
-    leading = {name: a.shape[: a.ndim - tail] for name, (a, tail) in arrays.items() if a is not None}
+    leading = {name: a.shape[: a.ndim - tail] for name, (a, tail) in arrays.items()}
     try:
         return np.broadcast_shapes(*leading.values())
     except ValueError:
         listed = ", ".join(f"{name} {shape}" for name, shape in leading.items())
         raise InputError(f"leading axes do not fit together: {listed}") from None
-
-
-def finite_solution(*arrays):
-    """Raise SolutionError unless everything is finite."""
-    if not all(map(_all_finite, arrays)):
-        raise SolutionError("the equations have no finite solution at this state")
 
 
 def delivered(result, out):

@@ -1,18 +1,23 @@
-"""Quantities of a robot as compiled functions: mass matrix, bias, Jacobian, operational-space inertia."""
+"""Quantities of a robot as compiled functions: mass matrix, bias, Jacobian, operational-space inertia, and
+the derivatives of its dynamics."""
 
 import logging
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
 
 import numpy as np
 
 from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia
-from dynamics_node.backends.c import CompileError, Kernel
+from dynamics_node.backends.c import BATCH, BatchKernel, CompileError, Kernel
+from dynamics_node.backends.derivatives import derivative_program
 from dynamics_node.backends.traced import quantity_program, quaternion_places
 from dynamics_node.model import Model
-from dynamics_node.solver.checks import checked, checked_position, delivered, finite_solution
+from dynamics_node.problem import Problem
+from dynamics_node.program import Program, interpret
+from dynamics_node.solver.arguments import Arguments, solve_states
+from dynamics_node.solver.checks import delivered
 
 log = logging.getLogger("dynamics_node")
 
@@ -21,8 +26,8 @@ def _mass_matrix(model, q):
     return (crba(model, q),)
 
 
-def _bias(model, q, qd):
-    return (bias(model, q, qd),)
+def _bias(model, q, qd, gravity):
+    return (bias(model, q, qd, gravity=gravity),)
 
 
 def _jacobian(model, q, link, reference="world_aligned"):
@@ -32,7 +37,7 @@ def _jacobian(model, q, link, reference="world_aligned"):
 # name: function of (model, arrays, options) -> arrays; which arrays it reads
 QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "mass_matrix": (_mass_matrix, ("q",)),
-    "bias": (_bias, ("q", "qd")),
+    "bias": (_bias, ("q", "qd", "gravity")),
     "link_jacobian": (_jacobian, ("q",)),
     "operational_space_inertia": (operational_space_inertia, ("q",)),
 }
@@ -40,40 +45,41 @@ QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A function of q (..., nq), or of q and qd (..., nv), for one robot. Picklable.
+    """A function of a robot's state. Picklable. Its arguments are the inputs of its Program in order, over a
+    batch: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6).
 
-    It returns what the function of its name in `dynamics_node` returns, an array or a tuple of arrays; raises
-    InputError and SolutionError as a Solver does. One state goes to compiled code, a batch to numpy.
+    It returns an array, or a tuple of arrays if there are several, over the batch; raises InputError and
+    SolutionError as a Solver does.
     """
 
     model: Model
     name: str
-    options: dict[str, Any]
+    program: Program
     kernel: Kernel | None
     _one_state: Callable = field(init=False, repr=False)
+    _gravity: tuple = field(init=False, repr=False)
+    _shapes: list = field(init=False, repr=False)
 
-    def __call__(self, *arrays, out=None):
-        """out: an array for every result (a tuple if there are several), for one state."""
-        if out is not None and type(out) is not tuple:
-            if self._one_state(*arrays, out) is None:
-                return out
-            return delivered(self._by_numpy(*arrays)[0], out)
-        results: tuple = self._fresh() if out is None else out
+    def __call__(self, *arrays, gravity=None, out=None, errors="raise"):
+        """gravity (..., 3) m/s^2 in place of the model's, where it is an input; out: an array for every
+        result (a tuple if there are several); errors: 'raise', or 'nan' as for a Solver."""
+        arrays += self._gravity if gravity is None else (gravity,)
+        if out is None:
+            results = tuple([np.empty(shape) for shape in self._shapes])
+        else:
+            results = out if type(out) is tuple else (out,)
         if self._one_state(*arrays, *results) is not None:
-            places = out if out is not None else (None,) * len(results)
-            pairs = zip(self._by_numpy(*arrays), places, strict=True)
+            places = (None,) * len(results) if out is None else results
+            pairs = zip(self._over_batch(arrays, errors), places, strict=True)
             results = tuple(delivered(result, place) for result, place in pairs)
         return results[0] if len(results) == 1 else results
 
     def __post_init__(self):
         solve = self.kernel.solve if self.kernel is not None else lambda *arrays: False
         object.__setattr__(self, "_one_state", solve)  # an attribute of the object is found fastest
-
-    @cached_property
-    def _shapes(self):
-        state = {"q": self.model.neutral(), "qd": np.zeros(self.model.nv)}
-        function, reads = QUANTITIES[self.name]
-        return [r.shape for r in function(self.model, *(state[n] for n in reads), **self.options)]
+        gravity = (self.model.gravity,) if "gravity" in self.program.inputs else ()
+        object.__setattr__(self, "_gravity", gravity)
+        object.__setattr__(self, "_shapes", [n.shape for n in self.program.outputs.values()])
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_one_state"}
@@ -82,15 +88,33 @@ class Quantity:
         self.__dict__.update(state)
         self.__post_init__()
 
-    def _fresh(self):
-        return tuple(np.empty(shape) for shape in self._shapes)
+    @cached_property
+    def _batch_kernel(self):
+        """The Program for many states, compiled when they come for the first time."""
+        return BatchKernel(self.program)
 
-    def _by_numpy(self, q, *rates):
-        q = checked_position(self.model, q)
-        speeds = [checked("qd", qd, (self.model.nv,), self.model.v_names) for qd in rates]
-        results = QUANTITIES[self.name][0](self.model, q, *speeds, **self.options)
-        finite_solution(*results)
-        return tuple(results)
+    def _over_batch(self, arrays, errors):
+        names = list(self.program.inputs)
+        if len(arrays) != len(names):
+            raise TypeError(
+                f"{self.name} takes {', '.join(names)}: {len(names)} arguments, not {len(arrays)}"
+            )
+        arguments = Arguments(self.model, dict(zip(names, arrays, strict=True)))
+        return solve_states(self._by_program, arguments, errors)
+
+    def _by_program(self, batch, **arrays):
+        count = math.prod(batch)
+        if self.kernel is None:
+            return list(interpret(self.program, **arrays).values())
+        shapes = self.program.inputs.items()
+        rows = [_rows(arrays[name], shape, count) for name, shape in shapes]
+        results = self.kernel.separate(count, *rows) if count < BATCH else self._batch_kernel(count, *rows)
+        return [array.reshape(*batch, *shape) for array, shape in zip(results, self._shapes, strict=True)]
+
+
+def _rows(array, shape, count):
+    """(count, size), or (size,) of what has no axes of the batch."""
+    return array.ravel() if array.shape == shape else array.reshape(count, math.prod(shape))
 
 
 def build_quantity(model: Model, name: str, backend="auto", **options) -> Quantity:
@@ -103,15 +127,32 @@ def build_quantity(model: Model, name: str, backend="auto", **options) -> Quanti
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     function, reads = QUANTITIES[name]
+    return _quantity(model, name, quantity_program(model, partial(function, **options), reads), backend)
+
+
+def build_derivatives(model: Model, problem: Problem, backend="auto", wrenches=False) -> Quantity:
+    """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
+
+        dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
+
+    for forward dynamics dqdd_dq, dqdd_dqd, dqdd_dtau of (q, qd, tau), and for hybrid dynamics, of (q, qd,
+    qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
+    nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
+    velocity k at rate 1 (a floating base turns and moves in its own axes). wrenches: f_ext is another
+    argument; it stays constant in body axes. backend and errors as in `build_quantity`.
+    """
+    return _quantity(
+        model, f"{problem.kind}_derivatives", derivative_program(model, problem, wrenches), backend
+    )
+
+
+def _quantity(model, name, program, backend):
     kernel = None
     if backend != "numpy":
-        program = quantity_program(model, partial(function, **options), reads)
         try:
             kernel = Kernel(program, quaternions=quaternion_places(model))
         except CompileError as error:
             if backend == "c":
                 raise
             log.warning("%s; numpy serves instead", error)
-    quantity = Quantity(model, name, options, kernel)
-    _ = quantity._shapes  # an unknown link is told here, not at the first call
-    return quantity
+    return Quantity(model, name, program, kernel)

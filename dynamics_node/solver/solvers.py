@@ -10,14 +10,8 @@ import numpy as np
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.problem import Problem
-from dynamics_node.solver.checks import (
-    SolutionError,
-    checked,
-    checked_position,
-    delivered,
-    finite_solution,
-    same_batch,
-)
+from dynamics_node.solver.arguments import Arguments, solve_states
+from dynamics_node.solver.checks import delivered
 from dynamics_node.solver.choices import Choice
 
 
@@ -34,9 +28,7 @@ class Engine(Protocol):
     def prepare(self): ...
 
 
-def _single_state(engine, kernel):
-    """`solve` of a compiled engine's kernel; of another engine something that always declines."""
-    return getattr(engine, kernel).solve if hasattr(engine, kernel) else lambda *arguments: False
+ASKED = {"inverse": (1,), "forward": (0,), "hybrid": (0, 1)}  # of qdd, tau
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +37,11 @@ class Solver:
 
     Arrays: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of the environment ON
     every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of the model's. The
-    leading axes are the batch. Raises InputError (argument and coordinate by name) and SolutionError.
+    leading axes are the batch. Raises InputError (argument and coordinate by name) and SolutionError; with
+    errors='nan' what concerns one state raises nothing: its results are NaN, those of the others right.
+
+    precision: 'float64', or 'float32' of arguments and results; compiled code then computes batches so, and
+    smaller numbers of states with float64.
     """
 
     model: Model
@@ -53,6 +49,7 @@ class Solver:
     choice: Choice
     engine: Engine
     parameters: tuple[str, ...] = ()
+    precision: str = "float64"
     _one_state: Callable = field(init=False, repr=False)
     _gravity: np.ndarray = field(init=False, repr=False)
 
@@ -77,7 +74,7 @@ class Solver:
     def __post_init__(self):
         """_one_state: compiled code for one state; returns None when it has written the result, False when it
         declines. Attributes of the object are what Python finds fastest."""
-        object.__setattr__(self, "_one_state", _single_state(self.engine, "kernel"))
+        object.__setattr__(self, "_one_state", self._single_state("kernel"))
         object.__setattr__(self, "_gravity", self.model.gravity)
 
     def prepare(self):
@@ -86,7 +83,18 @@ class Solver:
 
     @cached_property
     def _one_state_with_wrenches(self):
-        return _single_state(self.engine, "kernel_with_wrenches")
+        return self._single_state("kernel_with_wrenches")
+
+    def _single_state(self, kernel):
+        """`solve` of a kernel of the engine, if it is compiled, else something that always declines."""
+        if self.precision == "float64" and hasattr(self.engine, kernel):
+            return getattr(self.engine, kernel).solve
+        return lambda *arguments: False
+
+    @property
+    def dtype(self):
+        """Of arguments and results."""
+        return np.dtype(self.precision)
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if not name.startswith("_one_state")}
@@ -95,34 +103,17 @@ class Solver:
         self.__dict__.update(state)
         self.__post_init__()
 
-    def _solve(self, q, qd, qdd, tau, f_ext, gravity):
-        model = self.model
-        q = checked_position(model, q)
-        qd = checked("qd", qd, (model.nv,), model.v_names)
-        qdd = None if qdd is None else checked("qdd", qdd, (model.nv,), model.v_names)
-        tau = None if tau is None else checked("tau", tau, (model.nv,), model.v_names)
-        if f_ext is not None:
-            bodies = [body.name for body in model.bodies]
-            f_ext = checked("f_ext", f_ext, (model.nbodies, 6), bodies)
-        if gravity is not None:
-            gravity = checked("gravity", gravity, (3,), "xyz")
-        named = {"q": (q, 1), "qd": (qd, 1), "qdd": (qdd, 1), "tau": (tau, 1), "f_ext": (f_ext, 2)}
-        batch = same_batch({**named, "gravity": (gravity, 1)})
-        q, qd = _spread(q, batch), _spread(qd, batch)
-        zero = np.broadcast_to(np.zeros(model.nv), (*batch, model.nv))
-        qdd = zero if qdd is None else _spread(qdd, batch)
-        tau = zero if tau is None else _spread(tau, batch)
-        try:
-            qdd, tau = self.engine(q, qd, qdd, tau, f_ext, gravity)
-        except np.linalg.LinAlgError as error:
-            raise SolutionError(f"no solution at this state: {error}") from None
-        finite_solution(*{"inverse": (tau,), "forward": (qdd,), "hybrid": (qdd, tau)}[self.problem.kind])
-        return qdd, tau
+    def _solve(self, errors, **given):
+        """The arrays that the Problem asks for, out of qdd and tau."""
+        values = {name: value for name, value in given.items() if value is not None}
+        arguments = Arguments(self.model, values, self.dtype)
+        return solve_states(self._by_engine, arguments, errors)
 
-
-def _spread(array, batch):
-    shape = (*batch, array.shape[-1])
-    return array if array.shape == shape else np.broadcast_to(array, shape)
+    def _by_engine(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
+        zero = np.broadcast_to(np.zeros(self.model.nv, self.dtype), (*batch, self.model.nv))
+        known = (zero if qdd is None else qdd, zero if tau is None else tau)
+        results = self.engine(q, qd, *known, f_ext, gravity)
+        return [results[k].astype(self.dtype, copy=False) for k in ASKED[self.problem.kind]]
 
 
 # The two calls below differ in the name of what is known alone: a shared one would make both a tenth slower.
@@ -131,7 +122,7 @@ def _spread(array, batch):
 class InverseDynamics(Solver):
     """tau = f(q, qd, qdd)."""
 
-    def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None):
+    def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """tau (..., nv) in N m or N."""
         one = np.empty(self.model.nv) if out is None else out
         g = self._gravity if gravity is None else gravity
@@ -141,13 +132,14 @@ class InverseDynamics(Solver):
             declined = self._one_state_with_wrenches(q, qd, qdd, g, f_ext, one)
         if declined is None:
             return one
-        return delivered(self._solve(q, qd, qdd, None, f_ext, gravity)[1], out)
+        (tau,) = self._solve(errors, q=q, qd=qd, qdd=qdd, f_ext=f_ext, gravity=gravity)
+        return delivered(tau, out)
 
 
 class ForwardDynamics(Solver):
     """qdd = f(q, qd, tau)."""
 
-    def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None):
+    def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
         one = np.empty(self.model.nv) if out is None else out
         g = self._gravity if gravity is None else gravity
@@ -157,21 +149,22 @@ class ForwardDynamics(Solver):
             declined = self._one_state_with_wrenches(q, qd, tau, g, f_ext, one)
         if declined is None:
             return one
-        return delivered(self._solve(q, qd, None, tau, f_ext, gravity)[0], out)
+        (qdd,) = self._solve(errors, q=q, qd=qd, tau=tau, f_ext=f_ext, gravity=gravity)
+        return delivered(qdd, out)
 
 
 class HybridDynamics(Solver):
     """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
 
-    def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None):
+    def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, errors="raise"):
         """qdd, tau (..., nv), complete."""
         forward = np.array(self.problem.forward)
-        qdd = _known("qdd", qdd, ~forward, self.model)
-        tau = _known("tau", tau, forward, self.model)
-        return self._solve(q, qd, qdd, tau, f_ext, gravity)
+        qdd = _known(qdd, ~forward, self.model)
+        tau = _known(tau, forward, self.model)
+        return tuple(self._solve(errors, q=q, qd=qd, qdd=qdd, tau=tau, f_ext=f_ext, gravity=gravity))
 
 
-def _known(name, value, known, model):
+def _known(value, known, model):
     """What is not known may be anything, NaN too: it is not read."""
     array = np.array(value, dtype=np.float64)
     if array.shape[-1:] == (model.nv,):

@@ -112,24 +112,24 @@ def test_golden_text():
 
     assert (
         "\n".join(render_run(trace(function, {"x": (2,)})))
-        == """static void part0(const double *restrict x, double *restrict w)
+        == """static void part0(const number *restrict x, number *restrict w)
 {
-  const double t5 = w[0] * 0x1.0000000000000p-1;
-  const double t6 = 1.0 / x[0];
-  const double t7 = x[1] * t6;
-  const double t8 = t7 - t5;
+  const number t5 = w[0] * 0x1.0000000000000p-1;
+  const number t6 = 1 / x[0];
+  const number t7 = x[1] * t6;
+  const number t8 = t7 - t5;
   w[16] = t8;
-  const double t9 = x[1] * 0x1.0000000000000p+1;
-  const double t10 = w[0] + t9;
-  const double t11 = cos(t10);
+  const number t9 = x[1] * 0x1.0000000000000p+1;
+  const number t10 = w[0] + t9;
+  const number t11 = cos(t10);
   w[17] = t11;
 }
-static void run(const double *restrict x, double *restrict y)
+static void run(const number *restrict x, number *restrict y)
 {
-  double w[18] __attribute__((aligned(64)));
-  double angle[8] __attribute__((aligned(64))) = {0};
+  number w[18] __attribute__((aligned(64)));
+  number angle[8] __attribute__((aligned(64))) = {0};
   angle[0] = x[0];
-  sincos_all(1, (double *)angle, (double *)w, (double *)(w + 8));
+  sincos_all(1, (vector *)angle, (vector *)w, (vector *)(w + 8));
   part0(x, w);
   y[0] = w[16];
   y[1] = w[17];

@@ -13,6 +13,11 @@ from dynamics_node.backends.c.batch import CHUNK
 from dynamics_node.program import trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
+SINGLE = 2e-4  # of float32 with float64, beside the largest entry: a chain of joints adds its roundings up
+
+
+def packed(outputs):
+    return np.concatenate(outputs, axis=1)
 
 
 def program():
@@ -25,51 +30,75 @@ def program():
     return trace(function, {"x": (2,), "m": (2, 2)})
 
 
-@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 64, 1001])
-def test_batch_equals_scalar(count):
+@pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1001])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_batch_equals_scalar(count, dtype):
     random = np.random.default_rng(count)
     x, m = random.uniform(-1, 1, (count, 2)), random.uniform(-1, 1, (count, 4))
-    one_by_one = Kernel(program())(count, x, m)
-    batch = BatchKernel(program())
-    assert error(batch(count, x, m), one_by_one).max() <= AGREEMENT
-    same = batch(count, x, m[0])
-    assert error(same, Kernel(program())(count, x, m[0])).max() <= AGREEMENT
-    assert np.array_equal(pickle.loads(pickle.dumps(batch))(count, x, m[0]), same)
+    batch, agreement = BatchKernel(program(), dtype), AGREEMENT if dtype == np.float64 else SINGLE
+    y, z = batch(count, x.astype(dtype), m.astype(dtype))
+    assert (y.shape, z.shape, y.dtype, z.dtype) == ((count, 2), (count, 3), dtype, dtype)
+    assert error(packed([y, z]), Kernel(program())(count, x, m)).max() <= agreement
+    same = packed(batch(count, x, m[0]))
+    assert error(same, Kernel(program())(count, x, m[0])).max() <= agreement
+    assert np.array_equal(packed(pickle.loads(pickle.dumps(batch))(count, x, m[0])), same)
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_any_size(size, dtype):
+    """Every entry of a row comes from its own place and goes there; nothing beside the arrays is touched."""
+    batch = BatchKernel(trace(lambda x: {"y": x[::-1] * 2.0}, {"x": (size,)}), dtype)
+    for count in (1, 5, 16, 31, 32, 33, 50):
+        x = np.arange(count * size, dtype=dtype).reshape(count, size)
+        assert np.array_equal(batch(count, x)[0], 2 * x[:, ::-1])
 
 
 def test_no_state():
-    assert BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4)).shape == (0, 5)
+    assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))] == [(0, 2), (0, 3)]
 
 
 @pytest.mark.parametrize("count", [3 * CHUNK, 3 * CHUNK + 5])
 def test_threads_change_nothing(count):
     x = np.random.default_rng(0).uniform(-1, 1, (count, 2))
     batch = BatchKernel(program())
-    alone = batch(count, x, np.ones(4), threads=1)
-    assert np.array_equal(batch(count, x, np.ones(4), threads=3), alone)
-    assert np.array_equal(batch(count, x, np.ones(4)), alone)
+    alone = packed(batch(count, x, np.ones(4), threads=1))
+    assert np.array_equal(packed(batch(count, x, np.ones(4), threads=3)), alone)
+    assert np.array_equal(packed(batch(count, x, np.ones(4))), alone)
 
 
-def test_strided_and_single_precision_input():
+def test_input_of_any_layout_and_type():
     x = np.random.default_rng(0).uniform(-1, 1, (2, 100)).astype(np.float32)
     batch = BatchKernel(program())
-    expected = batch(100, x.T.astype(float).copy(), np.ones(4))
-    assert np.array_equal(batch(100, x.T, np.ones(4)), expected)
+    expected = packed(batch(100, x.T.astype(float).copy(), np.ones(4)))
+    assert np.array_equal(packed(batch(100, x.T, np.ones(4))), expected)
     wide = np.zeros((200, 4))
     wide[::2, ::2] = x.T
-    assert np.array_equal(batch(100, wide[::2, ::2], np.ones(4)), expected)
+    assert np.array_equal(packed(batch(100, wide[::2, ::2], np.ones(4))), expected)
+    assert np.array_equal(packed(batch(100, x.T.tolist(), np.ones(4, dtype=int))), expected)
     with pytest.raises(ValueError, match=r"an input of shape \(100, 3\), not \(100, 4\) or \(4,\)"):
         batch(100, x.T, np.ones((100, 3)))
 
 
-def test_a_bad_state_spoils_no_other():
-    x = np.random.default_rng(0).uniform(-1, 1, (20, 2))
-    batch = BatchKernel(program())
-    expected = batch(20, x, np.ones(4))
-    x[[3, 17], 0] = np.nan, 1e300
-    found = batch(20, x, np.ones(4))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_bad_state_spoils_no_other(dtype):
+    x = np.random.default_rng(0).uniform(-1, 1, (20, 2)).astype(dtype)
+    batch = BatchKernel(program(), dtype)
+    expected = packed(batch(20, x, np.ones(4)))
+    x[[3, 17], 0] = np.nan, np.finfo(dtype).max
+    found = packed(batch(20, x, np.ones(4)))
     good = ~np.isin(np.arange(20), [3, 17])
-    assert error(found[good], expected[good]).max() <= AGREEMENT and np.isnan(found[3]).any()
+    agreement = AGREEMENT if dtype == np.float64 else 1e-5
+    assert error(found[good], expected[good]).max() <= agreement and np.isnan(found[3]).any()
+
+
+@pytest.mark.parametrize("magnitude", [1.0, 100.0, 4000.0, 5000.0, 1e6])
+def test_sines_of_floats(magnitude):
+    """Within 2.5 units in the last place; beyond LARGE the C library is asked."""
+    x = np.random.default_rng(0).uniform(-magnitude, magnitude, (4000, 1)).astype(np.float32)
+    batch = BatchKernel(trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (1,)}), np.float32)
+    for found, exact in zip(batch(4000, x), (np.sin(x.astype(float)), np.cos(x.astype(float))), strict=True):
+        assert np.abs((found - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 
 @pytest.mark.parametrize("name", ["panda7", "baxter", "solo12"])
@@ -79,7 +108,7 @@ def test_facade_on_many_states(name):
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         solver = dn.build(model, problem, backend="c", parameters=("inertia",))
         whole = solver(q, qd, qdd)
-        assert "batch" in solver.engine.__dict__
+        assert len(solver.engine.batches) == 1
         assert (
             error(whole[:20], np.array([solver(*row) for row in zip(q, qd, qdd, strict=True)][:20])).max()
             <= EXACT
@@ -92,3 +121,70 @@ def test_facade_on_many_states(name):
         loaded = solver.with_model(heavier)
         assert error(loaded(q, qd, qdd)[7], loaded(q[7], qd[7], qdd[7])) <= EXACT
         assert error(loaded(q, qd, qdd), whole).max() > 1e-6
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12"])
+def test_float32_on_request(name):
+    model = ROBOTS[name].model()
+    q, qd, qdd, f_ext = random_states(model, 100, seed=5)
+    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+        exact = dn.build(model, problem, backend="c")(q, qd, qdd, f_ext)
+        for backend in ("c", "numpy"):
+            solver = dn.build(model, problem, backend=backend, precision="float32")
+            for states in (slice(None), slice(7), 0):
+                found = solver(q[states], qd[states], qdd[states], f_ext[states])
+                assert found.dtype == np.float32
+                assert error(found, exact[states]).max() <= 1e-3  # float32 loses digits in forward dynamics
+    with pytest.raises(ValueError, match="unknown precision 'float16'; there are float64, float32"):
+        dn.build(model, problem, precision="float16")
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("count", [5, 100])
+@pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid", "derivatives"])
+def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
+    model = ROBOTS["solo12"].model()
+    q, qd, u, _ = random_states(model, count, seed=9)
+    gravity = np.tile(model.gravity, (count, 1))
+    if kind == "hybrid":
+        solver = dn.build(model, dn.hybrid_dynamics(model, ["FL_KFE"]), backend=backend)
+        arrays = [q, qd, u, u.copy()]
+    elif kind == "derivatives":
+        solver = dn.build_derivatives(model, dn.inverse_dynamics(model), backend=backend)
+        arrays = [q, qd, u]
+    else:
+        solver = dn.build(model, getattr(dn, f"{kind}_dynamics")(model), backend=backend)
+        arrays = [q, qd, u]
+
+    def solve(states, **options):
+        found = solver(*(a[states] for a in arrays), gravity=gravity[states], **options)
+        return found if isinstance(found, tuple) else (found,)
+
+    expected = solve(slice(None))
+    assert all(np.array_equal(a, b) for a, b in zip(solve(slice(None), errors="nan"), expected, strict=True))
+    q[0, 3:7] *= 1.1  # not of unit length
+    qd[2, -1] = np.nan
+    gravity[4, 2] = np.inf
+    with pytest.raises(dn.InputError, match="is not finite: nan"):
+        solve(slice(None))
+    good = ~np.isin(np.arange(count), [0, 2, 4])
+    for found, right in zip(solve(slice(None), errors="nan"), expected, strict=True):
+        assert np.isnan(found[~good]).all()
+        assert error(found[good], right[good]).max() <= AGREEMENT
+    assert all(np.isnan(a).all() and a.shape == b.shape[1:] for a, b in
+               zip(solve(2, errors="nan"), expected, strict=True))  # fmt: skip
+    with pytest.raises(ValueError, match="errors must be 'raise' or 'nan', not 'ignore'"):
+        solve(slice(None), errors="ignore")
+
+
+def test_states_without_a_solution_are_flagged():
+    """Without inertia nothing accelerates as it should."""
+    model = ROBOTS["panda7"].model()
+    weightless = dn.model.parameters.with_parameters(model, 0 * model.inertias, model.armature)
+    for backend in ("c", "numpy"):
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
+        q, qd, tau, _ = random_states(model, 70)
+        light = solver.with_model(weightless)
+        with pytest.raises(dn.SolutionError):
+            light(q, qd, tau)
+        assert np.isnan(light(q, qd, tau, errors="nan")).all()

@@ -37,11 +37,13 @@ def test_compiled_equals_numpy(name, robot, reference):
         "operational_space_inertia": {"links": links, "reference": reference},
     }.get(name, {})
     function = dn.build_quantity(model, name, backend="c", **options)
-    reads = (q, qd)[: len(QUANTITIES[name][1])]
+    reads = [{"q": q, "qd": qd}[read] for read in QUANTITIES[name][1] if read != "gravity"]
     expected = PLAIN[name](model, q, qd, **options)
     tolerance = np.maximum(EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.mass_matrix(model, q)).max())
     one = [a[0].copy() for a in reads]
-    assert function._one_state(*one, *function._fresh()) is None, "compiled code does it"
+    places = as_tuple(function(*one))
+    gravity = [model.gravity] if "gravity" in QUANTITIES[name][1] else []
+    assert function.kernel.solve(*one, *gravity, *places) is None, "compiled code does it"
     copy, whole = pickle.loads(pickle.dumps(function)), as_tuple(function(*reads))
     for k in range(10):
         found = as_tuple(function(*(a[k] for a in reads)))
@@ -50,6 +52,9 @@ def test_compiled_equals_numpy(name, robot, reference):
             assert error(f, e[k], tail=f.ndim) <= tolerance
             assert error(w[k], e[k], tail=f.ndim) <= tolerance
             assert np.array_equal(c, f)
+    many = [np.tile(a, (20, 1)).reshape(2, 100, -1) for a in reads]
+    for f, e in zip(as_tuple(function(*many)), as_tuple(expected), strict=True):
+        assert f.shape[:2] == (2, 100) and error(f[1, 40:50], e, tail=e.ndim - 1).max() <= tolerance
 
 
 def as_tuple(result):
@@ -78,4 +83,9 @@ def test_out_and_errors():
         dn.build_quantity(model, "inertia")
     with pytest.raises(KeyError, match="unknown link 'tool'"):
         dn.build_quantity(model, "link_jacobian", link="tool")
-    assert dn.build_quantity(model, "bias", backend="numpy")(q, q) == pytest.approx(dn.bias(model, q, q))
+    bias = dn.build_quantity(model, "bias", backend="numpy")
+    assert bias(q, q) == pytest.approx(dn.bias(model, q, q))
+    moon = np.array([0.0, 0.0, -1.6])
+    assert bias(q, q, gravity=moon) == pytest.approx(dn.bias(model, q, q, gravity=moon))
+    with pytest.raises(TypeError, match="bias takes 3 arrays, q, qd, gravity; not 2"):
+        bias(q)

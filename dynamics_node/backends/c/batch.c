@@ -1,19 +1,75 @@
-/* The Program over many states, 8 in a vector. Every input has rows of its own, `stride` doubles apart (0: the
-   same row for all states); the outputs of a state lie side by side in y. A last block that is not full computes
-   the last state again. */
-void batch(long count, const double *const *input, const long *stride, double *restrict y)
+/* The Program over many states, LANES in a vector. An array holds the rows of all states side by side, or one row for
+   all of them (`same`). */
+#ifdef __clang__
+#define SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (bits){__VA_ARGS__})
+#endif
+#if LANES == 8
+#define LOW(a, b) SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
+#define HIGH(a, b) SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#else
+#define LOW(a, b) SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
+#define HIGH(a, b) SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#endif
+
+/* LANES vectors, transposed: a perfect shuffle of all their entries turns the bits of an entry's number by one, and
+   log2(LANES) of them exchange row and column. */
+static inline void transpose(vector *a)
 {
-  for (long k = 0; k < count; k += 8) {
-    vector in[INPUT_SIZE + 1], out[OUTPUT_SIZE + 1];
-    for (int i = 0, at = 0; i < ARRAYS; at += array_size[i++]) {
-      const double *r[8];
-      for (int j = 0; j < 8; ++j) r[j] = input[i] + stride[i] * (k + j < count ? k + j : count - 1);
-      for (int n = 0; n < array_size[i]; ++n)
-        in[at + n] = (vector){r[0][n], r[1][n], r[2][n], r[3][n], r[4][n], r[5][n], r[6][n], r[7][n]};
+#pragma GCC unroll 4
+  for (int turned = 1; turned < LANES; turned *= 2) {
+    vector b[LANES];
+#pragma GCC unroll 8
+    for (int i = 0; i < LANES / 2; ++i) {
+      b[2 * i] = LOW(a[i], a[i + LANES / 2]);
+      b[2 * i + 1] = HIGH(a[i], a[i + LANES / 2]);
     }
-    run(in, out);
-    const int lanes = count - k < 8 ? count - k : 8;
-    for (int j = 0; j < lanes; ++j)
-      for (int n = 0; n < OUTPUT_SIZE; ++n) y[(k + j) * OUTPUT_SIZE + n] = ((const double *)(out + n))[j];
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i) a[i] = b[i];
   }
+}
+
+/* LANES rows of a size as vectors over the states. Reads up to LANES - 1 numbers beyond the last row. */
+static inline __attribute__((always_inline)) void read_rows(const number *rows, int size, vector *restrict in)
+{
+  for (int n = 0; n < size; n += LANES) {
+    vector a[LANES];
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j) memcpy(a + j, rows + j * size + n, sizeof(vector));
+    transpose(a);
+#pragma GCC unroll 16
+    for (int i = 0; i < LANES; ++i)
+      if (n + i < size) in[n + i] = a[i];
+  }
+}
+
+static inline __attribute__((always_inline)) void read_same(const number *row, int size, vector *restrict in)
+{
+  for (int n = 0; n < size; ++n) in[n] = (vector){0} + row[n];
+}
+
+/* The first `lanes` rows of what was computed. */
+static inline __attribute__((always_inline)) void write_rows(const vector *out, number *rows, int size, int lanes)
+{
+  for (int n = 0; n < size; n += LANES) {
+    const int width = size - n < LANES ? size - n : LANES;
+    vector a[LANES];
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j) a[j] = j < width ? out[n + j] : (vector){0};
+    transpose(a);
+#pragma GCC unroll 16
+    for (int j = 0; j < LANES; ++j)
+      if (j < lanes) memcpy(rows + j * size + n, a + j, width * sizeof(number));
+  }
+}
+
+/* Of the rows of an array from state k on, LANES that can be read with LANES - 1 numbers beyond: those of the array,
+   or near its end a copy in which the last one is repeated. */
+static inline const number *readable(const number *rows, int size, long k, long count, number *copy)
+{
+  if (k + 2 * LANES <= count) return rows + k * size;
+  for (int j = 0; j < LANES; ++j)
+    memcpy(copy + j * size, rows + (k + j < count ? k + j : count - 1) * size, size * sizeof(number));
+  return copy;
 }

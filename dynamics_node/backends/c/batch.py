@@ -1,6 +1,5 @@
-"""A Program over many states: 8 in a vector, several threads."""
+"""A Program over many states: a vector of them at a time, several threads."""
 
-import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -8,57 +7,66 @@ from functools import cache
 import numpy as np
 
 from dynamics_node.backends.c.compiler import FOR_VECTORS, compile_library
-from dynamics_node.backends.c.loaded import Loaded
-from dynamics_node.backends.c.render import LANES, render_batch, renderer
+from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
+from dynamics_node.backends.c.render import render_batch, renderer
 
-CHUNK = 2048  # states that are worth a thread
+BATCH = 64  # states from which vectors are worth another compilation
+CHUNK = 1024  # states that are worth a thread
+BLOCK = 16  # states that no two threads share: a vector of floats
+PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 class BatchKernel(Loaded):
-    """batch(count, *inputs) -> packed outputs (count, outputs).
+    """batch(count, *inputs) -> outputs, a list of arrays (count, size) in the Program's order.
 
-    Beside the outputs no memory grows with the number of states: a thread works on 8 of them at a time.
+    dtype: float64 or float32, of the arithmetic and of all arrays. Beside the outputs no memory grows with
+    the number of states: a thread works on one vector of them at a time. A state that is not finite changes
+    no other.
     """
 
-    PER_PROCESS = ("_entry",)
+    PER_PROCESS = ("_library", "_run")
+
+    def __init__(self, program, dtype=np.float64):
+        self.dtype = np.dtype(dtype)
+        super().__init__(program)
 
     def _compile(self):
-        identity = f"batch {renderer()} {self.program.digest()}"
-        return compile_library(identity, lambda: render_batch(self.program), FOR_VECTORS)
+        precision = PRECISIONS[self.dtype]
+        identity = f"batch {precision} {renderer()} {self.program.digest()}"
+        return compile_library(identity, lambda: render_batch(self.program, precision), FOR_VECTORS)
 
     def _open(self, library):
-        self._entry = library.batch
-        self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        self._entry.restype = None
+        trust_arrays(library, self.dtype)
+        self._library, self._run = library, builtin_function(library, "batch_definition")
 
     def __call__(self, count, *inputs, threads=None):
         """inputs: (count, size) or (size,) in the Program's order, any numbers; threads: at most that many,
         None for one a core."""
-        arrays = [np.ascontiguousarray(array, dtype=np.float64) for array in inputs]
+        results = [np.empty((count, n.size), self.dtype) for n in self.program.outputs.values()]
+        if not self._run(0, 0, count, *inputs, *results):
+            inputs = self._fitting(count, inputs)
+        first, *others = _parts(count, threads)
+        # the interpreter lock is free while the library works
+        at_work = [_pool().submit(self._run, *part, count, *inputs, *results) for part in others]
+        self._run(*first, count, *inputs, *results)
+        for work in at_work:
+            work.result()
+        return results
+
+    def _fitting(self, count, inputs):
+        """The inputs as contiguous arrays of the right type. Raises ValueError for a wrong shape."""
+        arrays = [np.ascontiguousarray(array, dtype=self.dtype) for array in inputs]
         for array, size in zip(arrays, self._sizes, strict=True):
             if array.shape not in ((size,), (count, size)):
                 raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
-        y = np.empty((count, self._outputs))
-        parts = _parts(count, threads or _cores())
-        if len(parts) < 2:
-            self._run(arrays, y, 0, count)
-        else:
-            list(_pool().map(lambda part: self._run(arrays, y, *part), parts))
-        return y
-
-    def _run(self, arrays, y, start, stop):
-        """States start .. stop - 1; the interpreter lock is free meanwhile."""
-        rows = [array if array.ndim == 1 else array[start:stop] for array in arrays]
-        addresses = np.array([row.ctypes.data for row in rows], dtype=np.uintp)
-        strides = np.array([0 if row.ndim == 1 else row.shape[1] for row in rows], dtype=np.int64)
-        self._entry(stop - start, addresses.ctypes.data, strides.ctypes.data, y[start:stop].ctypes.data)
+        return arrays
 
 
 def _parts(count, threads):
-    """(start, stop) of about equal parts, whole vectors each but the last."""
-    number = max(1, min(threads, count // CHUNK))
-    size = max(1, -(-count // (number * LANES))) * LANES
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
+    """(start, stop) of about equal parts, whole blocks each but the last."""
+    number = 1 if count < 2 * CHUNK else min(threads or _cores(), count // CHUNK)
+    size = max(1, -(-count // (number * BLOCK))) * BLOCK
+    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
 def _cores():

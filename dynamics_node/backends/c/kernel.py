@@ -6,7 +6,7 @@ from copy import copy
 import numpy as np
 
 from dynamics_node.backends.c.compiler import NOT_FUSED, compile_library
-from dynamics_node.backends.c.loaded import Loaded
+from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render, renderer
 
 WIDE = 15  # operations on every step of the longest chain
@@ -38,16 +38,14 @@ class Kernel(Loaded):
         self._library, self._entry = library, library.program
         self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
         self._entry.restype = None
-        sample = np.empty((2, 3))
-        library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
-        library.trust_arrays(id(sample), sample.ctypes.data)
-        self.solve = _builtin(library, self._parameters)
+        trust_arrays(library, np.float64)
+        self.solve = builtin_function(library, "solve_definition", self._parameters)
 
     def with_parameters(self, parameters):
         """The same code with other values of its parameters; entries of other names are ignored."""
         other = copy(self)
         other._pack(parameters)
-        other.solve = _builtin(other._library, other._parameters)
+        other.solve = builtin_function(other._library, "solve_definition", other._parameters)
         return other
 
     def _pack(self, parameters):
@@ -66,6 +64,11 @@ class Kernel(Loaded):
         self.run(x, y)
         return y
 
+    def separate(self, count, *inputs):
+        """The same as a list of arrays (count, size), one for each output."""
+        sizes = [numbers.size for numbers in self.program.outputs.values()]
+        return np.split(self(count, *inputs), np.cumsum(sizes)[:-1], axis=1)
+
     def run(self, x, y):
         """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
         C-contiguous float64."""
@@ -76,15 +79,3 @@ def _is_wide(program):
     """False where most operations wait for the one before: a fused multiply-add makes the sum wait longer
     than a separate one would (Panda: 10 % slower; a quadruped, whose legs go side by side: 15 % faster)."""
     return len(program.ops) > WIDE * program.depth()
-
-
-def _builtin(library, parameters):
-    """The library's `solve` as a builtin function. A call with four arrays takes 60 ns beside the Program,
-    160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns through ctypes."""
-    api = ctypes.pythonapi
-    api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
-    api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    memory = api.PyCapsule_New(parameters.ctypes.data, None, None)
-    definition = ctypes.addressof(ctypes.c_char.in_dll(library, "solve_definition"))
-    return api.PyCFunction_NewEx(definition, memory, parameters)  # as its module: it keeps them alive

@@ -39,3 +39,24 @@ class Loaded:
             self._key = self._compile()
             library = open_library(self._key)
         self._open(library)
+
+
+def trust_arrays(library, dtype):
+    """Let a library read NumPy's arrays of a type where they lie: see arrays.c."""
+    sample = np.empty((2, 3), dtype)
+    library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    library.trust_arrays(id(sample), sample.ctypes.data)
+
+
+def builtin_function(library, definition, memory=None):
+    """A library's function as a builtin one, with the address of an array as its `self`. A call with four
+    arrays takes 60 ns beside the Program, 160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns
+    through ctypes. The library must stay open as long as the function lives."""
+    api = ctypes.pythonapi
+    api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
+    api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    memory = np.zeros(1) if memory is None else memory
+    capsule = api.PyCapsule_New(memory.ctypes.data, None, None)
+    address = ctypes.addressof(ctypes.c_char.in_dll(library, definition))
+    return api.PyCFunction_NewEx(address, capsule, memory)  # memory as its module: it keeps it alive

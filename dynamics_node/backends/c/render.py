@@ -5,24 +5,24 @@ angles need, then all their sines and cosines at once (sincos.c), then the rest.
 functions, for compile time grows faster than linearly with the size of a function; what one part needs of
 another goes through the workspace w, which begins with the sines and cosines. call.c makes `run` callable
 from Python; `program(count, x, y)` runs over many states. `render_batch` writes the same text with vectors
-of 8 states in place of numbers.
+of states in place of numbers (batch.c, batch_call.c).
 """
 
 import hashlib
 from functools import cache
 from importlib.resources import files
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
 from dynamics_node.program import Op
 
 PART = 1500  # operations in a function
-LANES = 8  # angles that sincos.c takes at a time
+VECTOR = 8  # doubles in a vector of sincos.c
 
-_TEXT = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1.0 / {}", Op.NEG: "-{}"}
+_TEXT = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 _SINES = {
-    "double": {Op.SIN: "sin({})", Op.COS: "cos({})"},
+    "number": {Op.SIN: "sin({})", Op.COS: "cos({})"},
     "vector": {Op.SIN: "sin_lanes({})", Op.COS: "cos_lanes({})"},
 }
 
@@ -38,9 +38,11 @@ def render(program, parameters=(), quaternions=()) -> str:
             "#include <math.h>",
             "#include <string.h>",
             "#include <sys/types.h>",
+            _text("sincos_double.c"),
             _text("sincos.c"),
             *render_run(program),
             *_sizes(program, parameters, quaternions),
+            _text("arrays.c"),
             _text("call.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
             "{",
@@ -54,30 +56,67 @@ def render(program, parameters=(), quaternions=()) -> str:
 @cache
 def renderer() -> str:
     """Digest of what turns a Program into C: this file and the C files beside it."""
-    texts = [_text(name) for name in ("render.py", "sincos.c", "call.c", "batch.c")]
+    ours = [file for file in files(__package__).iterdir() if file.name.endswith((".c", "render.py"))]
+    texts = [file.read_text() for file in sorted(ours, key=lambda file: file.name)]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def render_batch(program) -> str:
-    """The C source that runs a Program over many states at once."""
-    sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
+def render_batch(program, precision="double") -> str:
+    """The C source that runs a Program over many states at once; precision: 'double' or 'float'."""
     return "\n".join(
         [
             "#include <math.h>",
+            "#include <string.h>",
+            "#include <sys/types.h>",
+            _text(f"sincos_{precision}.c"),
             _text("sincos.c"),
-            *render_run(program, "vector"),
-            f"#define INPUT_SIZE {program.input_size}",
-            f"#define OUTPUT_SIZE {sum(array.size for array in program.outputs.values())}",
-            f"#define ARRAYS {len(sizes)}",
-            _numbers("array_size[]", sizes),
+            *render_run(program, "vector", "f" if precision == "float" else ""),
             _text("batch.c"),
+            *_batch(program),
+            _text("arrays.c"),
+            _text("batch_call.c"),
+            "",
         ]
     )
 
 
-def render_run(program, number="double"):
-    """The lines of `run` and its parts; number: 'double', or 'vector' of 8 states."""
-    names = _Names(program)
+def _batch(program):
+    """The loop over the states: see batch.c."""
+    sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
+    inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
+    return [
+        f"#define INPUTS {len(inputs)}",
+        f"#define OUTPUTS {len(outputs)}",
+        _numbers("input_size[]", [n for _, n, _ in inputs]),
+        _numbers("output_size[]", [n for _, n, _ in outputs]),
+        "static void batch(long from, long to, long count, const number *const *input, const int *same,",
+        "  number *const *output)",
+        "{",
+        f"  vector in[{sum(sizes) + 1}], out[{1 + sum(n for _, n, _ in outputs)}];",
+        f"  number copy[{max(sizes, default=0) + 1} * LANES];",
+        *(f"  if (same[{k}]) read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
+        "  for (long k = from; k < to; k += LANES) {",
+        "    const int lanes = to - k < LANES ? to - k : LANES;",
+        *(
+            f"    if (!same[{k}]) read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
+            for k, n, at in inputs
+        ),
+        "    run(in, out);",
+        *(f"    write_rows(out + {at}, output[{k}] + k * {n}, {n}, lanes);" for k, n, at in outputs),
+        "  }",
+        "}",
+    ]
+
+
+def _places(sizes):
+    """(number, size, where it begins) of arrays that lie side by side."""
+    starts = [0, *accumulate(sizes)][:-1]
+    return list(zip(range(len(sizes)), sizes, starts, strict=True))
+
+
+def render_run(program, number="number", suffix=""):
+    """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals."""
+    names = _Names(program, suffix)
     parts = [
         _function(f"part{k}", number, _operations(program, names, part, number))
         for k, part in enumerate(names.parts)
@@ -128,14 +167,14 @@ def _sizes(program, parameters, quaternions):
 
 
 def _numbers(name, numbers):
-    return f"static const long {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
+    return f"static const ssize_t {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
 
 
 def _shapes(name, shapes):
     """Rows of the number of axes and their lengths."""
     width = 1 + max((len(shape) for shape in shapes), default=0)
     rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
-    return f"static const long {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
+    return f"static const ssize_t {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
 
 
 def _function(name, number, lines):
@@ -145,7 +184,8 @@ def _function(name, number, lines):
 class _Names:
     """Which part computes a value, and how it is written: an input, a literal, a local, or a slot of w."""
 
-    def __init__(self, program):
+    def __init__(self, program, suffix):
+        self.suffix = suffix
         self.inputs, self.first = program.input_size, program.first_operation
         self.constants = program.constants
         self.angles, needed, grouped = _angles(program)
@@ -155,7 +195,7 @@ class _Names:
         self.first_part = len(_pieces(before))
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
         place = {angle: k for k, angle in enumerate(self.angles)}
-        self.padded = -(-len(place) // LANES) * LANES
+        self.padded = -(-len(place) // VECTOR) * VECTOR
         self.slot = {n: place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
         shared = _shared(program, self.part)
         self.slot |= {n: 2 * self.padded + k for k, n in enumerate(shared)}
@@ -167,7 +207,7 @@ class _Names:
             return f"x[{n}]"
         if n < self.first:
             value = float(self.constants[n - self.inputs])
-            return f"({value.hex()})" if value < 0 else value.hex()
+            return f"({value.hex()}{self.suffix})" if value < 0 else f"{value.hex()}{self.suffix}"
         return f"w[{self.slot[n]}]"
 
     def within(self, n, part):
@@ -220,12 +260,12 @@ def _sines(names, number):
     """The lines that fill the head of the workspace."""
     if not names.angles:
         return []
-    blocks = names.padded // LANES if number == "double" else len(names.angles)
+    blocks = names.padded // VECTOR if number == "number" else len(names.angles)
     return [
         f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
         *(f"  part{k}(x, w);" for k in range(names.first_part)),
         *(f"  angle[{k}] = {_filled(names.anywhere(n), number)};" for k, n in enumerate(names.angles)),
-        f"  sincos_all({blocks}, (double *)angle, (double *)w, (double *)(w + {names.padded}));",
+        f"  sincos_all({blocks}, (vector *)angle, (vector *)w, (vector *)(w + {names.padded}));",
     ]
 
 

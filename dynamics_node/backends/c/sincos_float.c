@@ -1,0 +1,25 @@
+/* Vectors of 16 floats, and minimax polynomials on |r| <= pi/4. */
+typedef float number;
+typedef float vector __attribute__((vector_size(64)));
+typedef int bits __attribute__((vector_size(64)));
+#define LANES 16
+#define NUMBER_FORMAT 'f'
+#define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
+#define SIN sinf
+#define COS cosf
+#define QUARTERS_PER_RADIAN 0x1.45f306p-1f
+#define QUARTER_1 0x1.92p0f
+#define QUARTER_2 0x1.fb4p-12f
+#define QUARTER_3 0x1.4442d2p-24f
+#define ROUNDING 0x1.8p23f /* added, it leaves an integer in the low bits */
+#define TO_SIGN 30         /* moves bit 1 to the sign */
+
+static inline vector sine_near_zero(vector r, vector z)
+{
+  return r + r * z * (-0x1.555546p-3f + z * (0x1.11072ep-7f - z * 0x1.993d72p-13f));
+}
+
+static inline vector cosine_near_zero(vector z)
+{
+  return 1.0f - z * 0.5f + z * z * (0x1.55554ap-5f + z * (-0x1.6c0c58p-10f + z * 0x1.99f2dep-16f));
+}

@@ -1,0 +1,174 @@
+"""Derivatives: exact against complex steps and Pinocchio, in tangent space, one state and many."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from oracle import Oracle, pin
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error, solved
+
+import dynamics_node as dn
+from dynamics_node.algorithms import crba, rnea
+from dynamics_node.algorithms.tangent import tangent_map
+from dynamics_node.program import interpret, trace
+
+STEP = 1e-30  # of a complex step: no digit is lost to it
+NAMES = ["panda7", "panda", "double_pendulum", "solo12", "baxter", "pr2", "anymal_c", "g1"]
+
+
+def complex_steps(function, x, directions=None):
+    """df/dx (..., entries of f, entries of x), or along the columns of directions."""
+    columns = np.eye(len(x)) if directions is None else directions
+    return np.stack([function(x + 1j * STEP * column).imag / STEP for column in columns.T], axis=-1)
+
+
+# --- Programs -----------------------------------------------------------------------------------------------
+
+
+def few_to_many(x, m):
+    """Many outputs of few inputs, all operations."""
+    inner = np.sin(x) * 3 + np.cos(x[::-1] * x + 0.5)
+    return {"y": np.outer(np.sin(inner), m @ x) - x[0], "z": 1.0 / (np.outer(inner, inner) + 20.0)}
+
+
+def many_to_one(x, m):
+    return {"y": np.array([np.sin(x * x).sum() / (2.0 - np.cos(m).sum()) - x[1]]), "z": m * x[0] + 1.0}
+
+
+@pytest.mark.parametrize("function", [few_to_many, many_to_one])
+def test_jacobian_of_a_program(function):
+    program = trace(function, {"x": (2,), "m": (2, 2)})
+    derivative = program.jacobian(["y", "z"], ["m", "x"])
+    assert derivative.inputs == program.inputs
+    assert list(derivative.outputs) == ["dy_dm", "dy_dx", "dz_dm", "dz_dx"]
+    random = np.random.default_rng(0)
+    x, m = random.uniform(-1, 1, (5, 2)), random.uniform(-1, 1, (5, 2, 2))
+    found = interpret(derivative, x=x, m=m)
+    for k in range(5):
+        for name in ("y", "z"):
+            by_x = complex_steps(lambda v, k=k, n=name: interpret(program, x=v, m=m[k])[n], x[k])
+            by_m = complex_steps(
+                lambda v, k=k, n=name: interpret(program, x=x[k], m=v.reshape(2, 2))[n], m[k].ravel()
+            )
+            assert np.allclose(found[f"d{name}_dx"][k], by_x, rtol=1e-13, atol=1e-14)
+            assert np.allclose(
+                found[f"d{name}_dm"][k], by_m.reshape(*by_m.shape[:-1], 2, 2), rtol=1e-13, atol=1e-14
+            )
+
+
+def test_the_cheaper_direction_is_taken():
+    """One output of many inputs costs a small multiple of the function itself, and so does the opposite."""
+    down = trace(lambda x: {"y": np.prod(np.sin(x), keepdims=True)}, {"x": (30,)})
+    up = trace(lambda x: {"y": np.sin(np.arange(1.0, 31.0) * x)}, {"x": (1,)})
+    for program in (down, up):
+        assert len(program.jacobian(["y"], ["x"]).ops) <= 4 * len(program.ops)
+
+
+def test_names_that_are_not_there():
+    program = trace(lambda x: {"y": x}, {"x": (2,)})
+    with pytest.raises(KeyError, match="z"):
+        program.jacobian(["z"], ["x"])
+    with pytest.raises(KeyError, match="z"):
+        program.jacobian(["y"], ["z"])
+    assert np.array_equal(interpret(program.jacobian(["y"], ["x"]), x=np.zeros(2))["dy_dx"], np.eye(2))
+
+
+# --- dynamics -----------------------------------------------------------------------------------------------
+
+
+def expected(model, q, qd, f_ext, known, forward):
+    """dq, dqd, dknown of one state, by complex steps through the recursions. known: of the mixed vector."""
+
+    def asked(q, qd, known):
+        qdd = np.where(forward, 0, known) + 0j
+        missing = (known - rnea(model, q, qd, qdd, f_ext))[forward]
+        qdd[forward] = np.linalg.solve(crba(model, q)[np.ix_(forward, forward)], missing)
+        return np.where(forward, qdd, rnea(model, q, qd, qdd, f_ext))
+
+    return (
+        complex_steps(lambda x: asked(x, qd, known), q, tangent_map(model, q)),
+        complex_steps(lambda x: asked(q, x, known), qd),
+        complex_steps(lambda x: asked(q, qd, x), known),
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
+@pytest.mark.parametrize("wrenches", [False, True])
+def test_against_complex_steps(name, kind, wrenches):
+    model = ROBOTS[name].model()
+    problem = {
+        "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
+        "hybrid": lambda m: dn.hybrid_dynamics(m, m.joint_names[::2]),
+    }[kind](model)  # fmt: skip
+    forward = np.array(problem.forward)
+    q, qd, u, f_ext = random_states(model, 3, seed=31)
+    derivatives = dn.build_derivatives(model, problem, backend="numpy", wrenches=wrenches)
+    known = (u, u) if kind == "hybrid" else (u,)
+    found = derivatives(q, qd, *known, *([f_ext] if wrenches else []))
+    for k in range(3):
+        right = expected(model, q[k], qd[k], f_ext[k] if wrenches else None, u[k], forward)
+        tolerance = solved(dn.mass_matrix(model, q[k])) if forward.any() else EXACT
+        for f, r in zip(found, right, strict=True):
+            assert error(f[k], r, tail=2) <= tolerance
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12", "go2", "talos"])
+def test_against_pinocchio(name):
+    model = ROBOTS[name].model()
+    oracle = Oracle(ROBOTS[name], model)
+    order = np.ix_(oracle.order, oracle.order)
+    q, qd, u, f_ext = random_states(model, 5, seed=32)
+    inverse = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="numpy", wrenches=True)
+    forward = dn.build_derivatives(model, dn.forward_dynamics(model), backend="numpy")
+    found, solution = inverse(q, qd, u, f_ext), forward(q, qd, u)
+    for k in range(5):
+        arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]
+        dq, dv, M = pin.computeRNEADerivatives(
+            oracle.pin, oracle.data, *arguments, pin.StdVec_Force(oracle._forces(f_ext[k]))
+        )
+        M = np.triu(M) + np.triu(M, 1).T
+        for f, right in zip(found, (dq, dv, M), strict=True):
+            assert error(f[k], right[order], tail=2) <= EXACT
+        pin.computeABADerivatives(oracle.pin, oracle.data, *arguments)
+        data = oracle.data
+        inverse_M = np.triu(data.Minv) + np.triu(data.Minv, 1).T
+        tolerance = solved(oracle.mass_matrix(q[k]))
+        for f, right in zip(solution, (data.ddq_dq, data.ddq_dv, inverse_M), strict=True):
+            assert error(f[k], right[order], tail=2) <= tolerance
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12"])
+def test_compiled_one_state_and_batch(name):
+    model = ROBOTS[name].model()
+    q, qd, u, _ = random_states(model, 100, seed=33)
+    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+        derivatives = dn.build_derivatives(model, problem, backend="c")
+        whole = derivatives(q, qd, u)
+        some = derivatives(q[:5], qd[:5], u[:5])
+        plain = dn.build_derivatives(model, problem, backend="numpy")(q, qd, u)
+        tolerance = solved(dn.mass_matrix(model, q))
+        for k in range(5):
+            for one, few, many, right in zip(derivatives(q[k], qd[k], u[k]), some, whole, plain, strict=True):
+                assert error(one, right[k], tail=2) <= tolerance[k]
+                assert error(few[k], right[k], tail=2) <= tolerance[k]
+                assert error(many[k], right[k], tail=2) <= tolerance[k]
+        moon = np.array([0.1, 0.0, -1.6])
+        right = dn.build_derivatives(replace(model, gravity=moon), problem, backend="numpy")(
+            q[0], qd[0], u[0]
+        )
+        for one, r in zip(derivatives(q[0], qd[0], u[0], gravity=moon), right, strict=True):
+            assert error(one, r, tail=2) <= tolerance[0]
+
+
+def test_every_position_changes_along_its_velocity():
+    model = ROBOTS["solo12"].model()
+    q, qd, _, _ = random_states(model, 4, seed=34)
+    T = tangent_map(model, q)
+    oracle = Oracle(ROBOTS["solo12"], model)
+    for k in range(4):
+        ahead, behind = (
+            pin.integrate(oracle.pin, oracle.q(q[k]), s * 1e-6 * oracle.v(qd[k])) for s in (1, -1)
+        )
+        assert np.allclose((ahead - behind) / 2e-6, T[k] @ qd[k], atol=1e-8)
