@@ -1,4 +1,4 @@
-"""A batch of 4096 states against Pinocchio's rneaInParallel and abaInParallel on the same number of cores.
+"""A batch of states against Pinocchio's rneaInParallel and abaInParallel on the same number of cores.
 
 Wall time of whole calls, checks included; medians. The kernel alone runs without the facade's checks.
 """
@@ -12,55 +12,93 @@ from dynamics import KINDS, pinocchio_model, problem
 from robots import random_states, robot
 
 import dynamics_node as dn
+from dynamics_node.backends.c.batch import BatchKernel
 
-COUNT, REPEATS = 4096, 30
-TARGET = {("panda", "inverse"): 1 / 60, ("panda", "forward"): 1 / 50, ("talos", "forward"): 1 / 15}
+COUNT, MANY = 4096, 65536
+SECONDS, ROUNDS = 0.9, 3  # for every figure
+PEER_TARGET = {("panda", "inverse"): 1 / 60, ("panda", "forward"): 1 / 50, ("talos", "forward"): 1 / 15}
 
 
-def nanoseconds(call):
-    """Median wall ns per state of call() over COUNT states."""
-    times = []
-    for _ in range(REPEATS):
+def nanoseconds(count, *calls):
+    """Median wall ns per state of (cores, call of `count` states), each over and over, in several rounds."""
+    times = [[] for _ in calls]
+    for _ in range(ROUNDS):
+        for (cores, call), found in zip(calls, times, strict=True):
+            os.sched_setaffinity(0, range(cores))
+            time.sleep(0.02)  # OpenMP's threads go on waiting busily for a while
+            call()
+            call()
+            found += _elapsed(call)
+    return [float(np.median(found)) / count for found in times]
+
+
+def _elapsed(call):
+    times, stop = [], time.perf_counter() + SECONDS / ROUNDS
+    while time.perf_counter() < stop:
         begin = time.perf_counter_ns()
         call()
-        times.append((time.perf_counter_ns() - begin) / COUNT)
-    return float(np.median(times[3:]))
+        times.append(time.perf_counter_ns() - begin)
+    return times
 
 
-def rows(name, cores):
+def peer(name, kind, cores, count):
+    """Call of Pinocchio in parallel."""
     import pinocchio as pin
 
-    model, theirs = robot(name), pinocchio_model(name)
-    pool = pin.ModelPool(theirs, cores)
-    q, qd, u = random_states(model, COUNT)
-    pq = np.array(
-        [pin.randomConfiguration(theirs, -np.ones(theirs.nq), np.ones(theirs.nq)) for _ in q]
-    ).T.copy("F")
-    pv, pu = np.asfortranarray(qd.T), np.asfortranarray(u.T)
-    gravity = np.tile(model.gravity, (COUNT, 1))
-    for kind, algorithm in KINDS:
-        function = getattr(pin, f"{algorithm}InParallel")
-        peer = nanoseconds(lambda f=function: f(cores, pool, pq, pv, pu))
-        solver = dn.build(model, problem(model, kind), backend="c")
-        solver(q, qd, u)
-        batch = solver.engine.batch
-        for what, call in (
-            ("facade", lambda f=solver: f(q, qd, u)),
-            ("kernel", lambda f=batch: f(COUNT, q, qd, u, gravity)),
-        ):
-            target = TARGET.get((name, kind)) if what == "kernel" and cores == 1 else None
-            yield harness.Row(
-                f"{name} {kind}, {cores} core(s), {what}", nanoseconds(call), "ns", "lower",
-                f"pin.{algorithm}InParallel", peer, target=target,
-            )  # fmt: skip
+    model = pinocchio_model(name)
+    function, pool = getattr(pin, f"{dict(KINDS)[kind]}InParallel"), pin.ModelPool(model, cores)
+    q = [pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq)) for _ in range(count)]
+    q = np.array(q).T.copy("F")
+    v, u = (np.asfortranarray(a.T) for a in np.random.default_rng(0).uniform(-1, 1, (2, count, model.nv)))
+    return lambda: function(cores, pool, q, v, u)
+
+
+def one_core(name, kind):
+    model = robot(name)
+    states = random_states(model, COUNT)
+    singles = [a.astype(np.float32) for a in states]
+    solver = dn.build(model, problem(model, kind), backend="c")
+    single = dn.build(model, problem(model, kind), backend="c", precision="float32")
+    kernel = BatchKernel(solver.engine.kernel.program)
+    double, alone, half, theirs = nanoseconds(
+        COUNT,
+        (1, lambda: solver(*states)),
+        (1, lambda: kernel(COUNT, *states, model.gravity)),
+        (1, lambda: single(*singles)),
+        (1, peer(name, kind, 1, COUNT)),
+    )
+    beside = (f"pin.{dict(KINDS)[kind]}InParallel", theirs)
+    target = PEER_TARGET.get((name, kind))
+    yield harness.Row(f"{name} {kind}, call", double, "ns", "lower", *beside, target=target)
+    yield harness.Row(f"{name} {kind}, kernel", alone, "ns", "lower", *beside)
+    yield harness.Row(
+        f"{name} {kind}, call in float32", half, "ns", "lower", "call in float64", double, target=1 / 1.7
+    )
+
+
+def two_cores(name, kind):
+    """The same call on one core and on two, and Pinocchio on two."""
+    model = robot(name)
+    solver = dn.build(model, problem(model, kind), backend="c")
+    for count in (COUNT, MANY):
+        states = random_states(model, count)
+
+        def call(states=states):
+            solver(*states)
+
+        both, one, theirs = nanoseconds(count, (2, call), (1, call), (2, peer(name, kind, 2, count)))
+        row = f"{name} {kind}, call, 2 cores, {count} states"
+        target = 1 / 1.8 if count == MANY else None
+        yield harness.Row(row, both, "ns", "lower", "call on 1 core", one, target=target)
+        yield harness.Row(row, both, "ns", "lower", f"pin.{dict(KINDS)[kind]}InParallel", theirs)
 
 
 def main():
     options = harness.arguments("batch").parse_args()
-    found = []
-    for cores in range(1, (os.cpu_count() or 1) + 1):
-        os.sched_setaffinity(0, range(cores))
-        found += [row for name in ("panda", "talos") for row in rows(name, cores)]
+    cases = [(name, kind) for name in ("panda", "talos") for kind, _ in KINDS]
+    found = [row for case in cases for row in one_core(*case)]
+    if (os.cpu_count() or 1) > 1:
+        found += [row for case in cases for row in two_cores(*case)]
     harness.finish("batch", found, harness.versions("pin", "numpy"), options.save)
 
 

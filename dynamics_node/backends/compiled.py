@@ -55,31 +55,43 @@ class CompiledEngine:
             other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
         return other
 
-    def _batch(self, kernel, dtype):
-        """The kernel's Program for many states, compiled when they come for the first time."""
-        key = (kernel.program.digest(), dtype)
-        if key not in self.batches:
-            self.batches[key] = BatchKernel(kernel.program, dtype)
-        return self.batches[key]
-
     @cached_property
     def _forward(self):
         return np.array(self.problem.forward, dtype=bool)
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
+        kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
+        if count < BATCH:
+            asked = kernel(count, *inputs)
+        else:
+            (asked,), _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        return self._complete(qdd, tau, asked.reshape(qd.shape))
+
+    def vouched(self, q, qd, qdd, tau, f_ext, gravity):
+        """The same of unchecked arguments, or None: when a state is not good, or there are but a few."""
+        kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
+        if count < BATCH:
+            return None
+        (asked,), good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        return self._complete(qdd, tau, asked.reshape(qd.shape)) if good else None
+
+    def _packed(self, q, qd, qdd, tau, f_ext, gravity):
+        """The kernel, the number of states, and their rows."""
         batch = q.shape[:-1]
         count = math.prod(batch)
         gravity = self.model.gravity if gravity is None else gravity
         inputs = [_rows(a, batch, count) for a in (q, qd, self._known(qdd, tau), gravity)]
-        kernel = self.kernel if f_ext is None else self.kernel_with_wrenches
-        if f_ext is not None:
-            wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
-            inputs.append(_rows(wrenches, batch, count))
-        if count >= BATCH:
-            (asked,) = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
-        else:
-            asked = kernel(count, *inputs)
-        return self._complete(qdd, tau, asked.reshape(qd.shape))
+        if f_ext is None:
+            return self.kernel, count, inputs
+        wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
+        return self.kernel_with_wrenches, count, [*inputs, _rows(wrenches, batch, count)]
+
+    def _batch(self, kernel, dtype):
+        """The kernel's Program for many states, compiled when they come for the first time."""
+        key = (kernel is self.kernel, dtype)
+        if key not in self.batches:
+            self.batches[key] = BatchKernel(kernel.program, dtype, quaternion_places(self.model))
+        return self.batches[key]
 
     def _known(self, qdd, tau):
         if self.problem.kind == "hybrid":

@@ -91,7 +91,7 @@ class Quantity:
     @cached_property
     def _batch_kernel(self):
         """The Program for many states, compiled when they come for the first time."""
-        return BatchKernel(self.program)
+        return BatchKernel(self.program, quaternions=quaternion_places(self.model))
 
     def _over_batch(self, arrays, errors):
         names = list(self.program.inputs)
@@ -100,15 +100,23 @@ class Quantity:
                 f"{self.name} takes {', '.join(names)}: {len(names)} arguments, not {len(arrays)}"
             )
         arguments = Arguments(self.model, dict(zip(names, arrays, strict=True)))
-        return solve_states(self._by_program, arguments, errors)
+        many = self.kernel is not None and math.prod(arguments.batch) >= BATCH
+        return solve_states(self._plain, arguments, errors, self._vouched if many else None)
 
-    def _by_program(self, batch, **arrays):
-        count = math.prod(batch)
+    def _vouched(self, batch, **arrays):
+        """By vectors of states; None when one is not good."""
+        results, good = self._batch_kernel(math.prod(batch), *self._rows(batch, arrays))
+        return self._shaped(batch, results) if good else None
+
+    def _plain(self, batch, **arrays):
         if self.kernel is None:
             return list(interpret(self.program, **arrays).values())
-        shapes = self.program.inputs.items()
-        rows = [_rows(arrays[name], shape, count) for name, shape in shapes]
-        results = self.kernel.separate(count, *rows) if count < BATCH else self._batch_kernel(count, *rows)
+        return self._shaped(batch, self.kernel.separate(math.prod(batch), *self._rows(batch, arrays)))
+
+    def _rows(self, batch, arrays):
+        return [_rows(arrays[name], shape, math.prod(batch)) for name, shape in self.program.inputs.items()]
+
+    def _shaped(self, batch, results):
         return [array.reshape(*batch, *shape) for array, shape in zip(results, self._shapes, strict=True)]
 
 

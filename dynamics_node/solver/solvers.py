@@ -107,12 +107,19 @@ class Solver:
         """The arrays that the Problem asks for, out of qdd and tau."""
         values = {name: value for name, value in given.items() if value is not None}
         arguments = Arguments(self.model, values, self.dtype)
-        return solve_states(self._by_engine, arguments, errors)
+        vouched = self._vouched if hasattr(self.engine, "vouched") else None
+        return solve_states(self._plain, arguments, errors, vouched)
 
-    def _by_engine(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
+    def _vouched(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
+        results = getattr(self.engine, "vouched")(q, qd, qdd, tau, f_ext, gravity)  # noqa: B009
+        return None if results is None else self._asked(results)
+
+    def _plain(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
         zero = np.broadcast_to(np.zeros(self.model.nv, self.dtype), (*batch, self.model.nv))
         known = (zero if qdd is None else qdd, zero if tau is None else tau)
-        results = self.engine(q, qd, *known, f_ext, gravity)
+        return self._asked(self.engine(q, qd, *known, f_ext, gravity))
+
+    def _asked(self, results):
         return [results[k].astype(self.dtype, copy=False) for k in ASKED[self.problem.kind]]
 
 

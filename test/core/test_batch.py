@@ -9,15 +9,16 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.backends.c import BatchKernel, Kernel
-from dynamics_node.backends.c.batch import CHUNK
+from dynamics_node.backends.c.batch import WORTH_A_THREAD
 from dynamics_node.program import trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
 SINGLE = 2e-4  # of float32 with float64, beside the largest entry: a chain of joints adds its roundings up
 
 
-def packed(outputs):
-    return np.concatenate(outputs, axis=1)
+def packed(found):
+    """The outputs of a BatchKernel side by side."""
+    return np.concatenate(found[0], axis=1)
 
 
 def program():
@@ -36,9 +37,10 @@ def test_batch_equals_scalar(count, dtype):
     random = np.random.default_rng(count)
     x, m = random.uniform(-1, 1, (count, 2)), random.uniform(-1, 1, (count, 4))
     batch, agreement = BatchKernel(program(), dtype), AGREEMENT if dtype == np.float64 else SINGLE
-    y, z = batch(count, x.astype(dtype), m.astype(dtype))
+    (y, z), good = batch(count, x.astype(dtype), m.astype(dtype))
+    assert good
     assert (y.shape, z.shape, y.dtype, z.dtype) == ((count, 2), (count, 3), dtype, dtype)
-    assert error(packed([y, z]), Kernel(program())(count, x, m)).max() <= agreement
+    assert error(np.hstack([y, z]), Kernel(program())(count, x, m)).max() <= agreement
     same = packed(batch(count, x, m[0]))
     assert error(same, Kernel(program())(count, x, m[0])).max() <= agreement
     assert np.array_equal(packed(pickle.loads(pickle.dumps(batch))(count, x, m[0])), same)
@@ -51,15 +53,16 @@ def test_rows_of_any_size(size, dtype):
     batch = BatchKernel(trace(lambda x: {"y": x[::-1] * 2.0}, {"x": (size,)}), dtype)
     for count in (1, 5, 16, 31, 32, 33, 50):
         x = np.arange(count * size, dtype=dtype).reshape(count, size)
-        assert np.array_equal(batch(count, x)[0], 2 * x[:, ::-1])
+        assert np.array_equal(packed(batch(count, x)), 2 * x[:, ::-1])
 
 
 def test_no_state():
-    assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))] == [(0, 2), (0, 3)]
+    assert [y.shape for y in BatchKernel(program())(0, np.zeros((0, 2)), np.zeros(4))[0]] == [(0, 2), (0, 3)]
 
 
-@pytest.mark.parametrize("count", [3 * CHUNK, 3 * CHUNK + 5])
-def test_threads_change_nothing(count):
+@pytest.mark.parametrize("more", [0, 5])
+def test_threads_change_nothing(more):
+    count = 3 * WORTH_A_THREAD // len(program().ops) + more
     x = np.random.default_rng(0).uniform(-1, 1, (count, 2))
     batch = BatchKernel(program())
     alone = packed(batch(count, x, np.ones(4), threads=1))
@@ -87,9 +90,30 @@ def test_a_bad_state_spoils_no_other(dtype):
     expected = packed(batch(20, x, np.ones(4)))
     x[[3, 17], 0] = np.nan, np.finfo(dtype).max
     found = packed(batch(20, x, np.ones(4)))
+    assert batch(20, x, np.ones(4))[1] is False
     good = ~np.isin(np.arange(20), [3, 17])
     agreement = AGREEMENT if dtype == np.float64 else 1e-5
     assert error(found[good], expected[good]).max() <= agreement and np.isnan(found[3]).any()
+
+
+@pytest.mark.parametrize("bad", ["input", "same", "output", "quaternion"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_batch_says_when_a_state_is_not_good(bad, dtype):
+    """Also of numbers that nothing depends on."""
+    batch = BatchKernel(trace(lambda p, x: {"y": 1.0 / (x[:1] + p[3:])}, {"p": (5,), "x": (2,)}), dtype, [1])
+    p, x = np.zeros((40, 5)), np.ones((40, 2))
+    p[:, 2] = 1.0
+    same = np.array([1.0, 2.0])
+    assert batch(40, p, x)[1] and batch(40, p, same)[1]
+    if bad == "input":
+        p[39, 0] = np.nan
+    elif bad == "same":
+        same[1] = np.inf
+    elif bad == "output":
+        x[38, 0] = 0.0
+    else:
+        p[3, 2] = 1.0 + 1e-5
+    assert not batch(40, p, same if bad == "same" else x)[1]
 
 
 @pytest.mark.parametrize("magnitude", [1.0, 100.0, 4000.0, 5000.0, 1e6])
@@ -97,7 +121,9 @@ def test_sines_of_floats(magnitude):
     """Within 2.5 units in the last place; beyond LARGE the C library is asked."""
     x = np.random.default_rng(0).uniform(-magnitude, magnitude, (4000, 1)).astype(np.float32)
     batch = BatchKernel(trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (1,)}), np.float32)
-    for found, exact in zip(batch(4000, x), (np.sin(x.astype(float)), np.cos(x.astype(float))), strict=True):
+    for found, exact in zip(
+        batch(4000, x)[0], (np.sin(x.astype(float)), np.cos(x.astype(float))), strict=True
+    ):
         assert np.abs((found - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 

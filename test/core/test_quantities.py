@@ -87,5 +87,5 @@ def test_out_and_errors():
     assert bias(q, q) == pytest.approx(dn.bias(model, q, q))
     moon = np.array([0.0, 0.0, -1.6])
     assert bias(q, q, gravity=moon) == pytest.approx(dn.bias(model, q, q, gravity=moon))
-    with pytest.raises(TypeError, match="bias takes 3 arrays, q, qd, gravity; not 2"):
+    with pytest.raises(TypeError, match="bias takes q, qd, gravity: 3 arguments, not 2"):
         bias(q)

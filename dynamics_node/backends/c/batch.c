@@ -49,6 +49,31 @@ static inline __attribute__((always_inline)) void read_same(const number *row, i
   for (int n = 0; n < size; ++n) in[n] = (vector){0} + row[n];
 }
 
+/* 0 in the lanes where all numbers and their sum are finite, else NaN. Several sums: one would wait for itself. */
+static inline __attribute__((always_inline)) vector not_finite(int size, const vector *numbers)
+{
+  vector sum[4] = {0};
+#pragma GCC unroll 4
+  for (int n = 0; n < size; ++n) sum[n % 4] += numbers[n];
+  const vector total = (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  return total - total;
+}
+
+/* Not 0 in the lanes where a quaternion is not of unit length. */
+static inline vector not_unit(const vector *p)
+{
+  const vector off = p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3] - 1;
+  return (vector)(off * off > (number)(UNIT_TOLERANCE * UNIT_TOLERANCE));
+}
+
+static inline int any(vector x)
+{
+  const bits found = x != 0;
+  int one = 0;
+  for (int j = 0; j < LANES; ++j) one |= found[j] != 0;
+  return one;
+}
+
 /* The first `lanes` rows of what was computed. */
 static inline __attribute__((always_inline)) void write_rows(const vector *out, number *rows, int size, int lanes)
 {

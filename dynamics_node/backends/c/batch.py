@@ -11,29 +11,32 @@ from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arra
 from dynamics_node.backends.c.render import render_batch, renderer
 
 BATCH = 64  # states from which vectors are worth another compilation
-CHUNK = 1024  # states that are worth a thread
+WORTH_A_THREAD = (
+    8_000_000  # operations: to wake one takes some 100 us, in which a core does 3 million of them
+)
 BLOCK = 16  # states that no two threads share: a vector of floats
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 class BatchKernel(Loaded):
-    """batch(count, *inputs) -> outputs, a list of arrays (count, size) in the Program's order.
+    """batch(count, *inputs) -> outputs, a list of arrays (count, size) in the Program's order, and whether
+    all states are good: finite in and out, with quaternions of unit length. One that is not changes no other.
 
-    dtype: float64 or float32, of the arithmetic and of all arrays. Beside the outputs no memory grows with
-    the number of states: a thread works on one vector of them at a time. A state that is not finite changes
-    no other.
+    dtype: float64 or float32, of the arithmetic and of all arrays; quaternions: where among the inputs they
+    begin. Beside the outputs no memory grows with the number of states: a thread works on one vector of
+    them at a time.
     """
 
     PER_PROCESS = ("_library", "_run")
 
-    def __init__(self, program, dtype=np.float64):
-        self.dtype = np.dtype(dtype)
+    def __init__(self, program, dtype=np.float64, quaternions=()):
+        self.dtype, self._quaternions = np.dtype(dtype), tuple(quaternions)
         super().__init__(program)
 
     def _compile(self):
-        precision = PRECISIONS[self.dtype]
-        identity = f"batch {precision} {renderer()} {self.program.digest()}"
-        return compile_library(identity, lambda: render_batch(self.program, precision), FOR_VECTORS)
+        how = (PRECISIONS[self.dtype], self._quaternions)
+        identity = f"batch {renderer()} {self.program.digest()} {how}"
+        return compile_library(identity, lambda: render_batch(self.program, *how), FOR_VECTORS)
 
     def _open(self, library):
         trust_arrays(library, self.dtype)
@@ -43,15 +46,13 @@ class BatchKernel(Loaded):
         """inputs: (count, size) or (size,) in the Program's order, any numbers; threads: at most that many,
         None for one a core."""
         results = [np.empty((count, n.size), self.dtype) for n in self.program.outputs.values()]
-        if not self._run(0, 0, count, *inputs, *results):
+        if self._run(0, 0, count, *inputs, *results) < 0:
             inputs = self._fitting(count, inputs)
-        first, *others = _parts(count, threads)
+        first, *others = self._parts(count, threads)
         # the interpreter lock is free while the library works
         at_work = [_pool().submit(self._run, *part, count, *inputs, *results) for part in others]
-        self._run(*first, count, *inputs, *results)
-        for work in at_work:
-            work.result()
-        return results
+        good = [self._run(*first, count, *inputs, *results), *(work.result() for work in at_work)]
+        return results, all(good)
 
     def _fitting(self, count, inputs):
         """The inputs as contiguous arrays of the right type. Raises ValueError for a wrong shape."""
@@ -61,12 +62,12 @@ class BatchKernel(Loaded):
                 raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
         return arrays
 
-
-def _parts(count, threads):
-    """(start, stop) of about equal parts, whole blocks each but the last."""
-    number = 1 if count < 2 * CHUNK else min(threads or _cores(), count // CHUNK)
-    size = max(1, -(-count // (number * BLOCK))) * BLOCK
-    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
+    def _parts(self, count, threads):
+        """(start, stop) of about equal parts, whole blocks each but the last."""
+        worth = count * len(self.program.ops) // WORTH_A_THREAD
+        number = min(threads or _cores(), worth) if worth > 1 else 1
+        size = max(1, -(-count // (number * BLOCK))) * BLOCK
+        return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
 def _cores():

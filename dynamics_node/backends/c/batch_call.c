@@ -1,15 +1,16 @@
 /* The Program over many states as a builtin function of Python. */
-extern PyObject *PyBool_FromLong(long);
+extern PyObject *PyLong_FromLong(long);
 extern long PyLong_AsLong(PyObject *);
 extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 
 /* run_batch(from, to, count, input, ..., output, ...): states from .. to - 1 of the count that the arrays hold. An input
-   is (count, size) or (size,), an output (count, size). False, nothing written, when an array is not so. Other threads
-   of Python run meanwhile. */
+   is (count, size) or (size,), an output (count, size). 1 when all states are good: finite in and out, with quaternions
+   of unit length; 0 when one is not, which changes no other; -1, nothing written, when an array is not as it should be.
+   Other threads of Python run meanwhile. */
 static PyObject *run_batch(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
 {
-  if (number_of_arguments != 3 + INPUTS + OUTPUTS) return PyBool_FromLong(0);
+  if (number_of_arguments != 3 + INPUTS + OUTPUTS) return PyLong_FromLong(-1);
   const long from = PyLong_AsLong(arguments[0]), to = PyLong_AsLong(arguments[1]), count = PyLong_AsLong(arguments[2]);
   Numbers given[INPUTS + OUTPUTS + 1];
   const number *input[INPUTS + 1];
@@ -30,13 +31,14 @@ static PyObject *run_batch(PyObject *self, PyObject *const *arguments, ssize_t n
     fit = numbers(arguments[seen], given + seen, 1, 2, shape);
     output[seen - INPUTS] = given[seen].data;
   }
+  long good = -1;
   if (fit) {
     void *thread = PyEval_SaveThread();
-    batch(from, to, count, input, same, output);
+    good = batch(from, to, count, input, same, output);
     PyEval_RestoreThread(thread);
   }
   release(given, seen);
-  return PyBool_FromLong(fit);
+  return PyLong_FromLong(good);
 }
 
 PyMethodDef batch_definition = {"run_batch", run_batch, FAST_CALL, "See dynamics_node/backends/c/batch.c"};

@@ -19,6 +19,7 @@ from dynamics_node.program import Op
 
 PART = 1500  # operations in a function
 VECTOR = 8  # doubles in a vector of sincos.c
+UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
 _TEXT = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 _SINES = {
@@ -61,8 +62,9 @@ def renderer() -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def render_batch(program, precision="double") -> str:
-    """The C source that runs a Program over many states at once; precision: 'double' or 'float'."""
+def render_batch(program, precision="double", quaternions=()) -> str:
+    """The C source that runs a Program over many states at once; precision: 'double' or 'float';
+    quaternions as in `render`."""
     return "\n".join(
         [
             "#include <math.h>",
@@ -71,8 +73,9 @@ def render_batch(program, precision="double") -> str:
             _text(f"sincos_{precision}.c"),
             _text("sincos.c"),
             *render_run(program, "vector", "f" if precision == "float" else ""),
+            f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
             _text("batch.c"),
-            *_batch(program),
+            *_batch(program, quaternions),
             _text("arrays.c"),
             _text("batch_call.c"),
             "",
@@ -80,19 +83,21 @@ def render_batch(program, precision="double") -> str:
     )
 
 
-def _batch(program):
+def _batch(program, quaternions):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
+    total = sum(n for _, n, _ in outputs)
     return [
         f"#define INPUTS {len(inputs)}",
         f"#define OUTPUTS {len(outputs)}",
         _numbers("input_size[]", [n for _, n, _ in inputs]),
         _numbers("output_size[]", [n for _, n, _ in outputs]),
-        "static void batch(long from, long to, long count, const number *const *input, const int *same,",
+        "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
         "{",
-        f"  vector in[{sum(sizes) + 1}], out[{1 + sum(n for _, n, _ in outputs)}];",
+        f"  vector in[{sum(sizes) + 1}], out[{total + 1}];",
+        "  vector bad = {0};",
         f"  number copy[{max(sizes, default=0) + 1} * LANES];",
         *(f"  if (same[{k}]) read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
         "  for (long k = from; k < to; k += LANES) {",
@@ -102,8 +107,11 @@ def _batch(program):
             for k, n, at in inputs
         ),
         "    run(in, out);",
+        f"    bad += not_finite({sum(sizes)}, in) + not_finite({total}, out);",
+        *(f"    bad += not_unit(in + {k});" for k in quaternions),
         *(f"    write_rows(out + {at}, output[{k}] + k * {n}, {n}, lanes);" for k, n, at in outputs),
         "  }",
+        "  return !any(bad);",
         "}",
     ]
 
@@ -154,7 +162,7 @@ def _sizes(program, parameters, quaternions):
         "OUTPUT_SIZE": sum(array.size for array in outputs),
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
         "QUATERNIONS": len(quaternions),
-        "UNIT_TOLERANCE": 2e-6,
+        "UNIT_TOLERANCE": UNIT_TOLERANCE,
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

@@ -1,0 +1,57 @@
+"""Derivatives of inverse and forward dynamics against Pinocchio's analytical ones, both from Python.
+
+Medians of thread CPU time, random states, one pinned core, both sides in one run. Pinocchio writes into its
+Data, so `out=` is what compares; `f(...)` makes new arrays.
+"""
+
+import os
+import time
+
+import harness
+import numpy as np
+from dynamics import STATES, microseconds, pinocchio_model, problem
+from robots import random_states, robot
+
+import dynamics_node as dn
+
+PEERS = {"inverse": "computeRNEADerivatives", "forward": "computeABADerivatives"}
+
+
+def rows(name):
+    import pinocchio as pin
+
+    model, theirs = robot(name), pinocchio_model(name)
+    data = theirs.createData()
+    q, qd, u = (list(a) for a in random_states(model, STATES))
+    pq = [pin.randomConfiguration(theirs, -np.ones(theirs.nq), np.ones(theirs.nq)) for _ in range(STATES)]
+    for kind, function in PEERS.items():
+        peer = getattr(pin, function)
+        theirs_time = microseconds(lambda k, f=peer: f(theirs, data, pq[k], qd[k], u[k]))
+        begin = time.perf_counter()
+        ours = dn.build_derivatives(model, problem(model, kind), backend="c")
+        building = time.perf_counter() - begin
+        out = ours(q[0], qd[0], u[0])
+        call = microseconds(lambda k, f=ours, o=out: f(q[k], qd[k], u[k], out=o))
+        target = 0.5 if name == "panda" else None
+        note = f"{len(ours.program.ops)} operations, built in {building:.1f} s"
+        yield harness.Row(
+            f"{name} {kind}, f(..., out=out)", call, "us", "lower", f"pin.{function}", theirs_time,
+            target=target, reason=note,
+        )  # fmt: skip
+        fresh = microseconds(lambda k, f=ours: f(q[k], qd[k], u[k]))
+        yield harness.Row(f"{name} {kind}, f(...)", fresh, "us", "lower", f"pin.{function}", theirs_time)
+        states = random_states(model, 4096)
+        ours(*states)
+        many = microseconds(lambda _, f=ours, s=states: f(*s), 2) / 4096
+        yield harness.Row(f"{name} {kind}, of 4096", many, "us", "lower", f"pin.{function}", theirs_time)
+
+
+def main():
+    options = harness.arguments("derivatives").parse_args()
+    os.sched_setaffinity(0, {0})
+    found = [row for name in ("panda", "solo12", "talos") for row in rows(name)]
+    harness.finish("derivatives", found, harness.versions("pin", "numpy"), options.save)
+
+
+if __name__ == "__main__":
+    main()
