@@ -31,7 +31,7 @@ class Row:
             self.ratio = self.value / self.peer_value
         judged = self.ratio if self.peer else self.value
         if self.target is not None and judged is not None:
-            self.ok = judged <= self.target if self.better == "lower" else judged >= self.target
+            self.ok = bool(judged <= self.target if self.better == "lower" else judged >= self.target)
 
 
 def machine():

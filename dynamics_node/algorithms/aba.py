@@ -9,19 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_accelerations, body_wrenches
+from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.spatial import matvec, solve, symmetric, transpose
 
 
-class _Joint(NamedTuple):
-    """What the inward sweep leaves for the outward one."""
+class Given(NamedTuple):
+    """What the inward sweep leaves of a joint for the outward one: U (..., 6, k) = IA S; of a joint that
+    gives way D = S^T U and u = tau - pA S, of a driven one no D, and u = pA S."""
 
-    IA: np.ndarray
-    pA: np.ndarray  # noqa: N815
-    U: np.ndarray | None
+    U: np.ndarray
     D: np.ndarray | None
-    u: np.ndarray | None
+    u: np.ndarray
 
 
 def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
@@ -34,17 +33,18 @@ def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
     """
     if model.has_mimic:
         raise ValueError("the articulated-body recursion needs one joint per coordinate: mimic joints")
-    gives_way = _joints_that_give_way(model, forward)
+    gives_way = joints_that_give_way(model, forward)
     driven = np.zeros_like(tau) if qdd is None else _where_driven(model, gives_way, qdd)
     X_up = joint_transforms(model, q)
-    pA = body_wrenches(model, body_accelerations(model, X_up, qd, driven, gravity))
+    pA = body_wrenches(model, body_motions(model, X_up, qd, driven, gravity))
     if f_ext is not None:
         pA = pA - f_ext
     joints = _inward(model, X_up, pA, tau, gives_way)
     return _outward(model, X_up, joints, tau, driven)
 
 
-def _joints_that_give_way(model, forward):
+def joints_that_give_way(model, forward=None):
+    """Whether every body's joint has a known torque. Raises ValueError when `forward` splits a joint."""
     if forward is None:
         return [True] * model.nbodies
     chosen = [np.asarray(forward)[body.joint.v] for body in model.bodies]
@@ -67,24 +67,30 @@ def _inward(model, X_up, pA, tau, gives_way):
     """Articulated inertias and bias forces from the tips to the root."""
     IA = list(model.inertias)
     pA = [pA[..., i, :] for i in range(model.nbodies)]
-    joints: list[_Joint] = [None] * model.nbodies  # type: ignore[list-item]
+    joints: list[Given] = [None] * model.nbodies  # type: ignore[list-item]
     for i in reversed(range(model.nbodies)):
-        joint, S = model.bodies[i].joint, model.bodies[i].joint.S
-        Ia, pa = IA[i], pA[i]
-        joints[i] = _Joint(IA[i], pA[i], None, None, None)
-        if gives_way[i]:
-            U = IA[i] @ S
-            D = S.T @ U + np.diag(model.armature[joint.v])
-            u = tau[..., joint.v] - pA[i] @ S
-            K = transpose(solve(D, transpose(U)))
-            Ia = _given_way(IA[i], K, U, S, model.armature[joint.v])
-            pa = pA[i] + matvec(K, u)
-            joints[i] = _Joint(IA[i], pA[i], U, D, u)
+        joint, armature = model.bodies[i].joint, model.armature[model.bodies[i].joint.v]
+        pass_on = give_way if gives_way[i] else hold
+        joints[i], Ia, pa = pass_on(IA[i], pA[i], joint.S, armature, tau[..., joint.v])
         parent = model.parents[i]
         if parent >= 0:
             IA[parent] = IA[parent] + X_up.inertia(i, Ia)
             pA[parent] = pA[parent] + X_up.force(i, pa)
     return joints
+
+
+def hold(IA, pA, S, armature, tau):
+    """A driven joint: what it leaves, and the inertia and force that it passes on whole."""
+    return Given(IA @ S, None, pA @ S), IA, pA
+
+
+def give_way(IA, pA, S, armature, tau):
+    """A joint with known torque: what it leaves, and what of inertia and force is left when it gives way."""
+    U = IA @ S
+    D = S.T @ U + np.diag(armature)
+    u = tau - pA @ S
+    K = transpose(solve(D, transpose(U)))
+    return Given(U, D, u), _given_way(IA, K, U, S, armature), pA + matvec(K, u)
 
 
 def _given_way(IA, K, U, S, armature):
@@ -102,17 +108,22 @@ def _outward(model, X_up, joints, tau, driven):
     """What the forward joints add to the accelerations, from the root to the tips."""
     qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
     added: list[np.ndarray] = []
-    for i, (IA, pA, U, D, u) in enumerate(joints):
+    for i, given in enumerate(joints):
         joint, parent = model.bodies[i].joint, model.parents[i]
-        inherited = X_up.motion(i, added[parent]) if parent >= 0 else np.zeros_like(pA)
-        if U is not None:
-            rest = u - matvec(transpose(U), inherited)
-            rates = solve(D, rest[..., None])[..., 0]
-            effort = tau[..., joint.v]
-            added.append(inherited + rates @ joint.S.T)
+        inherited = X_up.motion(i, added[parent]) if parent >= 0 else np.zeros((*tau.shape[:-1], 6))
+        at = joint.v
+        if given.D is None:
+            rates, own = driven[..., at], inherited
+            effort = matvec(transpose(given.U), inherited) + given.u + model.armature[at] * rates
         else:
-            rates = driven[..., joint.v]
-            effort = (matvec(IA, inherited) + pA) @ joint.S + model.armature[joint.v] * rates
-            added.append(inherited)
-        qdd_out[..., joint.v], tau_out[..., joint.v] = rates, effort
+            rates, effort = accelerate(given, inherited), tau[..., at]
+            own = inherited + rates @ joint.S.T
+        added.append(own)
+        qdd_out[..., at], tau_out[..., at] = rates, effort
     return qdd_out, tau_out
+
+
+def accelerate(given: Given, inherited):
+    """Acceleration (..., k) of a joint that gives way, its parent's added acceleration being inherited."""
+    rest = given.u - matvec(transpose(given.U), inherited)
+    return solve(given.D, rest[..., None])[..., 0]

@@ -13,55 +13,56 @@ from dynamics_node.algorithms.recursion import joint_motions
 from dynamics_node.spatial import matvec, pseudo_inertia, skew
 
 
-class Accelerations(NamedTuple):
-    """U (..., nbodies, 3, 3) and a (..., nbodies, 3), m/s^2, of all bodies in their own axes."""
+class Motion(NamedTuple):
+    """Of a body, in its own axes: angular velocity w and its derivative wd (..., 3), U (..., 3, 3), and the
+    acceleration a (..., 3) of its origin, m/s^2."""
 
+    w: np.ndarray
+    wd: np.ndarray
     U: np.ndarray
     a: np.ndarray
 
 
-def body_accelerations(model, X_up, qd, qdd, gravity=None) -> Accelerations:
-    """Accelerations at rates qd, qdd (..., nv); the root accelerates by -gravity, to the same effect."""
+def body_motions(model, X_up, qd, qdd, gravity=None) -> list[Motion]:
+    """The Motions of all bodies at rates qd, qdd (..., nv)."""
     rates, changes = joint_motions(model, qd), joint_motions(model, qdd)
+    root = root_motion(model.gravity if gravity is None else gravity)
+    motions: list[Motion] = []
+    for i, parent in enumerate(model.parents):
+        before = root if parent < 0 else motions[parent]
+        motions.append(next_motion(X_up, i, before, rates[..., i, :], changes[..., i, :]))
+    return motions
+
+
+def root_motion(gravity) -> Motion:
+    """The root accelerates by -gravity (..., 3), to the same effect."""
+    still = np.zeros_like(gravity)
+    return Motion(still, still, np.zeros((*gravity.shape, 3), still.dtype), -gravity)
+
+
+def next_motion(X_up, i, before: Motion, rates, changes) -> Motion:
+    """The Motion of body i from that of its parent; rates, changes (..., 6): S qd and S qdd of its joint."""
     turning, sliding = rates[..., :3], rates[..., 3:]
-    w_before = _angular_velocity_before(model, X_up, turning)
-    w = [before + turning[..., i, :] for i, before in enumerate(w_before)]
-    wd: list[np.ndarray] = []
-    U: list[np.ndarray] = []
-    a: list[np.ndarray] = []
-    for i, parent in enumerate(model.parents):
-        own = changes[..., i, :3] + _cross(w_before[i], turning[..., i, :])
-        wd.append(own if parent < 0 else own + X_up.vector(i, wd[parent]))
-        U.append(skew(wd[i]) + _squared(w[i]))
-        root = -(model.gravity if gravity is None else gravity)
-        before = root if parent < 0 else a[parent] + matvec(U[parent], X_up.origin(i))
-        velocity_product = _cross(w_before[i] + w[i], sliding[..., i, :])
-        a.append(X_up.vector(i, before) + (changes[..., i, 3:] + velocity_product))
-    batch = qd.shape[:-1]
-    return Accelerations(_over_bodies(U, batch, (3, 3)), _over_bodies(a, batch, (3,)))
+    w_before = X_up.vector(i, before.w)
+    w = w_before + turning
+    wd = X_up.vector(i, before.wd) + (changes[..., :3] + _cross(w_before, turning))
+    velocity_product = _cross(w_before + w, sliding)
+    a = X_up.vector(i, before.a + matvec(before.U, X_up.origin(i))) + (changes[..., 3:] + velocity_product)
+    return Motion(w, wd, skew(wd) + _squared(w), a)
 
 
-def _over_bodies(arrays, batch, shape):
-    """Arrays (*batch, *shape), one a body, as one (*batch, nbodies, *shape)."""
-    return np.stack(arrays, axis=len(batch)) if arrays else np.zeros((*batch, 0, *shape))
+def body_wrenches(model, motions):
+    """f (..., nbodies, 6): what makes every body move so, about its origin in its axes."""
+    if not motions:
+        return np.zeros((0, 6))
+    U = np.stack([motion.U for motion in motions], axis=-3)
+    a = np.stack([motion.a for motion in motions], axis=-2)
+    return body_wrench(U, a, pseudo_inertia(model.inertias))
 
 
-def _angular_velocity_before(model, X_up, turning):
-    """Of every body the angular velocity of its parent, in the body's axes."""
-    w_before: list[np.ndarray] = []
-    for i, parent in enumerate(model.parents):
-        if parent < 0:
-            w_before.append(np.zeros_like(turning[..., i, :]))
-        else:
-            w_before.append(X_up.vector(i, w_before[parent] + turning[..., parent, :]))
-    return w_before
-
-
-def body_wrenches(model, accelerations: Accelerations):
-    """f (..., nbodies, 6): what accelerates every body so, about its origin in its axes."""
-    U, a = accelerations
-    J = pseudo_inertia(model.inertias)
-    sigma, ms, mass = J[:, :3, :3], J[:, :3, 3], J[:, 3, 3:]
+def body_wrench(U, a, J):
+    """f (..., 6) of bodies that move so and have pseudo-inertias J (..., 4, 4)."""
+    sigma, ms, mass = J[..., :3, :3], J[..., :3, 3], J[..., 3, 3:]
     moment = _moment(U, sigma) + _cross(ms, a)
     return np.concatenate([moment, matvec(U, ms) + mass * a], axis=-1)
 

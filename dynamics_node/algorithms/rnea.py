@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.accelerations import body_accelerations, body_wrenches
+from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.recursion import inward, joint_forces
 from dynamics_node.algorithms.transforms import joint_transforms
 
@@ -14,7 +14,7 @@ def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
     moment first, body axes, at the body origin; gravity (..., 3) in place of the model's.
     """
     X_up = joint_transforms(model, q)
-    f = body_wrenches(model, body_accelerations(model, X_up, qd, qdd, gravity))
+    f = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
     if f_ext is not None:
         f = f - f_ext
     return joint_forces(model, inward(model, X_up, f)) + model.armature * qdd

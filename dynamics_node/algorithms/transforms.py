@@ -113,15 +113,14 @@ def joint_transforms(model, q) -> Transforms | FactoredTransforms:
 
 def _factors(body, q):
     X_tree = body.X_tree
-    fixed = (*_fixed_turns(transform_rotation(X_tree)), Shift(transform_origin(X_tree)))
+    fixed = (*fixed_turns(transform_rotation(X_tree)), Shift(transform_origin(X_tree)))
     return (*_joint_factors(body.joint, q), *fixed)
 
 
 def _joint_factors(joint, q):
     """What the joint itself does (one state: q (nq,))."""
     if joint.kind == "floating":
-        E, place = _pose(q[joint.q])
-        return (Turn(E), Shift(place))
+        return pose_factors(q[joint.q])
     position = joint.multiplier * q[joint.q] + joint.offset
     if joint.kind == "prismatic":
         return (Shift(position * joint.axis),)
@@ -132,7 +131,13 @@ def _joint_factors(joint, q):
     return (Turn(P + c * C + s * S),)
 
 
-def _fixed_turns(E):
+def pose_factors(pose):
+    """The factors of a floating joint with pose x y z qx qy qz qw (7,)."""
+    E, place = _pose(pose)
+    return (Turn(E), Shift(place))
+
+
+def fixed_turns(E):
     """A constant rotation as turns about z, x, z: without the trivial ones."""
     angles: tuple[tuple[int, float, float], ...]
     sine = np.hypot(E[0, 2], E[1, 2])

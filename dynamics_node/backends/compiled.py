@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
+from dynamics_node.backends.rolled import can_roll, rolled_program
 from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
 from dynamics_node.model import Model
 from dynamics_node.model.reframe import reframe
 from dynamics_node.problem import Problem
+from dynamics_node.program import Program, Rolled
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +35,18 @@ class CompiledEngine:
     @cached_property
     def kernel_with_wrenches(self):
         """The Program that reads f_ext as well. Raises CompileError."""
-        program = problem_program(self.source, wrenches=True, parameters=self.parameters)
+        program = _program(self.source, self.parameters, wrenches=True)
         return _kernel(program, self.source, self.parameters)
 
+    @property
+    def _takes_vectors(self):
+        return isinstance(self.kernel.program, Program)  # not with loops: their memory would leave the caches
+
     def prepare(self):
-        """Do now what `with_model` and external wrenches need."""
+        """Do now what `with_model`, external wrenches and many states need."""
         _ = self.kernel_with_wrenches, self.frames
+        if self._takes_vectors:
+            self._batch(self.kernel, np.dtype(np.float64))
 
     @cached_property
     def frames(self):
@@ -61,16 +69,16 @@ class CompiledEngine:
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
-        if count < BATCH:
+        if count < BATCH or not self._takes_vectors:
             asked = kernel(count, *inputs)
         else:
             (asked,), _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
         return self._complete(qdd, tau, asked.reshape(qd.shape))
 
     def vouched(self, q, qd, qdd, tau, f_ext, gravity):
-        """The same of unchecked arguments, or None: when a state is not good, or there are but a few."""
+        """The same of unchecked arguments, or None: when a state is not good, or it runs them one by one."""
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
-        if count < BATCH:
+        if count < BATCH or not self._takes_vectors:
             return None
         (asked,), good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
         return self._complete(qdd, tau, asked.reshape(qd.shape)) if good else None
@@ -118,12 +126,19 @@ STEP = 4  # what one more step of the longest chain costs, in operations (measur
 
 
 def compiled(sources, parameters=()) -> CompiledEngine:
-    """The engine that runs the cheapest Program of several engines. Raises CompileError."""
-    programs = [(problem_program(source, parameters=parameters), source) for source in sources]
-    program, source = min(programs, key=lambda pair: cost(pair[0]))
+    """The engine that runs the cheapest Program of several engines, the one with loops of a robot with many
+    bodies. Raises CompileError."""
+    rolled = [source for source in sources if can_roll(source)]
+    programs = [(_program(source, parameters), source) for source in rolled[:1] or sources]
+    program, source = programs[0] if rolled else min(programs, key=lambda pair: cost(pair[0]))
     return CompiledEngine(
         source.model, source.problem, source, parameters, _kernel(program, source, parameters)
     )
+
+
+def _program(source, parameters, wrenches=False) -> Program | Rolled:
+    make = rolled_program if can_roll(source) else problem_program
+    return make(source, wrenches, parameters)
 
 
 def cost(program):

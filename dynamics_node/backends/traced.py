@@ -25,13 +25,7 @@ def problem_program(engine, wrenches=False, parameters=()) -> Program:
     """
     assert set(parameters) <= set(PARAMETERS)
     forward = np.array(engine.problem.forward, dtype=bool)
-    model, T = _economical(engine)
-    inputs: dict[str, tuple[int, ...]]
-    inputs = {"q": (model.nq,), "qd": (model.nv,), "known": (model.nv,), "gravity": (3,)}
-    if wrenches:
-        inputs["f_ext"] = (model.nbodies, 6)
-    shapes = {"inertia": (model.nbodies, 10), "armature": (model.nv,)}
-    inputs |= {name: shapes[name] for name in parameters}
+    model, T = economical(engine)
 
     def function(q, qd, known, gravity, f_ext=None, inertia=None, armature=None):
         zero = np.zeros(model.nv)
@@ -44,7 +38,17 @@ def problem_program(engine, wrenches=False, parameters=()) -> Program:
         qdd, tau = own(q, qd, *given, f_ext, gravity)
         return {"asked": np.where(forward, qdd, tau)}
 
-    return trace(function, inputs)
+    return trace(function, problem_inputs(model, wrenches, parameters))
+
+
+def problem_inputs(model, wrenches, parameters) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the inputs of `problem_program`."""
+    inputs: dict[str, tuple[int, ...]]
+    inputs = {"q": (model.nq,), "qd": (model.nv,), "known": (model.nv,), "gravity": (3,)}
+    if wrenches:
+        inputs["f_ext"] = (model.nbodies, 6)
+    shapes = {"inertia": (model.nbodies, 10), "armature": (model.nv,)}
+    return inputs | {name: shapes[name] for name in parameters}
 
 
 def quantity_program(model, function, reads) -> Program:
@@ -78,7 +82,7 @@ def parameter_values(engine, frames=None):
     return {"inertia": pseudo_inertia(model.inertias)[:, _UPPER[0], _UPPER[1]], "armature": model.armature}
 
 
-def _economical(engine):
+def economical(engine):
     """The engine's Model in frames and, if allowed, with inertias that cost least; T of `reframe`."""
     model, T = reframe(engine.model)  # a plan stays good: frames change no block's vanishing
     return (regroup(model) if engine.regroups else model), T

@@ -8,6 +8,18 @@ from dynamics_node.program.derivative import derivative_name
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.interpret import interpret
 from dynamics_node.program.program import Program, ProgramError
+from dynamics_node.program.rolled import Rolled, Sweep
 from dynamics_node.program.trace import trace
 
-__all__ = ["Expression", "Op", "Program", "ProgramError", "Table", "derivative_name", "interpret", "trace"]
+__all__ = [
+    "Expression",
+    "Op",
+    "Program",
+    "ProgramError",
+    "Rolled",
+    "Sweep",
+    "Table",
+    "derivative_name",
+    "interpret",
+    "trace",
+]

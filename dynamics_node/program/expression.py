@@ -6,6 +6,8 @@ The same operation on the same operands is the same node, so common subexpressio
 
 from enum import IntEnum
 
+import numpy as np
+
 TINY = 1e-15  # a constant below this is the rounding of a zero: cos(pi/2) is 6e-17
 
 
@@ -79,6 +81,8 @@ class Expression:
 
     def __add__(self, other):
         if not isinstance(other, Expression):
+            if isinstance(other, np.ndarray):
+                return NotImplemented  # NumPy goes through its entries
             return self if _is_zero(other) else self._with(Op.ADD, other)
         if other.op == Op.NEG:
             return self - other._operand()
@@ -88,7 +92,7 @@ class Expression:
 
     def __sub__(self, other):
         if not isinstance(other, Expression):
-            return self + (-other)
+            return NotImplemented if isinstance(other, np.ndarray) else self + (-other)
         if self.number == other.number:
             return 0.0
         if other.op == Op.NEG:
@@ -104,7 +108,7 @@ class Expression:
 
     def __mul__(self, other):
         if not isinstance(other, Expression):
-            return self._scaled(other)
+            return NotImplemented if isinstance(other, np.ndarray) else self._scaled(other)
         if self.op == Op.NEG:
             return -(self._operand() * other)
         if other.op == Op.NEG:
@@ -127,7 +131,7 @@ class Expression:
     def __truediv__(self, other):
         if isinstance(other, Expression):
             return self * other.reciprocal()
-        return self._scaled(1.0 / other)
+        return NotImplemented if isinstance(other, np.ndarray) else self._scaled(1.0 / other)
 
     def __rtruediv__(self, other):
         return self.reciprocal() * other
@@ -150,6 +154,8 @@ class Expression:
 
     def reciprocal(self):
         """1 / self: one division, however many numerators share it."""
+        if self.op == Op.RECIPROCAL:
+            return self._operand()
         return self.table.node(Op.RECIPROCAL, self.number)
 
     def sin(self):

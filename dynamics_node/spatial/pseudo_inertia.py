@@ -22,7 +22,7 @@ def pseudo_inertia(inertia):
 def inertia_of_pseudo(J):
     """Spatial inertia (..., 6, 6) of J (..., 4, 4): the inverse of `pseudo_inertia`."""
     sigma, ms, mass = J[..., :3, :3], skew(J[..., :3, 3]), J[..., 3:, 3:]
-    trace = (sigma[..., 0, 0] + sigma[..., 1, 1] + sigma[..., 2, 2])[..., None, None]
+    trace = np.asarray(sigma[..., 0, 0] + sigma[..., 1, 1] + sigma[..., 2, 2])[..., None, None]
     return _block(trace * np.eye(3) - sigma, ms, transpose(ms), mass * np.eye(3))
 
 

@@ -16,7 +16,8 @@ import dynamics_node as dn
 from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError, Kernel
 from dynamics_node.backends.c.compiler import cache_folder, compiler
-from dynamics_node.backends.c.render import PART, render, render_run
+from dynamics_node.backends.c.render import render
+from dynamics_node.backends.c.straight import PART, render_run
 from dynamics_node.backends.compiled import cost
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import RecursiveEngine

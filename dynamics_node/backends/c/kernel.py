@@ -5,11 +5,13 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import NOT_FUSED, compile_library
+from dynamics_node.backends.c.compiler import NOT_FUSED, CompileError, compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render, renderer
+from dynamics_node.program import Program
 
 WIDE = 15  # operations on every step of the longest chain
+MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
 class Kernel(Loaded):
@@ -27,11 +29,13 @@ class Kernel(Loaded):
         super().__init__(program)
 
     def _compile(self):
+        if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
+            raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
         how = (self._names, self._quaternions)
         return compile_library(
             f"{renderer()} {self.program.digest()} {how}",
             lambda: render(self.program, *how),
-            () if _is_wide(self.program) else NOT_FUSED,
+            NOT_FUSED if _is_narrow(self.program) else (),
         )
 
     def _open(self, library):
@@ -75,7 +79,7 @@ class Kernel(Loaded):
         self._entry(len(x), x.ctypes.data, y.ctypes.data)
 
 
-def _is_wide(program):
-    """False where most operations wait for the one before: a fused multiply-add makes the sum wait longer
+def _is_narrow(program):
+    """True where most operations wait for the one before: a fused multiply-add makes the sum wait longer
     than a separate one would (Panda: 10 % slower; a quadruped, whose legs go side by side: 15 % faster)."""
-    return len(program.ops) > WIDE * program.depth()
+    return isinstance(program, Program) and len(program.ops) <= WIDE * program.depth()

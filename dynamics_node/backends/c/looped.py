@@ -1,0 +1,110 @@
+"""A Program with loops -> C text of `run(x, y)`, as of straight.py.
+
+Every step is a function of pointers to what its body has. What a sweep adds to a parent's array is summed
+there, and so are the results of joints that share a coordinate.
+"""
+
+from itertools import accumulate
+
+from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal, table
+from dynamics_node.program import Op
+
+_PARENT = "parent_"
+
+
+def render_loops(program):
+    """The tables of a Rolled, its steps, and `run`."""
+    count = len(program.parents)
+    padded = -(-count // VECTOR) * VECTOR
+    sweeps = list(enumerate(program.sweeps))
+    return [
+        *(line for name in ("parents", "kinds", "q_at", "v_at")
+          for line in table("int", name, getattr(program, name))),
+        *table("double", "positions", program.positions),
+        *table("double", "table", program.table),
+        *(line for k, sweep in sweeps for kind, step in enumerate(sweep.steps)
+          for line in _step(f"step{k}_{kind}", step)),
+        "static void run(const number *restrict x, number *restrict y)",
+        "{",
+        *(f"  static _Thread_local vector {name}_memory[{padded // VECTOR}];" for name in _JOINTS),
+        *(f"  number *const {name} = (number *){name}_memory;" for name in _JOINTS),
+        *(f"  static _Thread_local number {name}[{count}][{size}];" for name, size in program.arrays.items()),
+        *(f"  memset({name}, 0, sizeof {name});" for name in _only_summed(program)),
+        f"  memset(y, 0, {program.outputs['asked'].size} * sizeof(number));",
+        f"  for (int i = 0; i < {count}; ++i) position[i] = positions[i][0] * x[q_at[i]] + positions[i][1];",
+        f"  sincos_all({padded // VECTOR}, position_memory, sine_memory, cosine_memory);",
+        *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
+        "}",
+    ]  # fmt: skip
+
+
+_JOINTS = ("position", "sine", "cosine")
+
+
+def _only_summed(program):
+    """Arrays that nothing is written to before something is added."""
+    written = {name for sweep in program.sweeps for step in sweep.steps for name in step.outputs}
+    return [name for name in program.arrays if _PARENT + name in written and name not in written]
+
+
+def _loop(program, k, sweep):
+    """One pass over the bodies."""
+    count = len(program.parents)
+    order = f"int i = {count - 1}; i >= 0; --i" if sweep.inward else f"int i = 0; i < {count}; ++i"
+    lines = [
+        f"  for ({order}) {{",
+        "    const int p = parents[i] < 0 ? 0 : parents[i];",
+        "    switch (kinds[i]) {",
+    ]
+    for kind, step in enumerate(sweep.steps):
+        places = ", ".join(_place(program, name) for name in (*step.inputs, *step.outputs))
+        lines.append(f"    case {kind}: step{k}_{kind}({places}); break;")
+    return [*lines, "    }", "  }"]
+
+
+def _place(program, name):
+    """Where body i, whose parent is p, has something."""
+    start = dict(zip(program.inputs, accumulate(program.sizes(), initial=0), strict=False))
+    at = {
+        "table": "table[i]",
+        **{joint: f"{joint} + i" for joint in _JOINTS},
+        "pose": f"x + {start['q']} + q_at[i]",
+        "rates": f"x + {start['qd']} + v_at[i]",
+        "known": f"x + {start['known']} + v_at[i]",
+        "gravity": f"x + {start['gravity']}",
+        "f_ext": f"x + {start.get('f_ext')} + 6 * i",
+        "inertia": f"x + {start.get('inertia')} + 10 * i",
+        "armature": f"x + {start.get('armature')} + v_at[i]",
+        "asked": "y + v_at[i]",
+    }
+    if name in at:
+        return at[name]
+    return f"{name.removeprefix(_PARENT)}[{'p' if name.startswith(_PARENT) else 'i'}]"
+
+
+def _step(name, program):
+    """A function of pointers to the inputs and outputs of a Program; outputs of several bodies are sums."""
+    inputs = [f"const number *restrict {_given(n)}" for n in program.inputs]
+    outputs = [f"number *restrict {_result(n)}" for n in program.outputs]
+    text = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
+    text += [literal(value) for value in program.constants]
+    lines = []
+    for n, (op, a, b) in enumerate(
+        zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True),
+        start=program.first_operation,
+    ):
+        operation = OPERATIONS[Op(op)].format(text[a], *([text[b]] if b >= 0 else []))
+        lines.append(f"  const number t{n} = {operation};")
+        text.append(f"t{n}")
+    for output, numbers in program.outputs.items():
+        sign = "+=" if output == "asked" or output.startswith(_PARENT) else "="
+        lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
+    return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
+
+
+def _given(name):
+    return f"in_{name}"
+
+
+def _result(name):
+    return f"out_{name}"

@@ -1,0 +1,25 @@
+"""Pieces of C text: numbers and indices only, no name of a robot gets here."""
+
+import numpy as np
+
+from dynamics_node.program import Op
+
+VECTOR = 8  # doubles in a vector of sincos.c
+OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
+
+
+def literal(value, suffix=""):
+    """A number as C writes it, exactly."""
+    text = float(value).hex() + suffix
+    return f"({text})" if value < 0 else text
+
+
+def table(kind, name, array):
+    """Lines that define a constant array of one or two axes; one entry more, for C has no empty arrays."""
+    array = np.asarray(array)
+    write = literal if kind == "double" else str
+    rows = [", ".join(map(write, row)) for row in array.reshape(len(array), -1).tolist()]
+    if array.ndim == 1:
+        return [f"static const {kind} {name}[] = {{{', '.join([*rows, '0'])}}};"]
+    lines = [f"  {{{row}}}," for row in rows if row]
+    return [f"static const {kind} {name}[][{array.shape[1] + 1}] = {{", *lines, "  {0}", "};"]

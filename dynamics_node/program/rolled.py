@@ -1,0 +1,54 @@
+"""A Program with loops: sweeps over the bodies of a robot, each body's step a Program."""
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.program.program import Program
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One pass over the bodies, from the root to the tips or inward. steps: a Program for every kind of body;
+    its inputs and outputs are named after what a body has, its parent's with `parent_` before."""
+
+    inward: bool
+    steps: tuple[Program, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rolled:
+    """A Program with loops: inputs and outputs as of a Program.
+
+    kinds (n,) of the bodies; table (n, columns): their numbers; q_at, v_at (n,): where their coordinates
+    begin; positions (n, 2): a joint is at the first number times its coordinate plus the second; arrays:
+    {name: numbers that the sweeps leave at every body}.
+    """
+
+    inputs: dict[str, tuple[int, ...]]
+    outputs: dict[str, np.ndarray]
+    parents: np.ndarray
+    kinds: np.ndarray
+    table: np.ndarray
+    q_at: np.ndarray
+    v_at: np.ndarray
+    positions: np.ndarray
+    arrays: dict[str, int]
+    sweeps: tuple[Sweep, ...]
+
+    def sizes(self):
+        """Numbers of every input."""
+        return [int(np.prod(shape)) for shape in self.inputs.values()]
+
+    @property
+    def input_size(self):
+        return sum(self.sizes())
+
+    def digest(self):
+        """Hash of all that it says."""
+        steps = [(sweep.inward, [step.digest() for step in sweep.steps]) for sweep in self.sweeps]
+        hashed = hashlib.sha256(repr((self.inputs, self.arrays, steps)).encode())
+        for array in (self.parents, self.kinds, self.table, self.q_at, self.v_at, self.positions):
+            hashed.update(np.ascontiguousarray(array).tobytes())
+        return hashed.hexdigest()
