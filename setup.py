@@ -44,6 +44,8 @@ TEST = [
     "import-linter>=2.0",
 ]
 BENCH = ["casadi>=3.6", "mujoco>=3.0"]
+TABLES = ["pyarrow>=12.0", "rosbags>=0.9.20", "rich>=12.0"]
+CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 DEMO = ["matplotlib>=3.5", "rich>=12.0", "pin>=3.4", "example-robot-data>=4.3"]
 
 setup(
@@ -59,7 +61,15 @@ setup(
     package_data={NAME: ["py.typed", "backends/c/*.c"]},
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2"],
-    extras_require={"ros": ROS_WHEELS, "test": TEST, "demo": DEMO, "bench": BENCH, "gtsam": ["gtsam>=4.3"]},
+    extras_require={
+        "ros": ROS_WHEELS,
+        "test": TEST + TABLES + CLUSTER,
+        "demo": DEMO,
+        "bench": BENCH,
+        "gtsam": ["gtsam>=4.3"],
+        "tables": TABLES,
+        "cluster": CLUSTER,
+    },
     zip_safe=True,
     maintainer="dynamics_node founders",
     maintainer_email="founders@dynamics-node.invalid",

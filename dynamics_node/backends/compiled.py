@@ -42,10 +42,10 @@ class CompiledEngine:
     def _takes_vectors(self):
         return isinstance(self.kernel.program, Program)  # not with loops: their memory would leave the caches
 
-    def prepare(self):
-        """Do now what `with_model`, external wrenches and many states need."""
+    def prepare(self, batches):
+        """Do now what `with_model`, external wrenches and, on demand, many states need."""
         _ = self.kernel_with_wrenches, self.frames
-        if self._takes_vectors:
+        if batches and self._takes_vectors:
             self._batch(self.kernel, np.dtype(np.float64))
 
     @cached_property

@@ -28,7 +28,7 @@ class NumericElimination:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
-    def prepare(self):
+    def prepare(self, batches):
         """Nothing is left to do."""
 
     @property

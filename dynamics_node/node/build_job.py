@@ -20,13 +20,15 @@ from dynamics_node.model import Model, parse_model
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import Solver, build_for_service
 
+COMPILING = ("auto", "c")  # backends that take their time
 TIME_LIMIT = 300.0  # s
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 
 
 @dataclass(frozen=True)
 class Job:
-    """What to build: `choices` go to parse_model, the rest to build."""
+    """What to build: `choices` go to parse_model, the rest to build. services: backend of the two solvers for
+    services, which are made ready for many states."""
 
     text: str
     choices: dict
@@ -35,6 +37,7 @@ class Job:
     solver: str = "best"
     ordering: str | tuple[str, ...] = "best"
     backend: str = "auto"
+    services: str = "numpy"
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ def do(job: Job) -> Robot | Failure:
         return Robot(
             model,
             build_for_service(model, problem, **choice),
-            build_for_service(model, inverse_dynamics(model), backend="numpy"),
-            build_for_service(model, forward_dynamics(model), backend="numpy"),
+            build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
+            build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
         )
     except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error))

@@ -2,10 +2,8 @@
 
 from dataclasses import replace
 
-from dynamics_node.node.build_job import Building, Failure, Job, Robot
+from dynamics_node.node.build_job import COMPILING, Building, Failure, Job, Robot
 from dynamics_node.node.settings import Settings
-
-COMPILING = ("auto", "c")  # backends that take their time
 
 
 class Builds:
@@ -26,12 +24,12 @@ class Builds:
         return self._building is not None
 
     def describe(self, text, settings: Settings, serving):
-        """Build a description. A new one is served by numpy first; what is wanted follows."""
+        """Build a description. A new one is served by numpy first; what is wanted follows in two steps."""
         if not serving:
             self._text = text  # good or not: other parameters may make it good
         job = settings.job(text)
         if (not serving or text != self._text) and job.backend in COMPILING:
-            job = replace(job, backend="numpy")
+            job = replace(job, backend="numpy", services="numpy")
         self._start(job)
 
     def repeat(self, settings: Settings, serving):
@@ -57,7 +55,8 @@ class Builds:
         when the job was under way before a description that was refused, whose reason still counts."""
         self._text, self._served = job.text, job
         if job != (wanted := settings.job(job.text)):
-            self._start(wanted)
+            topics_first = replace(wanted, services="numpy")
+            self._start(wanted if job == topics_first else topics_first)
         return job is not self._resumed
 
     def refuse(self, job: Job, settings: Settings, serving):

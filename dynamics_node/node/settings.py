@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.model import Model
-from dynamics_node.node.build_job import Job, make_problem
+from dynamics_node.node.build_job import COMPILING, Job, make_problem
 from dynamics_node.solver import BACKENDS, SOLVERS, resolve
 
 PROBLEMS = ("inverse", "forward", "hybrid")
@@ -152,7 +152,9 @@ class Settings:
             "armature": self._armature(),
         }
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
-        return Job(text, choices, self.problem, self.forward_joints, self.solver, ordering, self.backend)
+        services = "auto" if self.backend in COMPILING else "numpy"
+        wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
+        return Job(text, choices, *wanted, services)
 
     def _armature(self):
         """{joint: rotor inertia at the joint}: a motor's counts with the square of its gear ratio."""

@@ -1,6 +1,7 @@
 """A Program with loops: sweeps over the bodies of a robot, each body's step a Program."""
 
 import hashlib
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,15 @@ class Rolled:
     @property
     def input_size(self):
         return sum(self.sizes())
+
+    def op_count(self):
+        """As of a Program, for all bodies."""
+        bodies = np.bincount(self.kinds)
+        total = Counter({"sin": len(self.kinds), "cos": len(self.kinds)})
+        for sweep in self.sweeps:
+            for step, count in zip(sweep.steps, bodies.tolist(), strict=True):
+                total.update({name: count * number for name, number in step.op_count().items()})
+        return dict(total)
 
     def digest(self):
         """Hash of all that it says."""

@@ -53,14 +53,15 @@ def build(
     return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
 
 
-def build_for_service(model: Model, problem: Problem, **choice) -> Solver:
-    """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once.
+def build_for_service(model: Model, problem: Problem, batches=False, **choice) -> Solver:
+    """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
+    with `batches` also what many states need.
 
     choice: solver, ordering, backend of `build`; raises as it does.
     """
     parameters = PARAMETERS if model.armature.any() else ("inertia",)
     solver = build(model, problem, **choice, parameters=parameters)
-    solver.prepare()
+    solver.prepare(batches)
     return solver
 
 

@@ -25,7 +25,7 @@ class Engine(Protocol):
 
     def with_model(self, model) -> "Engine": ...
 
-    def prepare(self): ...
+    def prepare(self, batches: bool): ...
 
 
 ASKED = {"inverse": (1,), "forward": (0,), "hybrid": (0, 1)}  # of qdd, tau
@@ -77,9 +77,10 @@ class Solver:
         object.__setattr__(self, "_one_state", self._single_state("kernel"))
         object.__setattr__(self, "_gravity", self.model.gravity)
 
-    def prepare(self):
-        """Do now what calls or `with_model` may need later, as code for wrenches. Raises CompileError."""
-        self.engine.prepare()
+    def prepare(self, batches=False):
+        """Do now what calls or `with_model` may need later, as code for wrenches and for `batches` of states.
+        Raises CompileError."""
+        self.engine.prepare(batches)
 
     @cached_property
     def _one_state_with_wrenches(self):

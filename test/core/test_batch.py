@@ -79,6 +79,13 @@ def test_input_of_any_layout_and_type():
     wide[::2, ::2] = x.T
     assert np.array_equal(packed(batch(100, wide[::2, ::2], np.ones(4))), expected)
     assert np.array_equal(packed(batch(100, x.T.tolist(), np.ones(4, dtype=int))), expected)
+    unaligned = np.frombuffer(b" " + x.T.astype(float).tobytes(), dtype=float, offset=1).reshape(100, 2)
+    assert np.array_equal(packed(batch(100, unaligned, np.ones(4))), expected)
+    equal = x.T.astype(
+        np.dtype(float, metadata={"unit": "rad"})
+    )  # a type that equals float64, but is another
+    assert np.array_equal(packed(batch(100, np.ascontiguousarray(equal), np.ones(4))), expected)
+    assert np.array_equal(packed(batch(100, x.T.astype(">f8"), np.ones(4))), expected)
     with pytest.raises(ValueError, match=r"an input of shape \(100, 3\), not \(100, 4\) or \(4,\)"):
         batch(100, x.T, np.ones((100, 3)))
 

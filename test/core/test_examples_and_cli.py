@@ -50,9 +50,11 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("inverse dynamics ... rnea: ") and out[2].startswith("forward dynamics ... crba")
     made = set((tmp_path / "dynamics_node").iterdir())
-    assert len(made) == 8  # two problems, with wrenches and without, a library and a note each
+    assert (
+        len(made) == 12
+    )  # two problems, with wrenches, without and for many states, a library and a note each
     for problem in ("inverse", "forward"):
-        robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c"))
+        robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, Robot)
     assert set((tmp_path / "dynamics_node").iterdir()) == made
 

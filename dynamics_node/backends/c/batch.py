@@ -52,11 +52,13 @@ class BatchKernel(Loaded):
         # the interpreter lock is free while the library works
         at_work = [_pool().submit(self._run, *part, count, *inputs, *results) for part in others]
         good = [self._run(*first, count, *inputs, *results), *(work.result() for work in at_work)]
+        if min(good) < 0:
+            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
         return results, all(good)
 
     def _fitting(self, count, inputs):
         """The inputs as contiguous arrays of the right type. Raises ValueError for a wrong shape."""
-        arrays = [np.ascontiguousarray(array, dtype=self.dtype) for array in inputs]
+        arrays = [np.require(array, self.dtype, ["C", "ALIGNED"]) for array in inputs]
         for array, size in zip(arrays, self._sizes, strict=True):
             if array.shape not in ((size,), (count, size)):
                 raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")

@@ -1,0 +1,33 @@
+"""The executable `dynamics`: look at a robot, its graph and its algorithms, and compute, without ROS."""
+
+import argparse
+import sys
+
+from dynamics_node.backends.c import CompileError
+from dynamics_node.cli import compiling, evaluating, graph, info
+from dynamics_node.cli.robot import read_robot
+from dynamics_node.model import ModelError
+from dynamics_node.solver import SolutionError
+
+COMMANDS = (info, graph, compiling, evaluating)
+
+
+def main(arguments=None):
+    """Exit code 0, or 1 with one line on stderr."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(read_robot(options), options)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        sys.stderr.close()
+    except (ModelError, ValueError, OSError, CompileError, SolutionError) as error:
+        print(f"dynamics: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="dynamics", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for command in COMMANDS:
+        command.add_parser(commands)
+    return parser

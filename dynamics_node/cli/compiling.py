@@ -1,0 +1,45 @@
+"""dynamics compile: ahead of time what the node will need."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from dynamics_node.backends.c.compiler import cache_folder
+from dynamics_node.cli.robot import robot_command
+from dynamics_node.graph import ORDERINGS
+from dynamics_node.problem import forward_dynamics, inverse_dynamics
+from dynamics_node.solver import SOLVERS, build_for_service
+
+
+def add_parser(commands):
+    text = "compile ahead of time what the node will need"
+    parser = robot_command(commands, "compile", compile_robot, text)
+    parser.add_argument(
+        "--problem", nargs="+", choices=("inverse", "forward"), default=["inverse", "forward"]
+    )
+    parser.add_argument("--solver", choices=SOLVERS, default="best")
+    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best")
+    parser.add_argument(
+        "-o", "--out", type=Path, help="in place of the user's cache; start the node with XDG_CACHE_HOME=OUT"
+    )
+
+
+def compile_robot(model, options):
+    """Fill the cache of compiled code, and say what is done."""
+    if options.out:
+        os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
+    print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
+    for kind in options.problem:
+        print(f"{kind} dynamics ... ", end="", flush=True)
+        started = time.perf_counter()
+        problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
+        solver = build_for_service(
+            model, problem, batches=True, solver=options.solver, ordering=options.ordering, backend="c"
+        )
+        engine: Any = solver.engine
+        counts = engine.kernel.program.op_count()
+        print(
+            f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
+            f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"
+        )

@@ -1,0 +1,33 @@
+"""dynamics graph: orderings, and the Bayes net of one."""
+
+from pathlib import Path
+
+from dynamics_node.cli.robot import add_problem, read_problem, robot_command
+from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
+
+
+def add_parser(commands):
+    parser = robot_command(commands, "graph", show_graph, "orderings, edges and a drawing of a Bayes net")
+    add_problem(parser)
+    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), help="default: a table of all")
+    parser.add_argument("--out", type=Path, help="write the Bayes net: FILE.svg or FILE.dot")
+
+
+def show_graph(model, options):
+    """Print a table of orderings, or one Bayes net, and draw it."""
+    problem = read_problem(model, options)
+    graph = generic_graph(model, problem)
+    names = [options.ordering] if options.ordering else list(ORDERINGS)
+    print(f"{'ordering':16} {'edges':>6} {'entries':>8}  pivots")
+    for name in names:
+        ordering, plan = plan_ordering(model, problem, name)
+        net = eliminate(graph, plan)
+        pivots = "safe" if plan.safe else "checked at run time"
+        print(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
+    if options.ordering:
+        print(net)
+    if options.out:
+        if not options.ordering:
+            raise ValueError("--out draws one net: choose it with --ordering")
+        options.out.write_text(to_dot(net) if options.out.suffix == ".dot" else to_svg(net))
+        print(f"written: {options.out}")

@@ -1,0 +1,38 @@
+"""A solver over a table, chunk by chunk."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.tables.names import read_by
+from dynamics_node.tables.read import Table
+
+
+class Summary(NamedTuple):
+    """Rows in all; bad: rows whose result is NaN; first_bad: the number of the first of them, or None."""
+
+    rows: int
+    bad: int
+    first_bad: int | None
+
+
+def evaluate(
+    solver: InverseDynamics | ForwardDynamics, table: Table, write, advance=lambda rows: None
+) -> Summary:
+    """write(result, time) for every chunk of the table. advance: told the number of rows done.
+
+    States that are not finite or have no solution give NaN. Memory: some arrays of a chunk.
+    """
+    rows = bad = 0
+    first = None
+    for chunk in table.chunks():
+        zero = np.zeros((len(chunk["q"]), solver.model.nv))
+        arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]
+        result = solver(*arrays, errors="nan")
+        flagged = np.flatnonzero(np.isnan(result).any(axis=1))
+        if len(flagged) and first is None:
+            first = rows + int(flagged[0])
+        write(result, chunk.get("time"))
+        rows, bad = rows + len(result), bad + len(flagged)
+        advance(len(result))
+    return Summary(rows, bad, first)

@@ -1,0 +1,77 @@
+"""Chunks of results -> a file, never the whole in memory."""
+
+import contextlib
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from dynamics_node.tables.names import TableError, columns, require
+
+
+@contextlib.contextmanager
+def table_writer(path, model, kind, timed) -> Iterator:
+    """write(result (k, nv), time (k,) or None) into an .npz, .csv or .parquet file, whole when all went well.
+
+    kind: 'tau' or 'qdd'; timed: whether there is a time. Raises TableError for another ending.
+    """
+    path = Path(path)
+    writers = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}
+    if path.suffix not in writers:
+        raise TableError(f"{path}: results can be written to {', '.join(writers)}")
+    unfinished = path.with_name(path.name + ".part")
+    try:
+        with writers[path.suffix](unfinished, path.suffix, model, kind, timed) as write:
+            yield write
+        unfinished.replace(path)
+    except OSError as error:
+        raise TableError(f"{path} cannot be written: {error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _npz(path, suffix, model, kind, timed):
+    """Rows go to files of their own first: the header of an array tells how many there are."""
+    with contextlib.ExitStack() as stack:
+        files = {kind: stack.enter_context(tempfile.TemporaryFile())}
+        if timed:
+            files["time"] = stack.enter_context(tempfile.TemporaryFile())
+        count = 0
+
+        def write(result, time):
+            nonlocal count
+            count += len(result)
+            for name, array in ((kind, result), ("time", time)):
+                if name in files:
+                    files[name].write(np.ascontiguousarray(array, dtype=float).tobytes())
+
+        yield write
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, file in files.items():
+                file.seek(0)
+                shape = (count,) if name == "time" else (count, model.nv)
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    header = {"descr": "<f8", "fortran_order": False, "shape": shape}
+                    np.lib.format.write_array_header_1_0(member, header)
+                    shutil.copyfileobj(file, member)
+
+
+@contextlib.contextmanager
+def _arrow(path, suffix, model, kind, timed):
+    pa = require("pyarrow")
+    names = [*(["time"] if timed else []), *columns(model, kind)]
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    make = (
+        require("pyarrow.parquet").ParquetWriter if suffix == ".parquet" else require("pyarrow.csv").CSVWriter
+    )
+    with make(str(path), schema) as writer:
+
+        def write(result, time):
+            arrays = [*([time] if timed else []), *np.asarray(result, dtype=float).T]
+            writer.write_batch(pa.record_batch([pa.array(a) for a in arrays], schema=schema))
+
+        yield write

@@ -1,0 +1,286 @@
+"""Tables of states: the same results as one call, from every kind of file, in bounded memory."""
+
+import os
+import signal
+import tracemalloc
+
+import numpy as np
+import pytest
+from robots import PANDA, ROBOTS, data_folder, random_states
+from tolerances import error
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.tables import TableError, evaluate, open_table, over_dask, table_writer
+
+pa = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+csv = pytest.importorskip("pyarrow.csv")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+ROWS = 1000
+AGREEMENT = 1e-13  # a chunk may be computed by vectors, a row by numbers
+
+
+@pytest.fixture(scope="module")
+def panda():
+    return ROBOTS["panda7"].model()
+
+
+def states(model, rows=ROWS):
+    q, qd, u, _ = random_states(model, rows, seed=61)
+    return {"q": q, "qd": qd, "qdd": u, "tau": u, "time": np.linspace(0, 1, rows)}
+
+
+def save(path, model, arrays):
+    if path.suffix == ".npz":
+        np.savez(path, **arrays)
+        return
+    columns = {}
+    for kind, array in arrays.items():
+        names = {"q": model.q_names, "time": None}.get(kind, model.v_names)
+        columns |= (
+            {"time": array} if names is None else {f"{kind}.{n}": array[:, k] for k, n in enumerate(names)}
+        )
+    write = parquet.write_table if path.suffix == ".parquet" else csv.write_csv
+    write(pa.table(columns), path)
+
+
+def load(path, kind, model):
+    if path.suffix == ".npz":
+        return np.load(path)[kind], np.load(path)["time"]
+    table = parquet.read_table(path) if path.suffix == ".parquet" else csv.read_csv(path)
+    assert table.column_names == ["time", *(f"{kind}.{n}" for n in model.v_names)]
+    columns = [table[name].to_numpy() for name in table.column_names]
+    return np.stack(columns[1:], axis=1), columns[0]
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12"])
+@pytest.mark.parametrize(("source", "target"), [(".npz", ".csv"), (".csv", ".parquet"), (".parquet", ".npz")])
+@pytest.mark.parametrize("kind", ["inverse", "forward"])
+def test_a_table_is_evaluated(tmp_path, name, source, target, kind):
+    model, arrays = ROBOTS[name].model(), states(ROBOTS[name].model())
+    problem = getattr(dn, f"{kind}_dynamics")(model)
+    solver = dn.build(model, problem)
+    expected = solver(arrays["q"], arrays["qd"], arrays["qdd"])
+    arrays["q"][[7, 300]] = np.nan
+    save(tmp_path / f"in{source}", model, arrays)
+    table = open_table(tmp_path / f"in{source}", model, problem, chunk=128)
+    result, done = {"inverse": "tau", "forward": "qdd"}[kind], []
+    with table_writer(tmp_path / f"out{target}", model, result, table.timed) as write:
+        summary = evaluate(solver, table, write, done.append)
+    found, time = load(tmp_path / f"out{target}", result, model)
+    bad = np.isin(np.arange(ROWS), [7, 300])
+    assert summary == (ROWS, 2, 7) and sum(done) == ROWS and np.allclose(time, arrays["time"])
+    assert np.isnan(found[bad]).all() and error(found[~bad], expected[~bad]).max() <= AGREEMENT
+    assert {path.name for path in tmp_path.iterdir()} == {f"in{source}", f"out{target}"}
+
+
+def test_what_is_not_given_is_zero(tmp_path, panda):
+    q = states(panda)["q"]
+    save(tmp_path / "in.npz", panda, {"q": q})
+    table = open_table(tmp_path / "in.npz", panda, dn.inverse_dynamics(panda))
+    with table_writer(tmp_path / "out.npz", panda, "tau", table.timed) as write:
+        evaluate(dn.build(panda, dn.inverse_dynamics(panda)), table, write)
+    with np.load(tmp_path / "out.npz") as found:
+        assert found.files == ["tau"]
+        assert error(found["tau"], dn.bias(panda, q, np.zeros_like(q))).max() <= 1e-12
+
+
+def test_memory_is_bounded(tmp_path, panda):
+    """A table of 45 MB goes through some chunks of 0.4 MB."""
+    arrays = states(panda, 200_000)
+    save(tmp_path / "in.npz", panda, {k: arrays[k] for k in ("q", "qd", "qdd", "time")})
+    solver = dn.build(panda, dn.inverse_dynamics(panda))
+    solver(*(arrays[k][:100] for k in ("q", "qd", "qdd")))
+    del arrays
+    tracemalloc.start()
+    table = open_table(tmp_path / "in.npz", panda, solver.problem, chunk=2048)
+    with table_writer(tmp_path / "out.npz", panda, "tau", table.timed) as write:
+        evaluate(solver, table, write)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3e6
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays", "words"),
+    [
+        ("no.npz", None, "no such file"),
+        ("in.npz", {"qd": np.zeros((3, 7))}, "in.npz has no q; there are qd"),
+        ("in.npz", {"q": np.zeros((3, 6))}, r"q must have shape \(3, 7\), not \(3, 6\): q.panda_joint1"),
+        (
+            "in.npz",
+            {"q": np.zeros((3, 7)), "qd": np.zeros((2, 7))},
+            r"qd must have shape \(3, 7\), not \(2, 7\)",
+        ),
+        ("in.npz", {"q": np.full((3, 7), "x")}, "q holds no numbers but <U1"),
+        ("in.npz", {"q": np.zeros((3, 7), order="F")}, "lies column by column"),
+        ("in.csv", "a,b\n1,2\n", "has no column 'q.panda_joint1'; there are a, b"),
+        ("in.csv", "", "Empty CSV file"),
+        ("in.parquet", "nonsense", "in.parquet: "),
+        ("in.npz", "nonsense", "is no .npz file of numbers"),
+    ],
+)
+def test_tables_that_cannot_be_read(tmp_path, panda, name, arrays, words):
+    path = tmp_path / name
+    if isinstance(arrays, str):
+        path.write_text(arrays)
+    elif arrays is not None:
+        np.savez(path, **arrays)
+    with pytest.raises(TableError, match=words):
+        list(open_table(path, panda, dn.inverse_dynamics(panda)).chunks())
+
+
+def test_columns_without_numbers_and_missing_efforts(tmp_path, panda):
+    names = [f"q.{name}" for name in panda.q_names]
+    (tmp_path / "in.csv").write_text(",".join(names) + "\n" + ",".join("x" * 7) + "\n")
+    with pytest.raises(TableError, match="column 'q.panda_joint1' holds no numbers but string"):
+        list(open_table(tmp_path / "in.csv", panda, dn.inverse_dynamics(panda)).chunks())
+    save(tmp_path / "in.parquet", panda, {"q": np.zeros((3, 7))})
+    with pytest.raises(TableError, match="has no column 'tau.panda_joint1'"):
+        open_table(tmp_path / "in.parquet", panda, dn.forward_dynamics(panda))
+
+
+def write_some(path, model, then=lambda: None):
+    with table_writer(path, model, "tau", False) as write:
+        write(np.zeros((2, 7)), None)
+        then()
+
+
+def test_results_are_whole_or_not_there(tmp_path, panda):
+    with pytest.raises(TableError, match=r"results can be written to .npz, .csv, .parquet"):
+        write_some(tmp_path / "out.txt", panda)
+    for suffix in ("csv", "npz", "parquet"):
+        with pytest.raises(ZeroDivisionError):
+            write_some(tmp_path / f"out.{suffix}", panda, lambda: 1 / 0)
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(TableError, match="cannot be written"):
+        write_some(tmp_path / "nowhere" / "out.npz", panda)
+
+
+# --- bags ---------------------------------------------------------------------------------------------------
+
+
+def write_bag(path, messages):
+    """messages: (topic, names, position, velocity, effort) every millisecond."""
+    rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="bags: pip install rosbags")
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS2_JAZZY)
+    types = store.types
+    with rosbag2.Writer(path, version=8) as writer:
+        connections = {}
+        for k, (topic, names, *rows) in enumerate(messages):
+            if topic not in connections:
+                connections[topic] = writer.add_connection(
+                    topic, "sensor_msgs/msg/JointState", typestore=store
+                )
+            stamp = types["builtin_interfaces/msg/Time"](5, 1_000_000 * k)
+            header = types["std_msgs/msg/Header"](stamp, "")
+            message = types["sensor_msgs/msg/JointState"](
+                header, names, *(np.array(r, dtype=float) for r in rows)
+            )
+            data = store.serialize_cdr(message, message.__msgtype__)
+            writer.write(connections[topic], 1_000_000 * k, data)
+
+
+def test_a_bag_is_evaluated(tmp_path, panda, capsys):
+    arrays, order = states(panda, 300), np.random.default_rng(0).permutation(7)
+    names = [panda.joint_names[k] for k in order]
+    rows = [
+        ("/joint_states", names, arrays["q"][k][order], arrays["qd"][k][order], arrays["tau"][k][order])
+        for k in range(300)
+    ]
+    write_bag(tmp_path / "bag", rows)
+    joints = ["--joints", *panda.joint_names]
+    run = ["evaluate", str(data_folder() / PANDA), *joints, "--input", str(tmp_path / "bag")]
+    assert main([*run, "--output", str(tmp_path / "tau.csv")]) == 0
+    assert "300 states in" in capsys.readouterr().out
+    found, time = load(tmp_path / "tau.csv", "tau", panda)
+    assert error(found, dn.bias(panda, arrays["q"], arrays["qd"])).max() <= 1e-10
+    assert np.allclose(time, 5 + 1e-3 * np.arange(300))
+    assert main([*run, "--output", str(tmp_path / "qdd.npz"), "--problem", "forward", "--chunk", "100"]) == 0
+    expected = dn.build(panda, dn.forward_dynamics(panda))(arrays["q"], arrays["qd"], arrays["tau"])
+    assert error(np.load(tmp_path / "qdd.npz")["qdd"], expected).max() <= 1e-9
+
+
+def test_a_bag_whose_messages_tell_parts(tmp_path, panda):
+    names, q = list(panda.joint_names), states(panda, 4)["q"]
+    write_bag(tmp_path / "bag", [
+        ("/arm", names[:4], q[0][:4], [], []), ("/arm", names[4:], q[0][4:], [], []),
+        ("/arm", names[:1], q[1][:1], [], []), ("/other", names, q[2], [], []),
+    ])  # fmt: skip
+    inverse = dn.inverse_dynamics(panda)
+    with pytest.raises(
+        TableError, match="choose a topic with sensor_msgs/msg/JointState: there are /arm, /other"
+    ):
+        open_table(tmp_path / "bag", panda, inverse)
+    (chunk,) = open_table(tmp_path / "bag", panda, inverse, topic="/arm").chunks()
+    assert np.array_equal(chunk["q"], [q[0], [q[1][0], *q[0][1:]]]) and not chunk["qd"].any()
+    with pytest.raises(TableError, match="no JointState on /arm tells the effort of 'panda_joint1'"):
+        list(open_table(tmp_path / "bag", panda, dn.forward_dynamics(panda), topic="/arm").chunks())
+    quadruped = ROBOTS["solo12"].model()
+    with pytest.raises(TableError, match="do not tell where a floating base is"):
+        open_table(tmp_path / "bag", quadruped, dn.inverse_dynamics(quadruped))
+    (tmp_path / "file.txt").write_text("nothing")
+    with pytest.raises(TableError, match="is no table and no bag"):
+        open_table(tmp_path / "file.txt", panda, inverse)
+
+
+def test_the_command_tells_what_is_bad(tmp_path, panda, capsys):
+    arrays = states(panda, 100)
+    arrays["qd"][5] = np.inf
+    save(tmp_path / "in.npz", panda, arrays)
+    robot = [str(data_folder() / PANDA), "--joints", *panda.joint_names]
+    run = ["evaluate", *robot, "--input", str(tmp_path / "in.npz"), "--output"]
+    assert main([*run, str(tmp_path / "out.npz"), "--precision", "float32"]) == 0
+    assert "1 states are not finite" in capsys.readouterr().err
+    for wrong, words in ((["out.txt"], "results can be"), (["out.npz", "--chunk", "0"], "--chunk must be positive"),
+                         (["out.npz", "--problem", "hybrid", "--forward-joints", "panda_joint1"], "inverse and")):  # fmt: skip
+        assert main([*run, str(tmp_path / wrong[0]), *wrong[1:]]) == 1
+        assert words in capsys.readouterr().err
+
+
+# --- dask ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def da():
+    return pytest.importorskip("dask.array", reason="clusters: pip install 'dynamics_node[cluster]'")
+
+
+@pytest.mark.parametrize("kind", ["inverse", "forward"])
+def test_dask_arrays(da, kind):
+    model = ROBOTS["solo12"].model()
+    q, qd, u, _ = random_states(model, 600, seed=62)
+    solver = dn.build(model, getattr(dn, f"{kind}_dynamics")(model))
+    expected = solver(q, qd, u)
+    lazy = over_dask(solver, da.from_array(q, chunks=(250, 10)), da.from_array(qd, chunks=(100, -1)), u)
+    assert lazy.shape == expected.shape and lazy.dtype == float and lazy.numblocks[0] > 1
+    assert error(lazy.compute(scheduler="threads"), expected).max() <= AGREEMENT
+    grid = over_dask(solver, da.from_array(q.reshape(20, 30, -1), chunks=(7, 30, -1)), qd[0], u[:30])
+    assert (
+        error(grid.compute(scheduler="sync"), solver(q.reshape(20, 30, -1), qd[0], u[:30])).max() <= AGREEMENT
+    )
+    q[3] = np.nan
+    assert np.isnan(over_dask(solver, da.from_array(q), qd, u).compute()[3]).all()
+    with pytest.raises(TypeError, match="one result"):
+        over_dask(dn.build(model, dn.hybrid_dynamics(model, ["FL_KFE"]), backend="numpy"), q, qd, u, u)
+
+
+def test_a_worker_of_a_cluster_dies(da, panda):
+    """Two workers, of which one is killed in the midst of it: the other does its part again."""
+    distributed = pytest.importorskip("distributed", reason="clusters: pip install 'dynamics_node[cluster]'")
+    q, qd, u, _ = random_states(panda, 40_000, seed=63)
+    solver = dn.build(panda, dn.inverse_dynamics(panda))
+    lazy = over_dask(solver, da.from_array(q, chunks=(500, -1)), da.from_array(qd, chunks=(500, -1)), u)
+    with (
+        distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        workers = client.run(os.getpid)
+        assert len(set(workers.values())) == 2
+        result = client.compute(lazy)
+        os.kill(next(iter(workers.values())), signal.SIGKILL)
+        found = result.result(timeout=100)
+    assert error(found, solver(q, qd, u)).max() <= AGREEMENT
