@@ -16,10 +16,9 @@ class Summary(NamedTuple):
     first_bad: int | None
 
 
-def evaluate(
-    solver: InverseDynamics | ForwardDynamics, table: Table, write, advance=lambda rows: None
-) -> Summary:
-    """write(result, time) for every chunk of the table. advance: told the number of rows done.
+def evaluate(solver, table: Table, write, advance=lambda rows: None) -> Summary:
+    """write(result, time) for every chunk of a table, by a solver of inverse or forward dynamics. advance:
+    told the number of rows done.
 
     States that are not finite or have no solution give NaN. Memory: some arrays of a chunk.
     """
