@@ -2,10 +2,18 @@
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
 from dynamics_node.graph.build import FactorGraph, build_graph
+from dynamics_node.graph.complete import complete_sketch
 from dynamics_node.graph.draw import to_dot, to_svg
-from dynamics_node.graph.elimination import Plan, SingularPivotError, eliminate, plan_elimination
+from dynamics_node.graph.elimination import (
+    Plan,
+    SingularPivotError,
+    eliminate,
+    eliminate_some,
+    plan_elimination,
+)
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.generic import generic_graph, plan_ordering
+from dynamics_node.graph.matrix import graph_matrix, net_matrix
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.variables import Variable
 
@@ -20,10 +28,14 @@ __all__ = [
     "SingularPivotError",
     "Variable",
     "build_graph",
+    "complete_sketch",
     "custom_ordering",
     "eliminate",
+    "eliminate_some",
     "generic_graph",
+    "graph_matrix",
     "named_ordering",
+    "net_matrix",
     "plan_elimination",
     "plan_ordering",
     "to_dot",

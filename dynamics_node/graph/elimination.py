@@ -68,14 +68,19 @@ def plan_elimination(graph: FactorGraph, ordering) -> Plan:
 
 def eliminate(graph: FactorGraph, plan: Plan) -> BayesNet:
     """The BayesNet of a graph that has the structure the plan was made from."""
+    return eliminate_some(graph, plan, len(plan.steps))[0]
+
+
+def eliminate_some(graph: FactorGraph, plan: Plan, count: int) -> tuple[BayesNet, FactorGraph]:
+    """The conditionals of the first `count` variables, and the graph that is left of the others."""
     factors = dict(enumerate(graph.factors))
     conditionals = []
-    for variable, pivot, touched, parents, kept in plan.steps:
+    for variable, pivot, touched, parents, kept in plan.steps[:count]:
         conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
         R = {y: conditional.R[y] for y in parents}
         conditionals.append(Conditional(variable, R, conditional.d))
         factors = _advance(factors, touched, rest, dict(zip(touched, kept, strict=True)))
-    return BayesNet(tuple(conditionals))
+    return BayesNet(tuple(conditionals)), FactorGraph(tuple(factors.values()))
 
 
 def _candidate(factor, variable, states):
@@ -189,4 +194,4 @@ def _advance(factors, touched, rest, kept):
     return factors
 
 
-__all__ = ["Plan", "SingularPivotError", "Step", "eliminate", "plan_elimination"]
+__all__ = ["Plan", "SingularPivotError", "Step", "eliminate", "eliminate_some", "plan_elimination"]

@@ -1,0 +1,101 @@
+"""Drawings as SVG, without any other program: variables in columns, one a body, and rows, one a kind.
+
+Circles are unknown variables, squares known ones, dots factors; arrows lead from what is known to what
+follows.
+"""
+
+from dataclasses import dataclass, field
+from html import escape
+
+_STEP_X, _STEP_Y, _RADIUS, _MARGIN = 110, 84, 21, 46
+
+
+@dataclass(frozen=True)
+class Node:
+    """A variable at a column and in a row; symbol and index are its label."""
+
+    column: int
+    row: str
+    symbol: str
+    index: str
+    colour: str
+    known: bool = False
+
+
+@dataclass
+class Sketch:
+    """nodes: {key: Node}; factors: (name, keys of its variables); arrows: (key, key). rows: their order, from
+    the top; empty ones are left out."""
+
+    title: str
+    rows: tuple[str, ...]
+    nodes: dict = field(default_factory=dict)
+    factors: list = field(default_factory=list)
+    arrows: list = field(default_factory=list)
+
+    def svg(self) -> str:
+        """The drawing."""
+        used = [row for row in self.rows if any(node.row == row for node in self.nodes.values())]
+        first = min((node.column for node in self.nodes.values()), default=0)
+        place = {
+            key: (_MARGIN + _STEP_X * (node.column - first), 60 + _STEP_Y * used.index(node.row))
+            for key, node in self.nodes.items()
+        }
+        width = max([320, *(x + _MARGIN for x, _ in place.values())])
+        height = max([60, *(y + _MARGIN for _, y in place.values())])
+        factors = [mark for name, keys in self.factors for mark in _factor(name, [place[k] for k in keys])]
+        arrows = [_arrow(place[a], place[b]) for a, b in self.arrows]
+        nodes = [_node(node, *place[key]) for key, node in self.nodes.items()]
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+                f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="14">',
+                '<defs><marker id="tip" markerWidth="8" markerHeight="8" refX="6" refY="4" orient="auto">'
+                '<path d="M0 0 L8 4 L0 8 z" fill="#555"/></marker></defs>',
+                '<rect width="100%" height="100%" fill="white"/>',
+                f'<text x="14" y="20" font-size="12" fill="#444">{escape(self.title)}</text>',
+                *factors,
+                *arrows,
+                *nodes,
+                "</svg>",
+            ]
+        )
+
+
+def _factor(name, places):
+    x, y = _centre(places)
+    lines = [f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{a}" y2="{b}" stroke="#777"/>' for a, b in places]
+    return [*lines, f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4.5"><title>{escape(name)}</title></circle>']
+
+
+def _centre(places):
+    """Amid the variables; beside the only one, where it would be hidden."""
+    if len(places) == 1:
+        return places[0][0] + 1.7 * _RADIUS, places[0][1] - 1.2 * _RADIUS
+    return tuple(sum(axis) / len(places) for axis in zip(*places, strict=True))
+
+
+def _arrow(start, end):
+    """A curve that bows aside, so that arrows between far columns stay apart from the nodes."""
+    dx, dy = end[0] - start[0], end[1] - start[1]
+    length = (dx * dx + dy * dy) ** 0.5
+    ux, uy = dx / length, dy / length
+    bow = 0.12 * length
+    middle = (start[0] + dx / 2 - uy * bow, start[1] + dy / 2 + ux * bow)
+    tip = (end[0] - ux * (_RADIUS + 5), end[1] - uy * (_RADIUS + 5))
+    return (
+        f'<path d="M{start[0]:.0f} {start[1]:.0f} '
+        f'Q{middle[0]:.0f} {middle[1]:.0f} {tip[0]:.0f} {tip[1]:.0f}" '
+        'fill="none" stroke="#555" marker-end="url(#tip)"/>'
+    )
+
+
+def _node(node, x, y):
+    r, style = _RADIUS, f'fill="{node.colour}" stroke="#333"'
+    shape = (
+        f'<rect x="{x - r}" y="{y - r}" width="{2 * r}" height="{2 * r}" {style}/>'
+        if node.known
+        else f'<circle cx="{x}" cy="{y}" r="{r}" {style}/>'
+    )
+    label = f'{node.symbol}<tspan font-size="10" dy="4">{escape(node.index)}</tspan>'
+    return f'{shape}<text x="{x}" y="{y + 4}" text-anchor="middle">{label}</text>'

@@ -1,0 +1,155 @@
+"""The page that explains a robot: what it says is counted elsewhere too, and a browser shows it."""
+
+import json
+import shutil
+import struct
+import subprocess
+import zlib
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
+from test_urdf import joint, link, robot
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.explain import make_report, write_page
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    """The folder of the Panda's page, written by the command."""
+    folder = tmp_path_factory.mktemp("explained")
+    arguments = ["--joints", *PANDA_JOINTS, "--problem", "forward", "--ordering", "aba", "-o", str(folder)]
+    assert main(["explain", str(data_folder() / PANDA), *arguments]) == 0
+    return folder
+
+
+def test_the_command_tells_what_it_counts(tmp_path, capsys):
+    arguments = ["--joints", *PANDA_JOINTS[:2], "--ordering", "F2", "A2", "qdd2", "F1", "A1", "qdd1"]
+    assert (
+        main(["explain", str(data_folder() / PANDA), *arguments, "-o", str(tmp_path / "new" / "folder")]) == 0
+    )
+    out = capsys.readouterr().out
+    assert "aba: 6 edges, " in out and "custom: 6 edges, " in out and "written: " in out
+    assert "ordering custom" in (tmp_path / "new" / "folder" / "index.html").read_text()
+    assert main(["explain", str(data_folder() / PANDA), "--ordering", "F1", "-o", str(tmp_path)]) == 1
+    assert "the ordering leaves out" in capsys.readouterr().err
+
+
+def test_drawings_hold_what_the_graph_has(explained):
+    model = ROBOTS["panda7"].model()
+    report = make_report(model, dn.forward_dynamics(model), "aba")
+
+    def marks(name, tag):
+        return ElementTree.parse(explained / f"{name}.svg").findall(f"{SVG}{tag}")
+
+    assert len(marks("bayes_net", "path")) == len(report.net.edges) == 26
+    assert len(marks("bayes_net", "circle")) == 21
+    assert len(marks("factor_graph", "circle")) == 21 + len(report.graph.factors)
+    blocks = sum(len(factor.blocks) for factor in report.graph.factors)
+    assert len(marks("factor_graph", "line")) == blocks
+    assert len(marks("equations", "rect")) == blocks + 2  # page and frame
+    assert len(marks("triangular", "rect")) == 21 + 26 + 2
+    known = [r for r in marks("complete_graph", "rect") if r.get("width") != "100%"]
+    assert len(known) == 7 * len(("tau", "V", "q", "qd")) + len(("A0", "V0", "Ft"))
+
+
+def test_lines_of_the_table(explained):
+    model = ROBOTS["panda7"].model()
+    report = make_report(model, dn.forward_dynamics(model), "aba")
+    lines = {line.name: line for line in report.lines}
+    assert lines["recursion: aba"].operations == 1243 and lines["aba"].edges == 26
+    assert lines["colamd"].operations is None and "checked at run time" in lines["colamd"].note
+    assert report.code_of == "aba" and lines["aba"].operations < lines["crba"].operations
+    page = (explained / "index.html").read_text()
+    assert all(f"<td>{line.name}</td>" in page for line in report.lines)
+    assert (explained / "program.c").read_text() == report.code
+    unsafe = make_report(model, dn.forward_dynamics(model), "colamd")
+    assert unsafe.code_of.startswith("recursion") and not unsafe.plan.safe
+
+
+@pytest.mark.parametrize("name", ["solo12", "baxter"])
+def test_trees_floating_bases_and_mimic_joints(name, tmp_path):
+    model = ROBOTS[name].model()
+    for problem in (dn.inverse_dynamics(model), dn.hybrid_dynamics(model, model.joint_names[:1])):
+        page = write_page(make_report(model, problem, "aba"), tmp_path)
+        for drawing in tmp_path.glob("*.svg"):
+            ElementTree.parse(drawing)
+        assert "</html>" in page.read_text()
+
+
+def test_names_from_the_network_stay_text(tmp_path):
+    evil = "<script>alert(1)</script>&\"'"
+    name = evil.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    text = robot(link(name), link("arm"), joint(name + "j", name, "arm")).replace(
+        'name="r"', f'name="{name}"'
+    )
+    model = dn.parse_model(text)
+    page = write_page(make_report(model, dn.forward_dynamics(model)), tmp_path).read_text()
+    assert "<script" not in page and "&lt;script&gt;" in page
+
+
+# --- in a browser -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """run(page, *options): what a headless browser prints of a page on disk."""
+    found = [shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")]
+    program = next((path for path in found if path), None)
+    if program is None:
+        pytest.skip("a browser: sudo apt install chromium")
+    profile = tmp_path_factory.mktemp("profile")
+
+    def run(page, *options):
+        command = [
+            program, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", *options, page.as_uri()
+        ]  # fmt: skip
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+    return run
+
+
+def pixels(path):
+    """(height, width, 3 or 4) of a PNG with 8 bits a channel."""
+    data, at, body, header = path.read_bytes(), 8, b"", ()
+    while at < len(data):
+        size, kind = struct.unpack(">I4s", data[at : at + 8])
+        chunk = data[at + 8 : at + 8 + size]
+        header = struct.unpack(">IIBB", chunk[:10]) if kind == b"IHDR" else header
+        body += chunk if kind == b"IDAT" else b""
+        at += 12 + size
+    width, height, depth, colour = header
+    assert depth == 8
+    channels = {2: 3, 6: 4}[colour]
+    rows = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, 1 + width * channels)
+    return height, width, rows
+
+
+def test_screenshot(explained, browser, tmp_path):
+    """The page fills a laptop's screen, in colour."""
+    picture = tmp_path / "page.png"
+    browser(explained / "index.html", f"--screenshot={picture}", "--window-size=1280,800")
+    height, width, rows = pixels(picture)
+    assert (width, height) == (1280, 800)
+    assert len(np.unique(rows)) > 50 and (rows != 0).any(axis=1).mean() > 0.2
+
+
+@pytest.mark.parametrize("width", [1280, 800])
+def test_layout(explained, browser, tmp_path, width):
+    """Nothing but the frames of drawings scrolls sideways; every drawing has its size; nothing is missing."""
+    measure = """<script>addEventListener("load", () => {
+      const figures = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
+      document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
+        seen: innerWidth, figures, bars: document.querySelectorAll(".bar").length}) + "END";
+    })</script>"""
+    page = tmp_path / "measured.html"
+    page.write_text((explained / "index.html").read_text().replace("</body>", measure + "</body>"))
+    text = browser(page, "--dump-dom", f"--window-size={width},800")
+    found = json.loads(text.partition("MEASURED")[2].partition("END")[0])
+    assert found["wide"] <= found["seen"] and found["bars"] == 4
+    assert len(found["figures"]) == 5 and min(found["figures"]) > 300
