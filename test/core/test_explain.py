@@ -1,10 +1,12 @@
 """The page that explains a robot: what it says is counted elsewhere too, and a browser shows it."""
 
+import importlib.util
 import json
 import shutil
 import struct
 import subprocess
 import zlib
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -153,3 +155,39 @@ def test_layout(explained, browser, tmp_path, width):
     found = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert found["wide"] <= found["seen"] and found["bars"] == 4
     assert len(found["figures"]) == 5 and min(found["figures"]) > 300
+
+
+# --- the figures of docs/paper.md ---------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def figures():
+    source = Path(__file__).parents[2] / "docs" / "paper_figures.py"
+    spec = importlib.util.spec_from_file_location("paper_figures", source)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_figures_of_the_papers_are_up_to_date(figures):
+    drawn = figures.drawings()
+    assert len(drawn) == 17
+    for name, svg in drawn.items():
+        assert (figures.HERE / "figures" / f"{name}.svg").read_text(encoding="utf-8") == svg, name
+
+
+def test_edges_of_the_papers_nets(figures):
+    """As paper 1 joins factors, and as block LU eliminates: the numbers of docs/paper.md."""
+    expected = {"5d": (14, 10), "7a": (22, 14), "7b": (18, 10), "10a": (14, 12), "10b": (14, 11)}
+    text = (figures.HERE / "paper.md").read_text()
+    for figure, (graph, ordering, net) in figures.nets().items():
+        found = (figures.joined_edges(graph, ordering.variables), len(net.edges))
+        assert found == expected[figure]
+        assert f"| {found[0]} | {found[1]} |" in text
+
+
+def test_operations_of_chains(figures):
+    for n in (2, 5, 10):
+        inverse, forward = figures.operations(n)
+        assert inverse <= 174 * n - 134 and forward <= 429 * n - 507
+    assert figures.operations(20) == [2932, 7286]

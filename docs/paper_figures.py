@@ -1,0 +1,156 @@
+"""The figures of docs/paper.md, drawn anew: python docs/paper_figures.py
+
+Those of Xie and Dellaert are drawn by the library itself, figure 1 of Nori by matplotlib.
+"""
+
+from pathlib import Path
+
+import numpy as np
+
+import dynamics_node as dn
+from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.backends.traced import problem_program
+from dynamics_node.graph import (
+    complete_sketch,
+    custom_ordering,
+    eliminate,
+    eliminate_some,
+    generic_graph,
+    graph_matrix,
+    plan_elimination,
+    plan_ordering,
+    to_svg,
+)
+from dynamics_node.model.assemble import assemble
+from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.spatial import rpy_rotation
+
+HERE = Path(__file__).parent
+TABLE_3 = {  # paper 1, Table III: tau_1, qdd_2 and qdd_3 are asked
+    "MD": "tau1 qdd2 qdd3 A3 F1 A1 F2 A2 F3",
+    "CUSTOM": "tau1 qdd2 qdd3 F1 A1 A3 F3 A2 F2",
+}
+LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
+
+
+def chain(n, seed=0):
+    """n revolute joints of generic geometry."""
+    random = np.random.default_rng(seed)
+    links, joints = [Link("l0")], []
+    for k in range(1, n + 1):
+        A = random.normal(size=(3, 3))
+        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
+        turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
+        axis = random.normal(size=3)
+        joints.append(JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, axis))
+    return assemble(Description("chain", tuple(links), tuple(joints)))
+
+
+def puma():
+    return dn.load_model(HERE.parent / "benchmarks" / "puma560.urdf")
+
+
+def joined_edges(graph, ordering):
+    """Edges of the Bayes net when all factors of a variable are joined, as the article draws it: its pivots
+    use all their rows, so a row that could stay as it is is mixed with the others."""
+    factors, edges = [set(factor.blocks) for factor in graph.factors], 0
+    for x in ordering:
+        touched = [factor for factor in factors if x in factor]
+        rest = set().union(*touched) - {x}
+        edges += len(rest)
+        factors = [factor for factor in factors if x not in factor] + [rest]
+    return edges
+
+
+def nets():
+    """{figure: (graph, ordering, net)} of the three-link arm."""
+    model = chain(3)
+    problems = {
+        "inverse": dn.inverse_dynamics(model),
+        "forward": dn.forward_dynamics(model),
+        "hybrid": dn.hybrid_dynamics(model, ["j2", "j3"]),
+    }
+    found = {}
+    for figure, kind, name in (
+        ("5d", "inverse", "rnea"),
+        ("7a", "forward", "crba"),
+        ("7b", "forward", "aba"),
+    ):
+        ordering, plan = plan_ordering(model, problems[kind], name)
+        graph = generic_graph(model, problems[kind])
+        found[figure] = (graph, ordering, eliminate(graph, plan))
+    graph = generic_graph(model, problems["hybrid"])
+    for figure, name in (("10a", "MD"), ("10b", "CUSTOM")):
+        ordering = custom_ordering(TABLE_3[name].split(), graph)
+        found[figure] = (graph, ordering, eliminate(graph, plan_elimination(graph, ordering.variables)))
+    return found
+
+
+def drawings():
+    """{name: SVG} of figures 1 and 3 to 10 of Xie and Dellaert."""
+    model = chain(3)
+    hybrid = dn.hybrid_dynamics(model, ["j2", "j3"])
+    found = {
+        "paper1_1": complete_sketch(puma(), title="PUMA 560").svg(),
+        "paper1_3": complete_sketch(model, dn.inverse_dynamics(model), "3R, inverse dynamics").svg(),
+        "paper1_8": complete_sketch(model, hybrid, "3R, hybrid dynamics").svg(),
+    }
+    for figure, kind in ((4, dn.inverse_dynamics(model)), (6, dn.forward_dynamics(model)), (9, hybrid)):
+        graph = generic_graph(model, kind)
+        found[f"paper1_{figure}a"] = to_svg(graph, f"{kind.kind} dynamics")
+        found[f"paper1_{figure}b"] = graph_matrix(graph)
+    graph = generic_graph(model, dn.inverse_dynamics(model))
+    _, plan = plan_ordering(model, dn.inverse_dynamics(model), "rnea")
+    steps = (("a", 3, "torques"), ("b", 4, "torques and F1"), ("c", 6, "torques and wrenches"))
+    for letter, count, what in steps:
+        found[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
+    for figure, (_, ordering, net) in nets().items():
+        found[f"paper1_{figure}"] = to_svg(net, f"ordering {ordering.name}: {len(net.edges)} edges")
+    return found
+
+
+def operations(n):
+    """Of inverse and forward dynamics of a chain: additions, multiplications and divisions."""
+    model, counts = chain(n), []
+    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+        programs = [problem_program(engine).op_count() for engine in recursive_engines(model, problem)]
+        counts.append(min(c["add"] + c["mul"] + c["div"] for c in programs))
+    return counts
+
+
+def draw_operations(path):
+    """Figure 1 of Nori: operations over the number of links."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "dynamics_node"
+    n = np.array(LENGTHS)
+    inverse, forward = np.array([operations(int(k)) for k in n]).T
+    figure, axes = plt.subplots(figsize=(8, 4.5))
+    axes.plot(
+        n, 250 * n - 222 + 220 * n - 198, ":", color="#888", label="ABA as Brandl counts it, 470n - 420"
+    )
+    axes.plot(n, 429 * n - 507, "--", color="#d9534f", label="ABA of the textbook, 429n - 507")
+    axes.plot(n, forward, "o-", ms=3, color="#d9534f", label="ours, forward dynamics")
+    axes.plot(n, 174 * n - 134, "--", color="#4a7fb5", label="RNEA of the textbook, 174n - 134")
+    axes.plot(n, inverse, "o-", ms=3, color="#4a7fb5", label="ours, inverse dynamics")
+    axes.set(xlabel="links of a serial chain", ylabel="scalar operations", xlim=(0, 100), ylim=(0, None))
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main():
+    folder = HERE / "figures"
+    folder.mkdir(exist_ok=True)
+    for name, svg in drawings().items():
+        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
+    draw_operations(folder / "paper4_1.svg")
+    for figure, (graph, ordering, net) in nets().items():
+        joined = joined_edges(graph, ordering.variables)
+        print(f"figure {figure}, {ordering.name}: {len(net.edges)} edges, all factors joined {joined}")
+
+
+if __name__ == "__main__":
+    main()
