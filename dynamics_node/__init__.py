@@ -15,6 +15,7 @@ from dynamics_node.algorithms import (
     link_pose,
     operational_space_inertia,
 )
+from dynamics_node.loops import ClosureError, Mechanism, close_loops, load_mechanism, parse_mechanism
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
@@ -24,7 +25,9 @@ mass_matrix = crba
 
 __version__ = "0.1.0"
 __all__ = [
+    "ClosureError",
     "InputError",
+    "Mechanism",
     "Model",
     "ModelError",
     "Problem",
@@ -33,6 +36,7 @@ __all__ = [
     "build",
     "build_derivatives",
     "build_quantity",
+    "close_loops",
     "external_wrenches",
     "forward_dynamics",
     "friction_torque",
@@ -40,9 +44,11 @@ __all__ = [
     "inverse_dynamics",
     "link_jacobian",
     "link_pose",
+    "load_mechanism",
     "load_model",
     "mass_matrix",
     "operational_space_inertia",
+    "parse_mechanism",
     "parse_model",
     "with_parameters",
     "with_payload",

@@ -33,6 +33,10 @@ class Turn:
         """x (..., 3) in the old axes."""
         return matvec(transpose(self.E), x)
 
+    def point_back(self, p):
+        """A point (..., 3) in the old frame."""
+        return self.vector_back(p)
+
     def matrix(self):
         """X of motion vectors (..., 6, 6)."""
         return rotation_transform(self.E)
@@ -91,6 +95,9 @@ class Shift:
     """The origin moved to r (..., 3)."""
 
     r: Any
+
+    def point_back(self, p):
+        return p + self.r
 
     def matrix(self):
         return motion_transform(np.eye(3), self.r)

@@ -83,6 +83,15 @@ class FactoredTransforms:
         turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
         return reduce(lambda x, turn: turn.vector(x), reversed(turns), x)
 
+    def vector_back(self, i, x):
+        """A vector (3,) of body i in the axes of the parent: E^T x."""
+        turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+        return reduce(lambda x, turn: turn.vector_back(x), turns, x)
+
+    def point_back(self, i, p):
+        """Where a point (3,) of body i is in the frame of the parent."""
+        return reduce(lambda p, factor: factor.point_back(p), self._factors[i], p)
+
     def motion(self, i, v):
         return reduce(lambda x, factor: factor.motion(x), reversed(self._factors[i]), v)
 

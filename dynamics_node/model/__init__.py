@@ -19,6 +19,11 @@ def parse_model(text, *, strict=False, **choices) -> Model:
     """
     description = parse_urdf(text)
     warnings = validate(description, strict)
+    for closure in (*description.loops, *description.couplings):
+        raise ModelError(
+            f"{closure.name!r} closes a kinematic loop, which would give wrong torques if it were ignored: "
+            "read the robot with load_mechanism"
+        )
     return assemble(description, warnings=warnings, **choices)
 
 

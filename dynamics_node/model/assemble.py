@@ -40,7 +40,7 @@ def assemble(
     description's. Raises ModelError: unknown names, moving parts without any inertia.
     """
     description = _subtree(description, root, tips)
-    description = replace(description, joints=_resolve_mimic(description.joints))
+    description = replace(description, joints=resolve_mimic(description.joints))
     description = _with_armature(description, dict(armature or {}))
     if joints is not None:
         description = _hold_others(description, list(joints), dict(positions or {}))
@@ -108,7 +108,7 @@ def _paths(description, within, tips):
     return kept
 
 
-def _resolve_mimic(joints):
+def resolve_mimic(joints):
     """Every mimic points at a joint that mimics nothing: multipliers and offsets composed."""
     by_name = {joint.name: joint for joint in joints}
 

@@ -6,6 +6,7 @@ import numpy as np
 
 MOVABLE = ("revolute", "continuous", "prismatic", "floating")
 JOINT_TYPES = (*MOVABLE, "fixed")
+LOOP_TYPES = ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +58,53 @@ class JointDescription:
     friction: float = 0.0
     armature: float = 0.0
     mimic: Mimic | None = None
+    independent: bool | None = None  # None: the file does not say
+
+
+@dataclass(frozen=True, eq=False)
+class LoopEnd:
+    """A frame on a link: rotation (3, 3) and origin (3,) place it there."""
+
+    link: str
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+
+@dataclass(frozen=True, eq=False)
+class LoopDescription:
+    """A joint that closes a loop between frames on two links.
+
+    axis (3,): of a revolute or prismatic joint, the normal of a planar one, the first axis of a universal
+    one, fixed to the predecessor; second_axis (3,): of a universal joint, fixed to the successor; all in loop
+    axes. length: of a rod between two balls, m.
+    """
+
+    name: str
+    kind: str
+    predecessor: LoopEnd
+    successor: LoopEnd
+    axis: np.ndarray = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    second_axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
+    length: float = 0.0
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A gear or belt: ratio * (sum of the positions of the joints from the nearest common ancestor to the
+    predecessor) = the same sum to the successor."""
+
+    name: str
+    predecessor: str
+    successor: str
+    ratio: float
 
 
 @dataclass(frozen=True)
 class Description:
-    """All links and joints of a file, in its order."""
+    """All links and joints of a file, in its order, and what closes loops."""
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[JointDescription, ...]
+    loops: tuple[LoopDescription, ...] = ()
+    couplings: tuple[Coupling, ...] = ()

@@ -14,7 +14,16 @@ from defusedxml import DefusedXmlException
 from defusedxml import ElementTree as SafeElementTree
 from urdf_parser_py import urdf as parser
 
-from dynamics_node.model.description import Description, JointDescription, Limits, Link, Mimic
+from dynamics_node.model.description import (
+    Coupling,
+    Description,
+    JointDescription,
+    Limits,
+    Link,
+    LoopDescription,
+    LoopEnd,
+    Mimic,
+)
 from dynamics_node.model.errors import ModelError
 from dynamics_node.spatial import rpy_rotation
 
@@ -32,24 +41,30 @@ _JOINT_PARTS = {
     "dynamics": ("damping", "friction"),
     "mimic": ("joint", "multiplier", "offset"),
 }
-_LOOPS = ("loop", "coupling", "constraint")
+_CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
 def parse_urdf(text):
     """Read URDF text.
 
     text: str or bytes. Returns a Description, not yet validated.
-    Raises ModelError: over-size, malformed or hostile XML, unreadable element (named), kinematic loops.
+    Besides URDF it knows the elements of URDF+ for closed loops: <loop>, <coupling>, `independent` of a
+    joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML, unreadable element
+    (named).
     """
     robot = _read_xml(text)
-    _refuse_loops(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
+    independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
     parsed = _parse(_stripped(robot))
     return Description(
         name=parsed.name,
         links=tuple(_link(link) for link in parsed.links),
-        joints=tuple(_joint(joint, armature[joint.name]) for joint in parsed.joints),
+        joints=tuple(_joint(joint, armature[joint.name], independent[joint.name]) for joint in parsed.joints),
+        loops=tuple(
+            _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
+        ),
+        couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
     )
 
 
@@ -73,17 +88,8 @@ def _read_xml(text):
     return robot
 
 
-def _refuse_loops(robot):
-    for tag in _LOOPS:
-        for element in robot.iter(tag):
-            raise ModelError(
-                f"<{tag} name={element.get('name', '')!r}>: closed kinematic loops are not supported; "
-                "ignoring one would give wrong torques"
-            )
-
-
 def _require_names(robot):
-    for tag in ("link", "joint"):
+    for tag in ("link", "joint", "loop", "constraint", "coupling"):
         for number, element in enumerate(robot.iterfind(tag), 1):
             if not element.get("name"):
                 raise ModelError(f"{tag} number {number} has no name")
@@ -160,7 +166,7 @@ def _link(link):
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
-def _joint(joint, armature):
+def _joint(joint, armature, independent):
     rotation, origin = _pose(joint.origin)
     dynamics = joint.dynamics
     return JointDescription(
@@ -176,6 +182,7 @@ def _joint(joint, armature):
         friction=float((dynamics and dynamics.friction) or 0.0),
         armature=armature,
         mimic=_mimic(joint.mimic),
+        independent=independent,
     )
 
 
@@ -200,3 +207,70 @@ def _pose(origin):
     xyz = (origin.xyz if origin is not None else None) or (0.0, 0.0, 0.0)
     rpy = (origin.rpy if origin is not None else None) or (0.0, 0.0, 0.0)
     return rpy_rotation(np.array(rpy, dtype=float)), np.array(xyz, dtype=float)
+
+
+# --- closed loops -------------------------------------------------------------------------------------------
+
+
+def _independent(joint):
+    """Whether the joint may be independent; None when the file does not say."""
+    text = joint.get("independent")
+    if text not in (None, "true", "false"):
+        raise ModelError(f"joint {joint.get('name')!r}: independent is 'true' or 'false', not {text!r}")
+    return None if text is None else text == "true"
+
+
+def _loop(element, ends):
+    owner = f"{element.tag} {element.get('name')!r}"
+    predecessor, successor = (_loop_end(element, tag, owner) for tag in ends)
+    axis = _child_numbers(element, "axis", "xyz", (0.0, 0.0, 1.0), owner)
+    second = _child_numbers(element, "axis2", "xyz", (1.0, 0.0, 0.0), owner)
+    length = _child_numbers(element, "length", "value", (0.0,), owner)
+    kind = element.get("type", "fixed")
+    return LoopDescription(element.get("name"), kind, predecessor, successor, axis, second, float(length[0]))
+
+
+def _loop_end(element, tag, owner):
+    end = _one(element, tag, owner)
+    place = _child_numbers(end, "origin", "xyz", (0.0, 0.0, 0.0), owner)
+    turn = _child_numbers(end, "origin", "rpy", (0.0, 0.0, 0.0), owner)
+    with np.errstate(invalid="ignore"):  # validate.py names what is not finite
+        return LoopEnd(_link_of(end, owner), rpy_rotation(turn), place)
+
+
+def _coupling(element):
+    owner = f"coupling {element.get('name')!r}"
+    first, second = (_link_of(_one(element, tag, owner), owner) for tag in ("predecessor", "successor"))
+    ratio = _child_numbers(element, "ratio", "value", None, owner)
+    return Coupling(element.get("name"), first, second, float(ratio[0]))
+
+
+def _one(element, tag, owner):
+    found = element.findall(tag)
+    if len(found) != 1:
+        raise ModelError(f"{owner} needs one <{tag}>, not {len(found)}")
+    return found[0]
+
+
+def _link_of(element, owner):
+    if not element.get("link"):
+        raise ModelError(f"{owner}: <{element.tag}> names no link")
+    return element.get("link")
+
+
+def _child_numbers(element, tag, attribute, default, owner):
+    """The numbers of an attribute of a child; `default` when it is not there, None: it has to be."""
+    child = element.find(tag)
+    text = None if child is None else child.get(attribute)
+    if text is None:
+        if default is None:
+            raise ModelError(f"{owner} needs <{tag} {attribute}=...>")
+        return np.array(default)
+    try:
+        numbers = np.array([float(word) for word in text.split()])
+    except ValueError:
+        raise ModelError(f"{owner}: {attribute} of <{tag}> is no list of numbers: {text!r}") from None
+    wanted = 1 if attribute == "value" else 3
+    if len(numbers) != wanted:
+        raise ModelError(f"{owner}: {attribute} of <{tag}> must have {wanted} numbers, not {len(numbers)}")
+    return numbers

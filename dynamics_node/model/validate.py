@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.model.description import JOINT_TYPES, MOVABLE, JointDescription
+from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, MOVABLE, JointDescription
 from dynamics_node.model.errors import ModelError
 
 
@@ -22,6 +22,7 @@ def validate(description, strict=False):
         _check_joint(joint)
     _check_tree(description)
     _check_mimic(description)
+    _check_closures(description)
     warnings = [w for link in description.links for w in _implausible_inertia(link)]
     if strict and warnings:
         raise ModelError("; ".join(warnings))
@@ -117,6 +118,35 @@ def _check_mimic(description):
                 raise ModelError(f"joint {follower.name!r}: a floating joint can take no part in mimic")
             _finite(f"joint {follower.name!r}", "mimic", (mimic.multiplier, mimic.offset))
             path.append(mimic.joint)
+
+
+def _check_closures(description):
+    links = {link.name for link in description.links}
+    _unique("loop or coupling", [c.name for c in (*description.loops, *description.couplings)])
+    for loop in description.loops:
+        owner = f"loop {loop.name!r}"
+        if loop.kind not in LOOP_TYPES:
+            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_TYPES)}")
+        for role, end in (("predecessor", loop.predecessor), ("successor", loop.successor)):
+            _check_end(owner, role, end.link, links)
+            _finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
+        for what, axis in (("axis", loop.axis), ("second axis", loop.second_axis)):
+            _finite(owner, what, axis)
+            if not np.linalg.norm(axis) > 1e-9:
+                raise ModelError(f"{owner}: {what} is zero")
+        if loop.kind == "rod" and not (np.isfinite(loop.length) and loop.length > 0):
+            raise ModelError(f"{owner}: a rod needs a positive length, not {loop.length}")
+    for coupling in description.couplings:
+        owner = f"coupling {coupling.name!r}"
+        for role in ("predecessor", "successor"):
+            _check_end(owner, role, getattr(coupling, role), links)
+        if not (np.isfinite(coupling.ratio) and coupling.ratio != 0):
+            raise ModelError(f"{owner}: ratio {coupling.ratio} is not a finite number other than 0")
+
+
+def _check_end(owner, role, link, links):
+    if link not in links:
+        raise ModelError(f"{owner}: {role} link {link!r} does not exist")
 
 
 def _implausible_inertia(link):

@@ -72,12 +72,13 @@ class Arguments:
         return array.ndim == self._axes(name) and name in ("f_ext", "gravity")
 
 
-def solve_states(function, arguments: Arguments, errors="raise", vouched=None):
+def solve_states(function, arguments: Arguments, errors="raise", vouched=None, why=None):
     """The arrays that function(batch, **arrays) returns, over the batch.
 
     errors: 'raise' InputError or SolutionError when a state is not good or has no finite solution, or put
     'nan' into all its results; the function sees good states only. vouched: a function that sees the
-    states unchecked and returns the results if all are good, else None. Raises ValueError for other errors.
+    states unchecked and returns the results if all are good, else None; why(**arrays) tells why there is no
+    solution at a state. Raises ValueError for other errors.
     """
     if errors not in ERRORS:
         raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
@@ -94,7 +95,8 @@ def solve_states(function, arguments: Arguments, errors="raise", vouched=None):
     except np.linalg.LinAlgError as error:
         raise SolutionError(f"no solution at this state: {error}") from None
     if not all(finite_states(array, array.ndim) for array in results):
-        raise SolutionError("the equations have no finite solution at this state")
+        reason = None if why is None else why(**arguments.spread())
+        raise SolutionError(reason or "the equations have no finite solution at this state")
     return results
 
 

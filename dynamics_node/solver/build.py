@@ -6,8 +6,10 @@ from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError
 from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
+from dynamics_node.backends.loops import mechanism_engine
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.problem import Problem
@@ -21,7 +23,7 @@ _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": H
 
 
 def build(
-    model: Model,
+    model: Model | Mechanism,
     problem: Problem,
     solver="best",
     ordering="best",
@@ -35,22 +37,41 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Solver. Raises CompileError
-    for backend c without a compiler, ChoiceError for a combination that does not exist,
-    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
-    ValueError besides.
+    'float32', see Solver. A Mechanism takes solver 'cluster'. Raises CompileError for backend c without a
+    compiler, ChoiceError for a combination that does not exist, SingularPivotError for an ordering this robot
+    does not allow, ImportError for an absent extra, ValueError besides.
     """
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     choice = resolve(solver, ordering, backend)
+    if isinstance(model, Mechanism):
+        return _build_mechanism(model, problem, choice, tuple(parameters), precision)
     engines = _engines(model, problem, choice, parameters)
     engine = engines[0]
     if choice.backend in ("c", "auto"):
         engine, backend = _compiled(engines, choice, tuple(parameters))
         choice = choice._replace(backend=backend)
     return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
+
+
+def _build_mechanism(model, problem, choice, parameters, precision):
+    """A Solver of a Mechanism: the recursions over clusters."""
+    if choice.solver != "cluster" or parameters:
+        raise ChoiceError("a mechanism with closed loops takes solver 'cluster' or 'best', and no parameters")
+    if choice.backend != "numpy":
+        try:
+            engine = mechanism_engine(model, problem, compile_it=True)
+            choice = choice._replace(backend="c")
+        except CompileError as error:
+            if choice.backend == "c":
+                raise
+            log.warning("%s; numpy serves instead", error)
+            choice = choice._replace(backend="numpy")
+    if choice.backend == "numpy":
+        engine = mechanism_engine(model, problem, compile_it=False)
+    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
 
 
 def build_for_service(model: Model, problem: Problem, batches=False, **choice) -> Solver:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dynamics_node.backends.c import Kernel
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.problem import Problem
@@ -88,7 +89,9 @@ class Solver:
 
     def _single_state(self, kernel):
         """`solve` of a kernel of the engine, if it is compiled, else something that always declines."""
-        if self.precision == "float64" and hasattr(self.engine, kernel):
+        if self.precision == "float64" and kernel == "kernel" and hasattr(self.engine, "one_state"):
+            return self.engine.one_state
+        if self.precision == "float64" and isinstance(getattr(self.engine, kernel, None), Kernel):
             return getattr(self.engine, kernel).solve
         return lambda *arguments: False
 
@@ -109,7 +112,8 @@ class Solver:
         values = {name: value for name, value in given.items() if value is not None}
         arguments = Arguments(self.model, values, self.dtype)
         vouched = self._vouched if hasattr(self.engine, "vouched") else None
-        return solve_states(self._plain, arguments, errors, vouched)
+        why = getattr(self.engine, "why", None)
+        return solve_states(self._plain, arguments, errors, vouched, why)
 
     def _vouched(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
         results = getattr(self.engine, "vouched")(q, qd, qdd, tau, f_ext, gravity)  # noqa: B009

@@ -1,0 +1,100 @@
+"""Mechanisms: the cheapest of the cluster algorithms as compiled C, or interpreted by NumPy."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
+from dynamics_node.backends.compiled import cost
+from dynamics_node.backends.traced import quaternion_places
+from dynamics_node.loops.constraints import position_program
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.programs import HEALTHY, OPEN, mechanism_programs
+from dynamics_node.problem import Problem
+from dynamics_node.program import Program, interpret
+
+
+@dataclass(frozen=True, eq=False)
+class MechanismEngine:
+    """program: that of `kernel`, which is None for NumPy."""
+
+    model: Mechanism
+    problem: Problem
+    description: str
+    program: Program
+    kernel: Kernel | None
+
+    def prepare(self, batches):
+        """Do now what external wrenches and, on demand, many states need."""
+        if self.kernel is not None:
+            _ = self._with_wrenches
+            if batches:
+                _ = self._batch
+
+    def with_model(self, model):
+        raise ValueError("a mechanism with loops takes no other inertias: build it anew")
+
+    @cached_property
+    def _with_wrenches(self):
+        """(Program, kernel) that read f_ext as well."""
+        program = mechanism_programs(self.model, self.problem, wrenches=True)[self.description]
+        return program, None if self.kernel is None else Kernel(program)
+
+    @cached_property
+    def _batch(self):
+        return BatchKernel(self.program, quaternions=quaternion_places(self.model))
+
+    def one_state(self, q, qd, known, gravity, out):
+        """As `solve` of a Kernel: None when it has written the result, False when it declines."""
+        health = np.empty(2)
+        if self.kernel is None or self.kernel.solve(q, qd, known, gravity, out, health) is not None:
+            return False
+        return None if (health <= HEALTHY).all() else False
+
+    def why(self, q, **_):
+        """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
+        for cluster in self.model.clusters:
+            for constraint in cluster.constraints:
+                program = position_program(self.model.tree, [constraint])
+                gap = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
+                if gap > OPEN:
+                    return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
+        loops = {c.name for cluster in self.model.clusters for c in cluster.constraints}
+        return f"a loop is at a singular position, or too near: {', '.join(sorted(loops))}"
+
+    def __call__(self, q, qd, qdd, tau, f_ext, gravity):
+        """NaN where the loops are open or singular."""
+        forward = np.array(self.problem.forward, dtype=bool)
+        arrays = {"q": q, "qd": qd, "known": np.where(forward, tau, qdd)}
+        arrays["gravity"] = self.model.gravity if gravity is None else gravity
+        if f_ext is not None:
+            arrays["f_ext"] = f_ext
+        asked, health = self._run(arrays, q.shape[:-1])
+        asked = np.where((health <= HEALTHY).all(axis=-1, keepdims=True), asked, np.nan)
+        return np.where(forward, asked, qdd), np.where(forward, tau, asked)
+
+    def _run(self, arrays: dict[str, Any], batch):
+        program, kernel = self._with_wrenches if "f_ext" in arrays else (self.program, self.kernel)
+        if kernel is None:
+            found = interpret(program, **arrays)
+            return found["asked"], found["health"]
+        count = int(np.prod(batch, dtype=int))
+        rows = [
+            np.broadcast_to(arrays[name], (*batch, *shape)).reshape(count, int(np.prod(shape)))
+            for name, shape in program.inputs.items()
+        ]
+        if count >= BATCH and "f_ext" not in arrays:
+            (asked, health), _ = self._batch(count, *rows)
+        else:
+            asked, health = kernel.separate(count, *rows)
+        return asked.reshape(*batch, -1), health.reshape(*batch, 2)
+
+
+def mechanism_engine(mechanism, problem, compile_it) -> MechanismEngine:
+    """The cheapest way to solve the problem. Raises CompileError."""
+    programs = mechanism_programs(mechanism, problem)
+    name = min(programs, key=lambda n: cost(programs[n]))
+    kernel = Kernel(programs[name], quaternions=quaternion_places(mechanism)) if compile_it else None
+    return MechanismEngine(mechanism, problem, name, programs[name], kernel)

@@ -1,0 +1,230 @@
+"""Description -> Mechanism: constraints, clusters, independent joints, and the rows that count."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dynamics_node.loops.close import assembled
+from dynamics_node.loops.constraints import common_ancestor, position_program
+from dynamics_node.loops.mechanism import Cluster, Linear, LoopJoint, Mechanism
+from dynamics_node.model import ModelError
+from dynamics_node.model.assemble import assemble, resolve_mimic
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.model.urdf import parse_urdf
+from dynamics_node.model.validate import validate
+from dynamics_node.program import interpret
+from dynamics_node.spatial import transform_origin, transform_rotation
+
+STARTS = 40  # random positions from which closed ones are looked for
+RANK = 1e-7  # singular values beside the largest that count as zero
+WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
+
+
+def parse_mechanism(text, *, strict=False, constraints=(), **choices) -> Mechanism:
+    """URDF or URDF+ text -> Mechanism. constraints: functions (tree) -> Custom, for what the text cannot say;
+    strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by name."""
+    description = parse_urdf(text)
+    warnings = validate(description, strict)
+    return assemble_mechanism(description, constraints, warnings=warnings, **choices)
+
+
+def load_mechanism(path, **choices) -> Mechanism:
+    """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content. Raises OSError besides."""
+    return parse_mechanism(Path(path).read_bytes(), **choices)
+
+
+def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:
+    """The Mechanism of a validated Description; arguments as of `parse_mechanism`. Raises ModelError: a
+    loop without mobility, one whose rank changes, a singular choice of independent joints, no assembled
+    position."""
+    joints = resolve_mimic(description.joints)
+    bare = tuple(replace(joint, mimic=None) for joint in joints)
+    tree = assemble(replace(description, joints=bare, loops=(), couplings=()), **choices)
+    found = [
+        *(_mimic(tree, joint) for joint in joints if joint.mimic is not None),
+        *(_coupling(tree, coupling) for coupling in description.couplings),
+        *(_loop(tree, loop) for loop in description.loops),
+        *(make(tree) for make in constraints),
+    ]
+    flags = {joint.name: joint.independent for joint in joints}
+    return Mechanism(tree, tuple(_clusters(tree, found, flags)), tree.warnings)
+
+
+# --- constraints --------------------------------------------------------------------------------------------
+
+
+def _mimic(tree, joint):
+    body = {body.joint.name: i for i, body in enumerate(tree.bodies)}
+    follower, master = body.get(joint.name), body.get(joint.mimic.joint)
+    if follower is None or master is None:
+        raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}, and one of them does not move")
+    weights = {_v(tree, follower): 1.0, _v(tree, master): -joint.mimic.multiplier}
+    members = frozenset(_between(tree, follower, master) | {follower, master})
+    return Linear(joint.name, weights, joint.mimic.offset, members)
+
+
+def _coupling(tree, coupling):
+    ends = [tree.frames[link].body for link in (coupling.predecessor, coupling.successor)]
+    top = common_ancestor(tree, *ends)
+    weights: dict[int, float] = {}
+    for end, factor in zip(ends, (coupling.ratio, -1.0), strict=True):
+        for i in _path(tree, top, end):
+            weights[_v(tree, i)] = weights.get(_v(tree, i), 0.0) + factor
+    if not weights:
+        raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
+    return Linear(coupling.name, weights, 0.0, frozenset(_between(tree, *ends)))
+
+
+def _loop(tree, loop):
+    (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
+    ends = (predecessor, successor, (R, S), (p, s))
+    return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)
+
+
+def _end(tree, end):
+    """Body, rotation and origin of a frame that is given on a link."""
+    frame = tree.frames[end.link]
+    E = transform_rotation(frame.X)
+    return frame.body, E.T @ end.rotation, E.T @ end.origin + transform_origin(frame.X)
+
+
+def _v(tree, body):
+    return tree.bodies[body].joint.v.start
+
+
+def _path(tree, top, body):
+    """Bodies from below `top` to `body`."""
+    above = tree.ancestors[body] if body >= 0 else ()
+    return [i for i in above if top < 0 or i not in tree.ancestors[top]]
+
+
+def _between(tree, a, b):
+    """Bodies on the two paths from the nearest common ancestor, without it."""
+    top = common_ancestor(tree, a, b)
+    return {*_path(tree, top, a), *_path(tree, top, b)}
+
+
+def _members(tree, constraint):
+    if isinstance(constraint, LoopJoint):
+        members = _between(tree, constraint.predecessor, constraint.successor)
+        if not members:
+            raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
+        return members
+    return set(constraint.bodies)
+
+
+# --- clusters -----------------------------------------------------------------------------------------------
+
+
+def _clusters(tree, constraints, flags):
+    """In the order of their first bodies: those that constraints tie, and every other body alone."""
+    groups: list[tuple[set, list]] = []
+    for constraint in constraints:
+        members, tied = _members(tree, constraint), [constraint]
+        for other in [group for group in groups if group[0] & members]:
+            groups.remove(other)
+            members, tied = members | other[0], other[1] + tied
+        groups.append((members, tied))
+    taken = set().union(*(members for members, _ in groups))
+    groups += [({i}, []) for i in range(tree.nbodies) if i not in taken]
+    for members, tied in sorted(groups, key=lambda group: min(group[0])):
+        yield _cluster(tree, tuple(sorted(members)), tuple(tied), flags)
+
+
+def _cluster(tree, bodies, constraints, flags):
+    coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
+    if not constraints:
+        return Cluster(bodies, (), tuple(coordinates), (), ())
+    if any(tree.bodies[i].joint.kind == "floating" for i in bodies):
+        raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
+    K, rank = _usual_rank(_generic_jacobians(tree, constraints, coordinates), constraints)
+    if rank == 0:
+        return Cluster(bodies, constraints, tuple(coordinates), (), ())
+    if rank == len(coordinates):
+        raise ModelError(f"{_names(constraints)}: the joints of the loop cannot move (mobility 0)")
+    dependent = _dependent(tree, bodies, coordinates, constraints, flags, K, rank)
+    rows, order = _pivots(K[0][:, dependent], rank)
+    chosen = [dependent[k] for k in order]
+    worst = max(np.linalg.cond(one[np.ix_(rows, chosen)]) for one in K)
+    if worst > WEAK:
+        given, better = (
+            ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
+            for taken in (dependent, _by_rank(K[0], rank))
+        )
+        raise ModelError(
+            f"{_names(constraints)}: {given} cannot be the independent joints, the others do not follow from "
+            f"them (condition {worst:.3g}); {better} could"
+        )
+    independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
+    return Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in chosen), tuple(rows))
+
+
+def _names(constraints):
+    return ", ".join(repr(constraint.name) for constraint in constraints)
+
+
+def _generic_jacobians(tree, constraints, coordinates):
+    """K (rows, coordinates) at several closed positions."""
+    random = np.random.default_rng(7)
+    starts = sample_positions(tree, STARTS, random, 1.5)
+    starts[0] = tree.neutral()
+    closed = assembled(tree, constraints, coordinates, starts)
+    if not len(closed):
+        raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
+    return interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]
+
+
+def _usual_rank(K, constraints):
+    """The K of usual rank, the best conditioned first, and that rank: degenerate positions do not decide."""
+    sizes = np.linalg.svd(K, compute_uv=False)
+    ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
+    usual = int(np.bincount(ranks).argmax())
+    if (ranks != usual).mean() > 0.2:
+        raise ModelError(
+            f"{_names(constraints)}: the number of independent equations changes with the position "
+            f"({sorted(set(ranks.tolist()))}): no fixed choice of rows is consistent"
+        )
+    keep = np.flatnonzero(ranks == usual)
+    return K[keep[np.argsort(-sizes[keep, usual - 1])]] if usual else K[keep], usual
+
+
+def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
+    """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
+    the others those that follow best."""
+    names = {tree.bodies[i].joint.v.start: tree.bodies[i].joint.name for i in bodies}
+    flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
+    mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
+    followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
+    if not flagged:
+        return _by_rank(K[0], rank, followers)
+    marked = sorted({*flagged, *followers})
+    if len(marked) != rank:
+        named = ", ".join(repr(names[coordinates[k]]) for k in marked)
+        raise ModelError(
+            f"{_names(constraints)}: {rank} joints follow from the others, but the file marks {len(marked)} "
+            f"as dependent: {named}"
+        )
+    return marked
+
+
+def _by_rank(K, rank, first=()):
+    """Columns that follow best, by QR with pivots: some of them first; of equal ones the later, for rotors
+    and passive joints come after what they hang on."""
+    from scipy.linalg import qr  # 0.2 s, for those who have loops
+
+    weights = 1.0 + 1e-6 * np.arange(K.shape[1])
+    weights[list(first)] *= 1e3
+    return sorted(qr(K * weights, mode="r", pivoting=True)[1][:rank].tolist())
+
+
+def _pivots(K, rank):
+    """Rows, and the order of the columns, in which elimination takes the largest pivots."""
+    rest, rows, columns = np.array(K), [], []
+    for _ in range(rank):
+        i, j = np.unravel_index(np.argmax(np.abs(rest)), rest.shape)
+        rows.append(int(i))
+        columns.append(int(j))
+        rest = rest - np.outer(rest[:, j], rest[i]) / rest[i, j]
+        rest[i], rest[:, j] = 0.0, 0.0
+    return rows, columns

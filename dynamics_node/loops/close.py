@@ -1,0 +1,70 @@
+"""Closed positions: Newton's method on the constraints."""
+
+import numpy as np
+
+from dynamics_node.loops.constraints import position_program
+from dynamics_node.program import interpret
+
+TOLERANCE = 1e-10  # of phi, m or rad
+STEPS = 50
+LARGEST = 0.5  # rad or m that a joint may move in a step
+
+
+class ClosureError(ArithmeticError):
+    """No closed position near the start; names the constraints."""
+
+
+def close_loops(mechanism, q):
+    """Positions (..., nq) that satisfy the constraints: the independent joints stay where q (..., nq) has
+    them, the dependent ones move from there, so the branch of assembly is kept.
+
+    Raises ClosureError when there is no closed position near q, or the constraints are singular on the way.
+    """
+    q = np.array(q, dtype=float)
+    rows = q.reshape(-1, mechanism.nq)
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            _close_cluster(mechanism, cluster, rows)
+    return rows.reshape(q.shape)
+
+
+def _close_cluster(mechanism, cluster, q):
+    """In place, all states at once."""
+    tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
+    at = positions_of(tree, cluster.dependent)
+    for _ in range(STEPS):
+        found = interpret(program, q=q)
+        K = found["K"][:, list(cluster.rows)][:, :, list(cluster.dependent)]
+        q[:, at] += _step(K, -found["phi"][:, list(cluster.rows)])
+        if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
+            return  # the step just made squares what was left
+    worst = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
+    names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+    raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
+
+
+def _step(K, right):
+    """Newton's step, of least squares where K is singular, not longer than LARGEST in any joint."""
+    step = (np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0]
+    longest = np.abs(step).max(axis=-1, keepdims=True, initial=LARGEST)
+    return step * (LARGEST / longest)
+
+
+def assembled(tree, constraints, coordinates, q):
+    """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
+    states that do not get there are left out."""
+    program, at = position_program(tree, constraints), positions_of(tree, coordinates)
+    q = np.array(q, dtype=float)
+    for _ in range(STEPS):
+        found = interpret(program, q=q)
+        if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
+            break
+        q[:, at] += _step(found["K"][:, :, list(coordinates)], -found["phi"])
+    closed = np.abs(interpret(program, q=q)["phi"]).max(axis=1, initial=0.0) < TOLERANCE
+    return q[closed]
+
+
+def positions_of(tree, coordinates):
+    """Numbers in q of joints given by their velocity coordinates."""
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    return [at[v] for v in coordinates]

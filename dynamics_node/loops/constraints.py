@@ -1,0 +1,167 @@
+"""The equations of the constraints, on symbols: phi(q) = 0 for closed positions.
+
+Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k = -(dK/dt) qd of K qdd = k.
+So any kind of constraint needs its phi alone, one given as a function too.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.loops.mechanism import Custom, Linear, LoopJoint
+from dynamics_node.program import Program, derivative_name, interpret, trace
+
+
+def equations(tree, constraints, q):
+    """phi (rows,) of some constraints at symbols q (nq,)."""
+    X_up = joint_transforms(tree, q)
+    parts = [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def position_program(tree, constraints) -> Program:
+    """q -> phi (rows,) and K (rows, nv of the tree)."""
+    phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
+    K = phi.jacobian(["phi"], ["q"])
+    columns = _velocity_columns(tree)
+
+    def function(q):
+        return {
+            "phi": interpret(phi, q=q)["phi"],
+            "K": _over_velocities(tree, columns, interpret(K, q=q)[derivative_name("phi", "q")]),
+        }
+
+    return trace(function, {"q": (tree.nq,)})
+
+
+def velocity_program(tree, constraints) -> Program:
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k."""
+    position = position_program(tree, constraints)
+    rates = trace(
+        lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
+    )
+    change = rates.jacobian(["rate"], ["q"])
+    columns = _velocity_columns(tree)
+
+    def function(q, qd):
+        derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
+        along = _over_velocities(tree, columns, derivative)
+        return {"K": interpret(position, q=q)["K"], "k": -(along @ qd)}
+
+    return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+
+def _velocity_columns(tree):
+    """(position coordinate, velocity coordinate) of every joint with one of each: only they take part."""
+    joints = [joint for joint in tree.independent_joints if joint.kind != "floating"]
+    return [(joint.q.start, joint.v.start) for joint in joints]
+
+
+def _over_velocities(tree, columns, derivative):
+    out = np.zeros((len(derivative), tree.nv), dtype=object)
+    for at, v in columns:
+        out[:, v] = derivative[:, at]
+    return out
+
+
+# --- one function a type of constraint ----------------------------------------------------------------------
+
+
+def _linear(tree, X_up, constraint: Linear, q):
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    total = sum(weight * q[at[v]] for v, weight in constraint.weights.items())
+    return np.array([total - constraint.offset], dtype=object)
+
+
+def _custom(tree, X_up, constraint: Custom, q):
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
+
+
+def _loop(tree, X_up, loop: LoopJoint, q):
+    """By the frames of both ends, seen from the last body that both paths share."""
+    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
+    (P, p), (S, s) = (_frame(tree, X_up, top, *end) for end in ends)
+    return np.array(_CLOSED[loop.kind](loop, P, S, p - s), dtype=object)
+
+
+def _frame(tree, X_up, top, body, rotation, origin):
+    """Axes (columns of (3, 3)) and origin (3,) of a frame on a body, in the frame of `top`."""
+    axes, place = [rotation[:, k] for k in range(3)], origin
+    while body != top:
+        axes = [X_up.vector_back(body, axis) for axis in axes]
+        place = X_up.point_back(body, place)
+        body = tree.parents[body]
+    return np.stack(axes, axis=-1), place
+
+
+def common_ancestor(tree, a, b):
+    """The last body on both paths from the root, -1 for the root."""
+    above = set(tree.ancestors[a]) if a >= 0 else set()
+    shared = [body for body in (tree.ancestors[b] if b >= 0 else ()) if body in above]
+    return shared[-1] if shared else -1
+
+
+def _across(axis):
+    """Two unit vectors (3,) that make a right-handed frame with an axis."""
+    n = axis / np.linalg.norm(axis)
+    first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
+    first = first / np.linalg.norm(first)
+    return first, np.cross(n, first)
+
+
+def _same_axes(P, S):
+    """Three equations of one orientation: each axis is at a right angle to the next one of the other."""
+    return [P[:, k] @ S[:, (k + 1) % 3] for k in range(3)]
+
+
+def _same_direction(loop, P, S):
+    """Two equations: the axis of one end is at right angles to two directions of the other."""
+    n = P @ (loop.axis / np.linalg.norm(loop.axis))
+    return [n @ (S @ side) for side in _across(loop.axis)]
+
+
+def _fixed(loop, P, S, d):
+    return [*_same_axes(P, S), *d]
+
+
+def _revolute(loop, P, S, d):
+    return [*_same_direction(loop, P, S), *d]
+
+
+def _prismatic(loop, P, S, d):
+    return [*_same_axes(P, S), *(d @ (S @ side) for side in _across(loop.axis))]
+
+
+def _universal(loop, P, S, d):
+    first, second = (axis / np.linalg.norm(axis) for axis in (loop.axis, loop.second_axis))
+    return [(P @ first) @ (S @ second), *d]
+
+
+def _ball(loop, P, S, d):
+    return list(d)
+
+
+def _planar(loop, P, S, d):
+    return [*_same_direction(loop, P, S), d @ (S @ (loop.axis / np.linalg.norm(loop.axis)))]
+
+
+def _rod(loop, P, S, d):
+    return [d @ d - loop.length**2]
+
+
+_CLOSED = {
+    "fixed": _fixed,
+    "revolute": _revolute,
+    "prismatic": _prismatic,
+    "universal": _universal,
+    "ball": _ball,
+    "planar": _planar,
+    "rod": _rod,
+}
+
+
+def _equation(constraint) -> Any:
+    return {LoopJoint: _loop, Linear: _linear, Custom: _custom}[type(constraint)]

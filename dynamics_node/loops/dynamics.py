@@ -1,0 +1,169 @@
+"""Inverse and forward dynamics of a Mechanism, on symbols of one state (paper 3, secs. V and VI).
+
+Motion and wrenches of the bodies are those of the tree at qd = G yd, qdd = G ydd + g; so C-RNEA is RNEA
+between G and G^T. C-ABA lets clusters give way as a whole: a joint is a cluster of one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms import crba, rnea
+from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.loops.closure import closure
+from dynamics_node.spatial import solve_definite, symmetric
+
+
+def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
+    """tau (nv,) at the independent joints, and the condition of the constraints. Eqs. (31), (35)."""
+    G, g, condition = closure(mechanism, q, yd)
+    return G.T @ rnea(mechanism.tree, q, G @ yd, G @ ydd + g, f_ext, gravity), condition
+
+
+def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forward):
+    """What is asked (nv,), and the condition of the constraints, through the projected mass matrix G^T M G.
+
+    known (nv,): tau where forward (nv,) bool is true, ydd elsewhere; asked is the other one of the two.
+    """
+    G, g, condition = closure(mechanism, q, yd)
+    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
+    held = np.where(forward, 0.0, known)
+    tau = G.T @ rnea(mechanism.tree, q, G @ yd, G @ held + g, f_ext, gravity)
+    free = np.flatnonzero(forward)
+    asked = np.array(tau, dtype=object)
+    if free.size:
+        ydd = solve_definite(M[free[:, None], free], (known - tau)[free, None])[:, 0]
+        asked = asked + M[:, free] @ ydd
+        asked[free] = ydd
+    return asked, condition
+
+
+def mass_matrix(mechanism, q):
+    """G^T M G (nv, nv), and the condition of the constraints."""
+    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    return symmetric(G.T @ crba(mechanism.tree, q) @ G), condition
+
+
+class _Given(NamedTuple):
+    """What the inward sweep leaves of a cluster: S and U by body, D, u."""
+
+    S: dict
+    U: dict
+    D: np.ndarray
+    u: np.ndarray
+
+
+def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
+    """ydd (nv,) by C-ABA, and the condition of the constraints. Eqs. (52), (55), (56); what velocities and
+    gravity do comes first, with ydd = 0, as in `aba`."""
+    tree = mechanism.tree
+    G, g, condition = closure(mechanism, q, yd)
+    X_up = joint_transforms(tree, q)
+    wrenches = body_wrenches(tree, body_motions(tree, X_up, G @ yd, g, gravity))
+    pA = list(wrenches if f_ext is None else wrenches - f_ext)
+    inertia = _Inertias(tree.inertias)
+    columns = _columns(mechanism)
+    given: list[_Given] = []
+    for cluster, own in reversed(list(zip(mechanism.clusters, columns, strict=True))):
+        S = _motion_subspace(tree, X_up, cluster, G[:, own])
+        rotors = _rotors(tree, cluster, G[:, own], g)
+        given.append(_give_way(tree, X_up, cluster, S, inertia, pA, tau[own], rotors))
+    return _outward(mechanism, X_up, given[::-1], columns), condition
+
+
+def _columns(mechanism):
+    """Numbers of the independent coordinates of every cluster."""
+    at = {v: k for k, v in enumerate(mechanism.independent.tolist())}
+    return [[at[v] for v in cluster.independent] for cluster in mechanism.clusters]
+
+
+def _motion_subspace(tree, X_up, cluster, G):
+    """{body: S (6, d)}: eq. (24)."""
+    S: dict = {}
+    for i in cluster.bodies:
+        joint, parent = tree.bodies[i].joint, tree.parents[i]
+        S[i] = joint.S @ G[joint.v]
+        if parent in S:
+            S[i] = S[i] + np.stack([X_up.motion(i, column) for column in S[parent].T], axis=-1)
+    return S
+
+
+def _rotors(tree, cluster, G, g):
+    """Inertia (d, d) and force (d,) of the rotor inertias of a cluster's joints."""
+    v = [k for i in cluster.bodies for k in range(tree.nv)[tree.bodies[i].joint.v]]
+    weighted = G[v].T * tree.armature[v]
+    return weighted @ G[v], weighted @ g[v]
+
+
+def _give_way(tree, X_up, cluster, S, inertia, pA, tau, rotors):
+    """Eliminate a cluster; what is left of inertia and force goes to the bodies outside."""
+    bodies = cluster.bodies
+    U = {i: sum(inertia.of(i, j) @ S[j] for j in bodies) for i in bodies}
+    D = symmetric(sum(S[i].T @ U[i] for i in bodies) + rotors[0])
+    u = tau - sum(S[i].T @ pA[i] for i in bodies) - rotors[1]
+    if any(tree.parents[i] >= 0 for i in bodies if tree.parents[i] not in bodies):
+        stacked = np.concatenate([U[i] for i in bodies])
+        solved = solve_definite(D, np.concatenate([stacked.T, u[:, None]], axis=1))
+        left = stacked @ solved[:, :-1]
+        force = stacked @ solved[:, -1]
+        for k, i in enumerate(bodies):
+            pA[i] = pA[i] + force[6 * k : 6 * k + 6]
+            for m, j in enumerate(bodies[: k + 1]):
+                block = left[6 * k : 6 * k + 6, 6 * m : 6 * m + 6]
+                inertia.add(i, j, -symmetric(block) if i == j else -block)
+    for i in reversed(bodies):
+        parent = tree.parents[i]
+        inertia.carry(X_up, i, parent)
+        if parent >= 0:
+            pA[parent] = pA[parent] + X_up.force(i, pA[i])
+    return _Given(S, U, D, u)
+
+
+class _Inertias:
+    """Blocks (6, 6) of the articulated inertia between bodies: of a pair in either order one is kept."""
+
+    def __init__(self, inertias):
+        self._blocks = {(i, i): inertia for i, inertia in enumerate(inertias)}
+
+    def of(self, i, j):
+        """The block of rows i, columns j."""
+        block = self._blocks.get((max(i, j), min(i, j)))
+        if block is None:
+            return np.zeros((6, 6))
+        return block if i >= j else block.T
+
+    def add(self, i, j, block):
+        key, block = ((i, j), block) if i >= j else ((j, i), block.T)
+        self._blocks[key] = self._blocks[key] + block if key in self._blocks else block
+
+    def carry(self, X_up, i, parent):
+        """Let the parent move with what body i is made of: blocks with i become blocks with the parent."""
+        for a, b in [pair for pair in self._blocks if i in pair]:
+            block = self._blocks.pop((a, b))
+            if parent < 0:
+                continue
+            if a == b:
+                self.add(parent, parent, X_up.inertia(i, block))
+                continue
+            other, rows = (b, block) if a == i else (a, block.T)
+            moved = X_up.forces(i, rows)
+            if other == parent:
+                self.add(parent, parent, symmetric(moved + moved.T))
+            else:
+                self.add(parent, other, moved)
+
+
+def _outward(mechanism, X_up, given, columns):
+    """Accelerations ydd (nv,) of the independent joints, from the root to the tips."""
+    tree, ydd, added = mechanism.tree, np.zeros(mechanism.nv, dtype=object), dict[int, np.ndarray]()
+    for cluster, own, (S, U, D, u) in zip(mechanism.clusters, columns, given, strict=True):
+        inherited: dict[int, np.ndarray] = {}
+        for i in cluster.bodies:
+            parent = tree.parents[i]
+            before = inherited.get(parent, added.get(parent, np.zeros(6)))
+            inherited[i] = X_up.motion(i, before) if parent >= 0 else np.zeros(6)
+        rest = u - sum(U[i].T @ inherited[i] for i in cluster.bodies)
+        ydd[own] = solve_definite(D, rest[:, None])[:, 0]
+        added.update({i: inherited[i] + S[i] @ ydd[own] for i in cluster.bodies})
+    return ydd

@@ -1,0 +1,144 @@
+"""A robot with closed loops: a tree, and constraints between its joints.
+
+The tree has a coordinate for every joint; some of them, the independent ones, tell the others. Joints and
+bodies that share constraints form clusters; every other body is a cluster of one (Chignoli et al., sec.
+IV).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.model.model import Model
+
+
+@dataclass(frozen=True, eq=False)
+class LoopJoint:
+    """A joint of a kind of LOOP_TYPES between a frame on body `predecessor` and one on body `successor`
+    (-1: the root). rotation (3, 3), origin (3,): of the frames in their bodies; axes in loop axes."""
+
+    name: str
+    kind: str
+    predecessor: int
+    successor: int
+    rotations: tuple[np.ndarray, np.ndarray]
+    origins: tuple[np.ndarray, np.ndarray]
+    axis: np.ndarray
+    second_axis: np.ndarray
+    length: float
+
+
+@dataclass(frozen=True, eq=False)
+class Linear:
+    """sum_j weights[j] q_j = offset over coordinates of the tree: a gear, a belt, a joint that mimics."""
+
+    name: str
+    weights: dict[int, float]
+    offset: float
+    bodies: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Custom:
+    """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named by `joints`. It
+    may use what arrays of symbols can do."""
+
+    name: str
+    function: Callable
+    coordinates: tuple[int, ...]
+    bodies: frozenset[int]
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Bodies (in order) that share constraints. independent, dependent: velocity coordinates of the tree
+    that are theirs; rows: of all equations of its constraints those that determine the dependent ones, in
+    an order in which elimination meets no small pivot at generic positions."""
+
+    bodies: tuple[int, ...]
+    constraints: tuple[LoopJoint | Linear | Custom, ...]
+    independent: tuple[int, ...]
+    dependent: tuple[int, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """tree: a Model in which every joint has a coordinate of its own. clusters: in the order of their first
+    bodies.
+
+    q (..., nq) are the positions of all joints of the tree, closed: see `close_loops`. qd, qdd, tau (..., nv)
+    are those of the independent joints; tau is conjugate to qd.
+    """
+
+    tree: Model
+    clusters: tuple[Cluster, ...]
+    warnings: tuple[str, ...] = ()
+
+    @cached_property
+    def independent(self):
+        """(nv,) velocity coordinates of the tree that tell the others."""
+        return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
+
+    @property
+    def nq(self):
+        return self.tree.nq
+
+    @property
+    def nv(self):
+        return len(self.independent)
+
+    @property
+    def q_names(self):
+        return self.tree.q_names
+
+    @cached_property
+    def v_names(self):
+        return tuple(self.tree.v_names[v] for v in self.independent)
+
+    @property
+    def name(self):
+        return self.tree.name
+
+    @property
+    def base_link(self):
+        return self.tree.base_link
+
+    @property
+    def bodies(self):
+        return self.tree.bodies
+
+    @property
+    def nbodies(self):
+        return self.tree.nbodies
+
+    @property
+    def gravity(self):
+        return self.tree.gravity
+
+    @property
+    def frames(self):
+        return self.tree.frames
+
+    @property
+    def floating_base(self):
+        return self.tree.floating_base
+
+    @cached_property
+    def independent_joints(self):
+        """Joints that own independent coordinates, with their places in qd (nv,)."""
+        at = {v: k for k, v in enumerate(self.independent.tolist())}
+        own = [joint for joint in self.tree.independent_joints if joint.v.start in at]
+        width = {joint.name: joint.v.stop - joint.v.start for joint in own}
+        starts = {joint.name: at[joint.v.start] for joint in own}
+        return tuple(replace(j, v=slice(starts[j.name], starts[j.name] + width[j.name])) for j in own)
+
+    @property
+    def joint_names(self):
+        return tuple(joint.name for joint in self.independent_joints if joint.kind != "floating")
+
+    def neutral(self):
+        """Position (nq,) with every joint at zero: in general not closed."""
+        return self.tree.neutral()

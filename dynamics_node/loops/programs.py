@@ -1,0 +1,72 @@
+"""Mechanism and Problem -> Program: inputs q, qd, known, gravity (, f_ext), outputs asked and health.
+
+health (2,): the condition of the constraints and the sum of the squares of what they miss, see HEALTHY.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.loops.constraints import equations
+from dynamics_node.loops.dynamics import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.loops.mechanism import LoopJoint, Mechanism
+from dynamics_node.model.reframe import reframe
+from dynamics_node.model.regroup import regroup
+from dynamics_node.program import Program, trace
+from dynamics_node.spatial import matvec, transform_origin, transform_rotation, transpose
+
+OPEN = 1e-6  # m or rad that an equation of a loop may miss
+HEALTHY = np.array([1e12, OPEN**2])  # a condition of 1e6, and what loops may miss, both squared
+
+
+def mechanism_programs(mechanism: Mechanism, problem, wrenches=False) -> dict[str, Program]:
+    """{what it is, for people: the Program} of all ways to solve the problem. known: of ydd and tau what the
+    Problem knows."""
+    forward = np.array(problem.forward, dtype=bool)
+    if problem.kind == "inverse":
+        methods = {"c-rnea": inverse_dynamics}
+    else:
+        methods = {"projection": lambda *a: hybrid_dynamics(*a, forward=forward)}
+        if forward.all():
+            methods["c-aba"] = forward_dynamics
+    return {name: _program(mechanism, method, wrenches) for name, method in methods.items()}
+
+
+def _program(mechanism, method, wrenches) -> Program:
+    economical, T = in_economical_frames(mechanism)
+    inputs: dict[str, tuple[int, ...]] = {"q": (mechanism.nq,)}
+    inputs |= {name: (mechanism.nv,) for name in ("qd", "known")} | {"gravity": (3,)}
+    if wrenches:
+        inputs["f_ext"] = (mechanism.nbodies, 6)
+    constraints = [constraint for cluster in economical.clusters for constraint in cluster.constraints]
+
+    def function(q, qd, known, gravity, f_ext=None):
+        if f_ext is not None:
+            f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
+        asked, condition = method(economical, q, qd, known, f_ext, gravity)
+        phi = equations(economical.tree, constraints, q)
+        return {"asked": asked, "health": np.array([condition, phi @ phi], dtype=object)}
+
+    return trace(function, inputs)
+
+
+def in_economical_frames(mechanism):
+    """The Mechanism with body frames and inertias that cost few operations, and T of `reframe`."""
+    tree, T = reframe(mechanism.tree)
+    clusters = tuple(
+        replace(cluster, constraints=tuple(_moved(constraint, T) for constraint in cluster.constraints))
+        for cluster in mechanism.clusters
+    )
+    return replace(mechanism, tree=regroup(tree), clusters=clusters), T
+
+
+def _moved(constraint, T):
+    """A constraint between frames that are given in the new body frames."""
+    if not isinstance(constraint, LoopJoint):
+        return constraint
+    rotations, origins = [], []
+    for end, body in enumerate((constraint.predecessor, constraint.successor)):
+        X = T[body] if body >= 0 else np.eye(6)
+        rotations.append(transform_rotation(X) @ constraint.rotations[end])
+        origins.append(transform_rotation(X) @ (constraint.origins[end] - transform_origin(X)))
+    return replace(constraint, rotations=tuple(rotations), origins=tuple(origins))

@@ -1,0 +1,380 @@
+"""Closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
+
+import mechanisms
+import numpy as np
+import pinocchio as pin
+import pytest
+from mechanisms import (
+    belt_chain,
+    coupling,
+    five_bar,
+    four_bar,
+    geared_chain,
+    joint,
+    link,
+    loop,
+    robot,
+    spatial_loop,
+)
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.programs import mechanism_programs
+from dynamics_node.program import interpret, trace
+
+PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar("0.4 0.7 -0.3")}
+GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2)}
+SPATIAL = {
+    kind: spatial_loop(kind)
+    for kind in ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
+}
+MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 4, "belt_chain": 4,
+            "revolute": 1, "prismatic": 1, "universal": 2, "ball": 3, "planar": 3, "rod": 5}  # fmt: skip
+ALL = {**PLANAR, **GEARED, **{k: v for k, v in SPATIAL.items() if k != "fixed"}}
+
+
+def states(mechanism, count=4, seed=3, reach=0.25):
+    """Closed positions near the assembled one, and rates."""
+    random = np.random.default_rng(seed)
+    start = dn.close_loops(mechanism, np.full(mechanism.nq, 0.0 if mechanism.name in SPATIAL else 0.1))
+    q = start + np.zeros((count, 1))
+    q[:, [mechanism.tree.independent_joints[v].q.start for v in mechanism.independent]] += random.uniform(
+        -reach, reach, (count, mechanism.nv)
+    )
+    return dn.close_loops(mechanism, q), *random.uniform(-1, 1, (2, count, mechanism.nv))
+
+
+def spread(mechanism, q, yd):
+    """G and g as numbers, of one state."""
+    inputs = {"q": (mechanism.nq,), "qd": (mechanism.nv,)}
+    program = trace(lambda q, qd: dict(zip("Gg", closure(mechanism, q, qd)[:2], strict=True)), inputs)
+    found = interpret(program, q=q, qd=yd)
+    return found["G"], found["g"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_mobility_and_closed_positions(name):
+    mechanism = dn.parse_mechanism(ALL[name])
+    assert mechanism.nv == MOBILITY[name] == len(mechanism.v_names)
+    q, yd, _ = states(mechanism)
+    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
+    program = velocity_program(mechanism.tree, constraints)
+    for k in range(len(q)):
+        G, _ = spread(mechanism, q[k], yd[k])
+        K = interpret(program, q=q[k], qd=np.zeros(mechanism.tree.nv))["K"]
+        assert np.abs(K @ G).max() <= 1e-9 * max(1.0, np.abs(K).max() * np.abs(G).max())
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rates_follow_from_positions(name):
+    """G and g against positions closed a little earlier and later on a motion of constant yd."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, yd, _ = states(mechanism, 2)
+    independent = [mechanism.tree.independent_joints[v].q.start for v in mechanism.independent]
+    step = 1e-4
+    for k in range(2):
+        moved = []
+        for s in (-1, 0, 1):
+            there = q[k].copy()
+            there[independent] += s * step * yd[k]
+            moved.append(dn.close_loops(mechanism, there))
+        before, now, after = moved
+        G, g = spread(mechanism, q[k], yd[k])
+        assert np.allclose((after - before) / (2 * step), G @ yd[k], atol=1e-6)
+        assert np.allclose((after - 2 * now + before) / step**2, g, atol=1e-3, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_against_pinocchio(name):
+    """M and h of the tree are Pinocchio's; with them the inverse dynamics, and forward dynamics by multipliers."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    tree, theirs = mechanism.tree, pin.buildModelFromXML(ALL[name])
+    data = theirs.createData()
+    order = [theirs.joints[theirs.getJointId(n)].idx_v for n in tree.v_names]
+    q, yd, ydd = states(mechanism, 3)
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
+    program = velocity_program(tree, constraints)
+    for k in range(3):
+        G, g = spread(mechanism, q[k], yd[k])
+        at, rates = np.zeros((2, theirs.nv))
+        at[order], rates[order] = q[k], G @ yd[k]
+        M = np.array(pin.crba(theirs, data, at))
+        M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
+        h = pin.nonLinearEffects(theirs, data, at, rates)[order]
+        expected = G.T @ (M @ (G @ ydd[k] + g) + h)
+        assert error(inverse[k], expected) <= EXACT
+        found = interpret(program, q=q[k], qd=G @ yd[k])
+        K, E = found["K"], np.eye(tree.nv)[:, mechanism.independent]
+        system = np.block([[M, K.T], [K, np.zeros((len(K), len(K)))]])
+        solution = np.linalg.lstsq(system, np.concatenate([E @ expected - h, found["k"]]), rcond=1e-12)[0]
+        assert (
+            error(solution[: tree.nv][mechanism.independent], ydd[k]) <= 1e-7
+        )  # of a singular system, least squares
+
+
+def test_point_loops_against_pinocchios_constraint_dynamics():
+    """Its own solver for constraints, with a contact where the four-bar's pin is."""
+    mechanism = dn.parse_mechanism(four_bar())
+    model = pin.buildModelFromXML(four_bar())
+    ends = [(model.getJointId("coupler_j"), 0.8), (model.getJointId("rocker_j"), 0.6)]
+    places = [pin.SE3(np.eye(3), np.array([x, 0.0, 0.0])) for _, x in ends]
+    contact = pin.RigidConstraintModel(
+        pin.ContactType.CONTACT_3D, model, ends[0][0], places[0], ends[1][0], places[1], pin.LOCAL
+    )
+    data, contact_data = model.createData(), contact.createData()
+    contacts, contact_datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    contacts.append(contact)
+    contact_datas.append(contact_data)
+    pin.initConstraintDynamics(model, data, contacts, contact_datas)
+    settings = pin.ProximalSettings(1e-12, 1e-12, 200)
+    order = [model.joints[model.getJointId(n)].idx_v for n in mechanism.tree.v_names]
+    q, yd, tau = states(mechanism, 5)
+    ours = dn.build(mechanism, dn.forward_dynamics(mechanism), backend="numpy")(q, yd, tau)
+    for k in range(5):
+        G, _ = spread(mechanism, q[k], yd[k])
+        at, rates, effort = np.zeros((3, 3))
+        at[order], rates[order], effort[order[0]] = q[k], G @ yd[k], tau[k, 0]
+        theirs = pin.constraintDynamics(model, data, at, rates, effort, contacts, contact_datas, settings)
+        assert error(ours[k], theirs[order][mechanism.independent]) <= 1e-6  # its solver's tolerance
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_algorithm_and_backend_agrees(name):
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, yd, ydd = states(mechanism, 70, reach=0.03)
+    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
+    forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
+    tau = dn.build(mechanism, inverse, backend="c")(q, yd, ydd, f_ext)
+    for wrenches in (False, True):
+        push = f_ext if wrenches else None
+        known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
+        inputs = {"q": q, "qd": yd, "known": known, "gravity": mechanism.gravity} | (
+            {"f_ext": f_ext} if wrenches else {}
+        )
+        for program in mechanism_programs(mechanism, forward, wrenches).values():
+            assert error(interpret(program, **inputs)["asked"], ydd).max() <= 1e-8
+        for backend in ("c", "numpy"):
+            solver = dn.build(mechanism, forward, backend=backend)
+            assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
+            one = [solver(q[k], yd[k], known[k], None if push is None else push[k]) for k in range(3)]
+            assert error(np.array(one), ydd[:3]).max() <= 1e-8
+    if mechanism.nv > 1:
+        hybrid = dn.build(mechanism, dn.hybrid_dynamics(mechanism, mechanism.joint_names[:1]))
+        found = hybrid(q, yd, ydd, tau, f_ext)
+        assert error(found[0], ydd).max() <= 1e-8 and error(found[1], tau).max() <= 1e-8
+
+
+def test_a_floating_base_with_gears():
+    text = robot(
+        link("torso", 9, 5.0),
+        geared_chain(3)
+        .split(">", 1)[1]
+        .rpartition("</robot>")[0]
+        .replace('<link name="l0"/>', "")
+        .replace('"l0"', '"torso"'),
+    )
+    mechanism = dn.parse_mechanism(text, floating_base=True)
+    assert (mechanism.nq, mechanism.nv, mechanism.tree.nv) == (13, 9, 12)
+    random = np.random.default_rng(0)
+    q = np.tile(mechanism.neutral(), (5, 1))
+    q[:, :3], q[:, 3:7] = random.normal(size=(5, 3)), random.normal(size=(5, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    q[:, 7:] = random.uniform(-1, 1, (5, 6))
+    q = dn.close_loops(mechanism, q)
+    yd, ydd = random.normal(size=(2, 5, 9))
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism)).values():
+        back = interpret(program, q=q, qd=yd, known=tau, gravity=mechanism.gravity)["asked"]
+        assert error(back, ydd).max() <= 1e-9
+
+
+def test_gears_are_what_mimic_joints_are():
+    """The same robot by <mimic> in the tree's own way."""
+    text = geared_chain(3)
+    model = dn.parse_model(_without_couplings(text, 6.0))
+    mechanism = dn.parse_mechanism(text)
+    q, yd, ydd = states(mechanism, 5)
+    place = [mechanism.q_names.index(name) for name in model.q_names]
+    assert mechanism.v_names == model.v_names
+    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    assert error(ours, dn.build(model, dn.inverse_dynamics(model))(q[:, place], yd, ydd)).max() <= EXACT
+    through = dn.parse_mechanism(_without_couplings(text, 6.0))  # mimic joints make clusters too
+    q = dn.close_loops(through, q)
+    forward = dn.build(through, dn.forward_dynamics(through))(q, yd, ours)
+    assert error(forward, ydd).max() <= 1e-9
+
+
+def _without_couplings(text, ratio):
+    """The geared chain with <mimic> in place of <coupling>."""
+    import re
+
+    text = re.sub("<coupling.*?</coupling>", "", text)
+    return re.sub(
+        r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
+        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
+def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
+    """In the plane a pin, a ball and... a planar joint lets it slide: mobility tells."""
+    mechanism = dn.parse_mechanism(four_bar(kind, (None, None, None)))
+    assert mechanism.nv == (3 if kind == "planar" else 1)
+
+
+def test_energy_of_a_falling_four_bar_stays():
+    """5 s at a tolerance of 1e-10; q is closed anew at every step of the integrator."""
+    from scipy.integrate import solve_ivp
+
+    mechanism = dn.parse_mechanism(four_bar())
+    tree = mechanism.tree
+    forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
+    gravity = np.array([0.0, -9.81, 0.0])
+    start = dn.close_loops(mechanism, np.array([0.4, 0.1, 1.0]))
+    branch = [start]
+
+    def position(y):
+        guess = branch[-1].copy()
+        guess[0] = y
+        branch.append(dn.close_loops(mechanism, guess))
+        return branch[-1]
+
+    def energy(y, yd):
+        q = position(y)
+        G, _ = spread(mechanism, q, np.array([yd]))
+        qd = (G @ [yd]).ravel()
+        kinetic = 0.5 * qd @ dn.mass_matrix(tree, q) @ qd
+        height = sum(
+            body.inertia[5, 5]
+            * (dn.link_pose(tree, q, body.name)[0] @ _com(body) + dn.link_pose(tree, q, body.name)[1])
+            for body in tree.bodies
+        )
+        return kinetic - gravity @ height
+
+    def rates(t, x):
+        return [x[1], forward(position(x[0]), [x[1]], [0.0], gravity=gravity)[0]]
+
+    motion = solve_ivp(rates, (0, 5), [start[0], 2.0], rtol=1e-10, atol=1e-10)
+    branch[:] = [start]
+    energies = [energy(y, yd) for y, yd in motion.y.T]
+    assert np.ptp(energies) <= 1e-8 * np.abs(energies).max() and np.ptp(motion.y[0]) > 1.0
+
+
+def _com(body):
+    inertia = body.inertia
+    return np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / inertia[5, 5]
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_open_and_singular_loops_give_no_torque():
+    mechanism = dn.parse_mechanism(four_bar())
+    q, yd, ydd = states(mechanism, 1)
+    for backend in ("c", "numpy"):
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+        opened = q[0] + [0.0, 0.01, 0.0]
+        with pytest.raises(dn.SolutionError, match="'pin' is open by 0.00.*close_loops"):
+            solver(opened, yd[0], ydd[0])
+        assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
+    square = dn.parse_mechanism(  # a parallelogram that is stretched out: its coupler may go either way
+        robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
+              joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
+              joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))
+    )  # fmt: skip
+    solver = dn.build(square, dn.inverse_dynamics(square))
+    with pytest.raises(dn.SolutionError, match="singular position, or too near: pin"):
+        solver(np.zeros(3), [1.0], [1.0])
+    bent = dn.close_loops(square, [0.5, -0.5, 0.5])
+    assert np.isfinite(solver(bent, [1.0], [1.0])).all()
+
+
+def test_a_position_that_cannot_be_closed():
+    mechanism = dn.parse_mechanism(four_bar(flags=(False, False, True)))
+    with pytest.raises(dn.ClosureError, match="no closed position near the start: 'pin' stay open by"):
+        dn.close_loops(mechanism, [0.0, 0.0, 3.1])
+
+
+def test_loops_close_from_many_starts():
+    """100 starts around reachable positions: residuals below 1e-9 and the independent joints where they were."""
+    for text in (five_bar(), four_bar()):
+        mechanism = dn.parse_mechanism(text)
+        q, _, _ = states(mechanism, 100, reach=0.4)
+        dependent = [v for v in range(mechanism.tree.nv) if v not in mechanism.independent]
+        start = q.copy()
+        start[:, dependent] += np.random.default_rng(1).uniform(-0.2, 0.2, (100, len(dependent)))
+        closed = dn.close_loops(mechanism, start)
+        assert np.array_equal(closed[:, mechanism.independent], q[:, mechanism.independent])
+        assert np.abs(closed - q).max() <= 1e-8
+
+
+REFUSED = {
+    "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor link 'hand' does not exist"),
+    "type": (four_bar("glued"), "loop 'pin': unknown type 'glued'"),
+    "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "loop 'x' needs one <predecessor>"),
+    "rigid": (spatial_loop("fixed"), "'tie': the joints of the loop cannot move"),
+    "too many marked": (four_bar(flags=(False, False, False)), "'pin': 2 joints follow from the others, but the file marks 3"),
+    "too few marked": (four_bar(flags=(True, True, False)), "2 joints follow from the others, but the file marks 1 as dependent: 'rocker_j'"),
+    "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin': no position was found in which the loop is closed"),
+    "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "no joint moves its ends"),
+    "ratio": (geared_chain(1, 0.0), "coupling 'gear1': ratio 0.0 is not a finite number other than 0"),
+    "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent is 'true' or 'false', not 'yes'"),
+    "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "loop 'pin': axis is zero"),
+    "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), "must have 3 numbers, not 2"),
+    "coupling of one body": (robot(link("a"), link("b", 1, 1.0), joint("j", "a", "b"), coupling("c", "b", "b", 2.0)), "coupling 'c': no joint moves"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_loops_are_refused_by_name(what):
+    text, words = REFUSED[what]
+    with pytest.raises(dn.ModelError, match=words):
+        dn.parse_mechanism(text)
+
+
+def test_a_singular_choice_of_independent_joints_is_refused_with_another():
+    """Two joints on one axis: one of them can stand for both, they cannot both follow."""
+    text = robot(
+        link("ground"), link("a", 1, 1.0), link("b", 2, 1.0), link("c", 3, 1.0), link("d", 4, 1.0),
+        joint("j1", "ground", "a", independent=False), joint("j2", "a", "b", independent=False),
+        joint("j3", "b", "c", "0.3 0 0", independent=True), joint("j4", "c", "d", "0.8 0 0", independent=True),
+        loop("tie", "revolute", "d", "0.5 0 0", "ground", "0.9 0.2 0"),
+    )  # fmt: skip
+    with pytest.raises(dn.ModelError, match="cannot be the independent joints.* could"):
+        dn.parse_mechanism(text)
+
+
+def test_a_model_without_loops_refuses_them():
+    with pytest.raises(dn.ModelError, match="'pin' closes a kinematic loop.*load_mechanism"):
+        dn.parse_model(four_bar())
+    mechanism = dn.parse_mechanism(four_bar())
+    with pytest.raises(dn.solver.ChoiceError, match="takes solver 'cluster'"):
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
+
+
+def test_custom_constraints():
+    """A function of two joints: what a coupling says, and what nothing else can."""
+    from dynamics_node.loops import Custom
+
+    text = mechanisms.geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
+
+    def tie(function):
+        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    geared = dn.parse_mechanism(mechanisms.geared_chain(1))
+    same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
+    cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
+    q, yd, ydd = states(geared, 3)
+    solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
+    assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
+    q = dn.close_loops(cam, q)
+    assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
+    G, g = spread(cam, q[0], yd[0])
+    assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])]) and np.allclose(
+        g[1], -4 * np.sin(2 * q[0, 0]) * yd[0] ** 2
+    )
+    back = dn.build(cam, dn.forward_dynamics(cam))(q, yd, solve[cam](q, yd, ydd))
+    assert error(back, ydd).max() <= 1e-9
