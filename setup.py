@@ -36,6 +36,7 @@ ROS_WHEELS = [
 TEST = [
     "pytest>=7.2",
     "pytest-timeout>=2.1",
+    "pytest-xdist>=3.0",
     "hypothesis>=6.80",
     "pin>=3.4",
     "example-robot-data>=4.3",

@@ -54,15 +54,8 @@ class MechanismEngine:
         return None if (health <= HEALTHY).all() else False
 
     def why(self, q, **_):
-        """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
-        for cluster in self.model.clusters:
-            for constraint in cluster.constraints:
-                program = position_program(self.model.tree, [constraint])
-                gap = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
-                if gap > OPEN:
-                    return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
-        loops = {c.name for cluster in self.model.clusters for c in cluster.constraints}
-        return f"a loop is at a singular position, or too near: {', '.join(sorted(loops))}"
+        """Why there is no solution at one of the positions q (..., nq)."""
+        return why_not(self.model, q)
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         """NaN where the loops are open or singular."""
@@ -90,6 +83,17 @@ class MechanismEngine:
         else:
             asked, health = kernel.separate(count, *rows)
         return asked.reshape(*batch, -1), health.reshape(*batch, 2)
+
+
+def why_not(mechanism, q):
+    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
+    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
+    for constraint in constraints:
+        program = position_program(mechanism.tree, [constraint])
+        gap = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
+        if gap > OPEN:
+            return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
+    return f"a loop is at a singular position, or too near: {', '.join(sorted(c.name for c in constraints))}"
 
 
 def mechanism_engine(mechanism, problem, compile_it) -> MechanismEngine:

@@ -146,15 +146,15 @@ def _cluster(tree, bodies, constraints, flags):
     dependent = _dependent(tree, bodies, coordinates, constraints, flags, K, rank)
     rows, order = _pivots(K[0][:, dependent], rank)
     chosen = [dependent[k] for k in order]
-    worst = max(np.linalg.cond(one[np.ix_(rows, chosen)]) for one in K)
-    if worst > WEAK:
+    usual = np.median([np.linalg.cond(one[np.ix_(rows, chosen)]) for one in K])
+    if usual > WEAK:
         given, better = (
             ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
             for taken in (dependent, _by_rank(K[0], rank))
         )
         raise ModelError(
             f"{_names(constraints)}: {given} cannot be the independent joints, the others do not follow from "
-            f"them (condition {worst:.3g}); {better} could"
+            f"them (condition {usual:.3g}); {better} could"
         )
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
     return Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in chosen), tuple(rows))
@@ -225,6 +225,7 @@ def _pivots(K, rank):
         i, j = np.unravel_index(np.argmax(np.abs(rest)), rest.shape)
         rows.append(int(i))
         columns.append(int(j))
-        rest = rest - np.outer(rest[:, j], rest[i]) / rest[i, j]
+        if rest[i, j] != 0:  # else the choice is singular, which its condition will tell
+            rest = rest - np.outer(rest[:, j], rest[i]) / rest[i, j]
         rest[i], rest[:, j] = 0.0, 0.0
     return rows, columns

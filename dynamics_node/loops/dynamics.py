@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import crba, rnea
+from dynamics_node.algorithms import crba, link_jacobian, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.closure import closure
-from dynamics_node.spatial import solve_definite, symmetric
+from dynamics_node.spatial import inverse_congruence, solve_definite, symmetric
 
 
 def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
@@ -42,7 +42,27 @@ def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forwar
 def mass_matrix(mechanism, q):
     """G^T M G (nv, nv), and the condition of the constraints."""
     G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
-    return symmetric(G.T @ crba(mechanism.tree, q) @ G), condition
+    return (symmetric(G.T @ crba(mechanism.tree, q) @ G),), condition
+
+
+def bias(mechanism, q, yd, gravity):
+    """h (nv,) of G^T M G ydd + h = tau, and the condition of the constraints."""
+    G, g, condition = closure(mechanism, q, yd)
+    return (G.T @ rnea(mechanism.tree, q, G @ yd, g, gravity=gravity),), condition
+
+
+def jacobian(mechanism, q, link, reference="world_aligned"):
+    """J (6, nv) of a link, and the condition of the constraints."""
+    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    return (link_jacobian(mechanism.tree, q, link, reference) @ G,), condition
+
+
+def operational_space_inertia(mechanism, q, links, reference="world_aligned"):
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links, and the condition of the constraints."""
+    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
+    J = np.concatenate([link_jacobian(mechanism.tree, q, link, reference) @ G for link in links])
+    return (inverse_congruence(M, J), J), condition
 
 
 class _Given(NamedTuple):

@@ -3,12 +3,21 @@
 health (2,): the condition of the constraints and the sum of the squares of what they miss, see HEALTHY.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from dynamics_node.loops.constraints import equations
-from dynamics_node.loops.dynamics import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.loops.dynamics import (
+    bias,
+    forward_dynamics,
+    hybrid_dynamics,
+    inverse_dynamics,
+    jacobian,
+    mass_matrix,
+    operational_space_inertia,
+)
 from dynamics_node.loops.mechanism import LoopJoint, Mechanism
 from dynamics_node.model.reframe import reframe
 from dynamics_node.model.regroup import regroup
@@ -16,6 +25,12 @@ from dynamics_node.program import Program, trace
 from dynamics_node.spatial import matvec, transform_origin, transform_rotation, transpose
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
+QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
+    "mass_matrix": (mass_matrix, ("q",)),
+    "bias": (bias, ("q", "qd", "gravity")),
+    "link_jacobian": (jacobian, ("q",)),
+    "operational_space_inertia": (operational_space_inertia, ("q",)),
+}
 HEALTHY = np.array([1e12, OPEN**2])  # a condition of 1e6, and what loops may miss, both squared
 
 
@@ -32,20 +47,39 @@ def mechanism_programs(mechanism: Mechanism, problem, wrenches=False) -> dict[st
     return {name: _program(mechanism, method, wrenches) for name, method in methods.items()}
 
 
+def mechanism_quantity(mechanism: Mechanism, name, **options) -> Program:
+    """The Program of a function of QUANTITIES: outputs y0, y1, ... and health. Raises KeyError for an
+    unknown link."""
+    function, reads = QUANTITIES[name]
+    economical, _ = in_economical_frames(mechanism)
+    shapes = {"q": (mechanism.nq,), "qd": (mechanism.nv,), "gravity": (3,)}
+
+    def named(q, **arrays):
+        results, condition = function(economical, q, *arrays.values(), **options)
+        found = {f"y{k}": y for k, y in enumerate(results)}
+        return found | {"health": _health(economical, q, condition)}
+
+    return trace(named, {name: shapes[name] for name in reads})
+
+
+def _health(mechanism, q, condition):
+    constraints = [constraint for cluster in mechanism.clusters for constraint in cluster.constraints]
+    phi = equations(mechanism.tree, constraints, q)
+    return np.array([condition, phi @ phi], dtype=object)
+
+
 def _program(mechanism, method, wrenches) -> Program:
     economical, T = in_economical_frames(mechanism)
     inputs: dict[str, tuple[int, ...]] = {"q": (mechanism.nq,)}
     inputs |= {name: (mechanism.nv,) for name in ("qd", "known")} | {"gravity": (3,)}
     if wrenches:
         inputs["f_ext"] = (mechanism.nbodies, 6)
-    constraints = [constraint for cluster in economical.clusters for constraint in cluster.constraints]
 
     def function(q, qd, known, gravity, f_ext=None):
         if f_ext is not None:
             f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
         asked, condition = method(economical, q, qd, known, f_ext, gravity)
-        phi = equations(economical.tree, constraints, q)
-        return {"asked": asked, "health": np.array([condition, phi @ phi], dtype=object)}
+        return {"asked": asked, "health": _health(economical, q, condition)}
 
     return trace(function, inputs)
 

@@ -12,7 +12,10 @@ import numpy as np
 from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia
 from dynamics_node.backends.c import BATCH, BatchKernel, CompileError, Kernel
 from dynamics_node.backends.derivatives import derivative_program
+from dynamics_node.backends.loops import why_not
 from dynamics_node.backends.traced import quantity_program, quaternion_places
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.programs import HEALTHY, mechanism_quantity
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
@@ -79,7 +82,8 @@ class Quantity:
         object.__setattr__(self, "_one_state", solve)  # an attribute of the object is found fastest
         gravity = (self.model.gravity,) if "gravity" in self.program.inputs else ()
         object.__setattr__(self, "_gravity", gravity)
-        object.__setattr__(self, "_shapes", [n.shape for n in self.program.outputs.values()])
+        shapes = [n.shape for name, n in self.program.outputs.items() if name != "health"]
+        object.__setattr__(self, "_shapes", shapes)
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name != "_one_state"}
@@ -101,7 +105,7 @@ class Quantity:
             )
         arguments = Arguments(self.model, dict(zip(names, arrays, strict=True)))
         many = self.kernel is not None and math.prod(arguments.batch) >= BATCH
-        return solve_states(self._plain, arguments, errors, self._vouched if many else None)
+        return solve_states(self._plain, arguments, errors, self._vouched if many else None, self._why)
 
     def _vouched(self, batch, **arrays):
         """By vectors of states; None when one is not good."""
@@ -113,6 +117,9 @@ class Quantity:
             return list(interpret(self.program, **arrays).values())
         return self._shaped(batch, self.kernel.separate(math.prod(batch), *self._rows(batch, arrays)))
 
+    def _why(self, **arrays):
+        """Why there is no solution at one of the states, if it is known."""
+
     def _rows(self, batch, arrays):
         return [_rows(arrays[name], shape, math.prod(batch)) for name, shape in self.program.inputs.items()]
 
@@ -120,12 +127,43 @@ class Quantity:
         return [array.reshape(*batch, *shape) for array, shape in zip(results, self._shapes, strict=True)]
 
 
+class MechanismQuantity(Quantity):
+    """A Quantity of a Mechanism, whose Program says last whether its loops are closed and not singular."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.kernel is not None:
+            object.__setattr__(self, "_one_state", self._one_healthy_state)
+
+    def _one_healthy_state(self, *arrays):
+        health = np.empty(2)
+        declined = self.kernel.solve(*arrays, health) is not None  # type: ignore[union-attr]
+        return False if declined or not (health <= HEALTHY).all() else None
+
+    def _vouched(self, batch, **arrays):
+        return None
+
+    def _plain(self, batch, **arrays):
+        *results, health = super()._plain(batch, **arrays)
+        healthy = (health <= HEALTHY).all(axis=-1)
+        return [
+            np.where(np.expand_dims(healthy, (-1, -2)[: a.ndim - healthy.ndim]), a, np.nan) for a in results
+        ]
+
+    def _shaped(self, batch, results):
+        shapes = [numbers.shape for numbers in self.program.outputs.values()]
+        return [array.reshape(*batch, *shape) for array, shape in zip(results, shapes, strict=True)]
+
+    def _why(self, **arrays):
+        return why_not(self.model, arrays["q"])
+
+
 def _rows(array, shape, count):
     """(count, size), or (size,) of what has no axes of the batch."""
     return array.ravel() if array.shape == shape else array.reshape(count, math.prod(shape))
 
 
-def build_quantity(model: Model, name: str, backend="auto", **options) -> Quantity:
+def build_quantity(model: Model | Mechanism, name: str, backend="auto", **options) -> Quantity:
     """A Quantity: 'mass_matrix', 'bias', 'link_jacobian' (options link, reference) or
     'operational_space_inertia' (options links, reference).
 
@@ -134,6 +172,8 @@ def build_quantity(model: Model, name: str, backend="auto", **options) -> Quanti
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    if isinstance(model, Mechanism):
+        return _quantity(model, name, mechanism_quantity(model, name, **options), backend, MechanismQuantity)
     function, reads = QUANTITIES[name]
     return _quantity(model, name, quantity_program(model, partial(function, **options), reads), backend)
 
@@ -154,7 +194,7 @@ def build_derivatives(model: Model, problem: Problem, backend="auto", wrenches=F
     )
 
 
-def _quantity(model, name, program, backend):
+def _quantity(model, name, program, backend, kind=Quantity):
     kernel = None
     if backend != "numpy":
         try:
@@ -163,4 +203,4 @@ def _quantity(model, name, program, backend):
             if backend == "c":
                 raise
             log.warning("%s; numpy serves instead", error)
-    return Quantity(model, name, program, kernel)
+    return kind(model, name, program, kernel)

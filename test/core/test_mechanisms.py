@@ -268,6 +268,35 @@ def _com(body):
     return np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / inertia[5, 5]
 
 
+@pytest.mark.parametrize("name", ["five_bar", "belt_chain", "ball"])
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_quantities_of_mechanisms(name, backend):
+    """M and h make up inverse dynamics; Lambda^-1 = J M^-1 J^T; J qd is the velocity of the link's origin."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, yd, ydd = states(mechanism, 70, reach=0.03)
+    link = mechanism.bodies[-1].name
+
+    def built(quantity, **options):
+        return dn.build_quantity(mechanism, quantity, backend=backend, **options)
+
+    M, h = built("mass_matrix")(q), built("bias")(q, yd)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    assert error((M @ ydd[..., None])[..., 0] + h, tau).max() <= EXACT
+    J = built("link_jacobian", link=link)(q)
+    inverse, same = built("operational_space_inertia", links=[link])(q)
+    assert error(same, J, tail=2).max() <= EXACT
+    assert error(inverse, J @ np.linalg.solve(M, np.swapaxes(J, 1, 2)), tail=2).max() <= 1e-8
+    one = built("mass_matrix")
+    assert error(one(q[3]), M[3], tail=2) <= EXACT
+    G, _ = spread(mechanism, q[3], yd[3])
+    ahead, behind = (dn.link_pose(mechanism.tree, q[3] + s * 1e-6 * (G @ yd[3]), link)[1] for s in (1, -1))
+    assert np.allclose((ahead - behind) / 2e-6, (J[3] @ yd[3])[3:], atol=1e-7)
+    if name != "belt_chain":
+        with pytest.raises(dn.SolutionError, match="is open by"):
+            one(q[3] + 0.01)
+        assert np.isnan(one(q[3] + 0.01, errors="nan")).all()
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 

@@ -67,6 +67,20 @@ def four_bar(kind="revolute", flags=(True, False, False)):
     )  # fmt: skip
 
 
+def many_four_bars(count):
+    """Four-bars side by side on one ground."""
+    parts = [link("ground")]
+    for k in range(count):
+        parts += [
+            link(f"crank{k}", 1, 1.0), link(f"coupler{k}", 2, 2.0), link(f"rocker{k}", 3, 1.5),
+            joint(f"crank_j{k}", "ground", f"crank{k}", f"0 0 {k}", independent=True),
+            joint(f"coupler_j{k}", f"crank{k}", f"coupler{k}", "0.3 0 0", independent=False),
+            joint(f"rocker_j{k}", "ground", f"rocker{k}", f"0.7 0 {k}", independent=False),
+            loop(f"pin{k}", "revolute", f"coupler{k}", "0.8 0 0", f"rocker{k}", "0.6 0 0"),
+        ]  # fmt: skip
+    return robot(*parts, name="four_bars")
+
+
 def five_bar(tilt="0 0 0"):
     """Paper 1, figure 11: two driven joints at the ground, three passive; the last one closes the loop."""
     return robot(
