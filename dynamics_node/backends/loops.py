@@ -29,7 +29,7 @@ class MechanismEngine:
     def prepare(self, batches):
         """Do now what external wrenches and, on demand, many states need."""
         if self.kernel is not None:
-            _ = self._with_wrenches
+            _ = self.kernel_with_wrenches
             if batches:
                 _ = self._batch
 
@@ -37,21 +37,17 @@ class MechanismEngine:
         raise ValueError("a mechanism with loops takes no other inertias: build it anew")
 
     @cached_property
-    def _with_wrenches(self):
-        """(Program, kernel) that read f_ext as well."""
-        program = mechanism_programs(self.model, self.problem, wrenches=True)[self.description]
-        return program, None if self.kernel is None else Kernel(program)
+    def program_with_wrenches(self):
+        """The Program that reads f_ext as well."""
+        return mechanism_programs(self.model, self.problem, wrenches=True)[self.description]
+
+    @cached_property
+    def kernel_with_wrenches(self):
+        return None if self.kernel is None else _kernel(self.program_with_wrenches, self.model)
 
     @cached_property
     def _batch(self):
         return BatchKernel(self.program, quaternions=quaternion_places(self.model))
-
-    def one_state(self, q, qd, known, gravity, out):
-        """As `solve` of a Kernel: None when it has written the result, False when it declines."""
-        health = np.empty(2)
-        if self.kernel is None or self.kernel.solve(q, qd, known, gravity, out, health) is not None:
-            return False
-        return None if (health <= HEALTHY).all() else False
 
     def why(self, q, **_):
         """Why there is no solution at one of the positions q (..., nq)."""
@@ -69,7 +65,9 @@ class MechanismEngine:
         return np.where(forward, asked, qdd), np.where(forward, tau, asked)
 
     def _run(self, arrays: dict[str, Any], batch):
-        program, kernel = self._with_wrenches if "f_ext" in arrays else (self.program, self.kernel)
+        program, kernel = self.program, self.kernel
+        if "f_ext" in arrays:
+            program, kernel = self.program_with_wrenches, self.kernel_with_wrenches
         if kernel is None:
             found = interpret(program, **arrays)
             return found["asked"], found["health"]
@@ -83,6 +81,10 @@ class MechanismEngine:
         else:
             asked, health = kernel.separate(count, *rows)
         return asked.reshape(*batch, -1), health.reshape(*batch, 2)
+
+
+def _kernel(program, mechanism):
+    return Kernel(program, quaternions=quaternion_places(mechanism), limits=HEALTHY)
 
 
 def why_not(mechanism, q):
@@ -100,5 +102,5 @@ def mechanism_engine(mechanism, problem, compile_it) -> MechanismEngine:
     """The cheapest way to solve the problem. Raises CompileError."""
     programs = mechanism_programs(mechanism, problem)
     name = min(programs, key=lambda n: cost(programs[n]))
-    kernel = Kernel(programs[name], quaternions=quaternion_places(mechanism)) if compile_it else None
+    kernel = _kernel(programs[name], mechanism) if compile_it else None
     return MechanismEngine(mechanism, problem, name, programs[name], kernel)

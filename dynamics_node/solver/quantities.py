@@ -130,25 +130,16 @@ class Quantity:
 class MechanismQuantity(Quantity):
     """A Quantity of a Mechanism, whose Program says last whether its loops are closed and not singular."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        if self.kernel is not None:
-            object.__setattr__(self, "_one_state", self._one_healthy_state)
-
-    def _one_healthy_state(self, *arrays):
-        health = np.empty(2)
-        declined = self.kernel.solve(*arrays, health) is not None  # type: ignore[union-attr]
-        return False if declined or not (health <= HEALTHY).all() else None
-
     def _vouched(self, batch, **arrays):
         return None
 
     def _plain(self, batch, **arrays):
-        *results, health = super()._plain(batch, **arrays)
-        healthy = (health <= HEALTHY).all(axis=-1)
-        return [
-            np.where(np.expand_dims(healthy, (-1, -2)[: a.ndim - healthy.ndim]), a, np.nan) for a in results
-        ]
+        *found, health = super()._plain(batch, **arrays)
+        bad = ~(health <= HEALTHY).all(axis=-1)
+        results = [np.array(array) for array in found]
+        for array in results:
+            array[bad] = np.nan
+        return results
 
     def _shaped(self, batch, results):
         shapes = [numbers.shape for numbers in self.program.outputs.values()]
@@ -198,7 +189,8 @@ def _quantity(model, name, program, backend, kind=Quantity):
     kernel = None
     if backend != "numpy":
         try:
-            kernel = Kernel(program, quaternions=quaternion_places(model))
+            limits = HEALTHY if "health" in program.outputs else ()
+            kernel = Kernel(program, quaternions=quaternion_places(model), limits=limits)
         except CompileError as error:
             if backend == "c":
                 raise

@@ -89,8 +89,6 @@ class Solver:
 
     def _single_state(self, kernel):
         """`solve` of a kernel of the engine, if it is compiled, else something that always declines."""
-        if self.precision == "float64" and kernel == "kernel" and hasattr(self.engine, "one_state"):
-            return self.engine.one_state
         if self.precision == "float64" and isinstance(getattr(self.engine, kernel, None), Kernel):
             return getattr(self.engine, kernel).solve
         return lambda *arguments: False

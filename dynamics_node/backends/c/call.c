@@ -2,7 +2,8 @@
 
    It returns None when it has written the outputs. It returns False, having written nothing that counts, when an
    argument is not a C-contiguous float64 array of the right shape, or anything in or out is not finite, or a
-   quaternion is not of unit length: finding the words for that is Python's business.
+   quaternion is not of unit length, or the last output, kept here, is beyond its limits: finding the words for that is
+   Python's business.
 
    `self` is a capsule that holds the address of the parameters, the last inputs of the Program. */
 extern PyObject *PyBool_FromLong(long);
@@ -35,6 +36,8 @@ static int solved(const double *x, double *y)
 {
   if (!all_finite(x, INPUT_SIZE) || !unit_quaternions(x)) return 0;
   run(x, y);
+  for (int k = 0; k < LIMITS; ++k)
+    if (!(y[OUTPUT_SIZE - LIMITS + k] <= limit[k])) return 0;
   return all_finite(y, OUTPUT_SIZE);
 }
 

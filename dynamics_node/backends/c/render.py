@@ -14,16 +14,18 @@ import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
+from dynamics_node.backends.c.text import table
 from dynamics_node.program import Rolled
 
 UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
 
-def render(program, parameters=(), quaternions=()) -> str:
+def render(program, parameters=(), quaternions=(), limits=()) -> str:
     """The C source of a Program.
 
     parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
-    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. limits: of the
+    last output, which `solve` keeps for itself: it declines where an entry is larger.
     """
     return "\n".join(
         [
@@ -33,7 +35,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             _text("sincos_double.c"),
             _text("sincos.c"),
             *(render_loops if isinstance(program, Rolled) else render_run)(program),
-            *_sizes(program, parameters, quaternions),
+            *_sizes(program, parameters, quaternions, limits),
             _text("arrays.c"),
             _text("call.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
@@ -117,13 +119,14 @@ def _text(name):
     return files(__package__).joinpath(name).read_text()
 
 
-def _sizes(program, parameters, quaternions):
+def _sizes(program, parameters, quaternions, limits):
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
     names = [name for name in program.inputs if name not in parameters]
     outputs = list(program.outputs.values())
     numbers = {
         "INPUTS": len(names),
-        "OUTPUTS": len(outputs),
+        "OUTPUTS": len(outputs) - bool(limits),
+        "LIMITS": len(limits),
         "INPUT_SIZE": program.input_size,
         "OUTPUT_SIZE": sum(array.size for array in outputs),
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
@@ -135,6 +138,7 @@ def _sizes(program, parameters, quaternions):
         _numbers("input_size[]", [sizes[name] for name in names]),
         _numbers("output_size[]", [array.size for array in outputs]),
         _numbers("quaternion[]", quaternions),
+        *table("double", "limit", limits),
         _shapes("input_shape", [program.inputs[name] for name in names]),
         _shapes("output_shape", [array.shape for array in outputs]),
     ]

@@ -18,8 +18,8 @@ def table(kind, name, array):
     """Lines that define a constant array of one or two axes; one entry more, for C has no empty arrays."""
     array = np.asarray(array)
     write = literal if kind == "double" else str
-    rows = [", ".join(map(write, row)) for row in array.reshape(len(array), -1).tolist()]
     if array.ndim == 1:
-        return [f"static const {kind} {name}[] = {{{', '.join([*rows, '0'])}}};"]
+        return [f"static const {kind} {name}[] = {{{', '.join([*map(write, array.tolist()), '0'])}}};"]
+    rows = [", ".join(map(write, row)) for row in array.tolist()]
     lines = [f"  {{{row}}}," for row in rows if row]
     return [f"static const {kind} {name}[][{array.shape[1] + 1}] = {{", *lines, "  {0}", "};"]
