@@ -12,6 +12,9 @@ import numpy as np
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.backends.traced import problem_program
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem, inverse_dynamics
 from dynamics_node.program import Program, derivative_name, interpret, trace
@@ -20,14 +23,14 @@ from dynamics_node.spatial import solve_definite
 KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
 
 
-def derivative_program(model: Model, problem: Problem, wrenches=False) -> Program:
+def derivative_program(model: Model | Mechanism, problem: Problem, wrenches=False) -> Program:
     """The Program of d asked / d(q, qd, known), outputs dq, dqd and dknown (nv, nv).
 
     Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
-    gravity. dq is along the tangent space: column k belongs to a motion with velocity k at rate 1. f_ext
-    and gravity stay as they are.
+    gravity. dq is along the tangent space: column k belongs to a motion with velocity k at rate 1, in which
+    loops stay closed. f_ext and gravity stay as they are. That of a Mechanism has the output health besides.
     """
-    inverse = problem_program(RecursiveEngine(model, inverse_dynamics(model)), wrenches)
+    inverse = _inverse_program(model, wrenches)
     inputs = dict(inverse.inputs)
     shapes = {"q": inputs["q"], "qd": inputs["qd"]}
     shapes |= {name: (model.nv,) for name in KNOWN[problem.kind]}
@@ -36,6 +39,19 @@ def derivative_program(model: Model, problem: Problem, wrenches=False) -> Progra
     return trace(
         partial(_derivatives, model, np.array(problem.forward, dtype=bool), inverse, derived), shapes
     )
+
+
+def _inverse_program(model, wrenches):
+    if isinstance(model, Mechanism):
+        return mechanism_programs(model, inverse_dynamics(model), wrenches)["c-rnea"]
+    return problem_program(RecursiveEngine(model, inverse_dynamics(model)), wrenches)
+
+
+def _tangent(model, q):
+    """(nq, nv): how q changes along velocities."""
+    if isinstance(model, Mechanism):
+        return tangent_map(model.tree, q) @ closure(model, q, np.zeros(model.nv)).G
+    return tangent_map(model, q)
 
 
 def _derivatives(model, forward, inverse, derived, q, qd, gravity, qdd=None, tau=None, **wrenches):
@@ -50,7 +66,7 @@ def _derivatives(model, forward, inverse, derived, q, qd, gravity, qdd=None, tau
         accelerations = np.array(accelerations, dtype=object)
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, known=accelerations)
-    dq = D[derivative_name("asked", "q")] @ tangent_map(model, q)
+    dq = D[derivative_name("asked", "q")] @ _tangent(model, q)
     # what torques change by, when accelerations stay (dq, dqd), and when those known change
     changes = np.concatenate([dq, D[derivative_name("asked", "qd")], np.where(forward, 0.0, M)], axis=1)
     own = np.eye(model.nv)[free]
@@ -59,4 +75,7 @@ def _derivatives(model, forward, inverse, derived, q, qd, gravity, qdd=None, tau
     if free.size:
         asked[free] = solve_definite(M_free, own - changes[free])
         asked[driven] = changes[driven] + M[driven[:, None], free] @ asked[free]
-    return dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
+    found = dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
+    if "health" in inverse.outputs:
+        found["health"] = interpret(inverse, **given, known=np.zeros(model.nv))["health"]
+    return found

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import crba, link_jacobian, rnea
+from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.closure import closure
-from dynamics_node.spatial import inverse_congruence, solve_definite, symmetric
+from dynamics_node.spatial import inverse_congruence, rotation_transform, solve_definite, symmetric
 
 
 def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
@@ -81,15 +81,66 @@ def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
     G, g, condition = closure(mechanism, q, yd)
     X_up = joint_transforms(tree, q)
     wrenches = body_wrenches(tree, body_motions(tree, X_up, G @ yd, g, gravity))
-    pA = list(wrenches if f_ext is None else wrenches - f_ext)
+    pA = wrenches if f_ext is None else wrenches - f_ext
+    given = _inward(mechanism, X_up, G, g, pA, tau)
+    return _outward(mechanism, X_up, given), condition
+
+
+def extended_forces(mechanism, q, links, reference="world_aligned"):
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA, and the condition of the constraints. Eq.
+    (62): unit wrenches at the links are carried to the root, each cluster giving way; Lambda^-1 sums what
+    they do on the way."""
+    tree = mechanism.tree
+    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    X_up = joint_transforms(tree, q)
+    still = np.zeros((tree.nbodies, 6))
+    given = _inward(mechanism, X_up, G, np.zeros(tree.nv), still, np.zeros(mechanism.nv))
+    wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
+    total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
+    for cluster, (S, U, D, _) in reversed(list(zip(mechanism.clusters, given, strict=True))):
+        felt = [sum(S[i].T @ P[i] for i in cluster.bodies if i in P) for P in wrenches]
+        W = np.concatenate([np.zeros((len(D), 6)) if isinstance(w, int) else w for w in felt], axis=1)
+        solved = solve_definite(D, W)
+        total = total + symmetric(W.T @ solved)
+        for k, P in enumerate(wrenches):
+            if not isinstance(felt[k], int):
+                _carry(tree, X_up, cluster, P, U, solved[:, 6 * k : 6 * k + 6])
+    J = np.concatenate([link_jacobian(tree, q, link, reference) @ G for link in links])
+    return (symmetric(total), J), condition
+
+
+def _unit_wrenches(tree, q, link, reference):
+    """{body: (6, 6)}: the force on the body of unit wrenches at a link, in the axes of the reference."""
+    frame = tree.frame(link)
+    if frame.body < 0:
+        return {}
+    P = frame.X.T
+    if reference == "world_aligned":
+        P = P @ rotation_transform(link_pose(tree, q, link)[0]).T
+    return {frame.body: P}
+
+
+def _carry(tree, X_up, cluster, P, U, solved):
+    """Wrenches on the bodies of a cluster to the bodies outside, less what makes the cluster give way."""
+    for i in cluster.bodies:
+        P[i] = (P[i] if i in P else np.zeros((6, 6))) - U[i] @ solved
+    for i in reversed(cluster.bodies):
+        parent, moved = tree.parents[i], P.pop(i)
+        if parent >= 0:
+            moved = X_up.forces(i, moved)
+            P[parent] = P[parent] + moved if parent in P else moved
+
+
+def _inward(mechanism, X_up, G, g, pA, tau):
+    """What the inward sweep leaves of every cluster, in their order."""
+    tree, pA = mechanism.tree, list(pA)
     inertia = _Inertias(tree.inertias)
-    columns = _columns(mechanism)
     given: list[_Given] = []
-    for cluster, own in reversed(list(zip(mechanism.clusters, columns, strict=True))):
+    for cluster, own in reversed(list(zip(mechanism.clusters, _columns(mechanism), strict=True))):
         S = _motion_subspace(tree, X_up, cluster, G[:, own])
         rotors = _rotors(tree, cluster, G[:, own], g)
         given.append(_give_way(tree, X_up, cluster, S, inertia, pA, tau[own], rotors))
-    return _outward(mechanism, X_up, given[::-1], columns), condition
+    return given[::-1]
 
 
 def _columns(mechanism):
@@ -174,9 +225,10 @@ class _Inertias:
                 self.add(parent, other, moved)
 
 
-def _outward(mechanism, X_up, given, columns):
+def _outward(mechanism, X_up, given):
     """Accelerations ydd (nv,) of the independent joints, from the root to the tips."""
     tree, ydd, added = mechanism.tree, np.zeros(mechanism.nv, dtype=object), dict[int, np.ndarray]()
+    columns = _columns(mechanism)
     for cluster, own, (S, U, D, u) in zip(mechanism.clusters, columns, given, strict=True):
         inherited: dict[int, np.ndarray] = {}
         for i in cluster.bodies:

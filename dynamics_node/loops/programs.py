@@ -11,6 +11,7 @@ import numpy as np
 from dynamics_node.loops.constraints import equations
 from dynamics_node.loops.dynamics import (
     bias,
+    extended_forces,
     forward_dynamics,
     hybrid_dynamics,
     inverse_dynamics,
@@ -25,11 +26,12 @@ from dynamics_node.program import Program, trace
 from dynamics_node.spatial import matvec, transform_origin, transform_rotation, transpose
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
-QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
-    "mass_matrix": (mass_matrix, ("q",)),
-    "bias": (bias, ("q", "qd", "gravity")),
-    "link_jacobian": (jacobian, ("q",)),
-    "operational_space_inertia": (operational_space_inertia, ("q",)),
+# name: functions, of which the cheapest is taken; which arrays they read
+QUANTITIES: dict[str, tuple[tuple[Callable, ...], tuple[str, ...]]] = {
+    "mass_matrix": ((mass_matrix,), ("q",)),
+    "bias": ((bias,), ("q", "qd", "gravity")),
+    "link_jacobian": ((jacobian,), ("q",)),
+    "operational_space_inertia": ((operational_space_inertia, extended_forces), ("q",)),
 }
 HEALTHY = np.array([1e12, OPEN**2])  # a condition of 1e6, and what loops may miss, both squared
 
@@ -48,9 +50,15 @@ def mechanism_programs(mechanism: Mechanism, problem, wrenches=False) -> dict[st
 
 
 def mechanism_quantity(mechanism: Mechanism, name, **options) -> Program:
-    """The Program of a function of QUANTITIES: outputs y0, y1, ... and health. Raises KeyError for an
-    unknown link."""
-    function, reads = QUANTITIES[name]
+    """The Program of a quantity of QUANTITIES: outputs y0, y1, ... and health. Raises KeyError for an unknown
+    link."""
+    functions, reads = QUANTITIES[name]
+    programs = [quantity_of(mechanism, function, reads, **options) for function in functions]
+    return min(programs, key=lambda program: len(program.ops))
+
+
+def quantity_of(mechanism: Mechanism, function, reads, **options) -> Program:
+    """The Program of function(mechanism, *arrays) -> (results, condition)."""
     economical, _ = in_economical_frames(mechanism)
     shapes = {"q": (mechanism.nq,), "qd": (mechanism.nv,), "gravity": (3,)}
 

@@ -2,8 +2,19 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
-from dynamics_node.model import Model
+from dynamics_node.model import Joint
+
+
+class Coordinates(Protocol):
+    """What a Problem needs of a Model, or of a Mechanism with loops."""
+
+    @property
+    def nv(self) -> int: ...
+
+    @property
+    def independent_joints(self) -> tuple[Joint, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -14,17 +25,17 @@ class Problem:
     forward: tuple[bool, ...]
 
 
-def inverse_dynamics(model: Model) -> Problem:
+def inverse_dynamics(model: Coordinates) -> Problem:
     """qdd known, tau asked."""
     return Problem("inverse", (False,) * model.nv)
 
 
-def forward_dynamics(model: Model) -> Problem:
+def forward_dynamics(model: Coordinates) -> Problem:
     """tau known, qdd asked."""
     return Problem("forward", (True,) * model.nv)
 
 
-def hybrid_dynamics(model: Model, forward_joints: Iterable[str]) -> Problem:
+def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Problem:
     """tau known and qdd asked at `forward_joints` (independent joints by name), the reverse elsewhere.
 
     Raises ValueError naming a joint that is unknown or mimics another.

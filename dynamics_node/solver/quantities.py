@@ -169,7 +169,7 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", **option
     return _quantity(model, name, quantity_program(model, partial(function, **options), reads), backend)
 
 
-def build_derivatives(model: Model, problem: Problem, backend="auto", wrenches=False) -> Quantity:
+def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False) -> Quantity:
     """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
 
         dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
@@ -177,12 +177,12 @@ def build_derivatives(model: Model, problem: Problem, backend="auto", wrenches=F
     for forward dynamics dqdd_dq, dqdd_dqd, dqdd_dtau of (q, qd, tau), and for hybrid dynamics, of (q, qd,
     qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
     nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
-    velocity k at rate 1 (a floating base turns and moves in its own axes). wrenches: f_ext is another
-    argument; it stays constant in body axes. backend and errors as in `build_quantity`.
+    velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
+    f_ext is another argument; it stays constant in body axes. backend and errors as in `build_quantity`.
     """
-    return _quantity(
-        model, f"{problem.kind}_derivatives", derivative_program(model, problem, wrenches), backend
-    )
+    program = derivative_program(model, problem, wrenches)
+    kind = MechanismQuantity if isinstance(model, Mechanism) else Quantity
+    return _quantity(model, f"{problem.kind}_derivatives", program, backend, kind)
 
 
 def _quantity(model, name, program, backend, kind=Quantity):

@@ -21,7 +21,8 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.programs import mechanism_programs
+from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
+from dynamics_node.loops.programs import mechanism_programs, quantity_of
 from dynamics_node.program import interpret, trace
 
 PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar("0.4 0.7 -0.3")}
@@ -295,6 +296,67 @@ def test_quantities_of_mechanisms(name, backend):
         with pytest.raises(dn.SolutionError, match="is open by"):
             one(q[3] + 0.01)
         assert np.isnan(one(q[3] + 0.01, errors="nan")).all()
+
+
+@pytest.mark.parametrize("name", ["five_bar", "geared_chain", "belt_chain", "universal"])
+@pytest.mark.parametrize("reference", ["world_aligned", "body"])
+def test_extended_forces(name, reference):
+    """C-EFPA gives what J M^-1 J^T is, for several links at once: in a loop, on one branch, on the root."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, _, _ = states(mechanism, 5, reach=0.03)
+    links = [
+        mechanism.bodies[-1].name,
+        mechanism.bodies[0].name,
+        mechanism.base_link,
+        mechanism.bodies[-2].name,
+    ]
+    options = {"links": links, "reference": reference}
+    ways = [
+        quantity_of(mechanism, way, ("q",), **options) for way in (operational_space_inertia, extended_forces)
+    ]
+    (right, J), (found, same) = ([interpret(way, q=q)[y] for y in ("y0", "y1")] for way in ways)
+    assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
+
+
+@pytest.mark.parametrize("name", ["four_bar", "five_bar", "belt_chain", "ball"])
+@pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
+def test_derivatives_of_mechanisms(name, kind):
+    """Against differences of the solver itself, along motions that keep the loops closed."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    if kind == "hybrid":
+        problem = dn.hybrid_dynamics(mechanism, mechanism.joint_names[:1])
+    else:
+        problem = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}[kind](mechanism)
+    q, yd, known = (a[0] for a in states(mechanism, 1, reach=0.03))
+    arguments = (known, known) if kind == "hybrid" else (known,)
+    derivatives = dn.build_derivatives(mechanism, problem, backend="numpy")
+    solver, forward = dn.build(mechanism, problem, backend="numpy"), np.array(problem.forward)
+    independent, step = [joint.q.start for joint in mechanism.independent_joints], 1e-6
+
+    def asked(q, yd, known):
+        if kind == "hybrid":
+            return np.where(forward, *solver(q, yd, known, known))
+        return solver(q, yd, known)
+
+    def moved(at, k, s):
+        x = at.copy()
+        x[k] += s * step
+        return x
+
+    def closed(k, s):
+        return dn.close_loops(mechanism, moved(q, independent[k], s))
+
+    def column(call):
+        return (call(1) - call(-1)) / (2 * step)
+
+    n = range(mechanism.nv)
+    expected = (
+        [column(lambda s, k=k: asked(closed(k, s), yd, known)) for k in n],
+        [column(lambda s, k=k: asked(q, moved(yd, k, s), known)) for k in n],
+        [column(lambda s, k=k: asked(q, yd, moved(known, k, s))) for k in n],
+    )
+    for found, right in zip(derivatives(q, yd, *arguments), expected, strict=True):
+        assert error(found, np.array(right).T, tail=2) <= 1e-6  # what differences allow
 
 
 # --- what is refused ----------------------------------------------------------------------------------------
