@@ -1,13 +1,16 @@
 """Closed kinematic loops, gears and belts: a tree and constraints, solved by clusters of bodies (paper 3)."""
 
+from dynamics_node.loops.actuation import Actuation, Driven
 from dynamics_node.loops.assemble import assemble_mechanism, load_mechanism, parse_mechanism
 from dynamics_node.loops.close import ClosureError, close_loops
 from dynamics_node.loops.mechanism import Cluster, Custom, Linear, LoopJoint, Mechanism
 
 __all__ = [
+    "Actuation",
     "ClosureError",
     "Cluster",
     "Custom",
+    "Driven",
     "Linear",
     "LoopJoint",
     "Mechanism",

@@ -1,0 +1,70 @@
+"""What motors do: torques at driven joints from those at the independent coordinates and back, tau =
+G_act^T tau_act."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.program import Program, interpret, trace
+
+
+class Driven(NamedTuple):
+    """torques (..., k) of the driven joints; rest (..., nv): of the torques at the independent coordinates
+    what they cannot bring about, a floating base's wrench for one."""
+
+    torques: np.ndarray
+    rest: np.ndarray
+
+
+class Actuation:
+    """Driven joints of a Mechanism by name: any joints of its tree. weights (k,): what a torque costs,
+    positive."""
+
+    def __init__(self, mechanism: Mechanism, joints: Iterable[str], weights=None):
+        """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
+        known = {j.name: j.v.start for j in mechanism.tree.independent_joints if j.kind != "floating"}
+        self.mechanism, self.joints = mechanism, tuple(joints)
+        for name in self.joints:
+            if name not in known:
+                raise ValueError(f"driven joint {name!r} is unknown or floating; known: {', '.join(known)}")
+        self._at = [known[name] for name in self.joints]
+        self._weights = np.ones(len(self._at)) if weights is None else np.array(weights, dtype=float)
+        if self._weights.shape != (len(self._at),) or not (self._weights > 0).all():
+            raise ValueError(f"weights must be {len(self._at)} positive numbers")
+
+    @cached_property
+    def _program(self) -> Program:
+        rest = np.zeros(self.mechanism.nv)
+        return trace(lambda q: {"G": closure(self.mechanism, q, rest).G}, {"q": (self.mechanism.nq,)})
+
+    @cached_property
+    def _floats(self):
+        """(nv,) bool: coordinates of a floating base, which no joint drives."""
+        floats = np.zeros(self.mechanism.nv, dtype=bool)
+        for joint in self.mechanism.independent_joints:
+            floats[joint.v] = joint.kind == "floating"
+        return floats
+
+    def _map(self, q):
+        """G_act^T (..., nv, k)."""
+        G = interpret(self._program, q=np.asarray(q, dtype=float))["G"]
+        return np.swapaxes(G[..., self._at, :], -1, -2)
+
+    def to_coordinates(self, q, torques):
+        """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq)."""
+        return (self._map(q) @ np.asarray(torques, dtype=float)[..., None])[..., 0]
+
+    def from_coordinates(self, q, tau) -> Driven:
+        """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the only ones there
+        are; those of least weighted square where there are many; those that miss tau by least square where
+        there are none."""
+        A, tau = self._map(q), np.asarray(tau, dtype=float)
+        scale = 1.0 / np.sqrt(self._weights)
+        driven = ~self._floats
+        solved = np.linalg.pinv(A[..., driven, :] * scale, rcond=1e-10) @ tau[..., driven, None]
+        torques = scale * solved[..., 0]
+        return Driven(torques, tau - (A @ torques[..., None])[..., 0])
