@@ -61,7 +61,7 @@ setup(
     ],
     package_data={NAME: ["py.typed", "backends/c/*.c"]},
     python_requires=">=3.10",
-    install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2"],
+    install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
         "ros": ROS_WHEELS,
         "test": TEST + TABLES + CLUSTER,

@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.loops.close import assembled
 from dynamics_node.loops.constraints import common_ancestor, position_program
 from dynamics_node.loops.mechanism import Cluster, Linear, LoopJoint, Mechanism
+from dynamics_node.loops.sidecar import read_sidecar
 from dynamics_node.model import ModelError
 from dynamics_node.model.assemble import assemble, resolve_mimic
 from dynamics_node.model.sample import sample_positions
@@ -21,17 +22,25 @@ RANK = 1e-7  # singular values beside the largest that count as zero
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
 
 
-def parse_mechanism(text, *, strict=False, constraints=(), **choices) -> Mechanism:
-    """URDF or URDF+ text -> Mechanism. constraints: functions (tree) -> Custom, for what the text cannot say;
-    strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by name."""
+def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices) -> Mechanism:
+    """URDF or URDF+ text -> Mechanism.
+
+    loops: text of a sidecar file (see sidecar.py); constraints: functions (tree) -> Custom, for what no text
+    can say; strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by
+    name.
+    """
     description = parse_urdf(text)
+    if loops is not None:
+        description = replace(description, loops=(*description.loops, *read_sidecar(loops)))
     warnings = validate(description, strict)
     return assemble_mechanism(description, constraints, warnings=warnings, **choices)
 
 
-def load_mechanism(path, **choices) -> Mechanism:
-    """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content. Raises OSError besides."""
-    return parse_mechanism(Path(path).read_bytes(), **choices)
+def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
+    """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content and of that of a sidecar file. Raises
+    OSError besides."""
+    loops = None if loops_file is None else Path(loops_file).read_bytes()
+    return parse_mechanism(Path(path).read_bytes(), loops=loops, **choices)
 
 
 def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:

@@ -360,6 +360,33 @@ def test_derivatives_of_mechanisms(name, kind):
         assert error(found, np.array(right).T, tail=2) <= 1e-6  # what differences allow
 
 
+def test_loops_of_a_sidecar_file(tmp_path):
+    """A five-bar whose loop is named beside it: frames of fixed links at its two ends."""
+    ends = [
+        link("end2"), link("end4"), joint("e2", "l2", "end2", "0.5 0 0", kind="fixed"),
+        joint("e4", "l4", "end4", "0.5 0 0", kind="fixed"),
+    ]  # fmt: skip
+    bare = five_bar().split("<loop")[0] + "".join(ends) + "</robot>"
+    (tmp_path / "robot.urdf").write_text(bare)
+    (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
+    beside = dn.load_mechanism(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
+    within = dn.parse_mechanism(five_bar())
+    q, yd, ydd = states(within, 4)
+    ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (beside, within))
+    assert beside.v_names == within.v_names and error(ours, theirs).max() <= EXACT
+    for text, words in {
+        "closed_loop: [[end2, nothing]]": "successor link 'nothing' does not exist",
+        "closed_loop: [[end2, end4]]\ntype: [glued]": "unknown type 'glued'",
+        "closed_loop: [[end2, end4]]\ntype: [3d, 6d]": "1 pairs of links and not as many types",
+        "closed_loop: [end2]": "needs closed_loop: a list of pairs",
+        "[1, 2": "is no YAML",
+        "- 1": "needs closed_loop",
+        "x" * 2_000_000: "has 2000000 bytes",
+    }.items():
+        with pytest.raises(dn.ModelError, match=words):
+            dn.parse_mechanism(bare, loops=text)
+
+
 # --- motors -------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,37 @@
+"""A file beside the URDF that names its closed loops, as Gepetto's example robots have it.
+
+closed_loop: [[link_a, link_b], ...]
+type: [6d, 3d, ...]          # 6d: fixed, 3d: ball, or any type of a URDF+ loop whose axis is z
+"""
+
+from dynamics_node.model import ModelError
+from dynamics_node.model.description import LoopDescription, LoopEnd
+
+_TYPES = {"6d": "fixed", "3d": "ball"}
+MAX_BYTES = 1024 * 1024
+
+
+def read_sidecar(text) -> tuple[LoopDescription, ...]:
+    """The loops of a sidecar's text. Raises ModelError saying what is wrong."""
+    import yaml
+
+    if len(text) > MAX_BYTES:
+        raise ModelError(f"the file of loops has {len(text)} bytes; the limit is {MAX_BYTES}")
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ModelError(f"the file of loops is no YAML: {' '.join(str(error).split())[:200]}") from None
+    pairs = content.get("closed_loop") if isinstance(content, dict) else None
+    if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
+        raise ModelError("the file of loops needs closed_loop: a list of pairs of links")
+    kinds = content.get("type", ["6d"] * len(pairs))
+    if not isinstance(kinds, list) or len(kinds) != len(pairs):
+        raise ModelError(f"the file of loops has {len(pairs)} pairs of links and not as many types")
+    return tuple(
+        LoopDescription(f"closed_loop {k}", _TYPES.get(str(kind), str(kind)), LoopEnd(a), LoopEnd(b))
+        for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)
+    )
+
+
+def _is_pair(pair):
+    return isinstance(pair, list) and len(pair) == 2 and all(isinstance(link, str) for link in pair)
