@@ -1,6 +1,7 @@
 """The arguments of a call: arrays over one batch, what is wrong with them, and the good states alone."""
 
 import contextlib
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from dynamics_node.solver.checks import (
 ERRORS = ("raise", "nan")
 
 
+@lru_cache(maxsize=16)  # of the robots at hand
 def coordinates(model):
     """{argument: (its axes beside those of the batch, names along the first of them)}"""
     rates = ((model.nv,), model.v_names)
