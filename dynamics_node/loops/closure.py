@@ -10,8 +10,8 @@ from dynamics_node.spatial import solve
 
 
 class Closure(NamedTuple):
-    """G (nv of the tree, nv), g (nv of the tree,), and how near the constraints are to being singular: the
-    product of the norms of K_dep and its inverse, largest over the clusters."""
+    """G (nv of the tree, nv), g (nv of the tree,), and how near the constraints are to being singular: 1
+    plus the squares of the products of the norms of K_dep and its inverse, summed over the clusters."""
 
     G: np.ndarray
     g: np.ndarray
@@ -31,24 +31,19 @@ def closure(mechanism, q, yd) -> Closure:
             continue
         own = [column[v] for v in cluster.independent]
         dependent, independent = list(cluster.dependent), list(cluster.independent)
-        K = _rows(mechanism, cluster, q, np.zeros(tree.nv))[0]
+        rows = list(cluster.rows)
+        program = velocity_program(tree, cluster.constraints)
+        K = interpret(program, q=q, qd=np.zeros(tree.nv))["K"][rows]
         inverse = _inverse(K[:, dependent])
         block = -(inverse @ K[:, independent])
         G[np.ix_(dependent, own)] = block
         qd = np.zeros(tree.nv, dtype=object)
         qd[independent] = yd[own]
         qd[dependent] = block @ yd[own]
-        g[dependent] = inverse @ _rows(mechanism, cluster, q, qd)[1]
+        g[dependent] = inverse @ interpret(program, q=q, qd=qd)["k"][rows]
         K_dep = K[:, dependent]
         condition = condition + (K_dep * K_dep).sum() * (inverse * inverse).sum()
     return Closure(G, g, condition)
-
-
-def _rows(mechanism, cluster, q, qd):
-    """K and k of the rows that count."""
-    found = interpret(velocity_program(mechanism.tree, cluster.constraints), q=q, qd=qd)
-    rows = list(cluster.rows)
-    return found["K"][rows], found["k"][rows]
 
 
 def _inverse(A):

@@ -131,7 +131,9 @@ class MechanismQuantity(Quantity):
     """A Quantity of a Mechanism, whose Program says last whether its loops are closed and not singular."""
 
     def _vouched(self, batch, **arrays):
-        return None
+        results = super()._vouched(batch, **arrays)
+        healthy = results is not None and (results[-1] <= HEALTHY).all()
+        return results[:-1] if healthy else None
 
     def _plain(self, batch, **arrays):
         *found, health = super()._plain(batch, **arrays)

@@ -222,7 +222,7 @@ def _without_couplings(text, ratio):
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
 def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
-    """In the plane a pin, a ball and... a planar joint lets it slide: mobility tells."""
+    """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes nothing."""
     mechanism = dn.parse_mechanism(four_bar(kind, (None, None, None)))
     assert mechanism.nv == (3 if kind == "planar" else 1)
 

@@ -26,6 +26,11 @@ for name in ("panda7", "solo12"):
             solve(q[k].tolist(), qd[k], qdd[k])
         solve(q, qd, qdd)
         solve(q, qd, qdd, f_ext)
+        if name == "panda7":  # vectors read whole rows at once, beyond their ends but not beyond the arrays
+            for precision in ("float64", "float32"):
+                batch = dn.build(model, problem, backend="c", precision=precision)
+                for count in (64, 65, 79, 97):
+                    batch(*(a.copy() for a in random_states(model, count)[:3]))
         one = solve.engine.kernel.solve
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
