@@ -6,7 +6,6 @@ robots at hand (--robots FOLDER with mini_cheetah.urdf, ...) they are measured t
 """
 
 import os
-import sys
 from pathlib import Path
 
 import harness
@@ -20,10 +19,8 @@ from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.programs import in_economical_frames, mechanism_programs
 from dynamics_node.program import interpret, trace
+from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain
 from dynamics_node.spatial import solve_definite
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "test" / "support"))
-from mechanisms import belt_chain, five_bar, four_bar, geared_chain, many_four_bars
 
 STATES = 64
 ROBOTS = ("mini_cheetah", "mit_humanoid", "jvrc1_humanoid")
@@ -155,7 +152,7 @@ def against_pinocchio():
     import pinocchio as pin
 
     for count in (1, 4, 16):
-        text = many_four_bars(count)
+        text = four_bars(count)
         pins = [(f"coupler_j{k}", 0.8, f"rocker_j{k}", 0.6) for k in range(count)]
         theirs = pinocchio_loops(text, pins)
         yield harness.Row(

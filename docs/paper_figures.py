@@ -23,6 +23,7 @@ from dynamics_node.graph import (
 )
 from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.robots import five_bar
 from dynamics_node.spatial import rpy_rotation
 
 HERE = Path(__file__).parent
@@ -87,7 +88,7 @@ def nets():
 
 
 def drawings():
-    """{name: SVG} of figures 1 and 3 to 10 of Xie and Dellaert."""
+    """{name: SVG} of figures 1, 3 to 10 and 12 of Xie and Dellaert."""
     model = chain(3)
     hybrid = dn.hybrid_dynamics(model, ["j2", "j3"])
     found = {
@@ -104,6 +105,13 @@ def drawings():
     steps = (("a", 3, "torques"), ("b", 4, "torques and F1"), ("c", 6, "torques and wrenches"))
     for letter, count, what in steps:
         found[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
+    mechanism = dn.parse_mechanism(five_bar())
+    forward = dn.forward_dynamics(mechanism)
+    found["paper1_12"] = complete_sketch(mechanism, forward, "five-bar, forward dynamics").svg()
+    graph = generic_graph(mechanism, forward)
+    net = eliminate(graph, plan_ordering(mechanism, forward, "aba")[1])
+    found["paper1_12a"] = graph_matrix(graph)
+    found["paper1_12b"] = to_svg(net, f"five-bar, ordering aba: {len(net.edges)} edges")
     for figure, (_, ordering, net) in nets().items():
         found[f"paper1_{figure}"] = to_svg(net, f"ordering {ordering.name}: {len(net.edges)} edges")
     return found

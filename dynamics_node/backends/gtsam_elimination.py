@@ -8,10 +8,10 @@ from dynamics_node.backends.numeric_elimination import joint_values
 from dynamics_node.graph import (
     FactorGraph,
     Ordering,
-    build_graph,
     custom_ordering,
     generic_graph,
-    named_ordering,
+    ordering_of,
+    problem_graph,
 )
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
@@ -55,7 +55,7 @@ class GtsamElimination:
         batch = q.shape[:-1]
         qdd, tau = np.array(qdd), np.array(tau)
         for state in np.ndindex(*batch):
-            graph = build_graph(
+            graph = problem_graph(
                 self.model,
                 self.problem,
                 q[state],
@@ -76,7 +76,7 @@ def gtsam_elimination(model, problem, ordering):
     graph = generic_graph(model, problem)
     if isinstance(ordering, str):
         name = "colamd" if ordering == "best" else ordering
-        return GtsamElimination(model, problem, named_ordering(name, model, problem, graph))
+        return GtsamElimination(model, problem, ordering_of(name, model, problem, graph))
     return GtsamElimination(model, problem, custom_ordering(ordering, graph))
 
 

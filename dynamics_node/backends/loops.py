@@ -89,13 +89,13 @@ def _kernel(program, mechanism):
 
 def why_not(mechanism, q):
     """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
-    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
-    for constraint in constraints:
-        program = position_program(mechanism.tree, [constraint])
+    for constraint in mechanism.constraints:
+        program = position_program(mechanism.tree, (constraint,))
         gap = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
         if gap > OPEN:
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
-    return f"a loop is at a singular position, or too near: {', '.join(sorted(c.name for c in constraints))}"
+    names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
+    return f"a loop is at a singular position, or too near: {names}"
 
 
 def mechanism_engine(mechanism, problem, compile_it) -> MechanismEngine:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.graph import Ordering, Plan, build_graph, eliminate, plan_ordering
-from dynamics_node.graph.variables import TORQUE
+from dynamics_node.graph import Ordering, Plan, eliminate, plan_ordering, problem_graph
+from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
@@ -41,7 +41,7 @@ class NumericElimination:
         return self.ordering.name
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
-        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         values = eliminate(graph, self.plan).solve()
         if not self.plan.safe:
             values = self._refined(graph, values)
@@ -68,17 +68,17 @@ def numeric_elimination(model, problem, ordering, parameters=()):
 
     parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there.
     """
-    planned = generic_parameters(model, parameters)
+    planned = generic_parameters(model, parameters) if parameters else model
     return NumericElimination(model, problem, *plan_ordering(planned, problem, ordering))
 
 
 def joint_values(model, values, qdd, tau):
     """qdd and tau completed by the solved variables."""
     qdd, tau = np.array(qdd), np.array(tau)
+    at = {joint.name: joint.v for joint in model.independent_joints}
     for variable, value in values.items():
-        at = model.bodies[variable.body].joint.v
-        if variable.kind == TORQUE:
-            tau[..., at] = value
-        elif variable.kind == "qdd":
-            qdd[..., at] = value
+        if variable.kind in (TORQUE, JOINT_ACCELERATION):
+            name = model.bodies[variable.body].joint.name
+            if name in at:  # dependent joints of a Mechanism have no place there
+                (tau if variable.kind == TORQUE else qdd)[..., at[name]] = value
     return qdd, tau

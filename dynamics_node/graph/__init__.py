@@ -12,9 +12,11 @@ from dynamics_node.graph.elimination import (
     plan_elimination,
 )
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.generic import generic_graph, plan_ordering
+from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
+from dynamics_node.graph.mechanism import build_mechanism_graph, mechanism_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
+from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.variables import Variable
 
 __all__ = [
@@ -22,22 +24,30 @@ __all__ = [
     "BayesNet",
     "Conditional",
     "FactorGraph",
+    "IllPosedError",
     "LinearFactor",
     "Ordering",
     "Plan",
+    "Rank",
     "SingularPivotError",
     "Variable",
     "build_graph",
+    "build_mechanism_graph",
     "complete_sketch",
     "custom_ordering",
     "eliminate",
     "eliminate_some",
     "generic_graph",
     "graph_matrix",
+    "graph_rank",
+    "mechanism_factors",
     "named_ordering",
     "net_matrix",
+    "ordering_of",
     "plan_elimination",
     "plan_ordering",
+    "problem_graph",
+    "require_posed",
     "to_dot",
     "to_svg",
 ]

@@ -30,6 +30,11 @@ class FactorGraph:
     def variables(self) -> tuple[Variable, ...]:
         return tuple(dict.fromkeys(x for factor in self.factors for x in factor.blocks))
 
+    def given(self, values):
+        """The graph with known variables moved to the right-hand sides: a problem is a choice of what is
+        known."""
+        return FactorGraph(tuple(factor.given(values) for factor in self.factors))
+
     def neighbours(self):
         """variable -> the variables it shares a factor with."""
         adjacency: dict[Variable, set[Variable]] = {x: set() for x in self.variables}
@@ -68,7 +73,7 @@ def unknown_of(model, problem, owner) -> Variable:
 def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
     """The graph of paper 1 at states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and
     tau are read. f_ext, gravity as in `rnea`."""
-    factors = _equations(model, q, qd, f_ext, gravity)
+    factors = tree_factors(model, q, qd, f_ext, gravity)
     known = {}
     for owner in coordinate_owners(model):
         joint = model.bodies[owner].joint
@@ -77,10 +82,11 @@ def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
             known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
         else:
             known[torque(owner, dim)] = tau[..., joint.v]
-    return FactorGraph(tuple(factor.given(known) for factor in factors))
+    return FactorGraph(tuple(factors)).given(known)
 
 
-def _equations(model, q, qd, f_ext, gravity):
+def tree_factors(model, q, qd, f_ext=None, gravity=None):
+    """The equations of paper 1 with every acceleration and torque unknown. Arguments as of `build_graph`."""
     X_up = joint_transforms(model, q)
     vJ = joint_motions(model, qd)
     v = outward(model, X_up, vJ)

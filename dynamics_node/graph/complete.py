@@ -5,24 +5,33 @@ Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench f
 
 from dynamics_node.graph.build import coordinate_owners, unknown_of
 from dynamics_node.graph.draw import ROWS, node
+from dynamics_node.graph.mechanism import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Sketch
 from dynamics_node.graph.variables import torque
+from dynamics_node.loops.cut import cut_program
+from dynamics_node.loops.kinds import LoopJoint, coordinates_of
+from dynamics_node.loops.mechanism import Mechanism
 
+KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
 KNOWN = ("q", "qd", "V")  # in every problem
 
 
 def complete_sketch(model, problem=None, title=None) -> Sketch:
     """The Sketch of all variables; what a Problem knows is square, without a Problem nothing is.
 
-    Column 0 is the root; a column beside every tip has the wrench there.
+    Column 0 is the root; a column beside every tip has the wrench there. Of a Mechanism with the loops cut,
+    as paper 1, figure 11.
     """
+    if isinstance(model, Mechanism):
+        spanned = None if problem is None else spanning_problem(model, problem)
+        return _with_constraints(complete_sketch(model.tree, spanned, title), model)
     drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS)
     owner_of = {i: owner for owner, members in coordinate_owners(model).items() for i in members}
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
     for i in range(model.nbodies):
         asked = None if problem is None else unknown_of(model, problem, owner_of[i])
-        for kind in ROWS:
+        for kind in KINDS:
             if kind in ("tau", "qdd", "qd", "q") and owner_of[i] != i:
                 continue
             known = problem is not None and (kind in KNOWN or kind == _other(asked))
@@ -30,6 +39,45 @@ def complete_sketch(model, problem=None, title=None) -> Sketch:
     for i, parent in enumerate(model.parents):
         drawn.factors += _factors(drawn, model, i + 1, parent + 1, owner_of[i] + 1, problem is not None)
     return drawn
+
+
+def _with_constraints(drawn, mechanism):
+    """Constraints are numbered on after the bodies."""
+    bodies = {body.joint.v.start: i + 1 for i, body in enumerate(mechanism.bodies)}
+    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
+    for number, (constraint, kept) in numbered:
+        if isinstance(constraint, LoopJoint):
+            ends = [constraint.predecessor + 1, constraint.successor + 1]
+            force = ("F", number)
+            drawn.factors += _cut_factors(number, ends, force)
+            if len(kept) < cut_program(mechanism.tree, constraint).outputs["T"].shape[1]:
+                drawn.factors.append((f"planar {number}", [force]))
+            _extend(drawn, [f"wrench {end}" for end in ends], force)
+            _without_tips(drawn, ends)
+        else:
+            joints = [bodies[v] for v in coordinates_of(constraint)]
+            force = ("C", number)
+            drawn.factors.append((f"coupling {number}", [("qdd", joint) for joint in joints]))
+            _extend(drawn, [f"torque {joint}" for joint in joints], force)
+        drawn.nodes[force] = node(force[0], number)
+    return drawn
+
+
+def _cut_factors(number, ends, force):
+    yield f"loop acceleration {number}", [(kind, end) for kind in "AV" for end in ends]
+    yield f"loop torque {number}", [force]
+
+
+def _extend(drawn, names, force):
+    """Let factors touch one more variable."""
+    drawn.factors[:] = [(name, [*keys, force] if name in names else keys) for name, keys in drawn.factors]
+
+
+def _without_tips(drawn, ends):
+    """Where a loop ends there is no tool."""
+    for tip in [("F", f"tip {end}") for end in ends]:
+        if drawn.nodes.pop(tip, None) is not None:
+            drawn.factors[:] = [(name, [k for k in keys if k != tip]) for name, keys in drawn.factors]
 
 
 def _other(asked):

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
 from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
+from dynamics_node.graph.rank import require_posed
 from dynamics_node.graph.variables import Variable
 from dynamics_node.spatial import matvec, solve
 
@@ -47,10 +48,20 @@ class Plan(NamedTuple):
 def plan_elimination(graph: FactorGraph, ordering) -> Plan:
     """Plan from the graph at several generic states (one leading axis).
 
-    Raises ValueError if the ordering does not name every variable once, SingularPivotError
-    (naming the variable) if it cannot be followed.
+    Raises ValueError if the ordering does not name every variable once, IllPosedError if the graph does not
+    determine its variables, SingularPivotError (naming the variable) if the ordering cannot be followed.
     """
     _check_complete(graph, ordering)
+    if sum(factor.rows for factor in graph.factors) != sum(x.dim for x in graph.variables):
+        require_posed(graph)
+    try:
+        return _planned(graph, ordering)
+    except SingularPivotError:
+        require_posed(graph)
+        raise
+
+
+def _planned(graph, ordering):
     factors = dict(enumerate(graph.factors))
     states = graph.factors[0].rhs.shape[:-1]
     steps = []

@@ -4,7 +4,10 @@ import numpy as np
 
 from dynamics_node.graph.build import FactorGraph, build_graph
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
+from dynamics_node.graph.mechanism import build_mechanism_graph, constraint_variables, spanning_problem
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
+from dynamics_node.loops.close import closed_samples
+from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model.sample import sample_positions
 
 STATES = 4
@@ -13,10 +16,25 @@ STATES = 4
 def generic_graph(model, problem) -> FactorGraph:
     """The graph at STATES fixed pseudo-random states (one leading axis)."""
     random = np.random.default_rng(20)
-    q = sample_positions(model, STATES, random)
+    sample = closed_samples if isinstance(model, Mechanism) else sample_positions
+    q = sample(model, STATES, random)
     qd, qdd, tau = random.uniform(-1, 1, (3, STATES, model.nv))
     f_ext = random.uniform(-1, 1, (STATES, model.nbodies, 6))
-    return build_graph(model, problem, q, qd, qdd, tau, f_ext)
+    return problem_graph(model, problem, q, qd, qdd, tau, f_ext)
+
+
+def problem_graph(model, problem, *state) -> FactorGraph:
+    """`build_graph` of a Model or `build_mechanism_graph` of a Mechanism."""
+    build = build_mechanism_graph if isinstance(model, Mechanism) else build_graph
+    return build(model, problem, *state)
+
+
+def ordering_of(name, model, problem, graph) -> Ordering:
+    """A named ordering; of a Mechanism that of its tree, with the forces of the constraints last."""
+    if not isinstance(model, Mechanism):
+        return named_ordering(name, model, problem, graph)
+    spanned = spanning_problem(model, problem)
+    return named_ordering(name, model.tree, spanned, graph, constraint_variables(model))
 
 
 def plan_ordering(model, problem, ordering="best") -> tuple[Ordering, Plan]:
@@ -30,7 +48,7 @@ def plan_ordering(model, problem, ordering="best") -> tuple[Ordering, Plan]:
     if ordering == "best":
         return _best(model, problem, graph)
     chosen = (
-        named_ordering(ordering, model, problem, graph)
+        ordering_of(ordering, model, problem, graph)
         if isinstance(ordering, str)
         else custom_ordering(ordering, graph)
     )
@@ -40,7 +58,7 @@ def plan_ordering(model, problem, ordering="best") -> tuple[Ordering, Plan]:
 def _best(model, problem, graph):
     plans = []
     for name in ORDERINGS:
-        ordering = named_ordering(name, model, problem, graph)
+        ordering = ordering_of(name, model, problem, graph)
         try:
             plans.append((ordering, plan_elimination(graph, ordering.variables)))
         except SingularPivotError:

@@ -58,10 +58,26 @@ def colamd_order(model, problem, graph):
     variables = graph.variables
     column = {x: k for k, x in enumerate(variables)}
     entries = [(row, column[x]) for row, f in enumerate(graph.factors) for x in f.blocks]
-    rows, columns = np.array(entries).T
+    entries, size = _squared(entries, len(graph.factors), len(variables))
     values = np.random.default_rng(0).uniform(1, 2, len(entries))  # non-singular, as generic values are
-    pattern = csc_matrix((values, (rows, columns)), shape=(len(graph.factors), len(variables)))
-    return [variables[k] for k in np.argsort(splu(pattern, permc_spec="COLAMD").perm_c)]
+    pattern = csc_matrix((values, np.array(entries).T), shape=(size, size))
+    order = np.argsort(splu(pattern, permc_spec="COLAMD").perm_c)
+    return [variables[k] for k in order if k < len(variables)]
+
+
+def _squared(entries, rows, columns):
+    """(entries, size) of a pattern with more rows and columns, of one entry each, so that it is square and
+    not structurally singular: SuperLU takes no other. Without loops it is so already."""
+    from scipy.sparse import csr_matrix
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    pattern = csr_matrix((np.ones(len(entries)), np.array(entries).T), shape=(rows, columns))
+    column_of = maximum_bipartite_matching(pattern, perm_type="column")
+    lone_rows = [row for row in range(rows) if column_of[row] < 0]
+    lone_columns = sorted(set(range(columns)) - set(column_of.tolist()))
+    more = [(row, columns + k) for k, row in enumerate(lone_rows)]
+    more += [(rows + k, column) for k, column in enumerate(lone_columns)]
+    return entries + more, columns + len(lone_rows)
 
 
 def minimum_degree_order(model, problem, graph):
@@ -128,11 +144,13 @@ ORDERINGS: dict[str, Callable] = {
 }
 
 
-def named_ordering(name: str, model, problem, graph: FactorGraph) -> Ordering:
-    """One of ORDERINGS by name. Raises ValueError listing them."""
+def named_ordering(name: str, model, problem, graph: FactorGraph, last=()) -> Ordering:
+    """One of ORDERINGS by name. last: variables of the graph beside those of the model, for the orderings
+    that follow the tree. Raises ValueError listing them."""
     if name not in ORDERINGS:
         raise ValueError(f"unknown ordering {name!r}; choose one of {', '.join(ORDERINGS)}")
-    return Ordering(name, tuple(ORDERINGS[name](model, problem, graph)))
+    order = ORDERINGS[name](model, problem, graph)
+    return Ordering(name, tuple([*order, *(x for x in last if x not in order)]))
 
 
 def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:

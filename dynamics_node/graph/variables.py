@@ -3,12 +3,15 @@
 from typing import NamedTuple
 
 ACCELERATION, WRENCH, TORQUE, JOINT_ACCELERATION = "A", "F", "tau", "qdd"
+COUPLING_FORCE, VIRTUAL_VELOCITY = "C", "mu"
 
 
 class Variable(NamedTuple):
     """kind: A (spatial acceleration), F (wrench across the joint), tau or qdd; body: its number from 0.
 
-    tau and qdd belong to the body whose joint owns the coordinates. Printed as in the paper: A1, F1, ...
+    tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
+    bodies: F of a loop joint that is cut, C (force of a gear, a belt or the like). mu: see
+    `minimum_torque_factors`. Printed as in the paper: A1, F1, ...
     """
 
     kind: str
@@ -26,8 +29,16 @@ def acceleration(body):
     return Variable(ACCELERATION, body, 6)
 
 
-def wrench(body):
-    return Variable(WRENCH, body, 6)
+def wrench(body, dim=6):
+    return Variable(WRENCH, body, dim)
+
+
+def coupling_force(number, dim):
+    return Variable(COUPLING_FORCE, number, dim)
+
+
+def virtual_velocity(dim):
+    return Variable(VIRTUAL_VELOCITY, 0, dim)
 
 
 def torque(body, dim=1):

@@ -3,7 +3,8 @@
 from dynamics_node.loops.actuation import Actuation, Driven
 from dynamics_node.loops.assemble import assemble_mechanism, load_mechanism, parse_mechanism
 from dynamics_node.loops.close import ClosureError, close_loops
-from dynamics_node.loops.mechanism import Cluster, Custom, Linear, LoopJoint, Mechanism
+from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
+from dynamics_node.loops.mechanism import Cluster, Mechanism
 
 __all__ = [
     "Actuation",

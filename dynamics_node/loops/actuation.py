@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops.closure import closure
 from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.program import Program, interpret, trace
+from dynamics_node.loops.spanning import closure_matrix
 
 
 class Driven(NamedTuple):
@@ -37,11 +36,6 @@ class Actuation:
             raise ValueError(f"weights must be {len(self._at)} positive numbers")
 
     @cached_property
-    def _program(self) -> Program:
-        rest = np.zeros(self.mechanism.nv)
-        return trace(lambda q: {"G": closure(self.mechanism, q, rest).G}, {"q": (self.mechanism.nq,)})
-
-    @cached_property
     def _floats(self):
         """(nv,) bool: coordinates of a floating base, which no joint drives."""
         floats = np.zeros(self.mechanism.nv, dtype=bool)
@@ -51,7 +45,7 @@ class Actuation:
 
     def _map(self, q):
         """G_act^T (..., nv, k)."""
-        G = interpret(self._program, q=np.asarray(q, dtype=float))["G"]
+        G = closure_matrix(self.mechanism, np.asarray(q, dtype=float))
         return np.swapaxes(G[..., self._at, :], -1, -2)
 
     def to_coordinates(self, q, torques):

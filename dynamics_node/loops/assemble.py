@@ -5,19 +5,18 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.loops.close import assembled
+from dynamics_node.loops.close import assembled_somewhere
 from dynamics_node.loops.constraints import common_ancestor, position_program
-from dynamics_node.loops.mechanism import Cluster, Linear, LoopJoint, Mechanism
+from dynamics_node.loops.kinds import Linear, LoopJoint
+from dynamics_node.loops.mechanism import Cluster, Mechanism
 from dynamics_node.loops.sidecar import read_sidecar
 from dynamics_node.model import ModelError
 from dynamics_node.model.assemble import assemble, resolve_mimic
-from dynamics_node.model.sample import sample_positions
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.program import interpret
 from dynamics_node.spatial import transform_origin, transform_rotation
 
-STARTS = 40  # random positions from which closed ones are looked for
 RANK = 1e-7  # singular values beside the largest that count as zero
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
 
@@ -175,10 +174,7 @@ def _names(constraints):
 
 def _generic_jacobians(tree, constraints, coordinates):
     """K (rows, coordinates) at several closed positions."""
-    random = np.random.default_rng(7)
-    starts = sample_positions(tree, STARTS, random, 1.5)
-    starts[0] = tree.neutral()
-    closed = assembled(tree, constraints, coordinates, starts)
+    closed = assembled_somewhere(tree, constraints, coordinates, np.random.default_rng(7))
     if not len(closed):
         raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
     return interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]

@@ -3,11 +3,13 @@
 import numpy as np
 
 from dynamics_node.loops.constraints import position_program
+from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
 
 TOLERANCE = 1e-10  # of phi, m or rad
 STEPS = 50
 LARGEST = 0.5  # rad or m that a joint may move in a step
+STARTS = 40  # random positions from which closed ones are looked for
 
 
 class ClosureError(ArithmeticError):
@@ -48,6 +50,34 @@ def _step(K, right):
     step = (np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0]
     longest = np.abs(step).max(axis=-1, keepdims=True, initial=LARGEST)
     return step * (LARGEST / longest)
+
+
+def assembled_somewhere(tree, constraints, coordinates, random):
+    """Closed positions (count, nq) found from STARTS random ones and from zero."""
+    starts = sample_positions(tree, STARTS, random, 1.5)
+    starts[0] = tree.neutral()
+    return assembled(tree, constraints, coordinates, starts)
+
+
+def closed_samples(mechanism, count, random):
+    """Random closed positions (count, nq), the dependent joints well determined by the others."""
+    tree = mechanism.tree
+    q = sample_positions(tree, count, random)
+    for cluster in mechanism.clusters:
+        if cluster.constraints:
+            coordinates = [*cluster.independent, *cluster.dependent]
+            found = assembled_somewhere(tree, cluster.constraints, coordinates, random)
+            best = found[np.argsort(_weakness(tree, cluster, found))]
+            at = positions_of(tree, coordinates)
+            q[:, at] = best[np.arange(count) % len(best)][:, at]
+    return q
+
+
+def _weakness(tree, cluster, q):
+    """Condition of K_dep (count,) at q (count, nq)."""
+    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
+    dependent = K[:, list(cluster.rows)][:, :, list(cluster.dependent)]
+    return np.linalg.cond(dependent) if cluster.dependent else np.zeros(len(q))
 
 
 def assembled(tree, constraints, coordinates, q):

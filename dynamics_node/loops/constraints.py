@@ -4,12 +4,13 @@ Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k
 So any kind of constraint needs its phi alone, one given as a function too.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.mechanism import Custom, Linear, LoopJoint
+from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, trace
 
 
@@ -20,7 +21,8 @@ def equations(tree, constraints, q):
     return np.concatenate([np.zeros(0), *parts])
 
 
-def position_program(tree, constraints) -> Program:
+@lru_cache(maxsize=64)  # clusters of the robots at hand
+def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,) and K (rows, nv of the tree)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
     K = phi.jacobian(["phi"], ["q"])
@@ -35,7 +37,8 @@ def position_program(tree, constraints) -> Program:
     return trace(function, {"q": (tree.nq,)})
 
 
-def velocity_program(tree, constraints) -> Program:
+@lru_cache(maxsize=64)
+def velocity_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k."""
     position = position_program(tree, constraints)
     rates = trace(
@@ -81,13 +84,18 @@ def _custom(tree, X_up, constraint: Custom, q):
 
 def _loop(tree, X_up, loop: LoopJoint, q):
     """By the frames of both ends, seen from the last body that both paths share."""
-    top = common_ancestor(tree, loop.predecessor, loop.successor)
-    ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
-    (P, p), (S, s) = (_frame(tree, X_up, top, *end) for end in ends)
+    (P, p), (S, s) = end_frames(tree, X_up, loop)
     return np.array(_CLOSED[loop.kind](loop, P, S, p - s), dtype=object)
 
 
-def _frame(tree, X_up, top, body, rotation, origin):
+def end_frames(tree, X_up, loop: LoopJoint):
+    """`frame_in` of the predecessor's and the successor's end, seen from the last body on both paths."""
+    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
+    return tuple(frame_in(tree, X_up, top, *end) for end in ends)
+
+
+def frame_in(tree, X_up, top, body, rotation, origin):
     """Axes (columns of (3, 3)) and origin (3,) of a frame on a body, in the frame of `top`."""
     axes, place = [rotation[:, k] for k in range(3)], origin
     while body != top:
@@ -104,7 +112,7 @@ def common_ancestor(tree, a, b):
     return shared[-1] if shared else -1
 
 
-def _across(axis):
+def across(axis):
     """Two unit vectors (3,) that make a right-handed frame with an axis."""
     n = axis / np.linalg.norm(axis)
     first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
@@ -120,7 +128,7 @@ def _same_axes(P, S):
 def _same_direction(loop, P, S):
     """Two equations: the axis of one end is at right angles to two directions of the other."""
     n = P @ (loop.axis / np.linalg.norm(loop.axis))
-    return [n @ (S @ side) for side in _across(loop.axis)]
+    return [n @ (S @ side) for side in across(loop.axis)]
 
 
 def _fixed(loop, P, S, d):
@@ -132,7 +140,7 @@ def _revolute(loop, P, S, d):
 
 
 def _prismatic(loop, P, S, d):
-    return [*_same_axes(P, S), *(d @ (S @ side) for side in _across(loop.axis))]
+    return [*_same_axes(P, S), *(d @ (S @ side) for side in across(loop.axis))]
 
 
 def _universal(loop, P, S, d):

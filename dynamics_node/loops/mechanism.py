@@ -5,50 +5,14 @@ bodies that share constraints form clusters; every other body is a cluster of on
 IV).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
+from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
+from dynamics_node.loops.spanning import spanning_rates
 from dynamics_node.model.model import Model
-
-
-@dataclass(frozen=True, eq=False)
-class LoopJoint:
-    """A joint of a kind of LOOP_TYPES between a frame on body `predecessor` and one on body `successor`
-    (-1: the root). rotation (3, 3), origin (3,): of the frames in their bodies; axes in loop axes."""
-
-    name: str
-    kind: str
-    predecessor: int
-    successor: int
-    rotations: tuple[np.ndarray, np.ndarray]
-    origins: tuple[np.ndarray, np.ndarray]
-    axis: np.ndarray
-    second_axis: np.ndarray
-    length: float
-
-
-@dataclass(frozen=True, eq=False)
-class Linear:
-    """sum_j weights[j] q_j = offset over coordinates of the tree: a gear, a belt, a joint that mimics."""
-
-    name: str
-    weights: dict[int, float]
-    offset: float
-    bodies: frozenset[int]
-
-
-@dataclass(frozen=True, eq=False)
-class Custom:
-    """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named by `joints`. It
-    may use what arrays of symbols can do."""
-
-    name: str
-    function: Callable
-    coordinates: tuple[int, ...]
-    bodies: frozenset[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +102,17 @@ class Mechanism:
     @property
     def joint_names(self):
         return tuple(joint.name for joint in self.independent_joints if joint.kind != "floating")
+
+    @cached_property
+    def constraints(self):
+        """All constraints, cluster by cluster."""
+        return tuple(constraint for cluster in self.clusters for constraint in cluster.constraints)
+
+    def spanning(self, q, qd=None, qdd=None):
+        """Positions, velocities and accelerations of every joint of the tree, (..., nq) and (..., nv of the
+        tree), at closed q (..., nq) from qd, qdd (..., nv). What is not given comes back as None;
+        accelerations need velocities."""
+        return (q, *spanning_rates(self, q, qd, qdd))
 
     def neutral(self):
         """Position (nq,) with every joint at zero: in general not closed."""

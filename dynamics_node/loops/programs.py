@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import equations
 from dynamics_node.loops.dynamics import (
     bias,
@@ -19,7 +20,8 @@ from dynamics_node.loops.dynamics import (
     mass_matrix,
     operational_space_inertia,
 )
-from dynamics_node.loops.mechanism import LoopJoint, Mechanism
+from dynamics_node.loops.kinds import LoopJoint
+from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model.reframe import reframe
 from dynamics_node.model.regroup import regroup
 from dynamics_node.program import Program, trace
@@ -70,9 +72,18 @@ def quantity_of(mechanism: Mechanism, function, reads, **options) -> Program:
     return trace(named, {name: shapes[name] for name in reads})
 
 
+def health_program(mechanism: Mechanism) -> Program:
+    """q -> health."""
+    rest = np.zeros(mechanism.nv)
+
+    def function(q):
+        return {"health": _health(mechanism, q, closure(mechanism, q, rest).condition)}
+
+    return trace(function, {"q": (mechanism.nq,)})
+
+
 def _health(mechanism, q, condition):
-    constraints = [constraint for cluster in mechanism.clusters for constraint in cluster.constraints]
-    phi = equations(mechanism.tree, constraints, q)
+    phi = equations(mechanism.tree, mechanism.constraints, q)
     return np.array([condition, phi @ phi], dtype=object)
 
 

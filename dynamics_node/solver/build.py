@@ -6,6 +6,7 @@ from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError
 from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
+from dynamics_node.backends.loop_elimination import loop_elimination
 from dynamics_node.backends.loops import mechanism_engine
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import recursive_engines
@@ -37,9 +38,10 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Solver. A Mechanism takes solver 'cluster'. Raises CompileError for backend c without a
-    compiler, ChoiceError for a combination that does not exist, SingularPivotError for an ordering this robot
-    does not allow, ImportError for an absent extra, ValueError besides.
+    'float32', see Solver. A Mechanism takes no parameters, and its factor graph no backend c. Raises
+    CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
+    ValueError besides.
     """
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
@@ -57,9 +59,11 @@ def build(
 
 
 def _build_mechanism(model, problem, choice, parameters, precision):
-    """A Solver of a Mechanism: the recursions over clusters."""
-    if choice.solver != "cluster" or parameters:
-        raise ChoiceError("a mechanism with closed loops takes solver 'cluster' or 'best', and no parameters")
+    """A Solver of a Mechanism: the recursions over clusters, or its factor graph."""
+    if parameters:
+        raise ChoiceError("a mechanism with closed loops takes no parameters: build it anew")
+    if choice.solver == "factor_graph":
+        return _build_loop_graph(model, problem, choice, precision)
     if choice.backend != "numpy":
         try:
             engine = mechanism_engine(model, problem, compile_it=True)
@@ -72,6 +76,17 @@ def _build_mechanism(model, problem, choice, parameters, precision):
     if choice.backend == "numpy":
         engine = mechanism_engine(model, problem, compile_it=False)
     return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
+
+
+def _build_loop_graph(model, problem, choice, precision):
+    if choice.backend == "c":
+        raise ChoiceError(
+            "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
+            "gtsam only; solver 'cluster' is compiled"
+        )
+    backend = "numpy" if choice.backend == "auto" else choice.backend
+    engine = loop_elimination(model, problem, choice.ordering, backend)
+    return _CALLABLE[problem.kind](model, problem, choice._replace(backend=backend), engine, (), precision)
 
 
 def build_for_service(model: Model, problem: Problem, batches=False, **choice) -> Solver:

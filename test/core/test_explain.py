@@ -171,7 +171,7 @@ def figures():
 
 def test_figures_of_the_papers_are_up_to_date(figures):
     drawn = figures.drawings()
-    assert len(drawn) == 17
+    assert len(drawn) == 20
     for name, svg in drawn.items():
         assert (figures.HERE / "figures" / f"{name}.svg").read_text(encoding="utf-8") == svg, name
 

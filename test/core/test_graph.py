@@ -9,7 +9,7 @@ from tolerances import EXACT, OUT_OF_GTSAM, error, solved
 import dynamics_node as dn
 from dynamics_node.graph import (
     ORDERINGS,
-    SingularPivotError,
+    IllPosedError,
     build_graph,
     custom_ordering,
     eliminate,
@@ -147,7 +147,7 @@ def test_singular_pivot_is_refused_by_name():
     )  # fmt: skip
     model = dn.parse_model(text)
     for ordering in ORDERINGS:
-        with pytest.raises(SingularPivotError, match=r"^(qdd|A|F)[12] cannot be solved"):
+        with pytest.raises(IllPosedError, match=r"under-determined: .* open are A1, qdd1, qdd2"):
             dn.build(model, dn.forward_dynamics(model), solver="factor_graph", ordering=ordering)
     inverse = dn.build(model, dn.inverse_dynamics(model), solver="factor_graph", ordering="rnea")
     assert np.isfinite(inverse([0.1, 0.2], [1, 1], [1, 1])).all()

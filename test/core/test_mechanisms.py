@@ -1,21 +1,11 @@
 """Closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
 
-import mechanisms
+from pathlib import Path
+
 import numpy as np
 import pinocchio as pin
 import pytest
-from mechanisms import (
-    belt_chain,
-    coupling,
-    five_bar,
-    four_bar,
-    geared_chain,
-    joint,
-    link,
-    loop,
-    robot,
-    spatial_loop,
-)
+from mechanisms import joint, link, loop, robot, spatial_loop
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -25,16 +15,32 @@ from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
 from dynamics_node.loops.programs import mechanism_programs, quantity_of
 from dynamics_node.program import interpret, trace
+from dynamics_node.robots import (
+    belt_chain,
+    belt_leg,
+    differential,
+    five_bar,
+    four_bar,
+    geared_chain,
+    humanoid,
+    quadruped,
+)
+from dynamics_node.robots.text import coupling
 
-PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar("0.4 0.7 -0.3")}
-GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2)}
+PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar((0.4, 0.7, -0.3))}
+GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2), "belt_leg": belt_leg()}
 SPATIAL = {
     kind: spatial_loop(kind)
     for kind in ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
 }
-MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 4, "belt_chain": 4,
+MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 4, "belt_chain": 4, "belt_leg": 3, "differential": 2,
             "revolute": 1, "prismatic": 1, "universal": 2, "ball": 3, "planar": 3, "rod": 5}  # fmt: skip
-ALL = {**PLANAR, **GEARED, **{k: v for k, v in SPATIAL.items() if k != "fixed"}}
+ALL = {
+    **PLANAR,
+    **GEARED,
+    "differential": differential(),
+    **{k: v for k, v in SPATIAL.items() if k != "fixed"},
+}
 
 
 def states(mechanism, count=4, seed=3, reach=0.25):
@@ -61,7 +67,7 @@ def test_mobility_and_closed_positions(name):
     mechanism = dn.parse_mechanism(ALL[name])
     assert mechanism.nv == MOBILITY[name] == len(mechanism.v_names)
     q, yd, _ = states(mechanism)
-    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
+    constraints = mechanism.constraints
     program = velocity_program(mechanism.tree, constraints)
     for k in range(len(q)):
         G, _ = spread(mechanism, q[k], yd[k])
@@ -97,7 +103,7 @@ def test_against_pinocchio(name):
     order = [theirs.joints[theirs.getJointId(n)].idx_v for n in tree.v_names]
     q, yd, ydd = states(mechanism, 3)
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
-    constraints = [c for cluster in mechanism.clusters for c in cluster.constraints]
+    constraints = mechanism.constraints
     program = velocity_program(tree, constraints)
     for k in range(3):
         G, g = spread(mechanism, q[k], yd[k])
@@ -169,28 +175,66 @@ def test_every_algorithm_and_backend_agrees(name):
         assert error(found[0], ydd).max() <= 1e-8 and error(found[1], tau).max() <= 1e-8
 
 
-def test_a_floating_base_with_gears():
-    text = robot(
-        link("torso", 9, 5.0),
-        geared_chain(3)
-        .split(">", 1)[1]
-        .rpartition("</robot>")[0]
-        .replace('<link name="l0"/>', "")
-        .replace('"l0"', '"torso"'),
-    )
-    mechanism = dn.parse_mechanism(text, floating_base=True)
-    assert (mechanism.nq, mechanism.nv, mechanism.tree.nv) == (13, 9, 12)
-    random = np.random.default_rng(0)
-    q = np.tile(mechanism.neutral(), (5, 1))
-    q[:, :3], q[:, 3:7] = random.normal(size=(5, 3)), random.normal(size=(5, 4))
+def floating_states(mechanism, count, seed=0):
+    """Any pose of the base, and closed positions near zero."""
+    random = np.random.default_rng(seed)
+    q = np.tile(mechanism.neutral(), (count, 1))
+    q[:, :3], q[:, 3:7] = random.normal(size=(count, 3)), random.normal(size=(count, 4))
     q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
-    q[:, 7:] = random.uniform(-1, 1, (5, 6))
-    q = dn.close_loops(mechanism, q)
-    yd, ydd = random.normal(size=(2, 5, 9))
+    q[:, 7:] = random.uniform(-1, 1, (count, mechanism.nq - 7))
+    return dn.close_loops(mechanism, q), *random.normal(size=(2, count, mechanism.nv))
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "robots"
+FLOATING = {  # text, coordinates of the tree, independent ones
+    "quadruped": (quadruped(), 30, 18),
+    "humanoid": (humanoid(), 42, 24),
+    "mini_cheetah": (SHARED / "mini_cheetah.urdf", 30, 18),
+    "mit_humanoid": (SHARED / "mit_humanoid.urdf", 42, 24),
+    "jvrc1_humanoid": (SHARED / "jvrc1_humanoid.urdf", 63, 38),
+    "tello_humanoid": (SHARED / "tello_humanoid.urdf", 42, 42),
+}
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_legged_robots_with_gears(name):
+    """Against Pinocchio's M and h of the tree, projected; back by every forward algorithm; C-EFPA of both feet."""
+    text, nv_tree, nv = FLOATING[name]
+    if isinstance(text, Path):
+        if not text.is_file():
+            pytest.skip(f"{text.name} is not at hand")
+        text = text.read_text()
+    has_base = 'type="floating"' in text  # in the file, or put there by us
+    mechanism = dn.parse_mechanism(text, floating_base=not has_base)
+    tree = mechanism.tree
+    assert (tree.nv, mechanism.nv) == (nv_tree, nv)
+    q, yd, ydd = floating_states(mechanism, 3)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    theirs = pin.buildModelFromXML(text, *(() if has_base else (pin.JointModelFreeFlyer(),)))
+    data = theirs.createData()
+    scalar = [j for j in tree.independent_joints if j.kind != "floating"]
+    at_q = [theirs.joints[theirs.getJointId(j.name)].idx_q for j in scalar]
+    order = [3, 4, 5, 0, 1, 2, *(theirs.joints[theirs.getJointId(j.name)].idx_v for j in scalar)]
+    assert sorted(order) == list(range(tree.nv)), "every joint of the tree is one of Pinocchio's"
+    for k in range(3):
+        G, g = spread(mechanism, q[k], yd[k])
+        at, rates = np.zeros(theirs.nq), np.zeros(theirs.nv)
+        at[:7], at[at_q] = q[k, :7], q[k, 7:]
+        rates[order] = G @ yd[k]
+        M = np.array(pin.crba(theirs, data, at))
+        M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
+        h = pin.nonLinearEffects(theirs, data, at, rates)[order]
+        expected = G.T @ (M @ (G @ ydd[k] + g) + h)
+        assert error(tau[k], expected) <= EXACT
     for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism)).values():
         back = interpret(program, q=q, qd=yd, known=tau, gravity=mechanism.gravity)["asked"]
         assert error(back, ydd).max() <= 1e-9
+    feet = [body.name for body in mechanism.bodies[-2:]]
+    ways = [
+        quantity_of(mechanism, w, ("q",), links=feet) for w in (operational_space_inertia, extended_forces)
+    ]
+    right, found = (interpret(way, q=q)["y0"] for way in ways)
+    assert error(found, right, tail=2).max() <= 1e-9
 
 
 def test_gears_are_what_mimic_joints_are():
@@ -363,8 +407,8 @@ def test_derivatives_of_mechanisms(name, kind):
 def test_loops_of_a_sidecar_file(tmp_path):
     """A five-bar whose loop is named beside it: frames of fixed links at its two ends."""
     ends = [
-        link("end2"), link("end4"), joint("e2", "l2", "end2", "0.5 0 0", kind="fixed"),
-        joint("e4", "l4", "end4", "0.5 0 0", kind="fixed"),
+        link("end2"), link("end4"), joint("e2", "left_lower", "end2", "0.5 0 0", kind="fixed"),
+        joint("e4", "right_lower", "end4", "0.5 0 0", kind="fixed"),
     ]  # fmt: skip
     bare = five_bar().split("<loop")[0] + "".join(ends) + "</robot>"
     (tmp_path / "robot.urdf").write_text(bare)
@@ -450,7 +494,7 @@ def test_open_and_singular_loops_give_no_torque():
 
 
 def test_a_position_that_cannot_be_closed():
-    mechanism = dn.parse_mechanism(four_bar(flags=(False, False, True)))
+    mechanism = dn.parse_mechanism(four_bar(independent=(False, False, True)))
     with pytest.raises(dn.ClosureError, match="no closed position near the start: 'pin' stay open by"):
         dn.close_loops(mechanism, [0.0, 0.0, 3.1])
 
@@ -473,8 +517,8 @@ REFUSED = {
     "type": (four_bar("glued"), "loop 'pin': unknown type 'glued'"),
     "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "loop 'x' needs one <predecessor>"),
     "rigid": (spatial_loop("fixed"), "'tie': the joints of the loop cannot move"),
-    "too many marked": (four_bar(flags=(False, False, False)), "'pin': 2 joints follow from the others, but the file marks 3"),
-    "too few marked": (four_bar(flags=(True, True, False)), "2 joints follow from the others, but the file marks 1 as dependent: 'rocker_j'"),
+    "too many marked": (four_bar(independent=(False, False, False)), "'pin': 2 joints follow from the others, but the file marks 3"),
+    "too few marked": (four_bar(independent=(True, True, False)), "2 joints follow from the others, but the file marks 1 as dependent: 'rocker_j'"),
     "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin': no position was found in which the loop is closed"),
     "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "no joint moves its ends"),
     "ratio": (geared_chain(1, 0.0), "coupling 'gear1': ratio 0.0 is not a finite number other than 0"),
@@ -508,20 +552,20 @@ def test_a_model_without_loops_refuses_them():
     with pytest.raises(dn.ModelError, match="'pin' closes a kinematic loop.*load_mechanism"):
         dn.parse_model(four_bar())
     mechanism = dn.parse_mechanism(four_bar())
-    with pytest.raises(dn.solver.ChoiceError, match="takes solver 'cluster'"):
-        dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
+    with pytest.raises(dn.solver.ChoiceError, match="takes no parameters"):
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), parameters=["inertia"])
 
 
 def test_custom_constraints():
     """A function of two joints: what a coupling says, and what nothing else can."""
     from dynamics_node.loops import Custom
 
-    text = mechanisms.geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
+    text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
 
     def tie(function):
         return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
 
-    geared = dn.parse_mechanism(mechanisms.geared_chain(1))
+    geared = dn.parse_mechanism(geared_chain(1))
     same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
     cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
     q, yd, ydd = states(geared, 3)

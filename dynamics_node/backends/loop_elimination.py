@@ -1,0 +1,65 @@
+"""The factor graph of a Mechanism, eliminated at every call: NumPy or GTSAM, any ordering."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.backends.gtsam_elimination import gtsam_elimination
+from dynamics_node.backends.loops import why_not
+from dynamics_node.backends.numeric_elimination import numeric_elimination
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.programs import HEALTHY, health_program
+from dynamics_node.problem import Problem
+from dynamics_node.program import interpret
+
+
+@dataclass(frozen=True, eq=False)
+class LoopElimination:
+    """elimination: the engine, which sees closed and regular positions only."""
+
+    model: Mechanism
+    problem: Problem
+    elimination: Any
+
+    @property
+    def description(self):
+        return self.elimination.description
+
+    def prepare(self, batches):
+        """Nothing is left to do."""
+
+    def with_model(self, model):
+        raise ValueError("a mechanism with loops takes no other inertias: build it anew")
+
+    @cached_property
+    def _health(self):
+        return health_program(self.model)
+
+    def why(self, q, **_):
+        """Why there is no solution at one of the positions q (..., nq)."""
+        return why_not(self.model, q)
+
+    def __call__(self, q, qd, qdd, tau, f_ext, gravity):
+        """NaN where the loops are open or singular."""
+        batch, nv = q.shape[:-1], self.model.nv
+        good = np.broadcast_to((interpret(self._health, q=q)["health"] <= HEALTHY).all(axis=-1), batch)
+        arrays = [(a, axes) for a, axes in ((q, 1), (qd, 1), (qdd, 1), (tau, 1), (f_ext, 2), (gravity, 1))]
+        chosen = [None if a is None else _chosen(a, axes, batch, good) for a, axes in arrays]
+        results = np.full((2, *batch, nv), np.nan)
+        if good.any():
+            for result, found in zip(results, self.elimination(*chosen), strict=True):
+                result[good] = found
+        return results[0], results[1]
+
+
+def _chosen(array, axes, batch, good):
+    """The array at the good states, one leading axis."""
+    return np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[good]
+
+
+def loop_elimination(mechanism, problem, ordering, backend) -> LoopElimination:
+    """Engine for an ordering and backend numpy or gtsam. Raises as `plan_ordering`."""
+    eliminate = gtsam_elimination if backend == "gtsam" else numeric_elimination
+    return LoopElimination(mechanism, problem, eliminate(mechanism, problem, ordering))

@@ -1,0 +1,79 @@
+"""The factors of loops, gears and belts (paper 1, section VII): one function per equation.
+
+A loop joint is cut; its wrench F acts on the successor, and its opposite on the predecessor. Notation: see
+loops/cut.py; kept: the rows of T that no other constraint implies.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.variables import acceleration, joint_acceleration, torque, virtual_velocity
+from dynamics_node.spatial import matvec, transpose
+
+
+def loop_wrench_blocks(loop, F, cut):
+    """{body: {F: block}} of what a cut loop joint adds to the wrench factors (6) of its ends."""
+    ends = ((loop.predecessor, cut["X_p"], -1.0), (loop.successor, cut["X_s"], 1.0))
+    along = cut["T"] if F.dim == 1 else np.eye(6)  # a rod bears one force, along itself
+    return {body: {F: sign * transpose(X) @ along} for body, X, sign in ends if body >= 0}
+
+
+def loop_acceleration_factor(number, loop, cut, kept, root_acceleration):
+    """T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s); the root's acceleration is known."""
+    T = transpose(cut["T"])[..., kept, :]
+    blocks, rhs = {}, cut["change"][..., kept]
+    for body, X in ((loop.predecessor, T @ cut["X_p"]), (loop.successor, -T @ cut["X_s"])):
+        if body >= 0:
+            blocks[acceleration(body)] = X
+        else:
+            rhs = rhs - matvec(X, root_acceleration)
+    return LinearFactor("loop acceleration", number, blocks, rhs)
+
+
+def loop_torque_factor(number, F, cut):
+    """S^T F = 0: no torque in the directions in which the loop joint moves."""
+    return _no_wrench("loop torque", number, F, cut["S"])
+
+
+def planar_factor(number, F, cut, kept):
+    """The directions of T that other constraints hold already bear nothing: of a planar loop with axis z,
+    m_x = m_y = f_z = 0. Without it these wrenches are not determined."""
+    spare = [k for k in range(cut["T"].shape[-1]) if k not in kept]
+    return _no_wrench("planar", number, F, cut["T"][..., spare])
+
+
+def _no_wrench(kind, number, F, directions):
+    block = transpose(directions)
+    return LinearFactor(kind, number, {F: block}, np.zeros(block.shape[:-1]))
+
+
+def coupling_factor(number, joints, K, k):
+    """K qdd = k over the joints of a gear, a belt or another constraint between coordinates. joints: {body:
+    its column of K}."""
+    blocks = {joint_acceleration(i): K[..., v : v + 1] for i, v in joints.items()}
+    return LinearFactor("coupling", number, blocks, k)
+
+
+def coupling_force_blocks(C, joints, K):
+    """{body: {C: block}} of what its force adds to the torque factors (7): tau + K^T C = S^T F."""
+    return {i: {C: transpose(K[..., v : v + 1])} for i, v in joints.items()}
+
+
+def minimum_torque_factors(weights, joints, G):
+    """Of all torques that do the same, those of least sum_j weights[j] tau_j^2: weights[j] tau_j = (G mu)_j
+    with a virtual velocity mu (nv,) of the independent coordinates; least squares as exact equations.
+
+    weights, joints: {body: what its joint's torque costs}, {body: its row of G}; G (..., nv of the tree, nv)
+    as in `closure`.
+    """
+    mu = virtual_velocity(G.shape[-1])
+    for i, weight in weights.items():
+        blocks = {torque(i): np.array([[weight]]), mu: -G[..., joints[i] : joints[i] + 1, :]}
+        yield LinearFactor("minimum torque", i, blocks, np.zeros(1))
+
+
+def with_blocks(factor, blocks):
+    """The factor with more variables."""
+    return replace(factor, blocks={**factor.blocks, **blocks})

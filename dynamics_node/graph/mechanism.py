@@ -1,0 +1,155 @@
+"""Mechanism and Problem -> FactorGraph: the equations of the tree, and those of its loops, gears and belts
+(paper 1, section VII).
+
+Loop joints are cut. A dependent joint is one whose torque is known, zero, and whose acceleration is not; of
+all rows of the constraints those enter that no other one implies, so there are as many equations as unknowns.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import root_acceleration
+from dynamics_node.graph.build import FactorGraph, tree_factors
+from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.loop_factors import (
+    coupling_factor,
+    coupling_force_blocks,
+    loop_acceleration_factor,
+    loop_torque_factor,
+    loop_wrench_blocks,
+    planar_factor,
+    with_blocks,
+)
+from dynamics_node.graph.variables import Variable, coupling_force, joint_acceleration, torque, wrench
+from dynamics_node.loops.close import closed_samples
+from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.cut import cut_program
+from dynamics_node.loops.kinds import LoopJoint, coordinates_of
+from dynamics_node.problem import Problem
+from dynamics_node.program import interpret
+
+
+class _Opened(NamedTuple):
+    """Factors of a constraint, and {body: blocks} of what it adds to wrench and torque factors."""
+
+    factors: tuple[LinearFactor, ...]
+    on_wrenches: Mapping[int, Mapping]
+    on_torques: Mapping[int, Mapping]
+
+
+def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
+    """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
+    read. f_ext, gravity as in `rnea`."""
+    _, rates, _ = mechanism.spanning(q, qd)
+    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
+    zero = np.zeros(1)
+    known = {torque(body): zero for body in _dependent(mechanism)}
+    bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
+    for joint in mechanism.independent_joints:
+        body, dim = bodies[joint.name], joint.v.stop - joint.v.start
+        if problem.forward[joint.v.start]:
+            known[torque(body, dim)] = tau[..., joint.v]
+        else:
+            known[joint_acceleration(body, dim)] = qdd[..., joint.v]
+    return graph.given(known)
+
+
+def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
+    """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
+    tree) are those of all joints."""
+    tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
+    a_root = root_acceleration(tree, gravity)
+    added: list[LinearFactor] = []
+    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), tree.nbodies)
+    for number, (constraint, kept) in numbered:
+        if kept:
+            open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
+            opened = open_it(tree, number, constraint, list(kept), q, qd, a_root)
+            added += [factor for factor in opened.factors if factor.rows]
+            for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
+                for body, blocks in own.items():
+                    all_blocks[body].update(blocks)
+    more = {"wrench": wrenches, "torque": torques}
+    for factor in tree_factors(tree, q, qd, f_ext, gravity):
+        yield with_blocks(factor, more.get(factor.kind, {}).get(factor.body, {}))
+    yield from added
+
+
+def _cut(tree, number, loop, kept, q, qd, a_root):
+    cut = interpret(cut_program(tree, loop), q=q, qd=qd)
+    F = _force(number, loop, kept)
+    factors = (
+        loop_acceleration_factor(number, loop, cut, kept, a_root),
+        loop_torque_factor(number, F, cut),
+        planar_factor(number, F, cut, kept),
+    )
+    return _Opened(factors, loop_wrench_blocks(loop, F, cut), {})
+
+
+def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
+    found = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
+    K, k = found["K"][..., kept, :], found["k"][..., kept]
+    v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies)}
+    joints = {v_of[v]: v for v in coordinates_of(constraint)}
+    C = _force(number, constraint, kept)
+    return _Opened((coupling_factor(number, joints, K, k),), {}, coupling_force_blocks(C, joints, K))
+
+
+def spanning_problem(mechanism, problem) -> Problem:
+    """The Problem of the tree: dependent joints are forward joints, whose torque is zero."""
+    forward = np.ones(mechanism.tree.nv, dtype=bool)
+    forward[mechanism.independent] = problem.forward
+    return Problem(problem.kind, tuple(forward.tolist()))
+
+
+def constraint_variables(mechanism) -> list[Variable]:
+    """The unknown forces of the constraints."""
+    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies)
+    return [_force(number, constraint, kept) for number, (constraint, kept) in numbered if kept]
+
+
+def _force(number, constraint, kept):
+    if isinstance(constraint, LoopJoint):
+        return wrench(number, 1 if constraint.kind == "rod" else 6)
+    return coupling_force(number, len(kept))
+
+
+def _dependent(mechanism):
+    """Bodies whose joints follow from others."""
+    independent = set(mechanism.independent.tolist())
+    bodies = enumerate(mechanism.tree.bodies)
+    return [i for i, body in bodies if body.joint.v.start not in independent]
+
+
+@lru_cache(maxsize=16)  # of the robots at hand
+def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies."""
+    q = closed_samples(mechanism, 1, np.random.default_rng(5))[0]
+    kept: list[tuple[int, ...]] = []
+    for cluster in mechanism.clusters:
+        if cluster.constraints:
+            K = [_rates(mechanism.tree, constraint, q) for constraint in cluster.constraints]
+            labels = [(c, row) for c, rows in enumerate(K) for row in range(len(rows))]
+            chosen = [labels[k] for k in _independent_rows(np.concatenate(K), len(cluster.dependent))]
+            kept += [tuple(r for c, r in sorted(chosen) if c == n) for n in range(len(K))]
+    return tuple(kept)
+
+
+def _rates(tree, constraint, q):
+    """K (rows, nv of the tree) with K qd = 0."""
+    if isinstance(constraint, LoopJoint):
+        units = np.eye(tree.nv)
+        found = interpret(cut_program(tree, constraint), q=np.tile(q, (tree.nv, 1)), qd=units)
+        return found["rate"].T
+    return interpret(velocity_program(tree, (constraint,)), q=q, qd=np.zeros(tree.nv))["K"]
+
+
+def _independent_rows(K, rank):
+    """Numbers of the rows that determine the others best, by QR with pivots."""
+    from scipy.linalg import qr  # 0.2 s, for those who have loops
+
+    return qr(K.T, mode="r", pivoting=True)[1][:rank].tolist()
