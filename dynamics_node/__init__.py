@@ -15,11 +15,26 @@ from dynamics_node.algorithms import (
     link_pose,
     operational_space_inertia,
 )
-from dynamics_node.loops import ClosureError, Mechanism, close_loops, load_mechanism, parse_mechanism
+from dynamics_node.loops import (
+    ClosureError,
+    Mechanism,
+    close_loops,
+    load_mechanism,
+    load_robot,
+    parse_mechanism,
+    parse_robot,
+)
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import InputError, SolutionError, build, build_derivatives, build_quantity
+from dynamics_node.solver import (
+    InputError,
+    SolutionError,
+    build,
+    build_closing,
+    build_derivatives,
+    build_quantity,
+)
 
 mass_matrix = crba
 
@@ -34,6 +49,7 @@ __all__ = [
     "SolutionError",
     "bias",
     "build",
+    "build_closing",
     "build_derivatives",
     "build_quantity",
     "close_loops",
@@ -46,10 +62,12 @@ __all__ = [
     "link_pose",
     "load_mechanism",
     "load_model",
+    "load_robot",
     "mass_matrix",
     "operational_space_inertia",
     "parse_mechanism",
     "parse_model",
+    "parse_robot",
     "with_parameters",
     "with_payload",
 ]

@@ -1,6 +1,6 @@
 """The factor graph of a Mechanism, eliminated at every call: NumPy or GTSAM, any ordering."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -31,7 +31,8 @@ class LoopElimination:
         """Nothing is left to do."""
 
     def with_model(self, model):
-        raise ValueError("a mechanism with loops takes no other inertias: build it anew")
+        """The same for a Mechanism of other inertias or rotor inertias."""
+        return replace(self, model=model, elimination=self.elimination.with_model(model))
 
     @cached_property
     def _health(self):

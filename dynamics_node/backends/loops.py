@@ -1,6 +1,6 @@
 """Mechanisms: the cheapest of the cluster algorithms as compiled C, or interpreted by NumPy."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -12,38 +12,53 @@ from dynamics_node.backends.traced import quaternion_places
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, OPEN, mechanism_programs
+from dynamics_node.model.inputs import inertial_values
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
 
 
 @dataclass(frozen=True, eq=False)
 class MechanismEngine:
-    """program: that of `kernel`, which is None for NumPy."""
+    """program: that of `kernel`, which is None for NumPy; parameters: its inputs beside the state."""
 
     model: Mechanism
     problem: Problem
     description: str
+    parameters: tuple[str, ...]
     program: Program
     kernel: Kernel | None
 
     def prepare(self, batches):
-        """Do now what external wrenches and, on demand, many states need."""
+        """Do now what `with_model`, external wrenches and, on demand, many states need."""
         if self.kernel is not None:
             _ = self.kernel_with_wrenches
             if batches:
                 _ = self._batch
 
     def with_model(self, model):
-        raise ValueError("a mechanism with loops takes no other inertias: build it anew")
+        """The same code for a Mechanism with other values of its parameters."""
+        other = replace(self, model=model)
+        kept = ("program_with_wrenches", "_batch")
+        other.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
+        if self.kernel is not None:
+            values = inertial_values(model.tree, True)
+            object.__setattr__(other, "kernel", self.kernel.with_parameters(values))
+            if "kernel_with_wrenches" in self.__dict__:
+                own = self.kernel_with_wrenches.with_parameters(values)
+                other.__dict__["kernel_with_wrenches"] = own
+        return other
 
     @cached_property
     def program_with_wrenches(self):
         """The Program that reads f_ext as well."""
-        return mechanism_programs(self.model, self.problem, wrenches=True)[self.description]
+        programs = mechanism_programs(self.model, self.problem, True, self.parameters)
+        return programs[self.description]
 
     @cached_property
     def kernel_with_wrenches(self):
-        return None if self.kernel is None else _kernel(self.program_with_wrenches, self.model)
+        if self.kernel is None:
+            return None
+        return _kernel(self.program_with_wrenches, self.model, self.parameters)
 
     @cached_property
     def _batch(self):
@@ -69,22 +84,26 @@ class MechanismEngine:
         if "f_ext" in arrays:
             program, kernel = self.program_with_wrenches, self.kernel_with_wrenches
         if kernel is None:
-            found = interpret(program, **arrays)
+            values = inertial_values(self.model.tree, True)
+            found = interpret(program, **arrays, **{name: values[name] for name in self.parameters})
             return found["asked"], found["health"]
         count = int(np.prod(batch, dtype=int))
         rows = [
             np.broadcast_to(arrays[name], (*batch, *shape)).reshape(count, int(np.prod(shape)))
             for name, shape in program.inputs.items()
+            if name not in self.parameters
         ]
         if count >= BATCH and "f_ext" not in arrays:
-            (asked, health), _ = self._batch(count, *rows)
+            (asked, health), _ = self._batch(count, *rows, *kernel.parameters)
         else:
             asked, health = kernel.separate(count, *rows)
         return asked.reshape(*batch, -1), health.reshape(*batch, 2)
 
 
-def _kernel(program, mechanism):
-    return Kernel(program, quaternions=quaternion_places(mechanism), limits=HEALTHY)
+def _kernel(program, mechanism, parameters):
+    values = inertial_values(mechanism.tree, True) if parameters else {}
+    own = {name: values[name] for name in parameters}
+    return Kernel(program, own, quaternions=quaternion_places(mechanism), limits=HEALTHY)
 
 
 def why_not(mechanism, q):
@@ -98,9 +117,9 @@ def why_not(mechanism, q):
     return f"a loop is at a singular position, or too near: {names}"
 
 
-def mechanism_engine(mechanism, problem, compile_it) -> MechanismEngine:
+def mechanism_engine(mechanism, problem, compile_it, parameters=()) -> MechanismEngine:
     """The cheapest way to solve the problem. Raises CompileError."""
-    programs = mechanism_programs(mechanism, problem)
+    programs = mechanism_programs(mechanism, problem, parameters=parameters)
     name = min(programs, key=lambda n: cost(programs[n]))
-    kernel = _kernel(programs[name], mechanism) if compile_it else None
-    return MechanismEngine(mechanism, problem, name, programs[name], kernel)
+    kernel = _kernel(programs[name], mechanism, parameters) if compile_it else None
+    return MechanismEngine(mechanism, problem, name, tuple(parameters), programs[name], kernel)

@@ -8,13 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.parameters import PARAMETERS, with_parameters
-from dynamics_node.model.reframe import inertias_in, reframe
-from dynamics_node.model.regroup import regroup, regrouped_away
+from dynamics_node.model.inputs import inertial_values, with_inputs
+from dynamics_node.model.parameters import PARAMETERS
+from dynamics_node.model.reframe import reframe
+from dynamics_node.model.regroup import regroup
 from dynamics_node.program import Program, trace
-from dynamics_node.spatial import inertia_of_pseudo, matvec, pseudo_inertia, transpose
-
-_UPPER = np.triu_indices(4)
+from dynamics_node.spatial import matvec, transpose
 
 
 def problem_program(engine, wrenches=False, parameters=()) -> Program:
@@ -32,9 +31,7 @@ def problem_program(engine, wrenches=False, parameters=()) -> Program:
         given = (np.where(forward, zero, known), np.where(forward, known, zero))
         if f_ext is not None:
             f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
-        inertias = model.inertias if inertia is None else _inertias(engine, model, inertia)
-        rotors = model.armature if armature is None else armature
-        own = replace(engine, model=with_parameters(model, inertias, rotors))
+        own = replace(engine, model=with_inputs(model, engine.regroups, inertia, armature))
         qdd, tau = own(q, qd, *given, f_ext, gravity)
         return {"asked": np.where(forward, qdd, tau)}
 
@@ -76,23 +73,10 @@ def parameter_values(engine, frames=None):
 
     frames: `reframe` of a Model of the same geometry, when it is at hand.
     """
-    reframed, T = frames or reframe(engine.model)
-    model = with_parameters(reframed, inertias_in(T, engine.model.inertias), engine.model.armature)
-    model = regroup(model) if engine.regroups else model
-    return {"inertia": pseudo_inertia(model.inertias)[:, _UPPER[0], _UPPER[1]], "armature": model.armature}
+    return inertial_values(engine.model, engine.regroups, frames)
 
 
 def economical(engine):
     """The engine's Model in frames and, if allowed, with inertias that cost least; T of `reframe`."""
     model, T = reframe(engine.model)  # a plan stays good: frames change no block's vanishing
     return (regroup(model) if engine.regroups else model), T
-
-
-def _inertias(engine, model, numbers):
-    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup` says so."""
-    J = np.zeros((model.nbodies, 4, 4), dtype=object)
-    J[:, _UPPER[0], _UPPER[1]] = numbers
-    J[:, _UPPER[1], _UPPER[0]] = numbers
-    if engine.regroups:
-        J[regrouped_away(model)] = 0.0
-    return inertia_of_pseudo(J)

@@ -1,10 +1,22 @@
 """Closed kinematic loops, gears and belts: a tree and constraints, solved by clusters of bodies (paper 3)."""
 
 from dynamics_node.loops.actuation import Actuation, Driven
-from dynamics_node.loops.assemble import assemble_mechanism, load_mechanism, parse_mechanism
-from dynamics_node.loops.close import ClosureError, close_loops
+from dynamics_node.loops.assemble import (
+    assemble_mechanism,
+    load_mechanism,
+    load_robot,
+    parse_mechanism,
+    parse_robot,
+)
+from dynamics_node.loops.close import ClosureError, close_loops, continued, first_closed
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
-from dynamics_node.loops.mechanism import Cluster, Mechanism
+from dynamics_node.loops.mechanism import Cluster, Mechanism, tree_of
+from dynamics_node.loops.numeric import (
+    mechanism_bias,
+    mechanism_mass_matrix,
+    mechanism_operational_space_inertia,
+)
+from dynamics_node.loops.sidecar import read_loops_file
 
 __all__ = [
     "Actuation",
@@ -17,6 +29,15 @@ __all__ = [
     "Mechanism",
     "assemble_mechanism",
     "close_loops",
+    "continued",
+    "first_closed",
     "load_mechanism",
+    "load_robot",
+    "mechanism_bias",
+    "mechanism_mass_matrix",
+    "mechanism_operational_space_inertia",
     "parse_mechanism",
+    "parse_robot",
+    "read_loops_file",
+    "tree_of",
 ]

@@ -9,8 +9,8 @@ from dynamics_node.loops.close import assembled_somewhere
 from dynamics_node.loops.constraints import common_ancestor, position_program
 from dynamics_node.loops.kinds import Linear, LoopJoint
 from dynamics_node.loops.mechanism import Cluster, Mechanism
-from dynamics_node.loops.sidecar import read_sidecar
-from dynamics_node.model import ModelError
+from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
+from dynamics_node.model import Model, ModelError, parse_model
 from dynamics_node.model.assemble import assemble, resolve_mimic
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
@@ -38,8 +38,24 @@ def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices
 def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
     """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content and of that of a sidecar file. Raises
     OSError besides."""
-    loops = None if loops_file is None else Path(loops_file).read_bytes()
+    loops = None if loops_file is None else read_loops_file(loops_file)
     return parse_mechanism(Path(path).read_bytes(), loops=loops, **choices)
+
+
+def parse_robot(text, *, loops=None, strict=False, **choices) -> Model | Mechanism:
+    """URDF or URDF+ text -> Mechanism when it has loops or couplings, or `loops`, the text of a sidecar
+    file, is given; else Model. Arguments and errors as of `parse_mechanism`."""
+    description = parse_urdf(text)
+    if loops is None and not description.loops and not description.couplings:
+        return parse_model(text, strict=strict, **choices)
+    return parse_mechanism(text, loops=loops, strict=strict, **choices)
+
+
+def load_robot(path, *, loops_file=None, **choices) -> Model | Mechanism:
+    """URDF or URDF+ file -> Model, or Mechanism when it has loops: `parse_robot` of its content and of that
+    of a sidecar file. Raises OSError besides."""
+    loops = None if loops_file is None else read_loops_file(loops_file)
+    return parse_robot(Path(path).read_bytes(), loops=loops, **choices)
 
 
 def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:

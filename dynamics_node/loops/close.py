@@ -9,6 +9,8 @@ from dynamics_node.program import interpret
 TOLERANCE = 1e-10  # of phi, m or rad
 STEPS = 50
 LARGEST = 0.5  # rad or m that a joint may move in a step
+SHAKE = 0.5  # rad or m
+WAY = 20  # steps from one assembly to another of the same branch
 STARTS = 40  # random positions from which closed ones are looked for
 
 
@@ -50,6 +52,52 @@ def _step(K, right):
     step = (np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0]
     longest = np.abs(step).max(axis=-1, keepdims=True, initial=LARGEST)
     return step * (LARGEST / longest)
+
+
+def first_closed(mechanism, q):
+    """`close_loops` of one position (nq,) of which only the independent joints are known: from q, or else
+    from the assembly that is nearest to all joints at zero, whose independent joints are moved there in
+    steps.
+
+    Raises ClosureError.
+    """
+    q = np.asarray(q, dtype=float)
+    try:
+        return close_loops(mechanism, q)
+    except ClosureError:
+        start = _near_zero(mechanism, q)
+        if start is None:
+            raise
+    return continued(mechanism, start, q)
+
+
+def continued(mechanism, start, q):
+    """The closed position (nq,) with the independent joints of q, reached in steps from a closed one, so
+    that the branch is kept where Newton's method alone would lose it. Raises ClosureError."""
+    own = positions_of(mechanism.tree, [v for c in mechanism.clusters if c.dependent for v in c.independent])
+    there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
+    dependent = positions_of(mechanism.tree, [v for c in mechanism.clusters for v in c.dependent])
+    there[dependent] = start[dependent]
+    for part in np.linspace(0, 1, WAY + 1)[1:]:
+        there[own] = start[own] + part * (q[own] - start[own])
+        there = close_loops(mechanism, there)
+    return there
+
+
+def _near_zero(mechanism, q):
+    """q with every loop in the assembly nearest to zero; None when there is none."""
+    tree, start = mechanism.tree, q.copy()
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            coordinates = [*cluster.independent, *cluster.dependent]
+            at = positions_of(tree, coordinates)
+            starts = np.tile(tree.neutral(), (STARTS, 1))  # which may itself be a singular position
+            starts[:, at] += np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(at)))
+            found = assembled(tree, cluster.constraints, coordinates, starts)
+            if not len(found):
+                return None
+            start[at] = found[np.argmin(np.linalg.norm(found[:, at], axis=1)), at]
+    return start
 
 
 def assembled_somewhere(tree, constraints, coordinates, random):

@@ -34,7 +34,7 @@ def closure(mechanism, q, yd) -> Closure:
         rows = list(cluster.rows)
         program = velocity_program(tree, cluster.constraints)
         K = interpret(program, q=q, qd=np.zeros(tree.nv))["K"][rows]
-        inverse = _inverse(K[:, dependent])
+        inverse = inverse_of(K[:, dependent])
         block = -(inverse @ K[:, independent])
         G[np.ix_(dependent, own)] = block
         qd = np.zeros(tree.nv, dtype=object)
@@ -46,7 +46,7 @@ def closure(mechanism, q, yd) -> Closure:
     return Closure(G, g, condition)
 
 
-def _inverse(A):
+def inverse_of(A):
     """By cofactors up to three rows, which needs no pivots; else by elimination in the order given."""
     n = len(A)
     if n <= 3:

@@ -28,6 +28,11 @@ class Cluster:
     rows: tuple[int, ...]
 
 
+def tree_of(robot: "Model | Mechanism") -> Model:
+    """The Model in which every joint of a Mechanism has a coordinate of its own; a Model itself."""
+    return robot.tree if isinstance(robot, Mechanism) else robot
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism:
     """tree: a Model in which every joint has a coordinate of its own. clusters: in the order of their first
@@ -113,6 +118,14 @@ class Mechanism:
         tree), at closed q (..., nq) from qd, qdd (..., nv). What is not given comes back as None;
         accelerations need velocities."""
         return (q, *spanning_rates(self, q, qd, qdd))
+
+    def frame(self, name):
+        """The frame of a link; KeyError names it and lists near ones."""
+        return self.tree.frame(name)
+
+    def with_tree(self, tree: Model) -> "Mechanism":
+        """The same loops on a tree of other inertias, rotor inertias or gravity."""
+        return replace(self, tree=tree)
 
     def neutral(self):
         """Position (nq,) with every joint at zero: in general not closed."""

@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.loops.closure import closure
-from dynamics_node.loops.constraints import equations
+from dynamics_node.loops.close import positions_of
+from dynamics_node.loops.closure import closure, inverse_of
+from dynamics_node.loops.constraints import equations, position_program
 from dynamics_node.loops.dynamics import (
     bias,
     extended_forces,
@@ -22,9 +23,10 @@ from dynamics_node.loops.dynamics import (
 )
 from dynamics_node.loops.kinds import LoopJoint
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.model.inputs import with_inputs
 from dynamics_node.model.reframe import reframe
 from dynamics_node.model.regroup import regroup
-from dynamics_node.program import Program, trace
+from dynamics_node.program import Program, interpret, trace
 from dynamics_node.spatial import matvec, transform_origin, transform_rotation, transpose
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
@@ -38,9 +40,9 @@ QUANTITIES: dict[str, tuple[tuple[Callable, ...], tuple[str, ...]]] = {
 HEALTHY = np.array([1e12, OPEN**2])  # a condition of 1e6, and what loops may miss, both squared
 
 
-def mechanism_programs(mechanism: Mechanism, problem, wrenches=False) -> dict[str, Program]:
+def mechanism_programs(mechanism: Mechanism, problem, wrenches=False, parameters=()) -> dict[str, Program]:
     """{what it is, for people: the Program} of all ways to solve the problem. known: of ydd and tau what the
-    Problem knows."""
+    Problem knows; parameters: of 'inertia' and 'armature' those that are inputs, see `inertial_values`."""
     forward = np.array(problem.forward, dtype=bool)
     if problem.kind == "inverse":
         methods = {"c-rnea": inverse_dynamics}
@@ -48,7 +50,7 @@ def mechanism_programs(mechanism: Mechanism, problem, wrenches=False) -> dict[st
         methods = {"projection": lambda *a: hybrid_dynamics(*a, forward=forward)}
         if forward.all():
             methods["c-aba"] = forward_dynamics
-    return {name: _program(mechanism, method, wrenches) for name, method in methods.items()}
+    return {name: _program(mechanism, method, wrenches, parameters) for name, method in methods.items()}
 
 
 def mechanism_quantity(mechanism: Mechanism, name, **options) -> Program:
@@ -72,6 +74,26 @@ def quantity_of(mechanism: Mechanism, function, reads, **options) -> Program:
     return trace(named, {name: shapes[name] for name in reads})
 
 
+def step_program(mechanism: Mechanism) -> Program:
+    """q -> following (nq,), after Newton's step of the dependent joints, and health at q."""
+    economical, _ = in_economical_frames(mechanism)
+    tree, rest = economical.tree, np.zeros(mechanism.nv)
+
+    def function(q):
+        following = np.array(q, dtype=object)
+        for cluster in economical.clusters:
+            if cluster.dependent:
+                found = interpret(position_program(tree, cluster.constraints), q=q)
+                rows = list(cluster.rows)
+                K = found["K"][rows][:, list(cluster.dependent)]
+                at = positions_of(tree, cluster.dependent)
+                following[at] = following[at] - inverse_of(K) @ found["phi"][rows]
+        health = _health(economical, q, closure(economical, q, rest).condition)
+        return {"following": following, "health": health}
+
+    return trace(function, {"q": (mechanism.nq,)})
+
+
 def health_program(mechanism: Mechanism) -> Program:
     """q -> health."""
     rest = np.zeros(mechanism.nv)
@@ -87,18 +109,21 @@ def _health(mechanism, q, condition):
     return np.array([condition, phi @ phi], dtype=object)
 
 
-def _program(mechanism, method, wrenches) -> Program:
+def _program(mechanism, method, wrenches, parameters) -> Program:
     economical, T = in_economical_frames(mechanism)
     inputs: dict[str, tuple[int, ...]] = {"q": (mechanism.nq,)}
     inputs |= {name: (mechanism.nv,) for name in ("qd", "known")} | {"gravity": (3,)}
     if wrenches:
         inputs["f_ext"] = (mechanism.nbodies, 6)
+    sizes = {"inertia": (mechanism.nbodies, 10), "armature": (mechanism.tree.nv,)}
+    inputs |= {name: sizes[name] for name in parameters}
 
-    def function(q, qd, known, gravity, f_ext=None):
+    def function(q, qd, known, gravity, f_ext=None, inertia=None, armature=None):
         if f_ext is not None:
             f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
-        asked, condition = method(economical, q, qd, known, f_ext, gravity)
-        return {"asked": asked, "health": _health(economical, q, condition)}
+        own = replace(economical, tree=with_inputs(economical.tree, True, inertia, armature))
+        asked, condition = method(own, q, qd, known, f_ext, gravity)
+        return {"asked": asked, "health": _health(own, q, condition)}
 
     return trace(function, inputs)
 

@@ -4,11 +4,19 @@ closed_loop: [[link_a, link_b], ...]
 type: [6d, 3d, ...]          # 6d: fixed, 3d: ball, or any type of a URDF+ loop whose axis is z
 """
 
+from pathlib import Path
+
 from dynamics_node.model import ModelError
 from dynamics_node.model.description import LoopDescription, LoopEnd
 
 _TYPES = {"6d": "fixed", "3d": "ball"}
 MAX_BYTES = 1024 * 1024
+
+
+def read_loops_file(path):
+    """The bytes of a sidecar file, not many more than it may have. Raises OSError."""
+    with Path(path).open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def read_sidecar(text) -> tuple[LoopDescription, ...]:

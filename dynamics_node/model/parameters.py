@@ -40,8 +40,10 @@ def with_payload(model: Model, link: str, mass: float, com, inertia_com) -> Mode
     """The Model with a rigid payload fixed to a link.
 
     mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
-    unknown link, ValueError for a payload that no body can be.
+    unknown link, ValueError for a payload that no body can be. A Mechanism comes back as such.
     """
+    if not isinstance(model, Model):
+        return model.with_tree(with_payload(model.tree, link, mass, com, inertia_com))
     frame = model.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
     if frame.body < 0:  # on the root: nothing moves it

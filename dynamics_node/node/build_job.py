@@ -16,9 +16,11 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 
 from dynamics_node.backends.c import CompileError
-from dynamics_node.model import Model, parse_model
+from dynamics_node.backends.closing import Closing
+from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
+from dynamics_node.model import Model
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import Solver, build_for_service
+from dynamics_node.solver import Solver, build_closing, build_for_service
 
 COMPILING = ("auto", "c")  # backends that take their time
 TIME_LIMIT = 300.0  # s
@@ -27,8 +29,8 @@ NICENESS = 5  # more, and a node that is busy with numpy would wait long for its
 
 @dataclass(frozen=True)
 class Job:
-    """What to build: `choices` go to parse_model, the rest to build. services: backend of the two solvers for
-    services, which are made ready for many states."""
+    """What to build: `choices` go to parse_robot, the rest to build. services: backend of the two solvers for
+    services, which are made ready for many states; loops_file: path of a sidecar file, or ''."""
 
     text: str
     choices: dict
@@ -38,21 +40,24 @@ class Job:
     ordering: str | tuple[str, ...] = "best"
     backend: str = "auto"
     services: str = "numpy"
+    loops_file: str = ""
 
 
 @dataclass(frozen=True)
 class Robot:
-    """A checked Model with the solvers that serve it: what the node computes, and two for services."""
+    """A checked Model or Mechanism with the solvers that serve it: what the node computes, and two for
+    services; closing: what closes the loops of a Mechanism."""
 
-    model: Model
+    model: Model | Mechanism
     solver: Solver
     inverse: Solver
     forward: Solver
+    closing: Closing | None = None
 
-    def with_model(self, model: Model) -> "Robot":
-        """The same for a Model with other inertias: nothing is compiled."""
+    def with_model(self, model: Model | Mechanism) -> "Robot":
+        """The same for a robot with other inertias: nothing is compiled."""
         solvers = (solver.with_model(model) for solver in (self.solver, self.inverse, self.forward))
-        return Robot(model, *solvers)
+        return Robot(model, *solvers, self.closing)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,8 @@ def make_problem(model, kind, forward_joints=()):
 def do(job: Job) -> Robot | Failure:
     """The job itself; every error of the description or the choice becomes a Failure."""
     try:
-        model = parse_model(job.text, **job.choices)
+        loops = read_loops_file(job.loops_file) if job.loops_file else None
+        model = parse_robot(job.text, loops=loops, **job.choices)
         choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
         problem = make_problem(model, job.problem, job.forward_joints)
         return Robot(
@@ -80,8 +86,9 @@ def do(job: Job) -> Robot | Failure:
             build_for_service(model, problem, **choice),
             build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
             build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
+            build_closing(model, job.services) if isinstance(model, Mechanism) else None,
         )
-    except (ValueError, ImportError, ArithmeticError, CompileError) as error:
+    except (ValueError, OSError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error))
     except Exception as error:  # a defect of ours must not end the node either
         return Failure(f"{type(error).__name__}: {error}")

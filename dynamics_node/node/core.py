@@ -5,9 +5,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
+from dynamics_node.loops import ClosureError, Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Robot
+from dynamics_node.node.coordinates import coordinates_of
 from dynamics_node.node.environment import ExternalWrenches, Tilt
 from dynamics_node.node.joint_memory import BadMessage, JointMemory, all_finite
 from dynamics_node.node.reference import Reference, Sample
@@ -26,7 +28,7 @@ class Silence(Exception):
 
 
 class Result(NamedTuple):
-    """State and torques over the coordinates of the model; clamped: names of the limited joints."""
+    """State and torques over the coordinates of the tree; clamped: names of the limited joints."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -61,20 +63,17 @@ class Core:
     def __init__(self, robot: Robot, settings: Settings):
         self.robot = self._unloaded = robot
         self.payloads: dict[str, tuple] = {}
-        self.joints = JointMemory(robot.model)
+        self.coordinates = coordinates_of(robot)
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own)
         self.wrenches = ExternalWrenches(robot.model)
         self.base: Base | None = None
         self.tilt: Tilt | None = None
         self.reference: Reference | None = None
         self.apply(settings)
-        scalar = [j for j in robot.model.independent_joints if j.kind != "floating"]
-        self.q_at = np.array([joint.q.start for joint in scalar], dtype=int)
-        self.v_at = np.array([joint.v.start for joint in scalar], dtype=int)
-        self._scalar_only = np.array_equal(self.q_at, np.arange(robot.model.nq))
         self._refusal = _unsupported(robot.model)
 
     @property
-    def model(self) -> Model:
+    def model(self) -> Model | Mechanism:
         return self.robot.model
 
     @property
@@ -94,13 +93,13 @@ class Core:
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         velocity_matters = settings.compensate_coriolis or settings.compensate_friction
         self.reads_velocity = self.kind != "inverse" or velocity_matters
-        self.command_index = np.array(
-            [self.model.joint_names.index(n) for n in settings.command_joints], dtype=int
-        )
+        names = self.coordinates.names
+        self.command_index = np.array([names.index(n) for n in settings.command_joints], dtype=int)
 
     def replace(self, robot: Robot, settings: Settings):
         """The same joints solved another way: nothing measured is lost."""
         self._unloaded = robot
+        self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
         self.apply(settings)
@@ -135,7 +134,7 @@ class Core:
 
     def serves(self, model: Model):
         """True when a model has the same joints, so that what is remembered stays valid."""
-        return model.q_names == self.model.q_names
+        return (model.q_names, model.v_names) == (self.model.q_names, self.model.v_names)
 
     def solve(self, ros_now, steady_now) -> Result:
         """Result for the latest input; ros_now() gives ns of ROS time. Raises Silence."""
@@ -154,13 +153,15 @@ class Core:
         """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
         if self.joints.missing() or (self.model.floating_base and self.base is None):
             raise Silence("there was never a complete state")
-        q, _ = self.vectors(self.joints.position, 0.0, self.base)
+        q, _ = self.vectors(self.joints.position, self.joints.position, self.base)
         zero = np.zeros(self.model.nv)
         tau = zero
         if self.settings.on_stale == "gravity":
-            tau = self.robot.inverse(q, zero, zero, gravity=self._last_gravity())
-        tau, clamped = self._clamp(tau)
-        return Result(q, zero, zero, tau, clamped)
+            try:
+                tau = self.robot.inverse(q, zero, zero, gravity=self._last_gravity())
+            except SolutionError as error:
+                raise Silence(str(error)) from None
+        return self._result(q, zero, zero, tau)
 
     def measured_state(self, steady_now, with_velocity=True):
         """q, qd of the latest messages. Raises Silence when incomplete or stale."""
@@ -171,7 +172,7 @@ class Core:
         """Position and velocity of the scalar joints. Raises Silence when incomplete or stale."""
         self._require_supported()
         joints = self.joints
-        if joints.received.min(initial=steady_now) < steady_now - self.timeout:
+        if joints.oldest(steady_now) < steady_now - self.timeout:
             if missing := joints.missing():
                 raise Silence(f"never seen: {listed(missing)}")
             stale = joints.stale(steady_now, self.timeout)
@@ -189,14 +190,18 @@ class Core:
         return self.base
 
     def vectors(self, position, velocity, base: Base | None):
-        """q and qd from the scalar joints and the base."""
-        if self._scalar_only:
-            return position, velocity if np.ndim(velocity) else np.full(len(position), velocity)
+        """q and qd from the scalar joints and the base. Raises Silence when loops cannot be closed."""
+        at = self.coordinates
+        if at.scalar_only:
+            return position, velocity
         q, qd = np.zeros(self.model.nq), np.zeros(self.model.nv)
-        q[self.q_at], qd[self.v_at] = position, velocity
+        q[at.q_at], qd[at.own_v] = position, velocity[at.own]
         if base is not None:
             q[:7], qd[:6] = base.pose, base.twist
-        return q, qd
+        try:
+            return at.close(q), qd
+        except ClosureError as error:
+            raise Silence(str(error)) from None
 
     def _require_supported(self):
         if self._refusal:
@@ -205,9 +210,9 @@ class Core:
     def _velocity(self, wanted):
         source = self.settings.velocity_source
         if source == "zero" or not wanted:
-            return np.zeros(len(self.q_at))
+            return np.zeros(len(self.joints.names))
         velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
-        if all_finite(velocity):
+        if all_finite(velocity[self.coordinates.own]):
             return velocity
         absent = listed(self.joints.without(velocity))
         if source == "message":
@@ -218,29 +223,30 @@ class Core:
         self._require_supported()
         if sample is None:
             raise Silence("no reference in force (state_source: reference)", self.reference is not None)
-        if np.isnan(sample.positions).any():
-            raise Silence(f"reference without position of {listed(self.joints.without(sample.positions))}")
-        if self.reads_velocity and np.isnan(sample.velocities).any():
-            raise Silence(f"reference without velocity of {listed(self.joints.without(sample.velocities))}")
+        if absent := self.joints.without(sample.positions):
+            raise Silence(f"reference without position of {listed(absent)}")
+        if self.reads_velocity and (absent := self.joints.without(sample.velocities)):
+            raise Silence(f"reference without velocity of {listed(absent)}")
         return self.vectors(sample.positions, np.nan_to_num(sample.velocities), self.fresh_base(steady_now))
 
     def _known(self, sample: Sample | None):
         """qdd (0 where nobody says) and tau (of the reference, else measured)."""
-        qdd = np.zeros(self.model.nv)
+        qdd, at = np.zeros(self.model.nv), self.coordinates
         if sample is not None:
-            qdd[self.v_at] = np.nan_to_num(sample.accelerations)
+            qdd[at.own_v] = np.nan_to_num(sample.accelerations[at.own])
         if self.kind == "inverse":
             return qdd, None
         tau = np.zeros(self.model.nv)
         effort = self.joints.effort
         if sample is not None:
             effort = np.where(np.isnan(sample.effort), effort, sample.effort)
-        asked = np.array(self.solver.problem.forward)[self.v_at]
-        lacking = asked & ~np.isfinite(effort)
+        asked = np.array(self.solver.problem.forward)[at.own_v]
+        known = effort[at.own]
+        lacking = asked & ~np.isfinite(known)
         if lacking.any():
-            names = [self.joints.names[k] for k in np.flatnonzero(lacking)]
+            names = [at.own_names[k] for k in np.flatnonzero(lacking)]
             raise Silence(f"no effort in joint_states or reference for {listed(names)}")
-        tau[self.v_at] = np.where(asked, effort, 0.0)
+        tau[at.own_v] = np.where(asked, known, 0.0)
         return qdd, tau
 
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
@@ -253,8 +259,12 @@ class Core:
                 qdd, tau = self.solver(q, qd, qdd, tau, f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
             raise Silence(str(error)) from None
-        tau, clamped = self._clamp(tau)
-        return Result(q, qd, qdd, tau, clamped)
+        return self._result(q, qd, qdd, tau)
+
+    def _result(self, q, qd, qdd, tau):
+        spread = self.coordinates.spread(q, qd, qdd, tau)
+        tau, clamped = self._clamp(spread.tau)
+        return Result(spread.q, spread.qd, spread.qdd, tau, clamped)
 
     def _compensation(self, q, qd, qdd, f_ext, gravity):
         """Torques of what compensate.* names."""
@@ -266,21 +276,28 @@ class Core:
             f_ext,
             gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
         )
-        return tau + friction_torque(qd, *self.friction) if settings.compensate_friction else tau
+        return tau + self._friction_torques(q, qd) if settings.compensate_friction else tau
+
+    def _friction_torques(self, q, qd):
+        """At every joint, then what they do at the independent ones."""
+        rates = self.coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd).qd
+        return self.coordinates.gather(q, friction_torque(rates, *self.friction))
 
     def _clamp(self, tau):
-        over = np.abs(tau if self._scalar_only else tau[self.v_at]) > self.limits
+        at = self.coordinates.v_at
+        over = np.abs(tau if self.coordinates.scalar_only else tau[at]) > self.limits
         if not over.any():
             return tau, ()
         tau = tau.copy()
-        tau[self.v_at] = np.clip(tau[self.v_at], -self.limits, self.limits)
+        tau[at] = np.clip(tau[at], -self.limits, self.limits)
         return tau, tuple(self.joints.names[k] for k in np.flatnonzero(over))
 
 
 def _friction(model, settings):
-    """(viscous, coulomb), each (nv,): the URDF's, and the parameters' where they name a joint."""
-    viscous, coulomb = model.damping.copy(), model.friction.copy()
-    at = {joint.name: joint.v for joint in model.independent_joints}
+    """(viscous, coulomb), each (nv of the tree,): the URDF's, and the parameters' where they name a joint."""
+    tree = tree_of(model)
+    viscous, coulomb = tree.damping.copy(), tree.friction.copy()
+    at = {joint.name: joint.v for joint in tree.independent_joints}
     rows = zip(settings.friction_joints, settings.friction_viscous, settings.friction_coulomb, strict=True)
     for name, own_viscous, own_coulomb in rows:
         viscous[at[name]], coulomb[at[name]] = own_viscous, own_coulomb
@@ -290,10 +307,11 @@ def _friction(model, settings):
 def _limits(model, settings):
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
-    scalar = [j.v.start for j in model.independent_joints if j.kind != "floating"]
+    tree = tree_of(model)
+    scalar = [j.v.start for j in tree.independent_joints if j.kind != "floating"]
     if settings.effort_limits == "none":
         return np.full(len(scalar), np.inf)
-    return model.effort_limits[scalar]
+    return tree.effort_limits[scalar]
 
 
 def _unsupported(model):

@@ -4,6 +4,8 @@ from time import monotonic_ns
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
+from dynamics_node.node.joint_memory import NEVER
+
 
 def diagnostic_message(stamp, name, level, summary, values) -> DiagnosticArray:
     """One status; values: {key: anything printable}."""
@@ -40,10 +42,11 @@ def report(core, statistics, *, enabled, building, failure):
 
 
 def _of_core(core):
-    robot, received = core.robot, core.joints.received
-    age = ""
-    if received.size and (received > 0).all():
-        age = f"{(monotonic_ns() - int(received.min())) * 1e-6:.1f}"
+    robot = core.robot
+    age, condition = "", core.coordinates.condition
+    oldest = core.joints.oldest(NEVER)
+    if oldest > NEVER:
+        age = f"{(monotonic_ns() - int(oldest)) * 1e-6:.1f}"
     return {
         "robot": robot.model.name,
         "joints": len(core.joints.names),
@@ -52,6 +55,8 @@ def _of_core(core):
         "algorithm": robot.solver.description,
         "backend": robot.solver.choice.backend,
         "oldest joint state [ms]": age,
+        "loops": ", ".join(constraint.name for constraint in getattr(robot.model, "constraints", ())),
+        "condition of the loops": "" if condition is None else f"{condition:.3g}",
         "unknown joints in joint_states": core.joints.unknown,
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),

@@ -30,14 +30,15 @@ class _Layout(NamedTuple):
 class JointMemory:
     """Latest position, velocity and effort of every joint, with stamp (ns) and reception (steady ns).
 
-    Never NaN in position. velocity and effort are NaN where the last message had none.
+    Never NaN in position once seen. velocity and effort are NaN where the last message had none.
     """
 
-    def __init__(self, model):
-        self.names = model.joint_names
+    def __init__(self, joints, needed=slice(None)):
+        """joints: those of the model with one coordinate; needed: which of them must be seen."""
+        self.names = tuple(joint.name for joint in joints)
         self._number = {name: k for k, name in enumerate(self.names)}
-        kinds = {joint.name: joint.kind for joint in model.independent_joints}
-        self._continuous = np.array([kinds[name] == "continuous" for name in self.names], dtype=bool)
+        self._continuous = np.array([joint.kind == "continuous" for joint in joints], dtype=bool)
+        self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self.unknown = 0
         self.reset()
@@ -99,16 +100,23 @@ class JointMemory:
         self._newest = stamp
 
     def missing(self):
-        """Names of the joints that were never seen."""
-        return [self.names[k] for k in np.flatnonzero(np.isnan(self.position))]
+        """Names of the needed joints that were never seen."""
+        return self.without(self.position)
+
+    def oldest(self, default):
+        """Reception of the needed joint that was heard of longest ago, NEVER before; default without
+        joints."""
+        return self.received[self._needed].min(initial=default)
 
     def stale(self, now, timeout):
-        """Names of the joints not heard of for `timeout` ns."""
-        return [self.names[k] for k in np.flatnonzero(now - self.received > timeout)]
+        """Names of the needed joints not heard of for `timeout` ns."""
+        late = now - self.received[self._needed] > timeout
+        return [self._needed_names[k] for k in np.flatnonzero(late)]
 
     def without(self, values):
-        """Names of the joints whose value is not finite."""
-        return [self.names[k] for k in np.flatnonzero(~np.isfinite(values))]
+        """Names of the needed joints whose value is not finite."""
+        lacking = ~np.isfinite(values[self._needed])
+        return [self._needed_names[k] for k in np.flatnonzero(lacking)]
 
     def _layout(self, names):
         key = tuple(names)

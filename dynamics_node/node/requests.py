@@ -4,18 +4,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.core import Core, listed, read_base
+from dynamics_node.node.core import Base, Core, listed, read_base
 from dynamics_node.node.joint_memory import BadMessage, JointMemory
 from dynamics_node.node.messages import pose_numbers, twist_numbers
 from dynamics_node.node.reference import read_points
 
 
 class State(NamedTuple):
-    """q (nq,), qd (nv,), and effort over the scalar joints; NaN where nobody knows."""
+    """position, velocity and effort of the scalar joints, NaN where nobody knows, and the floating base."""
 
-    q: np.ndarray
-    qd: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
     effort: np.ndarray
+    base: Base | None
 
 
 class Batch(NamedTuple):
@@ -39,17 +40,26 @@ def read_state(core: Core, message, now, complete=True) -> State:
     elif complete or not core.joints.missing():
         (position, velocity), effort = core.measured_joints(now), core.joints.effort
     else:
-        position = effort = np.full(len(core.q_at), np.nan)
-        velocity = np.zeros(len(core.q_at))
-    return State(*core.vectors(position, velocity, _base(core, message, now)), effort)
+        position = effort = np.full(len(core.joints.names), np.nan)
+        velocity = np.zeros(len(core.joints.names))
+    return State(position, velocity, effort, _base(core, message, now))
+
+
+def read_vectors(core: Core, message, now):
+    """q (nq,) and qd (nv,) of a DynamicsState, loops closed. Raises as `read_state`, SolutionError where
+    loops are singular."""
+    state = read_state(core, message, now)
+    q, qd = core.vectors(state.position, state.velocity, state.base)
+    core.coordinates.require_regular(q)
+    return q, qd
 
 
 def _given_joints(core, joints, now):
-    memory = JointMemory(core.model)
+    memory = JointMemory(core.coordinates.joints, core.coordinates.own)
     memory.update(joints.name, joints.position, joints.velocity, joints.effort, 0, now)
     if missing := memory.missing():
         raise BadMessage(f"state without joint {listed(missing)}")
-    velocity = memory.velocity if len(joints.velocity) else np.zeros(len(core.q_at))
+    velocity = memory.velocity if len(joints.velocity) else np.zeros(len(memory.names))
     if absent := memory.without(velocity):
         raise BadMessage(f"state with velocity NaN of {listed(absent)}")
     return memory.position, velocity, memory.effort
@@ -65,24 +75,35 @@ def read_batch(core: Core, message, points, now) -> Batch:
     """The state of a request, overridden by its points where they have entries. Raises BadMessage and
     Silence, also when neither gives a position."""
     state = read_state(core, message, now, complete=not points.points)
-    zero, tau = np.zeros(core.model.nv), np.zeros(core.model.nv)
-    tau[core.v_at] = state.effort
+    defaults = (state.position, state.velocity, np.zeros_like(state.position), state.effort)
     if not points.points:
-        return Batch(state.q[None], state.qd[None], zero[None], tau[None], [None])
+        return _batch(core, [field[None] for field in defaults], state.base, [None])
     _, table = read_points(points.joint_names, points.points)
     target = _joint_numbers(core, points.joint_names)
-    defaults = ((state.q, core.q_at), (state.qd, core.v_at), (zero, core.v_at), (tau, core.v_at))
-    q, qd, qdd, tau = (
-        _overridden(default, at[target], given) for (default, at), given in zip(defaults, table, strict=True)
-    )
-    require_known(core, q[:, core.q_at], "position")
-    return Batch(q, qd, qdd, tau, [point.time_from_start for point in points.points])
+    fields = [_overridden(default, target, given) for default, given in zip(defaults, table, strict=True)]
+    return _batch(core, fields, state.base, [point.time_from_start for point in points.points])
+
+
+def _batch(core, fields, base, times):
+    """Batch of positions, velocities, accelerations and efforts (k, joints)."""
+    positions, *rates = fields
+    at, count = core.coordinates, len(positions)
+    require_known(core, positions[:, at.own], "position")
+    q = np.zeros((count, core.model.nq))
+    q[:, at.q_at] = positions
+    over_coordinates = np.zeros((3, count, core.model.nv))
+    for own, given in zip(over_coordinates, rates, strict=True):
+        own[:, at.own_v] = given[:, at.own]
+    if base is not None:
+        q[:, :7], over_coordinates[0, :, :6] = base.pose, base.twist
+    return Batch(at.close_all(q), *over_coordinates, times)
 
 
 def require_known(core, table, what):
-    """Raise BadMessage naming the joints with a NaN in a (k, joints) table."""
+    """Raise BadMessage naming the joints with a NaN in a (k, independent joints) table."""
     if np.isnan(table).any():
-        lacking = [core.joints.names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
+        names = core.coordinates.own_names
+        lacking = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
         raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}")
 
 

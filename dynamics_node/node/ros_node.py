@@ -352,7 +352,7 @@ class DynamicsNode(Node):
 
     def _publish(self, result):
         core = self._core
-        at = core.v_at
+        at = core.coordinates.v_at
         tau = result.tau[at]
         self._torque_message.header.stamp = self._last_stamp
         self._torque_message.effort = doubles(tau)
@@ -360,7 +360,7 @@ class DynamicsNode(Node):
         if core.command_index.size and core.kind != "forward":
             self._commands.publish(command_message(tau[core.command_index]))
         if self._solution.get_subscription_count():
-            point = point_message(result.q[core.q_at], result.qd[at], result.qdd[at], tau)
+            point = point_message(result.q[core.coordinates.q_at], result.qd[at], result.qdd[at], tau)
             header = (self._last_stamp, core.model.base_link)
             self._solution.publish(trajectory_message(list(core.joints.names), [point], header))
 

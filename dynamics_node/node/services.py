@@ -14,6 +14,12 @@ from dynamics_interfaces.srv import (
 
 from dynamics_node.algorithms import bias, crba, operational_space_inertia
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
+from dynamics_node.loops import (
+    Mechanism,
+    mechanism_bias,
+    mechanism_mass_matrix,
+    mechanism_operational_space_inertia,
+)
 from dynamics_node.node.core import Silence
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import (
@@ -25,7 +31,7 @@ from dynamics_node.node.messages import (
     point_message,
     trajectory_message,
 )
-from dynamics_node.node.requests import read_batch, read_state, require_known
+from dynamics_node.node.requests import read_batch, read_vectors, require_known
 from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build
 
@@ -69,34 +75,39 @@ class Services:
 
     def _forward(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
-        require_known(core, batch.tau[:, core.v_at], "effort")
+        require_known(core, batch.tau[:, core.coordinates.own_v], "effort")
         qdd = core.robot.forward(batch.q, batch.qd, batch.tau, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, qdd, batch.tau)
 
     def _hybrid(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         problem = hybrid_dynamics(core.model, request.forward_joints)
-        needed = np.array(problem.forward)[core.v_at]
-        require_known(core, np.where(needed, batch.tau[:, core.v_at], 0.0), "effort")
+        at = core.coordinates.own_v
+        needed = np.array(problem.forward)[at]
+        require_known(core, np.where(needed, batch.tau[:, at], 0.0), "effort")
         solver = build(core.model, problem, backend="numpy")  # compiling would take longer than solving
         qdd, tau = solver(batch.q, batch.qd, batch.qdd, batch.tau, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, qdd, tau)
 
     def _mass_matrix(self, core, request, response):
-        q, qd, _ = read_state(core, request.state, monotonic_ns())
+        q, qd = read_vectors(core, request.state, monotonic_ns())
         order = linear_first(core.model)
         names = [core.model.v_names[k] for k in order]
-        M = crba(core.model, q)[np.ix_(order, order)]
-        response.mass_matrix = matrix_message(M, names, names)
-        response.bias = doubles(bias(core.model, q, qd, gravity=core.gravity(monotonic_ns()))[order])
+        loops = isinstance(core.model, Mechanism)
+        M = (mechanism_mass_matrix if loops else crba)(core.model, q)
+        h = (mechanism_bias if loops else bias)(core.model, q, qd, gravity=core.gravity(monotonic_ns()))
+        response.mass_matrix = matrix_message(M[np.ix_(order, order)], names, names)
+        response.bias = doubles(h[order])
 
     def _operational_space(self, core, request, response):
         links = list(request.links) or list(core.settings.tip_links)
         if not links:
             raise BadMessage("no links: name some in the request or in the parameter tip_links")
-        q, _, _ = read_state(core, request.state, monotonic_ns())
+        q, _ = read_vectors(core, request.state, monotonic_ns())
         reference = request.reference or "world_aligned"
-        inverse, J = operational_space_inertia(core.model, q, links, reference)
+        loops = isinstance(core.model, Mechanism)
+        compute = mechanism_operational_space_inertia if loops else operational_space_inertia
+        inverse, J = compute(core.model, q, links, reference)
         rows, order = link_rows(links)
         columns = linear_first(core.model)
         names = [core.model.v_names[k] for k in columns]
@@ -118,8 +129,9 @@ class Services:
         return f"payloads: {carried or 'none'}"
 
     def _solution(self, core, batch, qdd, tau):
-        q, v = core.q_at, core.v_at
-        rows = zip(batch.q[:, q], batch.qd[:, v], qdd[:, v], tau[:, v], strict=True)
+        at = core.coordinates
+        q, *rates = at.spread(batch.q, batch.qd, qdd, tau)
+        rows = zip(q[:, at.q_at], *(rate[:, at.v_at] for rate in rates), strict=True)
         points = [point_message(*row) for row in rows]
         for point, time in zip(points, batch.times, strict=True):
             if time is not None:

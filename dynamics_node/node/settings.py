@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import COMPILING, Job, make_problem
 from dynamics_node.solver import BACKENDS, SOLVERS, resolve
@@ -30,6 +31,7 @@ NUMBERS: list[float] = []
 PARAMETERS = (
     Parameter("robot_description", "", "URDF text; empty: taken from the topic robot_description"),
     Parameter("robot_description_file", "", "URDF file; wins over the topic, yields to robot_description"),
+    Parameter("loops_file", "", "YAML file of loops that the description does not have; see docs/loops.md"),
     Parameter("strict", False, "Refuse links with implausible inertia instead of warning"),
     Parameter("floating_base", False, "The root link moves freely; its state comes from odom"),
     Parameter("joints", STRINGS, "Joints that move; the others are held. Empty: all"),
@@ -104,6 +106,7 @@ class Settings:
 
     robot_description: str
     robot_description_file: str
+    loops_file: str
     strict: bool
     floating_base: bool
     joints: tuple[str, ...]
@@ -154,7 +157,7 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        return Job(text, choices, *wanted, services)
+        return Job(text, choices, *wanted, services, self.loops_file)
 
     def _armature(self):
         """{joint: rotor inertia at the joint}: a motor's counts with the square of its gear ratio."""
@@ -241,21 +244,22 @@ def _check_compensation(settings):
         raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
 
 
-def check_against(settings: Settings, model: Model):
+def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
     make_problem(model, settings.problem, settings.forward_joints)
-    for name in settings.command_joints:
-        if name not in model.joint_names:
-            raise ValueError(f"command_joints: {name!r} is none of {', '.join(model.joint_names)}")
-    for name in settings.friction_joints:
-        if name not in model.joint_names:
-            raise ValueError(f"friction.joints: {name!r} is none of {', '.join(model.joint_names)}")
+    known = tree_of(model).joint_names
+    for parameter, names in (
+        ("command_joints", settings.command_joints),
+        ("friction.joints", settings.friction_joints),
+    ):
+        for name in names:
+            if name not in known:
+                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(known)}")
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
     limits = settings.effort_limits_list
-    if settings.effort_limits == "list" and len(limits) != len(model.joint_names):
+    if settings.effort_limits == "list" and len(limits) != len(known):
         raise ValueError(
-            f"effort_limits_list has {len(limits)} entries, the robot {len(model.joint_names)} joints: "
-            f"{', '.join(model.joint_names)}"
+            f"effort_limits_list has {len(limits)} entries, the robot {len(known)} joints: {', '.join(known)}"
         )

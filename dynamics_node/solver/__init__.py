@@ -1,6 +1,6 @@
 """The public facade: everything in one line, `build(model, problem)`."""
 
-from dynamics_node.solver.build import build, build_for_service
+from dynamics_node.solver.build import build, build_closing, build_for_service
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
 from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_derivatives, build_quantity
@@ -24,6 +24,7 @@ __all__ = [
     "SolutionError",
     "Solver",
     "build",
+    "build_closing",
     "build_derivatives",
     "build_for_service",
     "build_quantity",

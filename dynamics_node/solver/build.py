@@ -4,13 +4,14 @@ import logging
 
 from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.closing import Closing, make_closing
 from dynamics_node.backends.compiled import compiled
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.loop_elimination import loop_elimination
 from dynamics_node.backends.loops import mechanism_engine
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.problem import Problem
@@ -38,7 +39,7 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Solver. A Mechanism takes no parameters, and its factor graph no backend c. Raises
+    'float32', see Solver. The factor graph of a Mechanism takes no backend c. Raises
     CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
     SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
     ValueError besides.
@@ -60,13 +61,11 @@ def build(
 
 def _build_mechanism(model, problem, choice, parameters, precision):
     """A Solver of a Mechanism: the recursions over clusters, or its factor graph."""
-    if parameters:
-        raise ChoiceError("a mechanism with closed loops takes no parameters: build it anew")
     if choice.solver == "factor_graph":
-        return _build_loop_graph(model, problem, choice, precision)
+        return _build_loop_graph(model, problem, choice, parameters, precision)
     if choice.backend != "numpy":
         try:
-            engine = mechanism_engine(model, problem, compile_it=True)
+            engine = mechanism_engine(model, problem, True, parameters)
             choice = choice._replace(backend="c")
         except CompileError as error:
             if choice.backend == "c":
@@ -74,11 +73,11 @@ def _build_mechanism(model, problem, choice, parameters, precision):
             log.warning("%s; numpy serves instead", error)
             choice = choice._replace(backend="numpy")
     if choice.backend == "numpy":
-        engine = mechanism_engine(model, problem, compile_it=False)
+        engine = mechanism_engine(model, problem, False, parameters)
     return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
 
 
-def _build_loop_graph(model, problem, choice, precision):
+def _build_loop_graph(model, problem, choice, parameters, precision):
     if choice.backend == "c":
         raise ChoiceError(
             "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
@@ -86,16 +85,30 @@ def _build_loop_graph(model, problem, choice, precision):
         )
     backend = "numpy" if choice.backend == "auto" else choice.backend
     engine = loop_elimination(model, problem, choice.ordering, backend)
-    return _CALLABLE[problem.kind](model, problem, choice._replace(backend=backend), engine, (), precision)
+    choice = choice._replace(backend=backend)
+    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
 
 
-def build_for_service(model: Model, problem: Problem, batches=False, **choice) -> Solver:
+def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
+    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
+    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
+    if backend != "numpy":
+        try:
+            return make_closing(mechanism, True)
+        except CompileError as error:
+            if backend == "c":
+                raise
+            log.warning("%s; numpy serves instead", error)
+    return make_closing(mechanism, False)
+
+
+def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:
     """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
     with `batches` also what many states need.
 
     choice: solver, ordering, backend of `build`; raises as it does.
     """
-    parameters = PARAMETERS if model.armature.any() else ("inertia",)
+    parameters = PARAMETERS if tree_of(model).armature.any() else ("inertia",)
     solver = build(model, problem, **choice, parameters=parameters)
     solver.prepare(batches)
     return solver

@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from dynamics_node.backends.c import Kernel
+from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.problem import Problem
@@ -45,7 +46,7 @@ class Solver:
     smaller numbers of states with float64.
     """
 
-    model: Model
+    model: Model | Mechanism
     problem: Problem
     choice: Choice
     engine: Engine
@@ -59,14 +60,15 @@ class Solver:
         """What runs, for people: `aba`, `colamd`, ..."""
         return self.engine.description
 
-    def with_model(self, model: Model) -> "Solver":
+    def with_model(self, model: Model | Mechanism) -> "Solver":
         """The same solver for a Model that differs in inertias, rotor inertias or gravity: no compilation.
 
         Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
         """
-        if not same_geometry(model, self.model):
+        own, other = tree_of(self.model), tree_of(model)
+        if not same_geometry(other, own) or not _same_loops(model, self.model):
             raise ValueError("the Model differs in more than inertias, rotor inertias and gravity")
-        if constant := changed_parameters(model, self.model) - set(self.parameters):
+        if constant := changed_parameters(other, own) - set(self.parameters):
             raise ValueError(
                 f"this solver was built for constant {', '.join(sorted(constant))}: see parameters of build"
             )
@@ -124,6 +126,11 @@ class Solver:
 
     def _asked(self, results):
         return [results[k].astype(self.dtype, copy=False) for k in ASKED[self.problem.kind]]
+
+
+def _same_loops(one, other):
+    """Loops are never changed, only carried over: the clusters are the same objects."""
+    return getattr(one, "clusters", None) == getattr(other, "clusters", None)
 
 
 # The two calls below differ in the name of what is known alone: a shared one would make both a tenth slower.

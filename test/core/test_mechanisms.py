@@ -1,5 +1,6 @@
 """Closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,14 @@ from mechanisms import joint, link, loop, robot, spatial_loop
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.loops import Actuation
+from dynamics_node.loops import (
+    Actuation,
+    continued,
+    first_closed,
+    mechanism_bias,
+    mechanism_mass_matrix,
+    mechanism_operational_space_inertia,
+)
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
@@ -551,31 +559,89 @@ def test_a_singular_choice_of_independent_joints_is_refused_with_another():
 def test_a_model_without_loops_refuses_them():
     with pytest.raises(dn.ModelError, match="'pin' closes a kinematic loop.*load_mechanism"):
         dn.parse_model(four_bar())
-    mechanism = dn.parse_mechanism(four_bar())
-    with pytest.raises(dn.solver.ChoiceError, match="takes no parameters"):
-        dn.build(mechanism, dn.inverse_dynamics(mechanism), parameters=["inertia"])
 
 
-def test_custom_constraints():
-    """A function of two joints: what a coupling says, and what nothing else can."""
-    from dynamics_node.loops import Custom
+@pytest.mark.parametrize("way", [("c", "best"), ("numpy", "best"), ("numpy", "factor_graph")])
+def test_other_inertias_without_another_build(way):
+    """A payload on a coupler, with wrenches and over batches: as if built for it."""
+    backend, solver = way
+    mechanism = dn.parse_mechanism(ALL["five_bar"])
+    q, yd, ydd = states(mechanism, 70, reach=0.1)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
+    loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        choice = {"backend": backend, "solver": solver}
+        first = dn.build(mechanism, problem, parameters=["inertia"], **choice)
+        first(q, yd, ydd, f_ext)
+        changed, anew = first.with_model(loaded), dn.build(loaded, problem, **choice)
+        for push in (None, f_ext):
+            assert error(changed(q, yd, ydd, push), anew(q, yd, ydd, push)).max() <= 1e-9
+            one = None if push is None else push[0]
+            assert error(changed(q[0], yd[0], ydd[0], one), anew(q[0], yd[0], ydd[0], one)) <= 1e-9
+        assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
+    with pytest.raises(ValueError, match="built for constant inertia"):
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_model(loaded)
+    other = dn.parse_mechanism(ALL["five_bar"])
+    with pytest.raises(ValueError, match="differs in more than"):
+        first.with_model(other)
 
-    text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
 
-    def tie(function):
-        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
-
-    geared = dn.parse_mechanism(geared_chain(1))
-    same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
-    cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
-    q, yd, ydd = states(geared, 3)
-    solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
-    assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
-    q = dn.close_loops(cam, q)
-    assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
-    G, g = spread(cam, q[0], yd[0])
-    assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])]) and np.allclose(
-        g[1], -4 * np.sin(2 * q[0, 0]) * yd[0] ** 2
+@pytest.mark.parametrize("name", ["five_bar", "differential", "belt_leg"])
+def test_numbers_of_the_tree_projected(name):
+    """mass matrix, bias and operational-space inertia by NumPy are the compiled ones."""
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, yd, _ = states(mechanism, 3, reach=0.1)
+    link = mechanism.bodies[-1].name
+    assert (
+        error(
+            mechanism_mass_matrix(mechanism, q), dn.build_quantity(mechanism, "mass_matrix")(q), tail=2
+        ).max()
+        <= EXACT
     )
-    back = dn.build(cam, dn.forward_dynamics(cam))(q, yd, solve[cam](q, yd, ydd))
-    assert error(back, ydd).max() <= 1e-9
+    assert error(mechanism_bias(mechanism, q, yd), dn.build_quantity(mechanism, "bias")(q, yd)).max() <= EXACT
+    ours = mechanism_operational_space_inertia(mechanism, q, [link])
+    theirs = dn.build_quantity(mechanism, "operational_space_inertia", links=[link])(q)
+    for a, b in zip(ours, theirs, strict=True):
+        assert error(a, b, tail=2).max() <= 1e-9
+
+
+# --- closing at the rate of a controller ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("name", ["four_bar", "five_bar", "differential", "ball", "belt_leg"])
+def test_closing_follows_a_motion(name, backend):
+    mechanism = dn.parse_mechanism(ALL[name])
+    q, yd, ydd = states(mechanism, 1)
+    closing = pickle.loads(pickle.dumps(dn.build_closing(mechanism, backend)))
+    own = [joint.q.start for joint in mechanism.independent_joints]
+    at = q[0].copy()
+    for _ in range(30):
+        at[own] += 0.004 * yd[0]
+        at, condition = closing(at)
+        assert np.abs(at - dn.close_loops(mechanism, at)).max() <= 1e-9
+        assert closing.is_regular(at) and 1.0 <= condition < 1e6
+    rates, accelerations, G = closing.spread(at, yd[0], ydd[0])
+    _, expected, expected_accelerations = mechanism.spanning(at, yd[0], ydd[0])
+    assert error(rates, expected) <= EXACT and error(accelerations, expected_accelerations) <= EXACT
+    assert error(G @ yd[0], rates) <= EXACT
+
+
+def test_the_branch_is_kept_where_newton_alone_would_lose_it():
+    """A long way in one step, in steps of the library's own."""
+    mechanism = dn.parse_mechanism(four_bar())
+    start = dn.close_loops(mechanism, [0.4, 0.1, 1.0])
+    goal = np.array([2.6, np.nan, np.nan])
+    way = start.copy()
+    for crank in np.linspace(0.4, 2.6, 400):
+        way[0] = crank
+        way = dn.close_loops(mechanism, way)
+    assert np.allclose(continued(mechanism, start, np.nan_to_num(goal)), way, atol=1e-9)
+
+
+def test_the_first_position_is_found_without_the_passive_joints():
+    """From joints at zero, which are a singular position of the five-bar."""
+    mechanism = dn.parse_mechanism(five_bar())
+    q = first_closed(mechanism, np.zeros(4))
+    assert np.abs(q[mechanism.independent]).max() == 0.0
+    assert np.abs(dn.close_loops(mechanism, q) - q).max() <= 1e-9
