@@ -8,11 +8,11 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.demo.panda import JOINTS, find_panda
+from dynamics_node.demo.robots import ROBOTS, find_panda
 
 
 def main():
-    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), JOINTS)
+    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), ROBOTS["panda"].joints)
     model = dn.load_model(path, joints=joints)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
 

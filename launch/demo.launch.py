@@ -1,37 +1,51 @@
-"""A Panda moves, dynamics_node computes its torques, a monitor checks them and ends the launch.
+"""A robot moves, dynamics_node computes its torques, a monitor checks them and ends the launch.
 
 ros2 launch dynamics_node demo.launch.py seconds:=10
+ros2 launch dynamics_node demo.launch.py robot:=five_bar
 """
 
-from launch.actions import DeclareLaunchArgument, Shutdown
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
 from launch import LaunchDescription
 
-JOINTS = [f"panda_joint{i}" for i in range(1, 8)]
+PARAMETERS = {  # of the node
+    "panda": {"joints": [f"panda_joint{i}" for i in range(1, 8)]},
+    "five_bar": {},
+}
+
+
+def make_node(context):
+    chosen = PARAMETERS[LaunchConfiguration("robot").perform(context)]
+    return [Node(package="dynamics_node", executable="dynamics_node", parameters=[chosen] if chosen else [])]
 
 
 def generate_launch_description():
+    robot = ["--robot", LaunchConfiguration("robot")]
+    watch = ["--seconds", LaunchConfiguration("seconds"), "--plot", LaunchConfiguration("plot")]
     monitor = Node(
         package="dynamics_node",
         executable="demo_monitor",
-        arguments=["--seconds", LaunchConfiguration("seconds"), "--plot", LaunchConfiguration("plot")],
+        arguments=[*robot, *watch],
         output="screen",
         on_exit=Shutdown(reason="the demo is over"),
     )
     return LaunchDescription(
         [
+            DeclareLaunchArgument(
+                "robot", default_value="panda", choices=list(PARAMETERS), description="which"
+            ),
             DeclareLaunchArgument("seconds", default_value="10", description="how long to watch"),
             DeclareLaunchArgument(
                 "plot", default_value="demo_torques.png", description="where to save the plot"
             ),
             DeclareLaunchArgument("rate", default_value="500", description="joint states per second"),
-            Node(package="dynamics_node", executable="dynamics_node", parameters=[{"joints": JOINTS}]),
+            OpaqueFunction(function=make_node),
             Node(
                 package="dynamics_node",
                 executable="demo_motion",
-                arguments=["--rate", LaunchConfiguration("rate")],
+                arguments=[*robot, "--rate", LaunchConfiguration("rate")],
             ),
             monitor,
         ]

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 
-from dynamics_node.demo.panda import JOINTS
+from dynamics_node.demo.robots import ROBOTS
 
 
 def main():
     """Start the three, wait for the monitor, stop the others. Returns its exit code."""
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
+    parser.add_argument("--robot", choices=ROBOTS, default="panda", help="panda, or five_bar with its loop")
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch")
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot")
     parser.add_argument("--rate", type=float, default=500.0, help="of the joint states, Hz")
@@ -23,14 +24,16 @@ def main():
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)
 
+    lists = ROBOTS[options.robot].parameters.items()
+    parameters = [word for name, list_ in lists for word in ("-p", f"{name}:=[{','.join(list_)}]")]
+    robot = ("--robot", options.robot)
     helpers = [
-        start("dynamics_node.node.main", "--ros-args", "-p", f"joints:=[{','.join(JOINTS)}]"),
-        start("dynamics_node.demo.motion", "--rate", str(options.rate)),
+        start("dynamics_node.node.main", "--ros-args", *parameters),
+        start("dynamics_node.demo.motion", *robot, "--rate", str(options.rate)),
     ]
     try:
-        monitor = start(
-            "dynamics_node.demo.monitor", "--seconds", str(options.seconds), "--plot", options.plot
-        )
+        watch = ("--seconds", str(options.seconds), "--plot", options.plot)
+        monitor = start("dynamics_node.demo.monitor", *robot, *watch)
         return monitor.wait()
     except KeyboardInterrupt:
         return monitor.wait()

@@ -15,12 +15,13 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.check import TOLERANCE, Oracle, acceleration_tolerance, torque_error
-from dynamics_node.demo.panda import CENTRE, JOINTS, OMEGA
+from dynamics_node.demo.check import TOLERANCE, torque_error
 from dynamics_node.demo.report import live_table, save_plot, verdict_lines
+from dynamics_node.demo.robots import ROBOTS
 from dynamics_node.node.main import make_executor, start_rclpy
 from dynamics_node.node.messages import nanoseconds
 
+OPEN = 1e-9  # m that the ends of a loop may be apart
 LATE = 0.1  # s: how much older than the state the reference may be
 REMEMBERED = 5000
 REFRESH = 0.1  # s
@@ -29,9 +30,10 @@ REFRESH = 0.1  # s
 class Monitor(Node):
     """Collects what is published and judges it."""
 
-    def __init__(self):
+    def __init__(self, robot):
         super().__init__("demo_monitor")
-        self.oracle: Oracle | None = None
+        self.robot, self.oracle = robot, None
+        self.drifts: list[float] = []
         self.times, self.published, self.computed, self.errors, self.latencies = [], [], [], [], []
         self.wrong_states = self.wrong_accelerations = 0
         self._states: OrderedDict[int, tuple] = OrderedDict()
@@ -43,7 +45,7 @@ class Monitor(Node):
         self.create_subscription(JointTrajectory, "dynamics_node/solution", self._on_solution, 50)
 
     def _on_description(self, message):
-        self.oracle = Oracle(message.data)
+        self.oracle = self.robot.oracle(message.data)
 
     def _on_state(self, message):
         _remember(self._states, message, (np.array(message.position), np.array(message.velocity)))
@@ -51,28 +53,31 @@ class Monitor(Node):
     def _on_torques(self, message):
         now, stamp = self.get_clock().now().nanoseconds, nanoseconds(message.header.stamp)
         self.latencies.append((now - stamp) * 1e-3)
-        order = [message.name.index(name) for name in JOINTS]
+        order = [message.name.index(name) for name in self.robot.joints]
         _remember(self._torques, message, np.array(message.effort)[order])
 
     def _on_solution(self, message):
         stamp = nanoseconds(message.header.stamp)
         if self.oracle is None or stamp not in self._states or stamp not in self._torques:
             return
-        order = [message.joint_names.index(name) for name in JOINTS]
+        order = [message.joint_names.index(name) for name in self.robot.joints]
         point = message.points[0]
+        positions = dict(zip(message.joint_names, point.positions, strict=True))
         q, qd, qdd = (np.array(f)[order] for f in (point.positions, point.velocities, point.accelerations))
         if not self.times and not qdd.any():
             return  # the node has not met the publisher of the reference yet
         tau = self._torques[stamp]
-        expected = self.oracle.torques(q, qd, qdd)
+        expected = self.oracle.torques(positions, q, qd, qdd)
         self.times.append(stamp * 1e-9)
         self.published.append(tau)
         self.computed.append(expected)
         self.errors.append(torque_error(tau, expected))
         sent = self._states[stamp]
         self.wrong_states += not (np.array_equal(q, sent[0]) and np.array_equal(qd, sent[1]))
-        wanted = -(OMEGA**2) * (q - CENTRE)
-        self.wrong_accelerations += bool(np.any(np.abs(qdd - wanted) > acceleration_tolerance(LATE)))
+        late = np.abs(qdd - self.robot.acceleration_at(q)) > self.robot.acceleration_tolerance(LATE)
+        self.wrong_accelerations += bool(late.any())
+        if (drift := self.oracle.drift(positions)) is not None:
+            self.drifts.append(drift)
 
     def rate(self):
         """Solutions per second over the last second."""
@@ -85,6 +90,8 @@ class Monitor(Node):
             return "no torque arrived"
         if max(self.errors) > TOLERANCE:
             return f"a torque is wrong: relative error {max(self.errors):.1e} > {TOLERANCE:g}"
+        if self.drifts and max(self.drifts) > OPEN:
+            return f"the loop is open by {max(self.drifts):.1e} m > {OPEN:g}"
         if self.wrong_states:
             return f"{self.wrong_states} solutions do not carry the state of their stamp"
         if self.wrong_accelerations:
@@ -124,6 +131,7 @@ def watch(node, stop, seconds, patience):
 def main(arguments=None):
     """0: messages flowed and were right; 1: not; 2: something to install is missing."""
     parser = argparse.ArgumentParser(prog="demo_monitor", description=__doc__)
+    parser.add_argument("--robot", choices=ROBOTS, default="panda")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot; '' for none")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for the first torque")
@@ -131,7 +139,7 @@ def main(arguments=None):
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)
-    node = Monitor()
+    node = Monitor(ROBOTS[options.robot])
     try:
         watch(node, stop, options.seconds, options.patience)
         reason = node.verdict(options.least)

@@ -12,16 +12,17 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.panda import JOINTS, find_panda, motion
+from dynamics_node.demo.robots import ROBOTS
 from dynamics_node.node.main import run, start_rclpy
 from dynamics_node.node.messages import doubles, point_message
 
 
 class Motion(Node):
-    """The driver of a simulated arm: it is where it is asked to be."""
+    """The driver of a simulated robot: it is where it is asked to be. It measures the driven joints alone."""
 
-    def __init__(self, urdf, rate):
+    def __init__(self, robot, urdf, rate):
         super().__init__("demo_motion")
+        self._robot = robot
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._description = self.create_publisher(String, "robot_description", latched)
         self._description.publish(String(data=urdf))
@@ -31,10 +32,11 @@ class Motion(Node):
         self.create_timer(1.0 / rate, self._tick)
 
     def _tick(self):
-        q, qd, qdd = motion(time.monotonic() - self._start)
+        q, qd, qdd = self._robot.motion(time.monotonic() - self._start)
+        joints = self._robot.joints
         stamp = self.get_clock().now().to_msg()
-        reference = JointTrajectory(joint_names=JOINTS, points=[point_message(q, qd, qdd, ())])
-        state = JointState(name=JOINTS, position=doubles(q), velocity=doubles(qd))
+        reference = JointTrajectory(joint_names=joints, points=[point_message(q, qd, qdd, ())])
+        state = JointState(name=joints, position=doubles(q), velocity=doubles(qd))
         reference.header.stamp = state.header.stamp = stamp
         self._reference.publish(reference)
         self._states.publish(state)
@@ -43,13 +45,15 @@ class Motion(Node):
 def main(arguments=None):
     """Exit code 0 when ended by a signal."""
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
+    parser.add_argument("--robot", choices=ROBOTS, default="panda")
     parser.add_argument("--urdf", help="robot description; default: the Panda of example-robot-data")
     parser.add_argument("--rate", type=float, default=500.0, help="Hz")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
-    urdf = Path(options.urdf or find_panda()).read_text()
+    robot = ROBOTS[options.robot]
+    urdf = Path(options.urdf).read_text() if options.urdf else robot.urdf()
     stop = start_rclpy(given)
-    run(Motion(urdf, options.rate), stop)
+    run(Motion(robot, urdf, options.rate), stop)
     return 0
 
 

@@ -8,8 +8,6 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from dynamics_node.demo.panda import JOINTS
-
 
 @contextlib.contextmanager
 def live_table(monitor):
@@ -39,13 +37,16 @@ def _line_a_second(monitor):
 
 
 def _table(monitor):
-    table = Table(title="Panda: torques on /dynamics_node/joint_torques", caption=_caption(monitor))
+    table = Table(
+        title=f"{monitor.robot.title}: torques on /dynamics_node/joint_torques", caption=_caption(monitor)
+    )
     for column in ("joint", "published [N m]", "Pinocchio [N m]", "difference"):
         table.add_column(column, justify="left" if column == "joint" else "right")
     if not monitor.times:
         table.add_row("waiting for the first torque ...", "", "", "")
         return table
-    for name, tau, expected in zip(JOINTS, monitor.published[-1], monitor.computed[-1], strict=True):
+    rows = (monitor.robot.joints, monitor.published[-1], monitor.computed[-1])
+    for name, tau, expected in zip(*rows, strict=True):
         table.add_row(name, f"{tau:9.4f}", f"{expected:9.4f}", f"{tau - expected:9.1e}")
     return table
 
@@ -61,7 +62,7 @@ def _caption(monitor):
 
 
 def save_plot(monitor, path):
-    """Published and computed torques over time, and their difference."""
+    """Published and computed torques over time, their difference, and how far a loop opens."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -69,19 +70,25 @@ def save_plot(monitor, path):
 
     t = np.array(monitor.times) - monitor.times[0]
     published, computed = np.array(monitor.published), np.array(monitor.computed)
-    figure, (above, below) = pyplot.subplots(
-        2, 1, figsize=(10, 6.5), sharex=True, height_ratios=(3, 1), layout="constrained"
-    )
-    for k, name in enumerate(JOINTS):
+    panels = 3 if monitor.drifts else 2
+    figure, (above, *others) = pyplot.subplots(
+        panels, 1, figsize=(10, 3.5 + 1.5 * panels), sharex=True, height_ratios=(3, *[1] * (panels - 1)),
+        layout="constrained",
+    )  # fmt: skip
+    for k, name in enumerate(monitor.robot.joints):
         (line,) = above.plot(t, published[:, k], label=name)
         above.plot(t[::25], computed[::25, k], "o", markersize=2.5, color=line.get_color(), alpha=0.6)
     above.set_ylabel("torque [N m]")
-    above.set_title("Panda, inverse dynamics over ROS 2 topics: lines published, dots Pinocchio")
+    title = "inverse dynamics over ROS 2 topics: lines published, dots Pinocchio"
+    above.set_title(f"{monitor.robot.title}, {title}")
     above.legend(ncols=4, fontsize=8)
-    below.semilogy(t, np.maximum(np.abs(published - computed).max(axis=1), 1e-17), linewidth=0.6)
-    below.set_ylabel("largest\ndifference [N m]")
-    below.set_xlabel("time [s]")
-    for axes in (above, below):
+    series = [(np.abs(published - computed).max(axis=1), "largest\ndifference [N m]")]
+    series += [(np.array(monitor.drifts), "opening of\nthe loop [m]")] if monitor.drifts else []
+    for axes, (values, label) in zip(others, series, strict=True):
+        axes.semilogy(t, np.maximum(values, 1e-18), linewidth=0.6)
+        axes.set_ylabel(label)
+    others[-1].set_xlabel("time [s]")
+    for axes in (above, *others):
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
@@ -96,6 +103,8 @@ def verdict_lines(monitor, reason, plot):
             f"worst relative error {max(monitor.errors):.1e}; stamp to reception "
             f"{latency[0]:.0f} us median, {latency[1]:.0f} us p99"
         )
+        if monitor.drifts:
+            yield f"the loop stays closed: its ends are {max(monitor.drifts):.1e} m apart at most"
         if plot:
             yield f"plot: {plot}"
     yield f"FAILED: {reason}" if reason else "PASSED"

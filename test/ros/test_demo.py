@@ -21,12 +21,14 @@ def run(module, domain, *arguments):
     )  # fmt: skip
 
 
-def test_the_whole_demo_passes_and_saves_a_plot(tmp_path):
+@pytest.mark.parametrize("robot", ["panda", "five_bar"])
+def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     plot = tmp_path / "torques.png"
-    demo = run("", fresh_domain(), "--seconds", "2", "--plot", str(plot))
+    demo = run("", fresh_domain(), "--robot", robot, "--seconds", "2", "--plot", str(plot))
     output, _ = demo.communicate(timeout=60)
     assert demo.returncode == 0, output
     assert output.rstrip().endswith("PASSED") and "torques checked against Pinocchio" in output
+    assert ("the loop stays closed" in output) == (robot == "five_bar")
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in output
 

@@ -1,0 +1,93 @@
+"""The five-bar without us: Pinocchio's tree, the loop closed by geometry, rates by Pinocchio's Jacobians."""
+
+import numpy as np
+
+from dynamics_node.demo.check import require_pinocchio
+
+DRIVEN, PASSIVE = ("j1", "j2"), ("j3", "j4")
+BASE, UPPER, LOWER = 0.2, 0.4, 0.5  # m
+
+
+class FiveBarOracle:
+    """Torques of the driven joints. q (4,) are Pinocchio's positions, see `at`."""
+
+    def __init__(self, urdf):
+        pin = self._pin = require_pinocchio()
+        self._model = pin.buildModelFromXML(urdf)
+        tip = pin.SE3(np.eye(3), np.array([LOWER, 0.0, 0.0]))
+        self._ends = [
+            self._model.addFrame(
+                pin.Frame(f"end of {name}", self._model.getJointId(name), tip, pin.FrameType.OP_FRAME)
+            )
+            for name in PASSIVE
+        ]
+        self._data = self._model.createData()
+        self.at = {
+            name: self._model.joints[self._model.getJointId(name)].idx_v for name in (*DRIVEN, *PASSIVE)
+        }
+        self._side = 0.0  # of the two assemblies the one that is published first
+
+    def torques(self, positions, q, qd, qdd):
+        """(2,) at q, qd, qdd (2,) of the driven joints; positions: {joint: position} of all that is
+        published."""
+        if not self._side:
+            published = np.array([positions[name] for name in PASSIVE])
+            self._side = min((1.0, -1.0), key=lambda s: np.abs(self.passive(q, s) - published).max())
+        return self.torques_of(self.closed(q, self._side), qd, qdd)
+
+    def drift(self, positions):
+        """How far the ends of the loop are apart in published positions, m."""
+        q = np.zeros(4)
+        for name, k in self.at.items():
+            q[k] = positions[name]
+        return float(np.linalg.norm(self.gap(q)))
+
+    def gap(self, q):
+        """Between the ends of the loop (3,), m."""
+        self._pin.framesForwardKinematics(self._model, self._data, q)
+        first, second = (self._data.oMf[end].translation for end in self._ends)
+        return first - second
+
+    def closed(self, driven, side=1.0):
+        """q with the driven joints at (2,), in one of the two assemblies."""
+        q = np.zeros(4)
+        q[[self.at[name] for name in DRIVEN]] = driven
+        q[[self.at[name] for name in PASSIVE]] = self.passive(driven, side)
+        return q
+
+    @staticmethod
+    def passive(driven, side):
+        """Angles (2,) of the passive joints: the circles around both elbows meet at the tip."""
+        elbows = [
+            np.array([x + UPPER * np.cos(angle), UPPER * np.sin(angle)])
+            for x, angle in zip((-BASE, BASE), driven, strict=True)
+        ]
+        apart = elbows[1] - elbows[0]
+        height = side * np.sqrt(LOWER**2 - apart @ apart / 4)
+        tip = sum(elbows) / 2 + height * np.array([-apart[1], apart[0]]) / np.linalg.norm(apart)
+        angles = [np.arctan2(*(tip - elbow)[::-1]) for elbow in elbows]
+        return np.array(angles) - driven
+
+    def motion(self, q):
+        """G (4, 2): rates of all joints by those of the driven ones."""
+        jacobian, frame = self._pin.computeFrameJacobian, self._pin.LOCAL_WORLD_ALIGNED
+        first, second = (jacobian(self._model, self._data, q, end, frame)[:3] for end in self._ends)
+        free, follow = ([self.at[name] for name in names] for names in (DRIVEN, PASSIVE))
+        G, self._inverse = np.zeros((4, 2)), np.linalg.pinv((first - second)[:, follow])
+        G[free] = np.eye(2)
+        G[follow] = -self._inverse @ (first - second)[:, free]
+        return G
+
+    def torques_of(self, q, qd, qdd):
+        """(2,) at a closed q and qd, qdd (2,) of the driven joints."""
+        G = self.motion(q)
+        rates, accelerations = G @ qd, G @ qdd
+        self._pin.forwardKinematics(self._model, self._data, q, rates, np.zeros(4))
+        ends = [self._acceleration(end) for end in self._ends]
+        accelerations[[self.at[name] for name in PASSIVE]] -= self._inverse @ (ends[0] - ends[1])
+        return G.T @ self._pin.rnea(self._model, self._data, q, rates, accelerations)
+
+    def _acceleration(self, end):
+        """Of a frame's origin (3,) in world axes."""
+        frame = self._pin.LOCAL_WORLD_ALIGNED
+        return self._pin.getFrameClassicalAcceleration(self._model, self._data, end, frame).linear
