@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 MOVABLE = ("revolute", "continuous", "prismatic", "floating")
-JOINT_TYPES = (*MOVABLE, "fixed")
+JOINT_TYPES = (*MOVABLE, "fixed")  # and planar ones in files, see planar.py
 LOOP_TYPES = ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
 
 

@@ -25,6 +25,7 @@ from dynamics_node.model.description import (
     Mimic,
 )
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.planar import expand_planar
 from dynamics_node.spatial import rpy_rotation
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -57,10 +58,14 @@ def parse_urdf(text):
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
     independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
     parsed = _parse(_stripped(robot))
+    links, joints = expand_planar(
+        [_link(link) for link in parsed.links],
+        [_joint(joint, armature[joint.name], independent[joint.name]) for joint in parsed.joints],
+    )
     return Description(
         name=parsed.name,
-        links=tuple(_link(link) for link in parsed.links),
-        joints=tuple(_joint(joint, armature[joint.name], independent[joint.name]) for joint in parsed.joints),
+        links=links,
+        joints=joints,
         loops=tuple(
             _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
         ),

@@ -54,7 +54,7 @@ def _check_link_numbers(link):
 def _check_joint(joint):
     owner = f"joint {joint.name!r}"
     if joint.kind not in JOINT_TYPES:
-        raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}")
+        raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
     for what in ("rotation", "origin", "axis"):
         _finite(owner, what, getattr(joint, what))
     for what in ("damping", "friction", "armature"):

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from tolerances import EXACT, error
 
+import dynamics_node as dn
 from dynamics_node.model import ModelError, parse_model
 from dynamics_node.model.urdf import MAX_BYTES
 
@@ -214,7 +216,8 @@ REFUSED = {
         "joint 'j2': axis is zero",
     ),
     "unknown type": (arm_with(None, joint("j2", "a", "b", "spherical")), "joint 'j2'.*spherical"),
-    "planar": (arm_with(None, joint("j2", "a", "b", "planar")), "joint 'j2': unknown type 'planar'"),
+    "planar without a normal": (arm_with(None, joint("j2", "a", "b", "planar", '<axis xyz="0 0 0"/>')), "joint 'j2.x': axis is zero"),
+    "planar that mimics": (arm_with(None, joint("j2", "a", "b", "planar", '<mimic joint="j1"/>')), "joint 'j2': a planar joint can take no part in mimic"),
     "two links": (robot(*ARM, link("b")), "link 'b' is defined twice"),
     "two joints": (arm_with(None, None, link("c"), joint("j1", "b", "c")), "joint 'j1' is defined twice"),
     "dangling parent": (arm_with(None, joint("j2", "ghost", "b")), "joint 'j2': parent link 'ghost'"),
@@ -288,3 +291,52 @@ def test_a_path_is_never_taken_for_text(tmp_path):
     (tmp_path / "x.urdf").write_text(robot(*ARM))
     with pytest.raises(ModelError, match="malformed"):
         parse_model(str(tmp_path / "x.urdf"))
+
+
+# --- planar joints ------------------------------------------------------------------------------------------
+
+
+def planar_arm(axis="0 0 1"):
+    """A cart in a plane with an arm of one joint."""
+    cart = joint("cart", "base", "a", "planar", f'<axis xyz="{axis}"/>')
+    return robot(*ARM[:3], cart, joint("j2", "a", "b", extra='<axis xyz="0 1 0"/>'))
+
+
+def test_a_planar_joint_is_two_slides_and_a_turn():
+    model = parse_model(planar_arm())
+    assert model.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
+    rotation, place = dn.link_pose(model, np.array([0.5, -0.2, 0.3, 0.0]), "a")
+    assert np.allclose(place, [0.5, -0.2, 0.3])  # the joint's origin is 0.3 above
+    assert np.allclose(rotation[:, 0], [np.cos(0.3), np.sin(0.3), 0])
+
+
+@pytest.mark.parametrize("axis", ["0 1 0", "1 0 0", "1 -2 0.5", "0 0 -1", "0.1 0 -3"])
+def test_the_plane_of_a_planar_joint(axis):
+    """Moves stay in it, and turns are about the normal."""
+    model = parse_model(planar_arm(axis))
+    normal = np.array(axis.split(), dtype=float)
+    normal /= np.linalg.norm(normal)
+    _, origin = dn.link_pose(model, np.zeros(4), "a")
+    for k in range(2):
+        _, place = dn.link_pose(model, np.eye(4)[k], "a")
+        assert abs((place - origin) @ normal) < 1e-12 and np.linalg.norm(place - origin) == pytest.approx(1)
+    rotation, _ = dn.link_pose(model, np.eye(4)[2], "a")
+    assert np.allclose(rotation @ normal, normal)
+
+
+def test_planar_joint_against_pinocchio():
+    """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and theta."""
+    pin = pytest.importorskip("pinocchio")
+    model, theirs = parse_model(planar_arm()), pin.buildModelFromXML(planar_arm())
+    assert theirs.joints[1].shortname() == "JointModelPlanar"
+    inverse = dn.build(model, dn.inverse_dynamics(model))
+    random = np.random.default_rng(0)
+    for q, qd, qdd in random.uniform(-2, 2, (5, 3, 4)):
+        c, s, turn = np.cos(q[2]), np.sin(q[2]), qd[2]
+        R = np.array([[c, -s], [s, c]])
+        at, rates, accelerations = np.array([*q[:2], c, s, q[3]]), qd.copy(), qdd.copy()
+        rates[:2] = R.T @ qd[:2]
+        accelerations[:2] = R.T @ qdd[:2] - turn * np.array([-rates[1], rates[0]])
+        expected = pin.rnea(theirs, theirs.createData(), at, rates, accelerations)
+        expected[:2] = R @ expected[:2]
+        assert error(inverse(q, qd, qdd), expected) <= EXACT
