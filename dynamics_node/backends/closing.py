@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.traced import quaternion_places
-from dynamics_node.loops.close import LARGEST, TOLERANCE, close_loops
+from dynamics_node.loops.close import LARGEST, TOLERANCE, bends, close_loops, positions_of
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, step_program
 from dynamics_node.loops.spanning import spanning_program
@@ -20,12 +20,14 @@ MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three w
 class Closing:
     """closing(q): `close_loops` of one position (nq,), fast when it is nearly closed. Picklable.
 
-    step, rates: Programs; their kernels are None for NumPy.
+    step, rates: Programs; their kernels are None for NumPy. bent: places in q of the joints that take part in
+    constraints that are not linear.
     """
 
     mechanism: Mechanism
     step: Program
     rates: Program
+    bent: list[int]
     step_kernel: Kernel | None
     rates_kernel: Kernel | None
 
@@ -34,7 +36,7 @@ class Closing:
         q = np.array(q, dtype=float)
         for _ in range(MOST_STEPS):
             following, health = self._one(self.step, self.step_kernel, q)
-            change = following - q
+            change = (following - q)[self.bent]
             if not change @ change <= LARGEST**2:
                 break
             q = following
@@ -69,4 +71,7 @@ def make_closing(mechanism: Mechanism, compile_it) -> Closing:
     kernels: list = [None, None]
     if compile_it:
         kernels = [Kernel(program, quaternions=quaternion_places(mechanism)) for program in (step, rates)]
-    return Closing(mechanism, step, rates, *kernels)
+    every = range(mechanism.tree.nv)
+    bent = bends(mechanism.tree, mechanism.constraints, every)
+    places = positions_of(mechanism.tree, [v for v in every if bent[v]])
+    return Closing(mechanism, step, rates, places, *kernels)

@@ -25,7 +25,7 @@ from dynamics_node.graph.loop_factors import (
     with_blocks,
 )
 from dynamics_node.graph.variables import Variable, coupling_force, joint_acceleration, torque, wrench
-from dynamics_node.loops.close import closed_samples
+from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
 from dynamics_node.loops.kinds import LoopJoint, coordinates_of

@@ -8,7 +8,8 @@ from dynamics_node.loops.assemble import (
     parse_mechanism,
     parse_robot,
 )
-from dynamics_node.loops.close import ClosureError, close_loops, continued, first_closed
+from dynamics_node.loops.assembly import continued, first_closed
+from dynamics_node.loops.close import ClosureError, close_loops
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.loops.mechanism import Cluster, Mechanism, tree_of
 from dynamics_node.loops.numeric import (

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.loops.close import assembled_somewhere
-from dynamics_node.loops.constraints import common_ancestor, position_program
+from dynamics_node.loops.assembly import assembled_somewhere
+from dynamics_node.loops.constraints import between, common_ancestor, members_of, path, position_program
 from dynamics_node.loops.kinds import Linear, LoopJoint
 from dynamics_node.loops.mechanism import Cluster, Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
@@ -84,7 +84,7 @@ def _mimic(tree, joint):
     if follower is None or master is None:
         raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}, and one of them does not move")
     weights = {_v(tree, follower): 1.0, _v(tree, master): -joint.mimic.multiplier}
-    members = frozenset(_between(tree, follower, master) | {follower, master})
+    members = frozenset(between(tree, follower, master) | {follower, master})
     return Linear(joint.name, weights, joint.mimic.offset, members)
 
 
@@ -93,11 +93,11 @@ def _coupling(tree, coupling):
     top = common_ancestor(tree, *ends)
     weights: dict[int, float] = {}
     for end, factor in zip(ends, (coupling.ratio, -1.0), strict=True):
-        for i in _path(tree, top, end):
+        for i in path(tree, top, end):
             weights[_v(tree, i)] = weights.get(_v(tree, i), 0.0) + factor
     if not weights:
         raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
-    return Linear(coupling.name, weights, 0.0, frozenset(_between(tree, *ends)))
+    return Linear(coupling.name, weights, 0.0, frozenset(between(tree, *ends)))
 
 
 def _loop(tree, loop):
@@ -117,27 +117,6 @@ def _v(tree, body):
     return tree.bodies[body].joint.v.start
 
 
-def _path(tree, top, body):
-    """Bodies from below `top` to `body`."""
-    above = tree.ancestors[body] if body >= 0 else ()
-    return [i for i in above if top < 0 or i not in tree.ancestors[top]]
-
-
-def _between(tree, a, b):
-    """Bodies on the two paths from the nearest common ancestor, without it."""
-    top = common_ancestor(tree, a, b)
-    return {*_path(tree, top, a), *_path(tree, top, b)}
-
-
-def _members(tree, constraint):
-    if isinstance(constraint, LoopJoint):
-        members = _between(tree, constraint.predecessor, constraint.successor)
-        if not members:
-            raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
-        return members
-    return set(constraint.bodies)
-
-
 # --- clusters -----------------------------------------------------------------------------------------------
 
 
@@ -145,7 +124,9 @@ def _clusters(tree, constraints, flags):
     """In the order of their first bodies: those that constraints tie, and every other body alone."""
     groups: list[tuple[set, list]] = []
     for constraint in constraints:
-        members, tied = _members(tree, constraint), [constraint]
+        members, tied = members_of(tree, constraint), [constraint]
+        if not members:
+            raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
         for other in [group for group in groups if group[0] & members]:
             groups.remove(other)
             members, tied = members | other[0], other[1] + tied

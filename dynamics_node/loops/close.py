@@ -2,16 +2,13 @@
 
 import numpy as np
 
-from dynamics_node.loops.constraints import position_program
-from dynamics_node.model.sample import sample_positions
+from dynamics_node.loops.constraints import members_of, position_program
+from dynamics_node.loops.kinds import Linear
 from dynamics_node.program import interpret
 
 TOLERANCE = 1e-10  # of phi, m or rad
 STEPS = 50
-LARGEST = 0.5  # rad or m that a joint may move in a step
-SHAKE = 0.5  # rad or m
-WAY = 20  # steps from one assembly to another of the same branch
-STARTS = 40  # random positions from which closed ones are looked for
+LARGEST = 0.5  # rad or m that a joint of a linkage may move in a step
 
 
 class ClosureError(ArithmeticError):
@@ -35,11 +32,11 @@ def close_loops(mechanism, q):
 def _close_cluster(mechanism, cluster, q):
     """In place, all states at once."""
     tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
-    at = positions_of(tree, cluster.dependent)
+    at, bent = positions_of(tree, cluster.dependent), bends(tree, cluster.constraints, cluster.dependent)
     for _ in range(STEPS):
         found = interpret(program, q=q)
         K = found["K"][:, list(cluster.rows)][:, :, list(cluster.dependent)]
-        q[:, at] += _step(K, -found["phi"][:, list(cluster.rows)])
+        q[:, at] += newton_step(K, -found["phi"][:, list(cluster.rows)], bent)
         if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
             return  # the step just made squares what was left
     worst = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
@@ -47,99 +44,20 @@ def _close_cluster(mechanism, cluster, q):
     raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
 
 
-def _step(K, right):
-    """Newton's step, of least squares where K is singular, not longer than LARGEST in any joint."""
+def newton_step(K, right, bent):
+    """Of least squares where K (count, rows, n) is singular, and so short that no joint of `bent` (n,) bool
+    moves farther than LARGEST."""
     step = (np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0]
-    longest = np.abs(step).max(axis=-1, keepdims=True, initial=LARGEST)
+    longest = np.abs(step[:, bent]).max(axis=-1, keepdims=True, initial=LARGEST)
     return step * (LARGEST / longest)
 
 
-def first_closed(mechanism, q):
-    """`close_loops` of one position (nq,) of which only the independent joints are known: from q, or else
-    from the assembly that is nearest to all joints at zero, whose independent joints are moved there in
-    steps.
-
-    Raises ClosureError.
-    """
-    q = np.asarray(q, dtype=float)
-    try:
-        return close_loops(mechanism, q)
-    except ClosureError:
-        start = _near_zero(mechanism, q)
-        if start is None:
-            raise
-    return continued(mechanism, start, q)
-
-
-def continued(mechanism, start, q):
-    """The closed position (nq,) with the independent joints of q, reached in steps from a closed one, so
-    that the branch is kept where Newton's method alone would lose it. Raises ClosureError."""
-    own = positions_of(mechanism.tree, [v for c in mechanism.clusters if c.dependent for v in c.independent])
-    there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
-    dependent = positions_of(mechanism.tree, [v for c in mechanism.clusters for v in c.dependent])
-    there[dependent] = start[dependent]
-    for part in np.linspace(0, 1, WAY + 1)[1:]:
-        there[own] = start[own] + part * (q[own] - start[own])
-        there = close_loops(mechanism, there)
-    return there
-
-
-def _near_zero(mechanism, q):
-    """q with every loop in the assembly nearest to zero; None when there is none."""
-    tree, start = mechanism.tree, q.copy()
-    for cluster in mechanism.clusters:
-        if cluster.dependent:
-            coordinates = [*cluster.independent, *cluster.dependent]
-            at = positions_of(tree, coordinates)
-            starts = np.tile(tree.neutral(), (STARTS, 1))  # which may itself be a singular position
-            starts[:, at] += np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(at)))
-            found = assembled(tree, cluster.constraints, coordinates, starts)
-            if not len(found):
-                return None
-            start[at] = found[np.argmin(np.linalg.norm(found[:, at], axis=1)), at]
-    return start
-
-
-def assembled_somewhere(tree, constraints, coordinates, random):
-    """Closed positions (count, nq) found from STARTS random ones and from zero."""
-    starts = sample_positions(tree, STARTS, random, 1.5)
-    starts[0] = tree.neutral()
-    return assembled(tree, constraints, coordinates, starts)
-
-
-def closed_samples(mechanism, count, random):
-    """Random closed positions (count, nq), the dependent joints well determined by the others."""
-    tree = mechanism.tree
-    q = sample_positions(tree, count, random)
-    for cluster in mechanism.clusters:
-        if cluster.constraints:
-            coordinates = [*cluster.independent, *cluster.dependent]
-            found = assembled_somewhere(tree, cluster.constraints, coordinates, random)
-            best = found[np.argsort(_weakness(tree, cluster, found))]
-            at = positions_of(tree, coordinates)
-            q[:, at] = best[np.arange(count) % len(best)][:, at]
-    return q
-
-
-def _weakness(tree, cluster, q):
-    """Condition of K_dep (count,) at q (count, nq)."""
-    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
-    dependent = K[:, list(cluster.rows)][:, :, list(cluster.dependent)]
-    return np.linalg.cond(dependent) if cluster.dependent else np.zeros(len(q))
-
-
-def assembled(tree, constraints, coordinates, q):
-    """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
-    states that do not get there are left out."""
-    program, at = position_program(tree, constraints), positions_of(tree, coordinates)
-    q = np.array(q, dtype=float)
-    for _ in range(STEPS):
-        found = interpret(program, q=q)
-        if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
-            break
-        q[:, at] += _step(found["K"][:, :, list(coordinates)], -found["phi"])
-    closed = np.abs(interpret(program, q=q)["phi"]).max(axis=1, initial=0.0) < TOLERANCE
-    return q[closed]
+def bends(tree, constraints, coordinates):
+    """(n,) bool: which velocity coordinates take part in a constraint that is not linear. A rotor may turn
+    far in one step, a linkage may not."""
+    bodies = set().union(*(members_of(tree, c) for c in constraints if not isinstance(c, Linear)))
+    bent = {tree.bodies[i].joint.v.start for i in bodies}
+    return np.array([v in bent for v in coordinates], dtype=bool)
 
 
 def positions_of(tree, coordinates):

@@ -112,6 +112,25 @@ def common_ancestor(tree, a, b):
     return shared[-1] if shared else -1
 
 
+def path(tree, top, body):
+    """Bodies from below `top` to `body`."""
+    above = tree.ancestors[body] if body >= 0 else ()
+    return [i for i in above if top < 0 or i not in tree.ancestors[top]]
+
+
+def between(tree, a, b):
+    """Bodies on the two paths from the nearest common ancestor, without it."""
+    top = common_ancestor(tree, a, b)
+    return {*path(tree, top, a), *path(tree, top, b)}
+
+
+def members_of(tree, constraint):
+    """Bodies whose joints a constraint concerns."""
+    if isinstance(constraint, LoopJoint):
+        return between(tree, constraint.predecessor, constraint.successor)
+    return set(constraint.bodies)
+
+
 def across(axis):
     """Two unit vectors (3,) that make a right-handed frame with an axis."""
     n = axis / np.linalg.norm(axis)

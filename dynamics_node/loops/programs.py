@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.loops.alternatives import lagrange_dynamics
 from dynamics_node.loops.close import positions_of
 from dynamics_node.loops.closure import closure, inverse_of
 from dynamics_node.loops.constraints import equations, position_program
@@ -107,6 +108,12 @@ def health_program(mechanism: Mechanism) -> Program:
 def _health(mechanism, q, condition):
     phi = equations(mechanism.tree, mechanism.constraints, q)
     return np.array([condition, phi @ phi], dtype=object)
+
+
+def lagrange_program(mechanism: Mechanism) -> Program:
+    """Forward dynamics by multipliers, see alternatives.py: a rival, which `mechanism_programs` leaves
+    out."""
+    return _program(mechanism, lagrange_dynamics, False, ())
 
 
 def _program(mechanism, method, wrenches, parameters) -> Program:

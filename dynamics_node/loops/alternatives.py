@@ -1,0 +1,95 @@
+"""Other ways to compute the dynamics of robots with loops: oracles for ours, and rivals (paper 3, section
+II).
+
+Multipliers are exact; the independent tree, with the inertia of rotors reflected through constant ratios or
+without it, is an approximation.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.algorithms import bias, crba
+from dynamics_node.loops.assemble import assemble_mechanism
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.kinds import Linear
+from dynamics_node.loops.spanning import closure_matrix
+from dynamics_node.model import Model, ModelError
+from dynamics_node.model.assemble import assemble
+from dynamics_node.model.urdf import parse_urdf
+from dynamics_node.model.validate import validate
+from dynamics_node.program import interpret
+from dynamics_node.spatial import solve_definite
+
+
+def lagrange_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
+    """ydd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree, and the condition of the
+    constraints: the range-space method on symbols of one state. Without f_ext."""
+    assert f_ext is None
+    tree = mechanism.tree
+    G, _, condition = closure(mechanism, q, yd)
+    rates = G @ yd
+    K, k = _independent_equations(mechanism, q, rates)
+    effort = np.zeros(tree.nv, dtype=object)
+    effort[mechanism.independent] = tau
+    right = effort - bias(tree, q, rates, gravity=gravity)
+    solved = solve_definite(crba(tree, q), np.concatenate([K.T, right[:, None]], axis=1))
+    MK, free = solved[:, :-1], solved[:, -1]
+    multipliers = solve_definite(K @ MK, (k - K @ free)[:, None])[:, 0] if len(K) else np.zeros(0)
+    return (free + MK @ multipliers)[mechanism.independent], condition
+
+
+def _independent_equations(mechanism, q, rates):
+    """K (r, nv of the tree) and k (r,) of the rows that no other one implies."""
+    K, k = [np.zeros((0, mechanism.tree.nv))], [np.zeros(0)]
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            program = velocity_program(mechanism.tree, cluster.constraints)
+            found, rows = interpret(program, q=q, qd=rates), list(cluster.rows)
+            K.append(found["K"][rows])
+            k.append(found["k"][rows])
+    return np.concatenate(K), np.concatenate(k)
+
+
+def independent_tree(text, reflect=True, **choices) -> Model:
+    """URDF+ text of a geared robot -> the Model whose dependent joints are held at zero.
+
+    reflect: with the inertia of every dependent body about its joint, times the square of its ratio, as rotor
+    inertia of the independent joints that turn it ("approximate"; else "unconstrained"); choices: as of
+    parse_model. Raises ModelError, also for loops whose ratios are not constant.
+    """
+    description = parse_urdf(text)
+    validate(description)
+    mechanism = assemble_mechanism(description, **choices)
+    if other := [c.name for c in mechanism.constraints if not isinstance(c, Linear)]:
+        raise ModelError(f"{other[0]!r} has no constant ratio: nothing can be reflected through it")
+    bare = replace(
+        description,
+        loops=(),
+        couplings=(),
+        joints=tuple(replace(joint, mimic=None) for joint in description.joints),
+    )
+    names = [joint.name for joint in mechanism.independent_joints if joint.name in _names(description)]
+    armature = _reflected(mechanism) if reflect else {}
+    return assemble(bare, **(choices | {"joints": names, "armature": choices.get("armature", {}) | armature}))
+
+
+def _names(description):
+    return {joint.name for joint in description.joints}
+
+
+def _reflected(mechanism):
+    """{independent joint: inertia of what hangs on the dependent joints it turns, seen through its
+    ratios}."""
+    tree = mechanism.tree
+    G = closure_matrix(mechanism, mechanism.neutral())
+    found: dict[str, float] = {}
+    for body, inertia in zip(tree.bodies, tree.inertias, strict=True):
+        v = body.joint.v.start
+        if v not in mechanism.independent:
+            own = (body.joint.S.T @ inertia @ body.joint.S).item() + tree.armature[v]
+            for joint in mechanism.independent_joints:
+                if joint.kind != "floating" and G[v, joint.v.start]:
+                    found[joint.name] = found.get(joint.name, 0.0) + own * G[v, joint.v.start] ** 2
+    return found
