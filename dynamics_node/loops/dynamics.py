@@ -66,7 +66,8 @@ def operational_space_inertia(mechanism, q, links, reference="world_aligned"):
 
 
 class _Given(NamedTuple):
-    """What the inward sweep leaves of a cluster: S and U by body, D, u."""
+    """What the inward sweep leaves of a cluster: S by body; U by the bodies outside that it hangs on, seen from
+    there; D, u."""
 
     S: dict
     U: dict
@@ -104,7 +105,9 @@ def extended_forces(mechanism, q, links, reference="world_aligned"):
         total = total + symmetric(W.T @ solved)
         for k, P in enumerate(wrenches):
             if not isinstance(felt[k], int):
-                _carry(tree, X_up, cluster, P, U, solved[:, 6 * k : 6 * k + 6])
+                _carry(tree, X_up, cluster, P)
+                for parent, own in U.items():
+                    P[parent] = P[parent] - own @ solved[:, 6 * k : 6 * k + 6]
     J = np.concatenate([link_jacobian(tree, q, link, reference) @ G for link in links])
     return (symmetric(total), J), condition
 
@@ -120,15 +123,13 @@ def _unit_wrenches(tree, q, link, reference):
     return {frame.body: P}
 
 
-def _carry(tree, X_up, cluster, P, U, solved):
-    """Wrenches on the bodies of a cluster to the bodies outside, less what makes the cluster give way."""
-    for i in cluster.bodies:
-        P[i] = (P[i] if i in P else np.zeros((6, 6))) - U[i] @ solved
+def _carry(tree, X_up, cluster, forces):
+    """Forces {body: (6, k)} on the bodies of a cluster to the bodies outside that it hangs on, in place."""
     for i in reversed(cluster.bodies):
-        parent, moved = tree.parents[i], P.pop(i)
+        parent, own = tree.parents[i], forces.pop(i, None)
         if parent >= 0:
-            moved = X_up.forces(i, moved)
-            P[parent] = P[parent] + moved if parent in P else moved
+            moved = np.zeros((6, 1)) if own is None else X_up.forces(i, own)
+            forces[parent] = forces[parent] + moved if parent in forces else moved
 
 
 def _inward(mechanism, X_up, G, g, pA, tau):
@@ -168,27 +169,31 @@ def _rotors(tree, cluster, G, g):
 
 
 def _give_way(tree, X_up, cluster, S, inertia, pA, tau, rotors):
-    """Eliminate a cluster; what is left of inertia and force goes to the bodies outside."""
+    """Eliminate a cluster: its inertia and forces go to the bodies outside, less what makes it give way. That is
+    subtracted there, where it is one small product, not between all pairs of bodies of the cluster."""
     bodies = cluster.bodies
     U = {i: sum(inertia.of(i, j) @ S[j] for j in bodies) for i in bodies}
     D = symmetric(sum(S[i].T @ U[i] for i in bodies) + rotors[0])
     u = tau - sum(S[i].T @ pA[i] for i in bodies) - rotors[1]
-    if any(tree.parents[i] >= 0 for i in bodies if tree.parents[i] not in bodies):
-        stacked = np.concatenate([U[i] for i in bodies])
-        solved = solve_definite(D, np.concatenate([stacked.T, u[:, None]], axis=1))
-        left = stacked @ solved[:, :-1]
-        force = stacked @ solved[:, -1]
-        for k, i in enumerate(bodies):
-            pA[i] = pA[i] + force[6 * k : 6 * k + 6]
-            for m, j in enumerate(bodies[: k + 1]):
-                block = left[6 * k : 6 * k + 6, 6 * m : 6 * m + 6]
-                inertia.add(i, j, -symmetric(block) if i == j else -block)
     for i in reversed(bodies):
         parent = tree.parents[i]
         inertia.carry(X_up, i, parent)
         if parent >= 0:
             pA[parent] = pA[parent] + X_up.force(i, pA[i])
+    _carry(tree, X_up, cluster, U)
+    if U:
+        solved = solve_definite(D, np.concatenate([*(own.T for own in U.values()), u[:, None]], axis=1))
+        _subtract(U, solved, inertia, pA)
     return _Given(S, U, D, u)
+
+
+def _subtract(U, solved, inertia, pA):
+    """U D^-1 U^T and -U D^-1 u, at the bodies outside; solved: D^-1 [U^T u]."""
+    for k, (i, own) in enumerate(U.items()):
+        pA[i] = pA[i] + own @ solved[:, -1]
+        for m, j in enumerate(list(U)[: k + 1]):
+            block = own @ solved[:, 6 * m : 6 * m + 6]
+            inertia.add(i, j, -symmetric(block) if i == j else -block)
 
 
 class _Inertias:
@@ -230,12 +235,12 @@ def _outward(mechanism, X_up, given):
     tree, ydd, added = mechanism.tree, np.zeros(mechanism.nv, dtype=object), dict[int, np.ndarray]()
     columns = _columns(mechanism)
     for cluster, own, (S, U, D, u) in zip(mechanism.clusters, columns, given, strict=True):
+        rest = u - sum(U[parent].T @ added[parent] for parent in U)
+        ydd[own] = solve_definite(D, rest[:, None])[:, 0]
         inherited: dict[int, np.ndarray] = {}
         for i in cluster.bodies:
             parent = tree.parents[i]
             before = inherited.get(parent, added.get(parent, np.zeros(6)))
             inherited[i] = X_up.motion(i, before) if parent >= 0 else np.zeros(6)
-        rest = u - sum(U[i].T @ inherited[i] for i in cluster.bodies)
-        ydd[own] = solve_definite(D, rest[:, None])[:, 0]
         added.update({i: inherited[i] + S[i] @ ydd[own] for i in cluster.bodies})
     return ydd
