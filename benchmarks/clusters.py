@@ -1,30 +1,55 @@
 """Closed loops and geared robots: cluster recursions beside projection and multipliers, and beside Pinocchio.
 
-All of ours are Programs of the same compiler, timed as kernels in a loop over states. Pinocchio is called
-from Python on positions that were closed beforehand, and so are we, checks included. With the reference
-robots at hand (--robots FOLDER with mini_cheetah.urdf, ...) they are measured too.
+All of ours are Programs of the same compiler, timed as kernels in a loop over states; beside them what the
+article of the cluster algorithms found for its own C++ (paper 3, Tables II to IV), whose figures are also
+scaled to this machine. Pinocchio is called from Python on positions that were closed beforehand, and so are
+we, checks included. With the article's robots at hand (--robots FOLDER with mini_cheetah.urdf, ...) they are
+measured too.
 """
 
 import os
+from functools import partial
 from pathlib import Path
 
+import cluster_peers
 import harness
 import numpy as np
-from dynamics import microseconds
+from dynamics import microseconds, pinocchio_model
+from robots import random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import bias, crba
+from dynamics_node.algorithms import operational_space_inertia as tree_inertia
 from dynamics_node.backends.c import Kernel
-from dynamics_node.loops.closure import closure
-from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.programs import in_economical_frames, mechanism_programs
-from dynamics_node.program import interpret, trace
-from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain
-from dynamics_node.spatial import solve_definite
+from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.backends.traced import problem_program, quantity_program, quaternion_places
+from dynamics_node.loops.alternatives import independent_tree
+from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
+from dynamics_node.loops.programs import lagrange_program, mechanism_programs, quantity_of
+from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 
-STATES = 64
-ROBOTS = ("mini_cheetah", "mit_humanoid", "jvrc1_humanoid")
+STATES = cluster_peers.STATES
 LENGTHS = (2, 4, 8, 12, 16, 24)
+CHAINS = {"GT": lambda n: geared_chain(n), "PBT": lambda n: belt_chain(n // 2)}
+ARTICLE = ("mini_cheetah", "mit_humanoid", "jvrc1_humanoid")
+# Percent by which each is slower (+) or faster (-) than the cluster algorithm. The columns of Tables II to IV
+# have lost their heads but the last; the text about Table IV tells which are PBT (6.3) and Tello (7.8).
+COLUMNS = ("approximate RNEA", "projected RNEA", "approximate ABA", "projection", "Lagrange",
+           "approximate EFPA", "projected OSIM")  # fmt: skip
+PAPER = {
+    "GT of 12": (-40.3, 38.0, -34.1, 86.8, 133.1, -35.7, 51.8),
+    "PBT of 12": (-36.2, 37.8, -34.6, 73.5, 119.8, -52.1, 6.3),
+    "mini_cheetah": (-41.0, 36.7, -35.3, 21.0, 76.3, -28.6, 19.0),
+    "mit_humanoid": (-42.0, 35.9, -38.6, 32.5, 106.2, -37.4, 23.2),
+    "jvrc1_humanoid": (-37.7, 36.6, -38.4, 87.3, 212.8, -22.54, 107.4),
+}
+REFERENCE = {  # us of the article's C++ where pin.aba of Talos takes 10.38 us from Python
+    "mini_cheetah": {"C-ABA": 28.4, "C-RNEA": 7.7, "C-EFPA": 40.9},
+    "mit_humanoid": {"C-ABA": 45.4, "C-RNEA": 12.1, "C-EFPA": 69.5},
+    "jvrc1_humanoid": {"C-ABA": 72.0, "C-RNEA": 20.1, "C-EFPA": 104.8},
+    "16 four-bars": {"C-ABA": 426.0, "C-RNEA": 382.0},
+}
+TALOS_THERE = 10.38
+IMPLICIT = ("16 four-bars",)  # rows without a target
 
 
 def states(mechanism, count=STATES, reach=0.1):
@@ -39,105 +64,102 @@ def states(mechanism, count=STATES, reach=0.1):
     return dn.close_loops(mechanism, q), *random.uniform(-1, 1, (2, count, mechanism.nv))
 
 
-def kernel_time(program, mechanism):
+def kernel_time(program, robot, q, *rates):
     """us per state in a loop over states."""
-    kernel, inputs = Kernel(program), states(mechanism)
-    x = np.hstack([*inputs, np.tile(mechanism.gravity, (STATES, 1))])
-    y = np.empty((STATES, sum(n.size for n in program.outputs.values())))
+    kernel = Kernel(program, quaternions=quaternion_places(robot))
+    inputs = [q, *rates][: sum(name in ("q", "qd", "known") for name in program.inputs)]
+    gravity = [np.tile(robot.gravity, (STATES, 1))] if "gravity" in program.inputs else []
+    x = np.hstack([*inputs, *gravity])
+    y = np.empty((STATES, sum(numbers.size for numbers in program.outputs.values())))
     return microseconds(lambda _: kernel.run(x, y), 20) / STATES
 
 
-def lagrange_program(mechanism):
-    """[M K^T; K 0] over all joints of the tree, solved block by block: the range-space method."""
-    economical, _ = in_economical_frames(mechanism)
-    tree = economical.tree
-    constraints = [c for cluster in economical.clusters for c in cluster.constraints]
-    rows = [row for cluster in _counted(economical, constraints) for row in cluster]
-    derived = velocity_program(tree, constraints)
-
-    def function(q, qd, known, gravity):
-        G, _, condition = closure(economical, q, qd)
-        rates = G @ qd
-        found = interpret(derived, q=q, qd=rates)
-        K, k = found["K"][rows], found["k"][rows]
-        effort = np.zeros(tree.nv, dtype=object)
-        effort[economical.independent] = known
-        h = bias(tree, q, rates, gravity=gravity)
-        solved = solve_definite(crba(tree, q), np.concatenate([K.T, (effort - h)[:, None]], axis=1))
-        MK, free = solved[:, :-1], solved[:, -1]
-        multipliers = solve_definite(K @ MK, (k - K @ free)[:, None])[:, 0]
-        return {"asked": (free + MK @ multipliers)[economical.independent], "health": [condition, 0.0]}
-
-    nq, nv = mechanism.nq, mechanism.nv
-    return trace(function, {"q": (nq,), "qd": (nv,), "known": (nv,), "gravity": (3,)})
+def tips(mechanism):
+    """Links at the ends of the robot, without rotors: where forces act on it."""
+    tree = mechanism.tree
+    independent = {i for i, body in enumerate(tree.bodies) if body.joint.v.start in mechanism.independent}
+    parents = {tree.parents[i] for i in independent}
+    return [tree.bodies[i].name for i in sorted(independent - parents)]
 
 
-def _counted(mechanism, constraints):
-    """Rows that count of every cluster, numbered over all constraints."""
-    start = 0
-    for cluster in mechanism.clusters:
-        if cluster.constraints:
-            program = velocity_program(mechanism.tree, cluster.constraints)
-            yield [start + row for row in cluster.rows]
-            start += program.outputs["k"].size
+def exact_programs(mechanism):
+    """{algorithm: Program}"""
+    forward = mechanism_programs(mechanism, dn.forward_dynamics(mechanism))
+    inverse = mechanism_programs(mechanism, dn.inverse_dynamics(mechanism))
+    efpa = {"C-EFPA": extended_forces, "projected OSIM": operational_space_inertia}
+    links = tips(mechanism)
+    return {
+        "C-RNEA": inverse["c-rnea"],
+        "C-ABA": forward["c-aba"],
+        "projection": forward["projection"],
+        "Lagrange": lagrange_program(mechanism),
+        **{name: quantity_of(mechanism, function, ("q",), links=links) for name, function in efpa.items()},
+    }
 
 
-def alternatives(name, mechanism):
-    """Forward dynamics by clusters beside projection and multipliers."""
-    programs = mechanism_programs(mechanism, dn.forward_dynamics(mechanism))
-    times = {key: kernel_time(program, mechanism) for key, program in programs.items()}
-    best = min(times.values())
-    inverse = mechanism_programs(mechanism, dn.inverse_dynamics(mechanism))["c-rnea"]
-    note = f"{len(inverse.ops)} operations"
-    yield harness.Row(f"{name}, c-rnea", kernel_time(inverse, mechanism), "us", "lower", reason=note)
-    note = f"{len(programs['c-aba'].ops)} operations"
-    yield harness.Row(
-        f"{name}, c-aba", times["c-aba"], "us", "lower", "projection", times["projection"], reason=note
-    )
-    lagrange = lagrange_program(mechanism)
-    theirs, note = kernel_time(lagrange, mechanism), f"{len(lagrange.ops)} operations"
-    yield harness.Row(
-        f"{name}, best of both", best, "us", "lower", "Lagrange", theirs, target=1.0, reason=note
-    )
+def approximate_programs(model, links):
+    """Of the independent tree, what our compiler makes of it: the cheapest."""
+
+    def cheapest(problem):
+        programs = [problem_program(engine) for engine in recursive_engines(model, problem)]
+        return min(programs, key=lambda program: len(program.ops))
+
+    return {
+        "approximate RNEA": cheapest(dn.inverse_dynamics(model)),
+        "approximate ABA": cheapest(dn.forward_dynamics(model)),
+        "approximate EFPA": quantity_program(model, partial(tree_inertia, links=links), ("q",)),
+    }
 
 
-def pinocchio_loops(text, pins):
-    """us of constraintDynamics from Python; pins: (joint, x, joint, x) that coincide."""
+RIVALS = {  # of each cluster algorithm; the projected RNEA is the same Program as C-RNEA
+    "C-RNEA": ("approximate RNEA",),
+    "C-ABA": ("projection", "Lagrange", "approximate ABA"),
+    "C-EFPA": ("projected OSIM", "approximate EFPA"),
+}
+
+
+def measure(mechanism, text=None, **choices):
+    """{algorithm: (us, operations)}; with the text of a geared robot also of the approximations."""
+    at = states(mechanism)
+    programs = exact_programs(mechanism)
+    found = {name: (kernel_time(p, mechanism, *at), len(p.ops)) for name, p in programs.items()}
+    if text is not None:
+        model = independent_tree(text, **choices)
+        at = random_states(model, STATES)
+        approximate = approximate_programs(model, tips(mechanism))
+        found |= {name: (kernel_time(p, model, *at), len(p.ops)) for name, p in approximate.items()}
+    return found
+
+
+def rows_of(name, found):
+    """Each cluster algorithm beside its rivals, with what the article found."""
+    for algorithm, rivals in RIVALS.items():
+        time, operations = found[algorithm]
+        for rival in (r for r in rivals if r in found):
+            theirs, more = found[rival]
+            note = f"{operations} / {more} operations; {rival} {100 * (theirs / time - 1):+.0f} %"
+            if name in PAPER:
+                note += f", article {dict(zip(COLUMNS, PAPER[name], strict=True))[rival]:+.0f} %"
+            yield harness.Row(f"{name}, {algorithm}", time, "us", "lower", rival, theirs, reason=note)
+
+
+def reference_rows(name, found, scale):
+    """Ours beside the article's C++, scaled to this machine."""
+    for algorithm, theirs in REFERENCE.get(name, {}).items():
+        target = None if name in IMPLICIT else 0.1
+        peer = ("article's C++, scaled", theirs * scale)
+        yield harness.Row(f"{name}, {algorithm}", found[algorithm][0], "us", "lower", *peer, target=target)
+
+
+def talos_scale():
+    """How much slower this machine is than the one of REFERENCE."""
     import pinocchio as pin
 
-    model = pin.buildModelFromXML(text)
-    contacts, datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
-    for first, x, second, y in pins:
-        places = [pin.SE3(np.eye(3), np.array([at, 0.0, 0.0])) for at in (x, y)]
-        ends = [model.getJointId(joint) for joint in (first, second)]
-        contact = pin.RigidConstraintModel(
-            pin.ContactType.CONTACT_3D, model, ends[0], places[0], ends[1], places[1], pin.LOCAL
-        )
-        contacts.append(contact)
-        datas.append(contact.createData())
-    data = model.createData()
-    pin.initConstraintDynamics(model, data, contacts, datas)
-    settings = pin.ProximalSettings(1e-10, 1e-10, 10)
-    mechanism = dn.parse_mechanism(text)
-    q, yd, tau = states(mechanism)
-    order = [model.joints[model.getJointId(n)].idx_v for n in mechanism.tree.v_names]
-    place, rates, effort = np.zeros((3, STATES, model.nv))
-    place[:, order] = q
-    effort[:, [order[v] for v in mechanism.independent]] = tau
-    for k in range(STATES):
-        rates[k, order] = _spread(mechanism, q[k], yd[k])
-    call = pin.constraintDynamics
-    return microseconds(
-        lambda k: call(model, data, place[k], rates[k], effort[k], contacts, datas, settings), STATES
-    )
-
-
-def _spread(mechanism, q, yd):
-    program = trace(
-        lambda q, qd: {"rates": closure(mechanism, q, qd)[0] @ qd},
-        {"q": (mechanism.nq,), "qd": (mechanism.nv,)},
-    )
-    return interpret(program, q=q, qd=yd)["rates"]
+    model = pinocchio_model("talos")
+    data, random = model.createData(), np.random.default_rng(0)
+    q = [pin.randomConfiguration(model, -np.ones(model.nq), np.ones(model.nq)) for _ in range(STATES)]
+    v, tau = random.uniform(-1, 1, (2, STATES, model.nv))
+    return microseconds(lambda k: pin.aba(model, data, q[k], v[k], tau[k]), STATES) / TALOS_THERE
 
 
 def call_time(mechanism):
@@ -149,80 +171,57 @@ def call_time(mechanism):
 
 
 def against_pinocchio():
-    import pinocchio as pin
-
     for count in (1, 4, 16):
-        text = four_bars(count)
-        pins = [(f"coupler_j{k}", 0.8, f"rocker_j{k}", 0.6) for k in range(count)]
-        theirs = pinocchio_loops(text, pins)
-        yield harness.Row(
-            f"{count} four-bar(s), forward, call", call_time(dn.parse_mechanism(text)), "us", "lower",
-            "pin.constraintDynamics", theirs, target=0.4,
-        )  # fmt: skip
+        ours = call_time(dn.parse_mechanism(four_bars(count)))
+        times = cluster_peers.loop_times(count, states)
+        fastest = min(times, key=lambda name: times[name])
+        note = ", ".join(f"{name} {time:.2f}" for name, time in times.items())
+        row = f"{count} four-bar(s), forward, call"
+        yield harness.Row(row, ours, "us", "lower", fastest, times[fastest], target=0.4, reason=note)
     for n in (6, 12):
-        text = geared_chain(n)
-        mechanism = dn.parse_mechanism(text)
-        model = pin.buildModelFromXML(with_mimic(text), mimic=True)
-        data = model.createData()
-        q, v, tau = np.random.default_rng(0).uniform(-0.5, 0.5, (3, STATES, model.nv))
-
-        def theirs(k, model=model, data=data, q=q, v=v, tau=tau):
-            M = pin.crba(model, data, q[k])
-            h = pin.nonLinearEffects(model, data, q[k], v[k])
-            return np.linalg.solve(np.triu(M) + np.triu(M, 1).T, tau[k] - h)
-
-        peer = ("pin.crba, mimic", microseconds(theirs, STATES))
-        name = f"geared chain of {n}, forward, call"
-        yield harness.Row(name, call_time(mechanism), "us", "lower", *peer, target=0.3)
+        ours = call_time(dn.parse_mechanism(geared_chain(n)))
+        peer = ("pin.crba, mimic, dposv", cluster_peers.mimic_time(geared_chain(n)))
+        yield harness.Row(f"GT of {n}, forward, call", ours, "us", "lower", *peer, target=0.3)
 
 
-def with_mimic(text, ratio=6.0):
-    """A geared chain with <mimic> in place of <coupling>."""
-    import re
-
-    text = re.sub("<coupling.*?</coupling>", "", text)
-    return re.sub(
-        r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
-        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
-    )  # fmt: skip
-
-
-def growth():
-    """Time of c-aba over the length of chains."""
-    for name, make, per in (("geared chain", geared_chain, 1), ("belt chain", belt_chain, 2)):
-        times = []
-        for n in LENGTHS:
-            mechanism = dn.parse_mechanism(make(n // per))
-            program = mechanism_programs(mechanism, dn.forward_dynamics(mechanism))["c-aba"]
-            times.append(kernel_time(program, mechanism))
-        n, t = np.array(LENGTHS[1:]), np.array(times[1:])  # the shortest have no inner links
-        slope, offset = np.polyfit(n, t, 1)
-        worst = np.abs(offset + slope * n - t).max() / t.max()
-        listed = ", ".join(f"{n}: {t:.2f}" for n, t in zip(LENGTHS, times, strict=True))
-        note = f"{offset:.2f} us + {slope:.3f} us n; us: {listed}"
-        row = f"{name}, c-aba: misses a line by, of the longest"
-        yield harness.Row(row, worst, "", "lower", target=0.15, reason=note)
+def growth(times):
+    """Rows of how time grows with the length; times: {(chain, n): {algorithm: (us, operations)}}."""
+    for chain in CHAINS:
+        for algorithm in ("C-ABA", "C-EFPA", "projection", "Lagrange", "projected OSIM"):
+            measured = [times[chain, n][algorithm] for n in LENGTHS]
+            n, t = np.array(LENGTHS[1:]), np.array([time for time, _ in measured[1:]])
+            slope, offset = np.polyfit(n, t, 1)
+            worst = np.abs(offset + slope * n - t).max() / t.max()
+            listed = ", ".join(f"{k}: {time:.2f}" for k, (time, _) in zip(LENGTHS, measured, strict=True))
+            note = f"{offset:.2f} us + {slope:.3f} us n; us: {listed}"
+            target = 0.15 if algorithm.startswith("C-") else None
+            row = f"{chain}, {algorithm}: off a line by, of the longest"
+            yield harness.Row(row, worst, "", "lower", target=target, reason=note)
 
 
 def main():
     parser = harness.arguments("clusters")
-    parser.add_argument("--robots", type=Path, help="folder with the URDF+ files of the reference robots")
+    parser.add_argument("--robots", type=Path, help="folder with the URDF+ files of the article's robots")
     options = parser.parse_args()
     os.sched_setaffinity(0, {0})
-    own = {
-        "four-bar": four_bar(),
-        "five-bar": five_bar(),
-        "GT of 12": geared_chain(12),
-        "PBT of 12": belt_chain(6),
-    }
-    mechanisms = {name: dn.parse_mechanism(text) for name, text in own.items()}
+    found = {}
+    for name, text in (("four-bar", four_bar()), ("five-bar", five_bar()), ("16 four-bars", four_bars(16))):
+        found[name] = measure(dn.parse_mechanism(text))
+    geared = {"quadruped": quadruped(), "humanoid": humanoid()}
     if options.robots:
-        mechanisms |= {
-            name: dn.load_mechanism(options.robots / f"{name}.urdf", floating_base=True) for name in ROBOTS
-        }
-    found = [row for item in mechanisms.items() for row in alternatives(*item)]
-    found += [*against_pinocchio(), *growth()]
-    harness.finish("clusters", found, harness.versions("pin", "numpy"), options.save)
+        geared |= {name: (options.robots / f"{name}.urdf").read_text() for name in ARTICLE}
+    for name, text in geared.items():
+        mechanism = dn.parse_mechanism(text, floating_base=True)
+        found[name] = measure(mechanism, text, floating_base=True)
+    times = {(chain, n): None for chain in CHAINS for n in LENGTHS}
+    for chain, n in times:
+        text = CHAINS[chain](n)
+        times[chain, n] = found[f"{chain} of {n}"] = measure(dn.parse_mechanism(text), text)
+    scale = talos_scale()
+    print(f"pin.aba of Talos: {scale * TALOS_THERE:.2f} us, {scale:.2f} times {TALOS_THERE}")
+    rows = [row for item in found.items() for row in (*rows_of(*item), *reference_rows(*item, scale))]
+    rows += [*growth(times), *against_pinocchio()]
+    harness.finish("clusters", rows, harness.versions("pin", "numpy"), options.save)
 
 
 if __name__ == "__main__":

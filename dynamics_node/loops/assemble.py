@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.loops.assembly import assembled_somewhere
-from dynamics_node.loops.constraints import between, common_ancestor, members_of, path, position_program
+from dynamics_node.loops.constraints import between, members_of, position_program
 from dynamics_node.loops.kinds import Linear, LoopJoint
 from dynamics_node.loops.mechanism import Cluster, Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
 from dynamics_node.model import Model, ModelError, parse_model
 from dynamics_node.model.assemble import assemble, resolve_mimic
+from dynamics_node.model.description import JointDescription
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.program import interpret
@@ -65,12 +67,14 @@ def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:
     joints = resolve_mimic(description.joints)
     bare = tuple(replace(joint, mimic=None) for joint in joints)
     tree = assemble(replace(description, joints=bare, loops=(), couplings=()), **choices)
+    held = _Held({joint.child: joint for joint in bare}, choices.get("positions") or {})
     found = [
         *(_mimic(tree, joint) for joint in joints if joint.mimic is not None),
-        *(_coupling(tree, coupling) for coupling in description.couplings),
-        *(_loop(tree, loop) for loop in description.loops),
+        *(_coupling(tree, held, coupling) for coupling in description.couplings),
+        *(_loop(tree, held, loop) for loop in description.loops),
         *(make(tree) for make in constraints),
     ]
+    found = [constraint for constraint in found if constraint is not None]
     flags = {joint.name: joint.independent for joint in joints}
     return Mechanism(tree, tuple(_clusters(tree, found, flags)), tree.warnings)
 
@@ -78,9 +82,38 @@ def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:
 # --- constraints --------------------------------------------------------------------------------------------
 
 
+class _Held(NamedTuple):
+    """What is known of joints that do not move: all joints by their child links, and positions by their
+    names."""
+
+    up: dict[str, JointDescription]
+    positions: dict[str, float]
+
+    def above(self, link):
+        """Joints from the root to a link."""
+        joints: list[JointDescription] = []
+        while link in self.up:
+            joints.insert(0, self.up[link])
+            link = joints[0].parent
+        return joints
+
+    def apart(self, first, second):
+        """The joints above two links, without those above both."""
+        one, other = self.above(first), self.above(second)
+        shared = sum(a is b for a, b in zip(one, other, strict=False))
+        return one[shared:], other[shared:]
+
+    def rigid(self, first, second):
+        """Whether joints lead from one link to the other, though none of them moves."""
+        return any(joint.kind != "fixed" for side in self.apart(first, second) for joint in side)
+
+
 def _mimic(tree, joint):
+    """None where both joints are held."""
     body = {body.joint.name: i for i, body in enumerate(tree.bodies)}
     follower, master = body.get(joint.name), body.get(joint.mimic.joint)
+    if follower is None and master is None:
+        return None
     if follower is None or master is None:
         raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}, and one of them does not move")
     weights = {_v(tree, follower): 1.0, _v(tree, master): -joint.mimic.multiplier}
@@ -88,20 +121,31 @@ def _mimic(tree, joint):
     return Linear(joint.name, weights, joint.mimic.offset, members)
 
 
-def _coupling(tree, coupling):
-    ends = [tree.frames[link].body for link in (coupling.predecessor, coupling.successor)]
-    top = common_ancestor(tree, *ends)
-    weights: dict[int, float] = {}
-    for end, factor in zip(ends, (coupling.ratio, -1.0), strict=True):
-        for i in path(tree, top, end):
-            weights[_v(tree, i)] = weights.get(_v(tree, i), 0.0) + factor
+def _coupling(tree, held, coupling):
+    """None where all its joints are held."""
+    v_of = {body.joint.name: body.joint.v.start for body in tree.bodies}
+    weights, offset = dict[int, float](), 0.0
+    ends = (coupling.predecessor, coupling.successor)
+    for joints, factor in zip(held.apart(*ends), (coupling.ratio, -1.0), strict=True):
+        for joint in joints:
+            if joint.name in v_of:
+                v = v_of[joint.name]
+                weights[v] = weights.get(v, 0.0) + factor
+            else:
+                offset -= factor * held.positions.get(joint.name, 0.0)
     if not weights:
+        if held.rigid(*ends):
+            return None
         raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
-    return Linear(coupling.name, weights, 0.0, frozenset(between(tree, *ends)))
+    bodies = between(tree, *(tree.frames[link].body for link in ends))
+    return Linear(coupling.name, weights, offset, frozenset(bodies))
 
 
-def _loop(tree, loop):
+def _loop(tree, held, loop):
+    """None where all its joints are held."""
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
+    if predecessor == successor and held.rigid(loop.predecessor.link, loop.successor.link):
+        return None
     ends = (predecessor, successor, (R, S), (p, s))
     return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)
 

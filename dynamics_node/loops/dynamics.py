@@ -66,8 +66,8 @@ def operational_space_inertia(mechanism, q, links, reference="world_aligned"):
 
 
 class _Given(NamedTuple):
-    """What the inward sweep leaves of a cluster: S by body; U by the bodies outside that it hangs on, seen from
-    there; D, u."""
+    """What the inward sweep leaves of a cluster: S by body; U by the bodies outside that it hangs on, seen
+    from there; D, u."""
 
     S: dict
     U: dict
@@ -101,8 +101,8 @@ def extended_forces(mechanism, q, links, reference="world_aligned"):
     for cluster, (S, U, D, _) in reversed(list(zip(mechanism.clusters, given, strict=True))):
         felt = [sum(S[i].T @ P[i] for i in cluster.bodies if i in P) for P in wrenches]
         W = np.concatenate([np.zeros((len(D), 6)) if isinstance(w, int) else w for w in felt], axis=1)
-        solved = solve_definite(D, W)
-        total = total + symmetric(W.T @ solved)
+        total = total + inverse_congruence(D, W.T)
+        solved = solve_definite(D, W) if U else W
         for k, P in enumerate(wrenches):
             if not isinstance(felt[k], int):
                 _carry(tree, X_up, cluster, P)
@@ -169,8 +169,9 @@ def _rotors(tree, cluster, G, g):
 
 
 def _give_way(tree, X_up, cluster, S, inertia, pA, tau, rotors):
-    """Eliminate a cluster: its inertia and forces go to the bodies outside, less what makes it give way. That is
-    subtracted there, where it is one small product, not between all pairs of bodies of the cluster."""
+    """Eliminate a cluster: its inertia and forces go to the bodies outside, less what makes it give way.
+    That is subtracted there, where it is one small product, not between all pairs of bodies of the
+    cluster."""
     bodies = cluster.bodies
     U = {i: sum(inertia.of(i, j) @ S[j] for j in bodies) for i in bodies}
     D = symmetric(sum(S[i].T @ U[i] for i in bodies) + rotors[0])

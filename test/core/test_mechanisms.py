@@ -280,6 +280,29 @@ def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
     assert mechanism.nv == (3 if kind == "planar" else 1)
 
 
+def test_held_joints_of_geared_robots():
+    """A leg of a humanoid alone: gears of what is held have nothing to say. A belt past a joint holds it when its
+    rotor and what it drives are held; a joint held away from zero shifts what turns with it."""
+    driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank", "shank_rotor")]
+    mechanism = dn.parse_mechanism(humanoid(), joints=[*driven, "left_foot_rotor_joint"])
+    assert [c.name for c in mechanism.constraints] == ["left_thigh_gear", "left_shank_gear", "left_foot_gear"]
+    assert mechanism.joint_names == ("left_thigh_joint", "left_shank_joint")
+    with pytest.raises(dn.ModelError, match="'left_foot_gear': the joints of the loop cannot move"):
+        dn.parse_mechanism(humanoid(), joints=driven)
+    text = belt_leg()
+    moving = ["leg_foot_joint", "leg_foot_rotor_joint"]
+    held = dn.parse_mechanism(text, joints=moving, positions={"leg_shank_joint": 0.4})
+    q = held.neutral()
+    q[held.q_names.index("leg_foot_joint")] = 0.1
+    at = dict(zip(held.q_names, dn.close_loops(held, q), strict=True))
+    assert at["leg_foot_rotor_joint"] == pytest.approx(12.0 * 0.5)  # the belt runs past the knee
+    rigid = dn.parse_mechanism(
+        four_bar().replace("</robot>", link("tip", 5, 1.0) + joint("free", "rocker", "tip") + "</robot>"),
+        joints=["free"],
+    )
+    assert rigid.nv == 1 and not rigid.constraints
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_multipliers_give_the_same(name):
     mechanism = dn.parse_mechanism(ALL[name])
