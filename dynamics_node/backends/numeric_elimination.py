@@ -33,8 +33,9 @@ class NumericElimination:
 
     @property
     def straight_line(self):
-        """False where results are refined until they converge: that is decided at run time."""
-        return self.plan.safe
+        """False where results are refined until they converge, or loops may be open or singular: that is
+        decided at run time."""
+        return self.plan.safe and isinstance(self.model, Model)
 
     @property
     def description(self):

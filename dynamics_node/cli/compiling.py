@@ -8,8 +8,9 @@ from typing import Any
 from dynamics_node.backends.c.compiler import cache_folder
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.loops import Mechanism
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import SOLVERS, build_for_service
+from dynamics_node.solver import SOLVERS, build_closing, build_for_service
 
 
 def add_parser(commands):
@@ -30,6 +31,9 @@ def compile_robot(model, options):
     if options.out:
         os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
     print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
+    if isinstance(model, Mechanism):
+        closing = build_closing(model, "c")
+        print(f"closing loops: {len(closing.step.ops)} operations a step of Newton's method")
     for kind in options.problem:
         print(f"{kind} dynamics ... ", end="", flush=True)
         started = time.perf_counter()

@@ -4,6 +4,13 @@ import numpy as np
 
 from dynamics_node.algorithms import bias, crba
 from dynamics_node.cli.robot import robot_command
+from dynamics_node.loops import (
+    Mechanism,
+    first_closed,
+    mechanism_bias,
+    mechanism_mass_matrix,
+    tree_of,
+)
 
 
 def add_parser(commands):
@@ -14,28 +21,48 @@ def add_parser(commands):
 
 
 def show_info(model, options):
-    """Print what the Model holds; with --at also h and M there."""
+    """Print what the robot holds; with --at also h and M there."""
+    tree = tree_of(model)
     print(
         f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}"
     )
     print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
-    for body in model.bodies:
+    for body in tree.bodies:
         joint = body.joint
         effort = "" if joint.kind == "floating" else f"{joint.limits.effort or np.inf:g}"
         print(
             f"{body.name:28} {joint.name:28} {joint.kind:10} {body.inertia[5, 5]:8.3f} {effort:>12}  "
             f"{joint.mimic or ''}"
         )
+    if isinstance(model, Mechanism):
+        _show_loops(model)
     for warning in model.warnings:
         print(f"warning: {warning}")
     if options.at is not None:
         _show_state(model, options.at)
 
 
+def _show_loops(mechanism):
+    names = mechanism.tree.v_names
+    print(f"{'constraint':28} {'type':10} dependent joints")
+    for cluster in (cluster for cluster in mechanism.clusters if cluster.constraints):
+        dependent = ", ".join(names[v] for v in sorted(cluster.dependent))
+        for constraint in cluster.constraints:
+            kind = getattr(constraint, "kind", type(constraint).__name__.lower())
+            print(f"{constraint.name:28} {kind:10} {dependent}")
+            dependent = ""
+    print(f"independent: {', '.join(mechanism.v_names)}")
+
+
 def _show_state(model, q):
     if len(q) != model.nq:
         raise ValueError(f"--at needs {model.nq} numbers, not {len(q)}: {', '.join(model.q_names)}")
-    q = np.array(q)
+    q, loops = np.array(q), isinstance(model, Mechanism)
+    if loops:
+        q = first_closed(model, q)
+    rest = np.zeros(model.nv)
     with np.printoptions(precision=4, suppress=True, linewidth=160):
-        print(f"gravity torques\n{bias(model, q, np.zeros(model.nv))}")
-        print(f"mass matrix\n{crba(model, q)}")
+        if loops:
+            print(f"closed position\n{q}")
+        print(f"gravity torques\n{(mechanism_bias if loops else bias)(model, q, rest)}")
+        print(f"mass matrix\n{(mechanism_mass_matrix if loops else crba)(model, q)}")

@@ -1,6 +1,6 @@
 """What every command shares: the robot, and the problem."""
 
-from dynamics_node.model import load_model
+from dynamics_node.loops import load_robot
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
 
 
@@ -12,15 +12,20 @@ def robot_command(commands, name, run, text):
     parser.add_argument(
         "--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero"
     )
+    parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
     parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
     parser.set_defaults(run=run)
     return parser
 
 
 def read_robot(options):
-    """The Model of the options of `robot_command`."""
-    return load_model(
-        options.urdf, floating_base=options.floating_base, joints=options.joints, strict=options.strict
+    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`."""
+    return load_robot(
+        options.urdf,
+        loops_file=options.loops,
+        floating_base=options.floating_base,
+        joints=options.joints,
+        strict=options.strict,
     )
 
 

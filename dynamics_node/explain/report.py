@@ -18,6 +18,8 @@ from dynamics_node.graph import (
     generic_graph,
     plan_ordering,
 )
+from dynamics_node.loops import Mechanism
+from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
@@ -41,7 +43,7 @@ class Report:
     """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering, or,
     where pivots are checked at run time, the cheapest other one (code_of says which)."""
 
-    model: Model
+    model: Model | Mechanism
     problem: Problem
     ordering: Ordering
     plan: Plan
@@ -53,7 +55,9 @@ class Report:
     code: str
 
 
-def make_report(model: Model, problem: Problem, ordering="best", told=lambda line: None) -> Report:
+def make_report(
+    model: Model | Mechanism, problem: Problem, ordering="best", told=lambda line: None
+) -> Report:
     """Eliminate, trace and count. told: hears of every Line. Raises as `plan_ordering`."""
     graph = generic_graph(model, problem)
     chosen, plan = plan_ordering(model, problem, ordering)
@@ -62,15 +66,22 @@ def make_report(model: Model, problem: Problem, ordering="best", told=lambda lin
     for name in [*ORDERINGS, *([chosen.name] if chosen.name not in ORDERINGS else [])]:
         lines.append(_elimination(model, problem, graph, name, ordering, programs))
         told(lines[-1])
-    for engine in recursive_engines(model, problem):
-        name = f"recursion: {engine.description}"
-        programs[name] = problem_program(engine)
-        lines.append(_line(name, programs[name]))
+    for name, program in _recursions(model, problem).items():
+        programs[name] = program
+        lines.append(_line(name, program))
         told(lines[-1])
     code_of = chosen.name if chosen.name in programs else min(programs, key=lambda n: cost(programs[n]))
     program = programs[code_of]
     net = eliminate(graph, plan)
     return Report(model, problem, chosen, plan, graph, net, tuple(lines), program, code_of, render(program))
+
+
+def _recursions(model, problem):
+    """{name: Program} of the recursive algorithms, over clusters where there are loops."""
+    if isinstance(model, Mechanism):
+        return {f"clusters: {name}": p for name, p in mechanism_programs(model, problem).items()}
+    engines = recursive_engines(model, problem)
+    return {f"recursion: {engine.description}": problem_program(engine) for engine in engines}
 
 
 def _elimination(model, problem, graph, name, ordering, programs):

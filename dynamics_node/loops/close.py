@@ -15,21 +15,27 @@ class ClosureError(ArithmeticError):
     """No closed position near the start; names the constraints."""
 
 
-def close_loops(mechanism, q):
+def close_loops(mechanism, q, errors="raise"):
     """Positions (..., nq) that satisfy the constraints: the independent joints stay where q (..., nq) has
     them, the dependent ones move from there, so the branch of assembly is kept.
 
-    Raises ClosureError when there is no closed position near q, or the constraints are singular on the way.
+    errors: 'raise' ClosureError when there is no closed position near one of q, or the constraints are
+    singular on the way; or 'nan', which is then what its dependent joints become.
     """
     q = np.array(q, dtype=float)
     rows = q.reshape(-1, mechanism.nq)
+    finite = np.isfinite(rows).all(axis=1)
+    if errors == "raise" and not finite.all():
+        raise ClosureError("a position is not finite")
+    closed = rows[finite]
     for cluster in mechanism.clusters:
         if cluster.dependent:
-            _close_cluster(mechanism, cluster, rows)
+            _close_cluster(mechanism, cluster, closed, errors)
+    rows[finite] = closed
     return rows.reshape(q.shape)
 
 
-def _close_cluster(mechanism, cluster, q):
+def _close_cluster(mechanism, cluster, q, errors):
     """In place, all states at once."""
     tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
     at, bent = positions_of(tree, cluster.dependent), bends(tree, cluster.constraints, cluster.dependent)
@@ -39,7 +45,11 @@ def _close_cluster(mechanism, cluster, q):
         q[:, at] += newton_step(K, -found["phi"][:, list(cluster.rows)], bent)
         if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
             return  # the step just made squares what was left
-    worst = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
+    gaps = np.abs(interpret(program, q=q)["phi"]).max(axis=1, initial=0.0)
+    if errors == "nan":
+        q[np.ix_(~(gaps < TOLERANCE), at)] = np.nan
+        return
+    worst = gaps.max(initial=0.0)
     names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
     raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dynamics_node.loops import Mechanism
 from dynamics_node.tables.names import TableError, require
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -14,6 +15,8 @@ def read_bag(path, model, problem, chunk, topic, table):
     are zero: no message has them. Raises TableError.
     """
     highlevel = require("rosbags.highlevel")
+    if isinstance(model, Mechanism):
+        raise TableError(f"{path}: bags of robots with closed loops are not read yet: make a table of states")
     if model.floating_base:
         raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
     try:

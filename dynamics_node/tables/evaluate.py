@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.loops import Mechanism, close_loops
 from dynamics_node.tables.names import read_by
 from dynamics_node.tables.read import Table
 
@@ -20,11 +21,14 @@ def evaluate(solver, table: Table, write, advance=lambda rows: None) -> Summary:
     """write(result, time) for every chunk of a table, by a solver of inverse or forward dynamics. advance:
     told the number of rows done.
 
-    States that are not finite or have no solution give NaN. Memory: some arrays of a chunk.
+    States that are not finite or have no solution give NaN; loops are closed from where the table has the
+    dependent joints. Memory: some arrays of a chunk.
     """
     rows = bad = 0
     first = None
     for chunk in table.chunks():
+        if isinstance(solver.model, Mechanism):
+            chunk["q"] = close_loops(solver.model, chunk["q"], errors="nan")
         zero = np.zeros((len(chunk["q"]), solver.model.nv))
         arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]
         result = solver(*arrays, errors="nan")

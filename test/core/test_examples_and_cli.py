@@ -4,10 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from robots import PANDA, data_folder
+from tolerances import EXACT, error
 
+import dynamics_node as dn
 from dynamics_node.cli import main
+from dynamics_node.loops import first_closed
 from dynamics_node.node.build_job import Job, Robot, do
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -75,3 +79,85 @@ def test_errors_are_one_line(arguments, words, capsys):
     assert main([panda() if a == "PANDA" else a for a in arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("dynamics: ") and words in error and error.count("\n") == 1
+
+
+# --- robots with closed loops -------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def linkage(tmp_path):
+    """The five-bar as a file, as `python -m dynamics_node.robots` prints it."""
+    command = [sys.executable, "-m", "dynamics_node.robots", "five_bar"]
+    path = tmp_path / "five_bar.urdf"
+    path.write_text(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
+    return str(path)
+
+
+def test_info_of_loops(capsys, linkage):
+    assert main(["info", linkage, "--at", "1.9", "-1.2", "1.2", "1.2"]) == 0
+    out = capsys.readouterr().out
+    assert "nq 4, nv 2" in out and "independent: j1, j2" in out and "mass matrix" in out
+    (loop,) = [line for line in out.splitlines() if line.startswith("j5")]
+    assert loop.split() == ["j5", "revolute", "j3,", "j4"]
+
+
+def test_graph_of_loops(capsys, linkage, tmp_path):
+    assert main(["graph", linkage]) == 0
+    assert "checked at run time" in capsys.readouterr().out
+    assert main(["graph", linkage, "--ordering", "aba", "--out", str(tmp_path / "net.svg")]) == 0
+    assert "F5" in capsys.readouterr().out and "<svg" in (tmp_path / "net.svg").read_text()
+
+
+@pytest.mark.parametrize("problem", ["inverse", "forward"])
+def test_explain_loops(linkage, tmp_path, problem):
+    assert main(["explain", linkage, "--problem", problem, "-o", str(tmp_path)]) == 0
+    page = (tmp_path / "index.html").read_text()
+    assert "clusters: c-" in page and "pivots are checked at run time" in page and "planar 5" in page
+
+
+def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")
+    assert main(["compile", linkage, "-o", str(tmp_path)]) == 0
+    assert "a step of Newton's method" in capsys.readouterr().out
+    made = set((tmp_path / "dynamics_node").iterdir())
+    for problem in ("inverse", "forward"):
+        robot = do(Job(Path(linkage).read_text(), {}, problem, backend="c", services="c"))
+        assert isinstance(robot, Robot) and robot.closing is not None
+    assert set((tmp_path / "dynamics_node").iterdir()) == made
+
+
+def test_evaluate_loops(linkage, tmp_path):
+    """Dependent joints are closed from where the table has them; a row that cannot be closed is NaN."""
+    mechanism = dn.load_robot(linkage)
+    start = first_closed(mechanism, np.array([1.9, 0, 1.2, 0]))
+    q = np.tile(start, (5, 1)) + 0.01 * np.random.default_rng(0).normal(size=(5, 4))
+    q[2, mechanism.independent] = 3.1, 0.0  # too far apart
+    q[3, 1] = np.nan
+    rates = np.random.default_rng(1).normal(size=(2, 5, 2))
+    np.savez(tmp_path / "in.npz", q=q, qd=rates[0], qdd=rates[1])
+    assert (
+        main(
+            ["evaluate", linkage, "--input", str(tmp_path / "in.npz"), "--output", str(tmp_path / "out.npz")]
+        )
+        == 0
+    )
+    tau = np.load(tmp_path / "out.npz")["tau"]
+    good = [0, 1, 4]
+    expected = dn.build(mechanism, dn.inverse_dynamics(mechanism))(
+        dn.close_loops(mechanism, q[good]), *rates[:, good]
+    )
+    assert error(tau[good], expected).max() <= EXACT and np.isnan(tau[2:4]).all()
+
+
+def test_a_file_of_loops(capsys, tmp_path, linkage):
+    ends = (
+        '<link name="end2"/><link name="end4"/>'
+        '<joint name="e2" type="fixed"><parent link="left_lower"/><child link="end2"/><origin xyz="0.5 0 0"/></joint>'
+        '<joint name="e4" type="fixed"><parent link="right_lower"/><child link="end4"/><origin xyz="0.5 0 0"/></joint>'
+    )
+    (tmp_path / "open.urdf").write_text(Path(linkage).read_text().split("<loop")[0] + ends + "</robot>")
+    (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
+    assert main(["info", str(tmp_path / "open.urdf"), "--loops", str(tmp_path / "loops.yaml")]) == 0
+    assert "nq 4, nv 2" in capsys.readouterr().out
+    assert main(["info", str(tmp_path / "open.urdf"), "--loops", str(tmp_path / "none.yaml")]) == 1
+    assert "none.yaml" in capsys.readouterr().err
