@@ -24,7 +24,7 @@ from dynamics_node.backends.recursive import recursive_engines
 from dynamics_node.backends.traced import problem_program, quantity_program, quaternion_places
 from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import lagrange_program, mechanism_programs, quantity_of
+from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
 from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 
 STATES = cluster_peers.STATES
@@ -92,7 +92,7 @@ def exact_programs(mechanism):
         "C-RNEA": inverse["c-rnea"],
         "C-ABA": forward["c-aba"],
         "projection": forward["projection"],
-        "Lagrange": lagrange_program(mechanism),
+        **rival_programs(mechanism),
         **{name: quantity_of(mechanism, function, ("q",), links=links) for name, function in efpa.items()},
     }
 
@@ -111,8 +111,8 @@ def approximate_programs(model, links):
     }
 
 
-RIVALS = {  # of each cluster algorithm; the projected RNEA is the same Program as C-RNEA
-    "C-RNEA": ("approximate RNEA",),
+RIVALS = {  # of each cluster algorithm; the article's projected RNEA is here the same Program as C-RNEA
+    "C-RNEA": ("projected M and h", "approximate RNEA"),
     "C-ABA": ("projection", "Lagrange", "approximate ABA"),
     "C-EFPA": ("projected OSIM", "approximate EFPA"),
 }
@@ -138,7 +138,7 @@ def rows_of(name, found):
         for rival in (r for r in rivals if r in found):
             theirs, more = found[rival]
             note = f"{operations} / {more} operations; {rival} {100 * (theirs / time - 1):+.0f} %"
-            if name in PAPER:
+            if name in PAPER and rival in COLUMNS:
                 note += f", article {dict(zip(COLUMNS, PAPER[name], strict=True))[rival]:+.0f} %"
             yield harness.Row(f"{name}, {algorithm}", time, "us", "lower", rival, theirs, reason=note)
 

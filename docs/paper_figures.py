@@ -3,6 +3,7 @@
 Those of Xie and Dellaert are drawn by the library itself, figure 1 of Nori by matplotlib.
 """
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -149,12 +150,47 @@ def draw_operations(path):
     figure.savefig(path, metadata={"Date": None})
 
 
+def draw_growth(path, rows, algorithms, title):
+    """Figures 11 and 13 of Chignoli et al., from the figures that `./dev bench clusters --save` has left."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "dynamics_node"
+    colours = ("#4a7fb5", "#d9534f", "#8a8a8a", "#d9a441")
+    figure, both = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
+    for axes, chain in zip(both, ("GT", "PBT"), strict=True):
+        for name, colour in zip(algorithms, colours, strict=False):
+            found = {int(row["name"].split()[2].strip(",")): _time(row, name) for row in rows
+                     if row["name"].startswith(f"{chain} of ") and _time(row, name) is not None}  # fmt: skip
+            axes.plot(list(found), list(found.values()), "o-", ms=3, color=colour, label=name)
+        axes.set(xlabel="joints", title={"GT": "geared chain", "PBT": "chain with parallel belts"}[chain])
+        axes.grid(alpha=0.3)
+    both[0].set_ylabel("microseconds a state")
+    both[0].legend(frameon=False)
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _time(row, name):
+    """What a row says of an algorithm, its own or its peer's; None when nothing."""
+    if row["unit"] != "us" or ", call" in row["name"]:
+        return None
+    return {row["name"].rsplit(", ", 1)[1]: row["value"], row["peer"]: row["peer_value"]}.get(name)
+
+
 def main():
     folder = HERE / "figures"
     folder.mkdir(exist_ok=True)
     for name, svg in drawings().items():
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     draw_operations(folder / "paper4_1.svg")
+    measured = HERE.parent / "benchmarks" / "results" / "clusters.json"
+    rows = json.loads(measured.read_text())["rows"]
+    forward = ("C-ABA", "projection", "Lagrange", "approximate ABA")
+    draw_growth(folder / "paper3_11.svg", rows, forward, "forward dynamics")
+    tips = ("C-EFPA", "projected OSIM", "approximate EFPA")
+    draw_growth(folder / "paper3_13.svg", rows, tips, "inverse operational-space inertia of the tip")
     for figure, (graph, ordering, net) in nets().items():
         joined = joined_edges(graph, ordering.variables)
         print(f"figure {figure}, {ordering.name}: {len(net.edges)} edges, all factors joined {joined}")

@@ -23,6 +23,17 @@ from dynamics_node.program import interpret
 from dynamics_node.spatial import solve_definite
 
 
+def projected_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
+    """tau (nv,) = G^T (M (G ydd + g) + h) with M and h of the tree, and the condition of the constraints: the
+    textbook's projection on symbols of one state. Without f_ext. (The article's "projected RNEA", the
+    recursion over the tree between G and its transpose, is what `inverse_dynamics` is.)"""
+    assert f_ext is None
+    tree = mechanism.tree
+    G, g, condition = closure(mechanism, q, yd)
+    torques = crba(tree, q) @ (G @ ydd + g) + bias(tree, q, G @ yd, gravity=gravity)
+    return G.T @ torques, condition
+
+
 def lagrange_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
     """ydd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree, and the condition of the
     constraints: the range-space method on symbols of one state. Without f_ext."""

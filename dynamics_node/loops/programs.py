@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.loops.alternatives import lagrange_dynamics
+from dynamics_node.loops.alternatives import lagrange_dynamics, projected_dynamics
 from dynamics_node.loops.close import positions_of
 from dynamics_node.loops.closure import closure, inverse_of
 from dynamics_node.loops.constraints import equations, position_program
@@ -110,10 +110,10 @@ def _health(mechanism, q, condition):
     return np.array([condition, phi @ phi], dtype=object)
 
 
-def lagrange_program(mechanism: Mechanism) -> Program:
-    """Forward dynamics by multipliers, see alternatives.py: a rival, which `mechanism_programs` leaves
-    out."""
-    return _program(mechanism, lagrange_dynamics, False, ())
+def rival_programs(mechanism: Mechanism) -> dict[str, Program]:
+    """Inverse and forward dynamics in the ways of alternatives.py, which `mechanism_programs` leaves out."""
+    methods = {"projected M and h": projected_dynamics, "Lagrange": lagrange_dynamics}
+    return {name: _program(mechanism, method, False, ()) for name, method in methods.items()}
 
 
 def _program(mechanism, method, wrenches, parameters) -> Program:

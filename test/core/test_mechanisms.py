@@ -22,7 +22,7 @@ from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import lagrange_program, mechanism_programs, quantity_of
+from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
 from dynamics_node.program import interpret, trace
 from dynamics_node.robots import (
     belt_chain,
@@ -304,12 +304,14 @@ def test_held_joints_of_geared_robots():
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_multipliers_give_the_same(name):
+def test_rivals_give_the_same(name):
     mechanism = dn.parse_mechanism(ALL[name])
     q, yd, ydd = states(mechanism, 3, reach=0.05)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
-    found = interpret(lagrange_program(mechanism), q=q, qd=yd, known=tau, gravity=mechanism.gravity)
-    assert error(found["asked"], ydd).max() <= 1e-8
+    rivals = rival_programs(mechanism)
+    given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
+    assert error(interpret(rivals["Lagrange"], known=tau, **given)["asked"], ydd).max() <= 1e-8
+    assert error(interpret(rivals["projected M and h"], known=ydd, **given)["asked"], tau).max() <= EXACT
 
 
 def test_the_independent_tree_with_reflected_inertia():
