@@ -21,7 +21,7 @@ class Driven(NamedTuple):
 
 class Actuation:
     """Driven joints of a Mechanism by name: any joints of its tree. weights (k,): what a torque costs,
-    positive."""
+    positive. at: their velocity coordinates in the tree."""
 
     def __init__(self, mechanism: Mechanism, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
@@ -30,10 +30,10 @@ class Actuation:
         for name in self.joints:
             if name not in known:
                 raise ValueError(f"driven joint {name!r} is unknown or floating; known: {', '.join(known)}")
-        self._at = [known[name] for name in self.joints]
-        self._weights = np.ones(len(self._at)) if weights is None else np.array(weights, dtype=float)
-        if self._weights.shape != (len(self._at),) or not (self._weights > 0).all():
-            raise ValueError(f"weights must be {len(self._at)} positive numbers")
+        self.at = [known[name] for name in self.joints]
+        self._weights = np.ones(len(self.at)) if weights is None else np.array(weights, dtype=float)
+        if self._weights.shape != (len(self.at),) or not (self._weights > 0).all():
+            raise ValueError(f"weights must be {len(self.at)} positive numbers")
 
     @cached_property
     def _floats(self):
@@ -43,20 +43,22 @@ class Actuation:
             floats[joint.v] = joint.kind == "floating"
         return floats
 
-    def _map(self, q):
+    def _map(self, q, G):
         """G_act^T (..., nv, k)."""
-        G = closure_matrix(self.mechanism, np.asarray(q, dtype=float))
-        return np.swapaxes(G[..., self._at, :], -1, -2)
+        if G is None:
+            G = closure_matrix(self.mechanism, np.asarray(q, dtype=float))
+        return np.swapaxes(G[..., self.at, :], -1, -2)
 
-    def to_coordinates(self, q, torques):
-        """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq)."""
-        return (self._map(q) @ np.asarray(torques, dtype=float)[..., None])[..., 0]
+    def to_coordinates(self, q, torques, G=None):
+        """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq). G: see
+        `closure_matrix`, where it is at hand."""
+        return (self._map(q, G) @ np.asarray(torques, dtype=float)[..., None])[..., 0]
 
-    def from_coordinates(self, q, tau) -> Driven:
+    def from_coordinates(self, q, tau, G=None) -> Driven:
         """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the only ones there
         are; those of least weighted square where there are many; those that miss tau by least square where
         there are none."""
-        A, tau = self._map(q), np.asarray(tau, dtype=float)
+        A, tau = self._map(q, G), np.asarray(tau, dtype=float)
         scale = 1.0 / np.sqrt(self._weights)
         driven = ~self._floats
         solved = np.linalg.pinv(A[..., driven, :] * scale, rcond=1e-10) @ tau[..., driven, None]

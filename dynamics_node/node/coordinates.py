@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.backends.closing import Closing
 from dynamics_node.backends.loops import why_not
-from dynamics_node.loops import ClosureError, close_loops, continued, first_closed
+from dynamics_node.loops import Actuation, ClosureError, continued, first_closed
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import Robot
 from dynamics_node.solver import SolutionError
@@ -31,6 +31,7 @@ class Coordinates:
 
     own: slice | np.ndarray = slice(None)
     condition: float | None = None  # of the loops at the last position
+    unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
     def __init__(self, tree: Model):
         self.joints = tuple(j for j in tree.independent_joints if j.kind != "floating")
@@ -38,6 +39,7 @@ class Coordinates:
         self.q_at = np.array([joint.q.start for joint in self.joints], dtype=int)
         self.v_at = self.own_v = np.array([joint.v.start for joint in self.joints], dtype=int)
         self.scalar_only = np.array_equal(self.q_at, np.arange(tree.nq))
+        self._nv = tree.nv
 
     @property
     def own_names(self):
@@ -47,13 +49,21 @@ class Coordinates:
         """The same, with what was known before of the same robot."""
         return self
 
+    def drive(self, names, weights):
+        """Let these joints bear the torques, see Actuation."""
+
     def close(self, q):
         """Position (nq,) of which the independent joints are given, and others if they are not NaN."""
         return q
 
     def close_all(self, q):
-        """The same of many (k, nq); what is NaN is taken from the last one position."""
+        """The same of a trajectory (k, nq); what is NaN follows from the point before."""
         return q
+
+    def forget(self, positions, unsaid):
+        """Positions (k, joints) of a trajectory: dependent joints of later points that nobody has given,
+        unsaid (k, joints) bool, become NaN."""
+        return positions
 
     def spread(self, q, qd, qdd, tau) -> Spread:
         """Over all joints, of a closed position or many."""
@@ -65,6 +75,17 @@ class Coordinates:
     def gather(self, q, torques):
         """tau (nv,) of what torques (nv of the tree,) at all joints do."""
         return torques
+
+    def efforts_needed(self, forward):
+        """Numbers of the joints whose effort has to be known where accelerations are asked, forward (nv,)
+        bool."""
+        return np.arange(len(self.joints))[self.own][np.asarray(forward)[self.own_v]]
+
+    def collect(self, q, efforts):
+        """tau (..., nv) of efforts (..., joints) at positions (..., nq)."""
+        tau = np.zeros((*efforts.shape[:-1], self._nv))
+        tau[..., self.own_v] = efforts[..., self.own]
+        return tau
 
 
 class LoopCoordinates(Coordinates):
@@ -78,39 +99,63 @@ class LoopCoordinates(Coordinates):
         independent = [j for j in self._mechanism.independent_joints if j.kind != "floating"]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
         self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
-        self.scalar_only = False
+        self.scalar_only, self._nv = False, self._mechanism.nv
         self._last: np.ndarray | None = None
+        self._actuation: Actuation | None = None
+        self._driven: list[int] = []  # numbers of its joints
 
     def resumed(self, before):
         self._last, self.condition = before._last, before.condition
         return self
 
+    def drive(self, names, weights):
+        self._actuation = Actuation(self._mechanism, names, weights or None) if names else None
+        self._driven = [self.names.index(name) for name in names]
+        self.unrealized = 0.0
+
     def close(self, q):
         """Raises ClosureError."""
-        start = self._filled(q)
-        if self._last is None:
-            start = first_closed(self._mechanism, start)
+        self._last, self.condition = self._closed(q, self._last)
+        return self._last
+
+    def _closed(self, q, last):
+        """The closed position and the condition of the loops there, on the branch of the last one."""
+        if last is None:
+            start = np.where(np.isnan(q), self._mechanism.neutral(), q)
+            return self._closing(first_closed(self._mechanism, start))
+        start = np.where(np.isnan(q), last, q)
         try:
-            closed, self.condition = self._closing(start)
+            return self._closing(start)
         except ClosureError:
-            closed, self.condition = self._closing(continued(self._mechanism, self._last, start))
-        self._last = closed
-        return closed
+            return self._closing(continued(self._mechanism, last, start))
 
     def close_all(self, q):
-        return close_loops(self._mechanism, self._filled(q))
+        closed, last = np.empty_like(q), self._last
+        for k, one in enumerate(q):
+            last, _ = self._closed(one, last)
+            closed[k] = last
+        return closed
 
-    def _filled(self, q):
-        known = self._mechanism.neutral() if self._last is None else self._last
-        return np.where(np.isnan(q), known, q)
+    def forget(self, positions, unsaid):
+        dependent = np.setdiff1d(np.arange(len(self.joints)), self.own)
+        positions = positions.copy()
+        later = positions[1:, dependent]
+        later[unsaid[1:, dependent]] = np.nan
+        positions[1:, dependent] = later
+        return positions
 
     def spread(self, q, qd, qdd, tau):
         if q.ndim == 1:
-            rates, accelerations, _ = self._closing.spread(q, qd, qdd)
+            rates, accelerations, G = self._closing.spread(q, qd, qdd)
         else:
-            _, rates, accelerations = self._mechanism.spanning(q, qd, qdd)
+            (_, rates, accelerations), G = self._mechanism.spanning(q, qd, qdd), None
         torques = np.zeros((*q.shape[:-1], self._mechanism.tree.nv))
-        torques[..., self._mechanism.independent] = tau
+        if self._actuation is None:
+            torques[..., self._mechanism.independent] = tau
+        else:
+            driven = self._actuation.from_coordinates(q, tau, G)
+            torques[..., self._actuation.at] = driven.torques
+            self.unrealized = float(np.abs(driven.rest[..., self.own_v]).max(initial=0.0))
         return Spread(q, rates, accelerations, torques)
 
     def require_regular(self, q):
@@ -120,6 +165,16 @@ class LoopCoordinates(Coordinates):
     def gather(self, q, torques):
         zero = np.zeros(self._mechanism.nv)
         return self._closing.spread(q, zero, zero)[2].T @ torques
+
+    def efforts_needed(self, forward):
+        if self._actuation is None:
+            return super().efforts_needed(forward)
+        return np.array(self._driven if np.any(forward) else [], dtype=int)
+
+    def collect(self, q, efforts):
+        if self._actuation is None:
+            return super().collect(q, efforts)
+        return self._actuation.to_coordinates(q, efforts[..., self._driven])
 
 
 def coordinates_of(robot: Robot) -> Coordinates:

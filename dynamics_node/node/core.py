@@ -93,6 +93,7 @@ class Core:
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         velocity_matters = settings.compensate_coriolis or settings.compensate_friction
         self.reads_velocity = self.kind != "inverse" or velocity_matters
+        self.coordinates.drive(settings.driven_joints, settings.driven_weights)
         names = self.coordinates.names
         self.command_index = np.array([names.index(n) for n in settings.command_joints], dtype=int)
 
@@ -145,7 +146,7 @@ class Core:
             q, qd = self._reference_state(sample, steady_now)
         else:
             q, qd = self.measured_state(steady_now, self.reads_velocity)
-        qdd, tau = self._known(sample)
+        qdd, tau = self._known(sample, q)
         f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
         return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
 
@@ -229,25 +230,22 @@ class Core:
             raise Silence(f"reference without velocity of {listed(absent)}")
         return self.vectors(sample.positions, np.nan_to_num(sample.velocities), self.fresh_base(steady_now))
 
-    def _known(self, sample: Sample | None):
+    def _known(self, sample: Sample | None, q):
         """qdd (0 where nobody says) and tau (of the reference, else measured)."""
         qdd, at = np.zeros(self.model.nv), self.coordinates
         if sample is not None:
             qdd[at.own_v] = np.nan_to_num(sample.accelerations[at.own])
         if self.kind == "inverse":
             return qdd, None
-        tau = np.zeros(self.model.nv)
         effort = self.joints.effort
         if sample is not None:
             effort = np.where(np.isnan(sample.effort), effort, sample.effort)
-        asked = np.array(self.solver.problem.forward)[at.own_v]
-        known = effort[at.own]
-        lacking = asked & ~np.isfinite(known)
-        if lacking.any():
-            names = [at.own_names[k] for k in np.flatnonzero(lacking)]
+        needed = at.efforts_needed(self.solver.problem.forward)
+        lacking = needed[~np.isfinite(effort[needed])]
+        if lacking.size:
+            names = [at.names[k] for k in lacking]
             raise Silence(f"no effort in joint_states or reference for {listed(names)}")
-        tau[at.own_v] = np.where(asked, known, 0.0)
-        return qdd, tau
+        return qdd, at.collect(q, np.nan_to_num(effort))
 
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:

@@ -20,12 +20,13 @@ class State(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """q (k, nq), qd, qdd, tau (k, nv) of k points; tau is NaN where nobody knows. times: k Durations."""
+    """q (k, nq), qd, qdd (k, nv) of k points; efforts (k, joints) are NaN where nobody knows. times: k
+    Durations."""
 
     q: np.ndarray
     qd: np.ndarray
     qdd: np.ndarray
-    tau: np.ndarray
+    efforts: np.ndarray
     times: list
 
 
@@ -81,28 +82,39 @@ def read_batch(core: Core, message, points, now) -> Batch:
     _, table = read_points(points.joint_names, points.points)
     target = _joint_numbers(core, points.joint_names)
     fields = [_overridden(default, target, given) for default, given in zip(defaults, table, strict=True)]
+    unsaid = np.ones(fields[0].shape, dtype=bool)
+    unsaid[:, target] = np.isnan(table[0])
+    fields[0] = core.coordinates.forget(fields[0], unsaid)
     return _batch(core, fields, state.base, [point.time_from_start for point in points.points])
 
 
 def _batch(core, fields, base, times):
     """Batch of positions, velocities, accelerations and efforts (k, joints)."""
-    positions, *rates = fields
+    positions, *rates, efforts = fields
     at, count = core.coordinates, len(positions)
-    require_known(core, positions[:, at.own], "position")
+    require_known(at.own_names, positions[:, at.own], "position")
     q = np.zeros((count, core.model.nq))
     q[:, at.q_at] = positions
-    over_coordinates = np.zeros((3, count, core.model.nv))
-    for own, given in zip(over_coordinates, rates, strict=True):
+    qd, qdd = np.zeros((2, count, core.model.nv))
+    for own, given in zip((qd, qdd), rates, strict=True):
         own[:, at.own_v] = given[:, at.own]
     if base is not None:
-        q[:, :7], over_coordinates[0, :, :6] = base.pose, base.twist
-    return Batch(at.close_all(q), *over_coordinates, times)
+        q[:, :7], qd[:, :6] = base.pose, base.twist
+    return Batch(at.close_all(q), qd, qdd, efforts, times)
 
 
-def require_known(core, table, what):
-    """Raise BadMessage naming the joints with a NaN in a (k, independent joints) table."""
+def known_torques(core, batch, forward):
+    """tau (k, nv) of a batch for a problem with accelerations asked where forward (nv,) bool. Raises
+    BadMessage naming the joints whose effort is not known."""
+    at = core.coordinates
+    needed = at.efforts_needed(forward)
+    require_known([at.names[k] for k in needed], batch.efforts[:, needed], "effort")
+    return at.collect(batch.q, np.nan_to_num(batch.efforts))
+
+
+def require_known(names, table, what):
+    """Raise BadMessage with the names that have a NaN in a (k, names) table."""
     if np.isnan(table).any():
-        names = core.coordinates.own_names
         lacking = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
         raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}")
 

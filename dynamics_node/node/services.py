@@ -31,7 +31,7 @@ from dynamics_node.node.messages import (
     point_message,
     trajectory_message,
 )
-from dynamics_node.node.requests import read_batch, read_vectors, require_known
+from dynamics_node.node.requests import known_torques, read_batch, read_vectors
 from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build
 
@@ -75,18 +75,18 @@ class Services:
 
     def _forward(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
-        require_known(core, batch.tau[:, core.coordinates.own_v], "effort")
-        qdd = core.robot.forward(batch.q, batch.qd, batch.tau, gravity=core.gravity(monotonic_ns()))
-        response.solution = self._solution(core, batch, qdd, batch.tau)
+        tau = known_torques(core, batch, core.robot.forward.problem.forward)
+        qdd = core.robot.forward(batch.q, batch.qd, tau, gravity=core.gravity(monotonic_ns()))
+        response.solution = self._solution(core, batch, qdd, tau)
 
     def _hybrid(self, core, request, response):
         batch = read_batch(core, request.state, request.points, monotonic_ns())
         problem = hybrid_dynamics(core.model, request.forward_joints)
-        at = core.coordinates.own_v
-        needed = np.array(problem.forward)[at]
-        require_known(core, np.where(needed, batch.tau[:, at], 0.0), "effort")
+        if core.settings.driven_joints:
+            raise BadMessage("hybrid dynamics and driven.joints do not go together: ask inverse or forward")
+        known = known_torques(core, batch, problem.forward)
         solver = build(core.model, problem, backend="numpy")  # compiling would take longer than solving
-        qdd, tau = solver(batch.q, batch.qd, batch.qdd, batch.tau, gravity=core.gravity(monotonic_ns()))
+        qdd, tau = solver(batch.q, batch.qd, batch.qdd, known, gravity=core.gravity(monotonic_ns()))
         response.solution = self._solution(core, batch, qdd, tau)
 
     def _mass_matrix(self, core, request, response):

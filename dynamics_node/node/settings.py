@@ -45,6 +45,8 @@ PARAMETERS = (
     Parameter("friction.joints", STRINGS, "Joints whose friction is given here; others have the URDF's"),
     Parameter("friction.viscous", NUMBERS, "Their viscous friction, N m s/rad or N s/m"),
     Parameter("friction.coulomb", NUMBERS, "Their Coulomb friction, N m or N"),
+    Parameter("driven.joints", STRINGS, "Closed loops: joints that bear the torques. Empty: the independent"),
+    Parameter("driven.weights", NUMBERS, "What their torques cost where there is a choice. Empty: all 1"),
     Parameter("command_joints", STRINGS, "Order of ~/effort_commands; empty: it is not published"),
     Parameter("tip_links", STRINGS, "Links of the operational-space service when a request names none"),
     Parameter("gravity", [0.0, 0.0, -9.81], "Acceleration of free fall in root axes, m/s^2"),
@@ -118,6 +120,8 @@ class Settings:
     friction_joints: tuple[str, ...]
     friction_viscous: tuple[float, ...]
     friction_coulomb: tuple[float, ...]
+    driven_joints: tuple[str, ...]
+    driven_weights: tuple[float, ...]
     command_joints: tuple[str, ...]
     tip_links: tuple[str, ...]
     gravity: tuple[float, ...]
@@ -213,10 +217,14 @@ def _check_lists(settings):
             raise ValueError(f"{_dotted(a)} and {_dotted(b)} differ in length")
     if len(settings.armature_gears) not in (0, len(settings.armature_joints)):
         raise ValueError("armature.joints and armature.gears differ in length")
+    if len(settings.driven_weights) not in (0, len(settings.driven_joints)):
+        raise ValueError("driven.joints and driven.weights differ in length")
+    if any(weight <= 0 for weight in settings.driven_weights):
+        raise ValueError("driven.weights must be positive")
     for name in ("armature_values", "effort_limits_list", "friction_viscous", "friction_coulomb"):
         if any(value < 0 for value in getattr(settings, name)):
             raise ValueError(f"{_dotted(name)} must not be negative")
-    for name in ("joints", "command_joints", "forward_joints", "friction_joints"):
+    for name in ("joints", "command_joints", "forward_joints", "friction_joints", "driven_joints"):
         if len(set(getattr(settings, name))) != len(getattr(settings, name)):
             raise ValueError(f"{_dotted(name)} names a joint twice")
 
@@ -233,7 +241,7 @@ def _check_gravity(settings):
 def _dotted(name):
     """The parameter of a setting that belongs to a group."""
     group, _, rest = name.partition("_")
-    return f"{group}.{rest}" if group in ("held", "armature", "friction") else name
+    return f"{group}.{rest}" if group in ("held", "armature", "friction", "driven") else name
 
 
 def _check_compensation(settings):
@@ -251,10 +259,15 @@ def check_against(settings: Settings, model: Model | Mechanism):
     for parameter, names in (
         ("command_joints", settings.command_joints),
         ("friction.joints", settings.friction_joints),
+        ("driven.joints", settings.driven_joints),
     ):
         for name in names:
             if name not in known:
                 raise ValueError(f"{parameter}: {name!r} is none of {', '.join(known)}")
+    if settings.driven_joints and settings.problem == "hybrid":
+        raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
+    if settings.driven_joints and not isinstance(model, Mechanism):
+        raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")

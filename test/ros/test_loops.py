@@ -327,3 +327,73 @@ def test_changing_from_a_tree_to_loops_and_back(loop_rig, panda):
     assert len(r.answered(names, [*panda.q, 0.0], [*panda.qd, 0.0]).effort) == 8
     r.describe(FIVE_BAR)
     assert len(r.answered(DRIVEN, Q, QD).effort) == 4
+
+
+def test_torques_at_the_driven_joints(loop_rig):
+    """Rotors bear the torques: a sixth of those at the joints; back in forward dynamics; more rotors than needed."""
+    text = geared_chain(2)
+    mechanism = dn.parse_mechanism(text)
+    q, qd, qdd = np.array([0.3, -0.5]), np.array([0.2, 0.4]), np.array([0.5, -0.6])
+    full = mechanism.neutral()
+    full[[joint.q.start for joint in mechanism.independent_joints]] = q
+    full = dn.close_loops(mechanism, full)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(full, qd, qdd)
+    r = loop_rig(text, {"driven.joints": ["m1", "m2"], "command_joints": ["m1", "m2"]})
+    r.send_reference(["j1", "j2"], point(qdd=qdd))
+    r.spin(0.2)
+    message = r.answered(["j1", "j2"], q, qd)
+    assert (
+        error(efforts(message, ["m1", "m2"]), tau / 6.0) <= EXACT and not efforts(message, ["j1", "j2"]).any()
+    )
+    r.until(lambda: r.commands and error(np.array(r.commands[-1]), tau / 6.0) <= EXACT, what="commands")
+    request = ForwardDynamics.Request(points=trajectory(["m1", "m2"], point(0.1, effort=tau / 6.0)))
+    request.state.joints = JointState(name=["j1", "j2"], position=list(q), velocity=list(qd))
+    response = r.call(ForwardDynamics, "forward_dynamics", request)
+    assert response.success, response.message
+    order = [list(response.solution.joint_names).index(n) for n in ("j1", "j2")]
+    assert error(np.array(response.solution.points[0].accelerations)[order], qdd) <= 1e-9
+    request.points = trajectory(["m1"], point(0.1, effort=[0.0]))
+    assert "effort of m2" in r.call(ForwardDynamics, "forward_dynamics", request).message
+    assert r.set_parameters(driven__joints=["m1", "j1", "m2"], driven__weights=[1.0, 1.0, 1.0])[0]
+    both = efforts(r.answered(["j1", "j2"], q, qd), ["m1", "j1", "m2"])
+    assert (
+        error(both, np.array([6.0, 1.0, 0.0]) * tau[0] / 37.0 + np.array([0.0, 0.0, tau[1] / 6.0])) <= EXACT
+    )
+    assert r.set_parameters(driven__joints=["m2"], driven__weights=[1.0])[0]  # the first joint has no motor
+    state = lambda: r.send_state(["j1", "j2"], q, qd)  # noqa: E731
+    _, values, _ = r.diagnostic(lambda s: s.message == "running", send=state)
+    r.diagnostic(
+        lambda s: any(v.key.startswith("torque that") and float(v.value) > 0.1 for v in s.values), send=state
+    )
+    assert not r.set_parameters(driven__joints=["wheel"])[0]
+    assert not r.set_parameters(driven__weights=[-1.0])[0]
+    request = HybridDynamics.Request(
+        forward_joints=["j1"], points=trajectory(["j1"], point(0.1, effort=[0.0]))
+    )
+    assert "do not go together" in r.call(HybridDynamics, "hybrid_dynamics", request).message
+
+
+def test_a_trajectory_keeps_its_branch(loop_rig, mechanism):
+    """Passive joints are given by nobody but the state: every point is closed from the one before."""
+    theirs = FiveBarOracle(FIVE_BAR)
+    r = loop_rig()
+    q = theirs.closed(Q)
+    names = [*DRIVEN, "j3", "j4"]
+    way = [Q + part * np.array([0.35, -0.4]) for part in np.linspace(0, 1, 12)]
+    request = InverseDynamics.Request(
+        points=trajectory(DRIVEN, *(point(0.1 * (k + 1), q=at) for k, at in enumerate(way)))
+    )
+    request.state.joints = JointState(name=names, position=list(q[[theirs.at[n] for n in names]]))
+    response = r.call(InverseDynamics, "inverse_dynamics", request)
+    assert response.success, response.message
+    order = [list(response.solution.joint_names).index(n) for n in names]
+    for found, at in zip(response.solution.points, way, strict=True):
+        assert (
+            error(np.array(found.positions)[order], theirs.closed(at)[[theirs.at[n] for n in names]]) <= EXACT
+        )
+
+
+def test_driven_joints_are_for_loops(rig):
+    r = rig(parameters={"driven.joints": ["panda_joint1"]})
+    message, _, level = r.diagnostic(lambda s: "driven.joints" in s.message, 30)
+    assert "for robots with closed loops" in message and level == DiagnosticStatus.WARN
