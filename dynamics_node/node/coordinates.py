@@ -155,7 +155,8 @@ class LoopCoordinates(Coordinates):
         else:
             driven = self._actuation.from_coordinates(q, tau, G)
             torques[..., self._actuation.at] = driven.torques
-            self.unrealized = float(np.abs(driven.rest[..., self.own_v]).max(initial=0.0))
+            if q.ndim == 1:  # not of a request
+                self.unrealized = float(np.abs(driven.rest[self.own_v]).max(initial=0.0))
         return Spread(q, rates, accelerations, torques)
 
     def require_regular(self, q):
