@@ -12,6 +12,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.loops import (
     Actuation,
+    Custom,
     continued,
     first_closed,
     mechanism_bias,
@@ -20,9 +21,10 @@ from dynamics_node.loops import (
 )
 from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.loops.closure import closure
-from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.constraints import position_program, velocity_program
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
 from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
+from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.program import interpret, trace
 from dynamics_node.robots import (
     belt_chain,
@@ -537,7 +539,7 @@ def test_regular_redundant_and_missing_motors():
     many = Actuation(mechanism, ["j1", "j2", "j3", "j4"], weights=[1.0, 1.0, 4.0, 9.0])
     torques, rest = many.from_coordinates(q, tau)
     assert np.abs(rest).max() <= 1e-9 and error(many.to_coordinates(q, torques), tau).max() <= 1e-10
-    A = many._map(q)
+    A = np.swapaxes(closure_matrix(mechanism, q)[:, many.at], 1, 2)
     for k in range(6):  # other torques of the same effect cost more
         null = np.linalg.svd(A[k])[2][2:]
         for step in (0.1, -0.1):
@@ -546,7 +548,12 @@ def test_regular_redundant_and_missing_motors():
     few = Actuation(mechanism, ["j1"])
     missed = few.from_coordinates(q, tau)
     assert missed.torques.shape == (6, 1) and np.abs(missed.rest).max() > 0.01
-    assert np.abs(np.einsum("kij,ki->kj", few._map(q), missed.rest)).max() <= 1e-10  # of least square
+    assert (
+        np.abs(
+            np.einsum("kij,ki->kj", np.swapaxes(closure_matrix(mechanism, q)[:, few.at], 1, 2), missed.rest)
+        ).max()
+        <= 1e-10
+    )  # of least square
 
 
 def test_rotors_feel_the_torque_over_the_ratio():
@@ -594,15 +601,22 @@ def test_a_position_that_cannot_be_closed():
 
 def test_loops_close_from_many_starts():
     """100 starts around reachable positions: residuals below 1e-9 and the independent joints where they were."""
-    for text in (five_bar(), four_bar()):
-        mechanism = dn.parse_mechanism(text)
-        q, _, _ = states(mechanism, 100, reach=0.4)
+    for name, reach in (
+        ("five_bar", 0.4),
+        ("four_bar", 0.4),
+        ("differential", 0.3),
+        ("belt_leg", 1.0),
+        ("ball", 0.1),
+    ):
+        mechanism = dn.parse_mechanism(ALL[name])
+        q, _, _ = states(mechanism, 100, reach=reach)
         dependent = [v for v in range(mechanism.tree.nv) if v not in mechanism.independent]
         start = q.copy()
-        start[:, dependent] += np.random.default_rng(1).uniform(-0.2, 0.2, (100, len(dependent)))
+        start[:, dependent] += np.random.default_rng(1).uniform(-reach / 2, reach / 2, (100, len(dependent)))
         closed = dn.close_loops(mechanism, start)
         assert np.array_equal(closed[:, mechanism.independent], q[:, mechanism.independent])
-        assert np.abs(closed - q).max() <= 1e-8
+        residuals = interpret(position_program(mechanism.tree, mechanism.constraints), q=closed)["phi"]
+        assert np.abs(residuals).max() <= 1e-9 and np.abs(closed - q).max() <= 1e-8
 
 
 REFUSED = {
@@ -744,3 +758,41 @@ def test_the_first_position_is_found_without_the_passive_joints():
     q = first_closed(mechanism, np.zeros(4))
     assert np.abs(q[mechanism.independent]).max() == 0.0
     assert np.abs(dn.close_loops(mechanism, q) - q).max() <= 1e-9
+
+
+def test_a_constraint_whose_rank_changes_is_refused():
+    """On one branch it is one equation, on the other two: no choice of rows is right for both."""
+    links = [link("a"), *(link(f"b{k}", k, 1.0) for k in range(3))]
+    text = robot(*links, *(joint(f"j{k}", "a", f"b{k}") for k in range(3)))
+
+    def two_branches(tree):
+        function = lambda q: np.array([q[0] * q[1], q[0] * q[2]])  # noqa: E731
+        return Custom("fork", function, (0, 1, 2), frozenset({0, 1, 2}))
+
+    with pytest.raises(dn.ModelError, match="'fork': the number of independent equations changes"):
+        dn.parse_mechanism(text, constraints=[two_branches])
+
+
+def test_custom_constraints():
+    """A function of two joints: what a coupling says, and what nothing else can."""
+    text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
+
+    def tie(function):
+        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    geared = dn.parse_mechanism(geared_chain(1))
+    same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
+    cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
+    q, yd, ydd = states(geared, 3)
+    solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
+    assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
+    q = dn.close_loops(cam, q)
+    assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
+    G, g = spread(cam, q[0], yd[0])
+    assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])]) and np.allclose(
+        g[1], -4 * np.sin(2 * q[0, 0]) * yd[0] ** 2
+    )
+    tau = solve[cam](q, yd, ydd)
+    for solver in ("cluster", "factor_graph"):
+        back = dn.build(cam, dn.forward_dynamics(cam), solver=solver)(q, yd, tau)
+        assert error(back, ydd).max() <= 1e-9
