@@ -17,7 +17,10 @@ from dynamics_node.node.build_job import Job, Robot, do
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-@pytest.mark.parametrize(("name", "words"), [("library.py", "effective mass"), ("orderings.py", "colamd")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("library.py", "effective mass"), ("orderings.py", "colamd"), ("loops.py", "refused: 'j5'")],
+)
 def test_example(name, words):
     data_folder()  # skips without the robots
     done = subprocess.run([sys.executable, EXAMPLES / name], capture_output=True, text=True, timeout=100)
