@@ -11,7 +11,7 @@ from dynamics_node.loops.constraints import between, members_of, position_progra
 from dynamics_node.loops.kinds import Linear, LoopJoint
 from dynamics_node.loops.mechanism import Cluster, Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
-from dynamics_node.model import Model, ModelError, parse_model
+from dynamics_node.model import Model, ModelError, model_of
 from dynamics_node.model.assemble import assemble, resolve_mimic
 from dynamics_node.model.description import JointDescription
 from dynamics_node.model.urdf import parse_urdf
@@ -30,7 +30,10 @@ def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices
     can say; strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by
     name.
     """
-    description = parse_urdf(text)
+    return _mechanism_of(parse_urdf(text), strict, loops, constraints, **choices)
+
+
+def _mechanism_of(description, strict, loops, constraints=(), **choices):
     if loops is not None:
         description = replace(description, loops=(*description.loops, *read_sidecar(loops)))
     warnings = validate(description, strict)
@@ -49,8 +52,8 @@ def parse_robot(text, *, loops=None, strict=False, **choices) -> Model | Mechani
     file, is given; else Model. Arguments and errors as of `parse_mechanism`."""
     description = parse_urdf(text)
     if loops is None and not description.loops and not description.couplings:
-        return parse_model(text, strict=strict, **choices)
-    return parse_mechanism(text, loops=loops, strict=strict, **choices)
+        return model_of(description, strict=strict, **choices)
+    return _mechanism_of(description, strict, loops, **choices)
 
 
 def load_robot(path, *, loops_file=None, **choices) -> Model | Mechanism:

@@ -8,7 +8,7 @@ from dynamics_node.model.model import Body, Frame, Joint, Model
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 
-__all__ = ["Body", "Frame", "Joint", "Model", "ModelError", "load_model", "parse_model"]
+__all__ = ["Body", "Frame", "Joint", "Model", "ModelError", "load_model", "model_of", "parse_model"]
 
 
 def parse_model(text, *, strict=False, **choices) -> Model:
@@ -17,7 +17,11 @@ def parse_model(text, *, strict=False, **choices) -> Model:
     strict: implausible inertias are errors, not warnings. choices: see `assemble` (floating_base,
     joints, positions, root, tips, gravity, armature). Raises ModelError with the joint or link by name.
     """
-    description = parse_urdf(text)
+    return model_of(parse_urdf(text), strict=strict, **choices)
+
+
+def model_of(description, *, strict=False, **choices) -> Model:
+    """`parse_model` of a Description."""
     warnings = validate(description, strict)
     for closure in (*description.loops, *description.couplings):
         raise ModelError(

@@ -465,8 +465,9 @@ def test_bad_odometry_is_dropped(rig, case, pose, twist, child):
         r.send_odometry(pose, twist, child)
         r.send_state(dog.names, dog.q, dog.qd)
 
+    r.until(lambda: " dynamics by " in r.process.output(), 30, "a robot")
     assert r.silent_for(2.0, send)
-    _, values, _ = r.diagnostic()
+    _, values, _ = r.diagnostic(send=send)
     assert values["last drop"].startswith("odom: ") and int(values["dropped messages"]) > 0
 
 

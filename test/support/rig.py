@@ -192,7 +192,7 @@ class Client:
         found = self.until(found, timeout, "diagnostics")
         return found.message, {v.key: v.value for v in found.values}, found.level
 
-    def call(self, kind, name, request=None, timeout=15.0):
+    def call(self, kind, name, request=None, timeout=30.0):
         """Response of a service of the node."""
         client = self.node.create_client(kind, f"dynamics_node/{name}")
         self.until(client.service_is_ready, timeout, name)
