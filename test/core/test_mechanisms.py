@@ -7,6 +7,7 @@ import numpy as np
 import pinocchio as pin
 import pytest
 from mechanisms import joint, link, loop, robot, spatial_loop
+from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -796,3 +797,22 @@ def test_custom_constraints():
     for solver in ("cluster", "factor_graph"):
         back = dn.build(cam, dn.forward_dynamics(cam), solver=solver)(q, yd, tau)
         assert error(back, ydd).max() <= 1e-9
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12", "ur5"])
+def test_a_joint_is_a_cluster_of_one(name):
+    """A tree without loops through the cluster algorithms gives what the recursions of trees give."""
+    made = ROBOTS[name]
+    model = made.model()
+    mechanism = dn.load_mechanism(made.file, joints=made.joints, floating_base=made.floating_base)
+    q, qd, qdd, f_ext = random_states(model, 3, seed=8)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
+    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    assert error(ours(q, qd, qdd, f_ext), tau).max() <= EXACT
+    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
+        given = {"q": q, "qd": qd, "known": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
+        assert error(interpret(program, **given)["asked"], qdd).max() <= 1e-9
+    link = model.bodies[-1].name
+    expected, _ = dn.operational_space_inertia(model, q, [link])
+    found = interpret(quantity_of(mechanism, extended_forces, ("q",), links=[link]), q=q)["y0"]
+    assert error(found, expected, tail=2).max() <= 1e-9
