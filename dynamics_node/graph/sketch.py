@@ -33,6 +33,15 @@ class Sketch:
     factors: list = field(default_factory=list)
     arrows: list = field(default_factory=list)
 
+    def _counted(self):
+        """(name, keys, how many factors of the same only variable came before)"""
+        before: dict = {}
+        for name, keys in self.factors:
+            nth = before.get(keys[0], 0) if len(keys) == 1 else 0
+            if len(keys) == 1:
+                before[keys[0]] = nth + 1
+            yield name, keys, nth
+
     def svg(self) -> str:
         """The drawing."""
         used = [row for row in self.rows if any(node.row == row for node in self.nodes.values())]
@@ -43,7 +52,11 @@ class Sketch:
         }
         width = max([320, *(x + _MARGIN for x, _ in place.values())])
         height = max([60, *(y + _MARGIN for _, y in place.values())])
-        factors = [mark for name, keys in self.factors for mark in _factor(name, [place[k] for k in keys])]
+        factors = [
+            mark
+            for name, keys, nth in self._counted()
+            for mark in _factor(name, [place[k] for k in keys], nth)
+        ]
         arrows = [_arrow(place[a], place[b]) for a, b in self.arrows]
         nodes = [_node(node, *place[key]) for key, node in self.nodes.items()]
         return "\n".join(
@@ -62,16 +75,16 @@ class Sketch:
         )
 
 
-def _factor(name, places):
-    x, y = _centre(places)
+def _factor(name, places, nth):
+    x, y = _centre(places, nth)
     lines = [f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{a}" y2="{b}" stroke="#777"/>' for a, b in places]
     return [*lines, f'<circle cx="{x:.0f}" cy="{y:.0f}" r="4.5"><title>{escape(name)}</title></circle>']
 
 
-def _centre(places):
-    """Amid the variables; beside the only one, where it would be hidden."""
+def _centre(places, nth):
+    """Amid the variables; beside the only one, where it would be hidden, below the ones before."""
     if len(places) == 1:
-        return places[0][0] + 1.7 * _RADIUS, places[0][1] - 1.2 * _RADIUS
+        return places[0][0] + 1.7 * _RADIUS, places[0][1] + (0.9 * nth - 1.2) * _RADIUS
     return tuple(sum(axis) / len(places) for axis in zip(*places, strict=True))
 
 
