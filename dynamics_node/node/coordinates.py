@@ -105,7 +105,8 @@ class LoopCoordinates(Coordinates):
         self._driven: list[int] = []  # numbers of its joints
 
     def resumed(self, before):
-        self._last, self.condition = before._last, before.condition
+        if isinstance(before, LoopCoordinates):
+            self._last, self.condition = before._last, before.condition
         return self
 
     def drive(self, names, weights):

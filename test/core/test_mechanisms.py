@@ -26,6 +26,9 @@ from dynamics_node.loops.constraints import position_program, velocity_program
 from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
 from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
 from dynamics_node.loops.spanning import closure_matrix
+from dynamics_node.node.build_job import Job, do
+from dynamics_node.node.core import Core
+from dynamics_node.node.settings import PARAMETERS, read_settings
 from dynamics_node.program import interpret, trace
 from dynamics_node.robots import (
     belt_chain,
@@ -816,3 +819,19 @@ def test_a_joint_is_a_cluster_of_one(name):
     expected, _ = dn.operational_space_inertia(model, q, [link])
     found = interpret(quantity_of(mechanism, extended_forces, ("q",), links=[link]), q=q)["y0"]
     assert error(found, expected, tail=2).max() <= 1e-9
+
+
+def test_a_loop_that_ties_nothing_takes_over_from_the_tree():
+    """In the node: the same joints, all independent, with a loop and without, either after the other."""
+    looped = four_bar("planar", (None, None, None))
+    tree = looped.split("<loop")[0] + "</robot>"
+    settings = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
+    robots = [do(Job(text, {}, "inverse", backend="numpy")) for text in (tree, looped)]
+    assert [robot.closing is None for robot in robots] == [True, False]
+    for first, then in (robots, robots[::-1]):
+        core = Core(first, settings)
+        assert core.serves(then.model)
+        core.joints.update(core.joints.names, [0.1, 0.2, 0.3], [0.0] * 3, (), 1, 1)
+        before = core.solve(lambda: 1, 1).tau
+        core.replace(then, settings)
+        assert error(core.solve(lambda: 1, 1).tau, before) <= EXACT
