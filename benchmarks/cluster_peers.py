@@ -77,12 +77,12 @@ def mimic_time(text):
     def solve(k):
         M = pin.crba(model, data, q[k])
         h = pin.nonLinearEffects(model, data, q[k], v[k])
-        return _cholesky_solve(pin, M, tau[k] - h)
+        return _cholesky_solve(M, tau[k] - h)
 
     return microseconds(solve, STATES)
 
 
-def _cholesky_solve(pin, M, right):
+def _cholesky_solve(M, right):
     """LAPACK's, the upper triangle alone, without copies or checks: the fastest from Python."""
     from scipy.linalg.lapack import dposv
 
