@@ -7,8 +7,11 @@ import argparse
 import os
 import subprocess
 import sys
+import time
 
 from dynamics_node.demo.robots import ROBOTS
+
+PAUSE = 0.3  # s between two that end: what node.main.end tells of Fast DDS does not happen then
 
 
 def main():
@@ -38,9 +41,9 @@ def main():
     except KeyboardInterrupt:
         return monitor.wait()
     finally:
-        for process in helpers:
+        for process in reversed(helpers):
+            time.sleep(PAUSE)
             process.terminate()
-        for process in helpers:
             process.wait(timeout=10)
 
 

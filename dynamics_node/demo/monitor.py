@@ -7,7 +7,6 @@ import time
 from collections import OrderedDict
 
 import numpy as np
-import rclpy
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.utilities import remove_ros_args
@@ -18,7 +17,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.demo.check import TOLERANCE, torque_error
 from dynamics_node.demo.report import live_table, save_plot, verdict_lines
 from dynamics_node.demo.robots import ROBOTS
-from dynamics_node.node.main import make_executor, start_rclpy
+from dynamics_node.node.main import end, make_executor, start_rclpy
 from dynamics_node.node.messages import nanoseconds
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
@@ -151,8 +150,7 @@ def main(arguments=None):
         print(f"demo_monitor: {error}", file=sys.stderr)
         return 2
     finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+        end(node)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -11,6 +12,8 @@ pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotli
 
 from rig import NodeProcess, fresh_domain
 from robots import PANDA_JOINTS
+
+from dynamics_node.demo.__main__ import PAUSE
 
 
 def run(module, domain, *arguments):
@@ -53,8 +56,10 @@ def test_the_monitor_fails_when_something_is_wrong(parameters, motion, words):
         assert monitor.returncode == 1, output
         assert words in output
     finally:
+        time.sleep(PAUSE)
         arm.terminate()
         assert arm.wait(timeout=10) == 0
+        time.sleep(PAUSE)
         assert node.stop() == 0
 
 

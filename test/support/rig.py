@@ -236,8 +236,15 @@ class Rig(Client):
     def describe(self, text):
         self.description.publish(String(data=text))
 
+    def serving(self):
+        """Wait until the node has a solver for its robot and hears joint states; self. Silence before that says nothing."""
+        self.until(lambda: " dynamics by " in self.process.output(), 30, "a solver")
+        self.until(self.states.get_subscription_count, what="discovery")
+        return self
+
     def close(self):
         code = self.process.stop()
+        self.until(lambda: self.node.get_node_names() == ["client"], 30, "the node's farewell")
         super().close()
         output = self.process.output()
         assert code == 0, f"the node ended with {code}:\n{output}"
