@@ -7,7 +7,8 @@ import numpy as np
 
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.traced import quaternion_places
-from dynamics_node.loops.close import LARGEST, TOLERANCE, bends, close_loops, positions_of
+from dynamics_node.loops.assembly import continued, first_closed
+from dynamics_node.loops.close import LARGEST, TOLERANCE, ClosureError, bends, close_loops, positions_of
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, step_program
 from dynamics_node.loops.spanning import spanning_program
@@ -44,6 +45,18 @@ class Closing:
                 return q, sqrt(health[0])
         q = close_loops(self.mechanism, q)
         return q, sqrt(self._one(self.step, self.step_kernel, q)[1][0])
+
+    def following(self, q, last=None):
+        """The same for a position that follows a closed one, `last` (nq,), on its branch; None: in the
+        assembly nearest to zero. Dependent joints that are NaN in q start where they were."""
+        if last is None:
+            start = np.where(np.isnan(q), self.mechanism.neutral(), q)
+            return self(first_closed(self.mechanism, start))
+        start = np.where(np.isnan(q), last, q)
+        try:
+            return self(start)
+        except ClosureError:
+            return self(continued(self.mechanism, last, start))
 
     def is_regular(self, q):
         """Whether the loops are closed and not singular at q (nq,)."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.backends.closing import Closing
 from dynamics_node.backends.loops import why_not
-from dynamics_node.loops import Actuation, ClosureError, continued, first_closed
+from dynamics_node.loops import Actuation
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import Robot
 from dynamics_node.solver import SolutionError
@@ -116,24 +116,13 @@ class LoopCoordinates(Coordinates):
 
     def close(self, q):
         """Raises ClosureError."""
-        self._last, self.condition = self._closed(q, self._last)
+        self._last, self.condition = self._closing.following(q, self._last)
         return self._last
-
-    def _closed(self, q, last):
-        """The closed position and the condition of the loops there, on the branch of the last one."""
-        if last is None:
-            start = np.where(np.isnan(q), self._mechanism.neutral(), q)
-            return self._closing(first_closed(self._mechanism, start))
-        start = np.where(np.isnan(q), last, q)
-        try:
-            return self._closing(start)
-        except ClosureError:
-            return self._closing(continued(self._mechanism, last, start))
 
     def close_all(self, q):
         closed, last = np.empty_like(q), self._last
         for k, one in enumerate(q):
-            last, _ = self._closed(one, last)
+            last, _ = self._closing.following(one, last)
             closed[k] = last
         return closed
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism
+from dynamics_node.loops import ClosureError, Mechanism, tree_of
+from dynamics_node.solver import build_closing
 from dynamics_node.tables.names import TableError, require
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
@@ -12,11 +13,10 @@ def read_bag(path, model, problem, chunk, topic, table):
     """A table(rows, timed, chunks) with a row for every JointState since all joints are known.
 
     A joint keeps what it had until another message has it. qd is zero where nobody gives it; accelerations
-    are zero: no message has them. Raises TableError.
+    are zero: no message has them. Of a robot with loops the independent joints are enough: the others follow,
+    on the branch of the row before; rows that cannot be closed are NaN. Raises TableError.
     """
     highlevel = require("rosbags.highlevel")
-    if isinstance(model, Mechanism):
-        raise TableError(f"{path}: bags of robots with closed loops are not read yet: make a table of states")
     if model.floating_base:
         raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
     try:
@@ -28,13 +28,16 @@ def read_bag(path, model, problem, chunk, topic, table):
 
     def chunks():
         state = _State(model, needs_effort=problem.kind != "inverse")
+        position = _closed_positions(model) if isinstance(model, Mechanism) else np.copy
         found = []
         with highlevel.AnyReader([path]) as reader:
             connections = [c for c in reader.connections if c.topic == chosen]
             for connection, time, data in reader.messages(connections):
                 message = reader.deserialize(data, connection.msgtype)
                 if state.update(message):
-                    found.append((*state.copy(), _stamp(message, time)))
+                    found.append(
+                        (position(state.positions), *state.rates_and_efforts(), _stamp(message, time))
+                    )
                 if len(found) == chunk:
                     yield _packed(found, problem)
                     found = []
@@ -57,33 +60,58 @@ def _topic(path, reader, topic):
 
 
 class _State:
-    """The latest position, velocity and effort of every joint; NaN where nobody told."""
+    """The latest position, velocity and effort of every joint; NaN where nobody told.
+
+    positions (nq,). Those of dependent joints are the last message's or NaN: they follow from the others.
+    """
 
     def __init__(self, model, needs_effort):
-        self._place = {name: k for k, name in enumerate(model.joint_names)}
-        self._table = np.full((3, len(self._place)), np.nan)
-        self._table[1] = 0.0
-        self._needed = (0, 2) if needs_effort else (0,)
+        self._q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
+        self._own = {joint.name: joint.v.start for joint in model.independent_joints}
+        self._dependent = [at for name, at in self._q_at.items() if name not in self._own]
+        self.positions = np.full(model.nq, np.nan)
+        self._rates, self._efforts = np.zeros(model.nv), np.full(model.nv, np.nan)
+        self._needs_effort = needs_effort
 
     def update(self, message):
         """True when all that is needed is known."""
-        for row, numbers in enumerate((message.position, message.velocity, message.effort)):
+        self.positions[self._dependent] = np.nan
+        for numbers, kept, places in (
+            (message.position, self.positions, self._q_at),
+            (message.velocity, self._rates, self._own),
+            (message.effort, self._efforts, self._own),
+        ):
             if len(numbers) == len(message.name):
                 for name, number in zip(message.name, numbers, strict=True):
-                    if name in self._place:
-                        self._table[row, self._place[name]] = number
+                    if name in places:
+                        kept[places[name]] = number
         return not self.missing()
 
     def missing(self):
-        return [
-            f"the {('position', 'velocity', 'effort')[row]} of {name!r}"
-            for row in self._needed
-            for name, k in self._place.items()
-            if np.isnan(self._table[row, k])
+        positions = [f"the position of {n!r}" for n in self._own if np.isnan(self.positions[self._q_at[n]])]
+        if not self._needs_effort:
+            return positions
+        return positions + [
+            f"the effort of {n!r}" for n, at in self._own.items() if np.isnan(self._efforts[at])
         ]
 
-    def copy(self):
-        return self._table.copy()
+    def rates_and_efforts(self):
+        return self._rates.copy(), self._efforts.copy()
+
+
+def _closed_positions(mechanism):
+    """A function of one position after the other that closes the loops, on the branch of the one before."""
+    closing, last = build_closing(mechanism), None
+
+    def closed(q):
+        nonlocal last
+        try:
+            last, _ = closing.following(q, last)
+        except ClosureError:
+            return np.full(mechanism.nq, np.nan)
+        return last
+
+    return closed
 
 
 def _stamp(message, received):

@@ -22,7 +22,7 @@ def evaluate(solver, table: Table, write, advance=lambda rows: None) -> Summary:
     told the number of rows done.
 
     States that are not finite or have no solution give NaN; loops are closed from where the table has the
-    dependent joints. Memory: some arrays of a chunk.
+    dependent joints, those of a bag are closed already. Memory: some arrays of a chunk.
     """
     rows = bad = 0
     first = None
