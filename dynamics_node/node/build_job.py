@@ -25,6 +25,10 @@ from dynamics_node.solver import Solver, build_closing, build_for_service
 COMPILING = ("auto", "c")  # backends that take their time
 TIME_LIMIT = 300.0  # s
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
+# Ctrl-C is for the node, which ends what it has started. A session of its own would do that too, but Linux
+# groups tasks by session (sched_autogroup): niceness counts only within one, and a new one was seen to wait
+# for 20 s on busy cores.
+OWN_GROUP: dict = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,10 @@ def do(job: Job) -> Robot | Failure:
 
 @dataclass
 class Building:
-    """A Job under way in a process of its own."""
+    """A Job under way in a process of its own. aside: it leaves the way to a node that computes torques."""
 
     job: Job
+    aside: bool
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self):
@@ -108,10 +113,8 @@ class Building:
         with tempfile.TemporaryFile() as request, sender:
             pickle.dump(self.job, request)
             request.seek(0)
-            command = [sys.executable, "-m", __name__, str(sender.fileno())]
-            self._process = subprocess.Popen(
-                command, stdin=request, pass_fds=(sender.fileno(),), start_new_session=True
-            )
+            command = [sys.executable, "-m", __name__, str(sender.fileno()), *["aside"] * self.aside]
+            self._process = subprocess.Popen(command, stdin=request, pass_fds=(sender.fileno(),), **OWN_GROUP)
 
     def poll(self) -> Robot | Failure | None:
         """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
@@ -146,15 +149,11 @@ def _reap():
     _leaving[:] = [process for process in _leaving if process.poll() is None]
 
 
-def _step_aside():
-    """The node computes torques meanwhile: leave it the core it may be bound to, and the way."""
-    os.nice(NICENESS)
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, range(os.cpu_count() or 1))
-
-
 def _main():
-    _step_aside()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the node may be bound to a core that it needs
+    if "aside" in sys.argv[2:]:
+        os.nice(NICENESS)
     with contextlib.closing(Connection(int(sys.argv[1]), readable=False)) as answer:
         answer.send(do(pickle.load(sys.stdin.buffer)))
 

@@ -74,4 +74,4 @@ class Builds:
 
     def _start(self, job):
         self.cancel()
-        self._building = Building(job)
+        self._building = Building(job, aside=self._served is not None)
