@@ -32,12 +32,23 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
-_domains = itertools.count(random.Random(os.getpid()).randrange(90))
+
+
+def _domains():
+    """Domains 1..100, shared out among the workers of a test run, round and round."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    own = list(range(1 + worker, 101, workers))
+    start = random.randrange(len(own))
+    return itertools.cycle(own[start:] + own[:start])
+
+
+_own_domains = _domains()
 
 
 def fresh_domain():
-    """1..100: a domain that this test run has not used lately."""
-    return 1 + next(_domains) % 100
+    """A domain that this test run has not used lately."""
+    return next(_own_domains)
 
 
 class NodeProcess:
