@@ -115,7 +115,7 @@ def test_signals_end_it_cleanly(rig, panda, number, running):
     if running:
         r.answered(panda.names, panda.q, panda.qd)
     else:
-        r.spin(1.5)
+        r.until(r.states.get_subscription_count, 30, "discovery")
     assert r.process.stop(number) == 0
 
 
@@ -142,7 +142,7 @@ def test_a_middleware_that_does_not_end_is_ended():
 
 def test_signal_while_the_model_is_built(rig, panda):
     r = rig(describe=False)
-    r.spin(1.5)
+    r.until(r.states.get_subscription_count, 30, "discovery")
     r.describe(panda.robot.file.read_text())
     r.spin(0.05)
     assert r.process.stop() == 0
@@ -547,7 +547,7 @@ def test_qos_can_be_overridden(rig, panda):
 
 def test_a_late_node_gets_the_description_of_a_publisher_long_gone_quiet(rig, panda):
     r = rig(describe=False)
-    r.spin(1.5)
+    r.until(r.states.get_subscription_count, 30, "discovery")
     assert r.process.stop() == 0
     late = r.node.create_publisher(String, "robot_description", LATCHED)
     late.publish(String(data=panda.robot.file.read_text()))
