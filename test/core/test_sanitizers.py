@@ -65,7 +65,7 @@ def sanitized(tmp_path):
         pytest.skip("gcc's libasan: sudo apt install libasan8")
     compiler = tmp_path / "cc"
     compiler.write_text(
-        f'#!/bin/sh\nexec {gcc} -fsanitize=address,undefined -fno-sanitize-recover=all -g "$@"\n'
+        f'#!/bin/sh\nexec {gcc} -fsanitize=address,undefined -fno-sanitize-recover=all -g "$@" -O0\n'
     )
     compiler.chmod(0o755)
 
