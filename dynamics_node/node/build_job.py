@@ -25,10 +25,6 @@ from dynamics_node.solver import Solver, build_closing, build_for_service
 COMPILING = ("auto", "c")  # backends that take their time
 TIME_LIMIT = 300.0  # s
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
-# Ctrl-C is for the node, which ends what it has started. A session of its own would do that too, but Linux
-# groups tasks by session (sched_autogroup): niceness counts only within one, and a new one was seen to wait
-# for 20 s on busy cores.
-OWN_GROUP: dict = {"process_group": 0} if sys.version_info >= (3, 11) else {"start_new_session": True}
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,9 @@ class Building:
             pickle.dump(self.job, request)
             request.seek(0)
             command = [sys.executable, "-m", __name__, str(sender.fileno()), *["aside"] * self.aside]
-            self._process = subprocess.Popen(command, stdin=request, pass_fds=(sender.fileno(),), **OWN_GROUP)
+            self._process = subprocess.Popen(
+                command, stdin=request, pass_fds=(sender.fileno(),), **_apart(self.aside)
+            )
 
     def poll(self) -> Robot | Failure | None:
         """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
@@ -139,6 +137,16 @@ class Building:
         self._process.kill()
         self._answer.close()
         _leaving.append(self._process)
+
+
+def _apart(aside):
+    """Ctrl-C is for the node, which ends what it has started.
+
+    Linux groups tasks by session (sched_autogroup). In one of its own the process disturbs a busy node least,
+    but there it was seen to wait for 20 s on busy cores: not where the node waits for its first robot.
+    """
+    alone = aside or sys.version_info < (3, 11)
+    return {"start_new_session": True} if alone else {"process_group": 0}
 
 
 _leaving: list[subprocess.Popen] = []
