@@ -144,7 +144,7 @@ def main(arguments=None):
         reason = node.verdict(options.least)
         if options.plot and node.times:
             save_plot(node, options.plot)
-        print("\n".join(verdict_lines(node, reason, options.plot)))
+        print("\n".join(verdict_lines(node, reason, options.plot)), flush=True)
         return 1 if reason else 0
     except ImportError as error:
         print(f"demo_monitor: {error}", file=sys.stderr)
