@@ -57,10 +57,11 @@ class Actuation:
     def from_coordinates(self, q, tau, G=None) -> Driven:
         """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the only ones there
         are; those of least weighted square where there are many; those that miss tau by least square where
-        there are none."""
+        there are none. NaN at singular positions."""
         A, tau = self._map(q, G), np.asarray(tau, dtype=float)
+        regular = np.isfinite(A).all(axis=(-2, -1))[..., None]
         scale = 1.0 / np.sqrt(self._weights)
-        driven = ~self._floats
-        solved = np.linalg.pinv(A[..., driven, :] * scale, rcond=1e-10) @ tau[..., driven, None]
-        torques = scale * solved[..., 0]
+        weighted = np.where(regular[..., None], A[..., ~self._floats, :] * scale, 0.0)  # for LAPACK
+        solved = np.linalg.pinv(weighted, rcond=1e-10) @ tau[..., ~self._floats, None]
+        torques = np.where(regular, scale * solved[..., 0], np.nan)
         return Driven(torques, tau - (A @ torques[..., None])[..., 0])

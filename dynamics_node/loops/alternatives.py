@@ -13,6 +13,7 @@ from dynamics_node.algorithms import bias, crba
 from dynamics_node.loops.assemble import assemble_mechanism
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import Linear
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.model import Model, ModelError
@@ -57,7 +58,7 @@ def _independent_equations(mechanism, q, rates):
     for cluster in mechanism.clusters:
         if cluster.dependent:
             program = velocity_program(mechanism.tree, cluster.constraints)
-            found, rows = interpret(program, q=q, qd=rates), list(cluster.rows)
+            found, rows = interpret(program, q=q, qd=rates), counting_equations(mechanism.tree, cluster).rows
             K.append(found["K"][rows])
             k.append(found["k"][rows])
     return np.concatenate(K), np.concatenate(k)

@@ -1,26 +1,20 @@
-"""Description -> Mechanism: constraints, clusters, independent joints, and the rows that count."""
+"""Description -> Mechanism: constraints between the joints of a tree, and their clusters."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from dynamics_node.loops.assembly import assembled_somewhere
-from dynamics_node.loops.constraints import between, members_of, position_program
+from dynamics_node.loops.clusters import clusters
+from dynamics_node.loops.constraints import between
 from dynamics_node.loops.kinds import Linear, LoopJoint
-from dynamics_node.loops.mechanism import Cluster, Mechanism
+from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
 from dynamics_node.model import Model, ModelError, model_of
 from dynamics_node.model.assemble import assemble, resolve_mimic
 from dynamics_node.model.description import JointDescription
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
-from dynamics_node.program import interpret
 from dynamics_node.spatial import transform_origin, transform_rotation
-
-RANK = 1e-7  # singular values beside the largest that count as zero
-WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
 
 
 def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices) -> Mechanism:
@@ -79,7 +73,7 @@ def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:
     ]
     found = [constraint for constraint in found if constraint is not None]
     flags = {joint.name: joint.independent for joint in joints}
-    return Mechanism(tree, tuple(_clusters(tree, found, flags)), tree.warnings)
+    return Mechanism(tree, tuple(clusters(tree, found, flags)), tree.warnings)
 
 
 # --- constraints --------------------------------------------------------------------------------------------
@@ -162,119 +156,3 @@ def _end(tree, end):
 
 def _v(tree, body):
     return tree.bodies[body].joint.v.start
-
-
-# --- clusters -----------------------------------------------------------------------------------------------
-
-
-def _clusters(tree, constraints, flags):
-    """In the order of their first bodies: those that constraints tie, and every other body alone."""
-    groups: list[tuple[set, list]] = []
-    for constraint in constraints:
-        members, tied = members_of(tree, constraint), [constraint]
-        if not members:
-            raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
-        for other in [group for group in groups if group[0] & members]:
-            groups.remove(other)
-            members, tied = members | other[0], other[1] + tied
-        groups.append((members, tied))
-    taken = set().union(*(members for members, _ in groups))
-    groups += [({i}, []) for i in range(tree.nbodies) if i not in taken]
-    for members, tied in sorted(groups, key=lambda group: min(group[0])):
-        yield _cluster(tree, tuple(sorted(members)), tuple(tied), flags)
-
-
-def _cluster(tree, bodies, constraints, flags):
-    coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
-    if not constraints:
-        return Cluster(bodies, (), tuple(coordinates), (), ())
-    if any(tree.bodies[i].joint.kind == "floating" for i in bodies):
-        raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
-    K, rank = _usual_rank(_generic_jacobians(tree, constraints, coordinates), constraints)
-    if rank == 0:
-        return Cluster(bodies, constraints, tuple(coordinates), (), ())
-    if rank == len(coordinates):
-        raise ModelError(f"{_names(constraints)}: the joints of the loop cannot move (mobility 0)")
-    dependent = _dependent(tree, bodies, coordinates, constraints, flags, K, rank)
-    rows, order = _pivots(K[0][:, dependent], rank)
-    chosen = [dependent[k] for k in order]
-    usual = np.median([np.linalg.cond(one[np.ix_(rows, chosen)]) for one in K])
-    if usual > WEAK:
-        given, better = (
-            ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
-            for taken in (dependent, _by_rank(K[0], rank))
-        )
-        raise ModelError(
-            f"{_names(constraints)}: {given} cannot be the independent joints, the others do not follow from "
-            f"them (condition {usual:.3g}); {better} could"
-        )
-    independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
-    return Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in chosen), tuple(rows))
-
-
-def _names(constraints):
-    return ", ".join(repr(constraint.name) for constraint in constraints)
-
-
-def _generic_jacobians(tree, constraints, coordinates):
-    """K (rows, coordinates) at several closed positions."""
-    closed = assembled_somewhere(tree, constraints, coordinates, np.random.default_rng(7))
-    if not len(closed):
-        raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
-    return interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]
-
-
-def _usual_rank(K, constraints):
-    """The K of usual rank, the best conditioned first, and that rank: degenerate positions do not decide."""
-    sizes = np.linalg.svd(K, compute_uv=False)
-    ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
-    usual = int(np.bincount(ranks).argmax())
-    if (ranks != usual).mean() > 0.2:
-        raise ModelError(
-            f"{_names(constraints)}: the number of independent equations changes with the position "
-            f"({sorted(set(ranks.tolist()))}): no fixed choice of rows is consistent"
-        )
-    keep = np.flatnonzero(ranks == usual)
-    return K[keep[np.argsort(-sizes[keep, usual - 1])]] if usual else K[keep], usual
-
-
-def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
-    """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
-    the others those that follow best."""
-    names = {tree.bodies[i].joint.v.start: tree.bodies[i].joint.name for i in bodies}
-    flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
-    mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
-    followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
-    if not flagged:
-        return _by_rank(K[0], rank, followers)
-    marked = sorted({*flagged, *followers})
-    if len(marked) != rank:
-        named = ", ".join(repr(names[coordinates[k]]) for k in marked)
-        raise ModelError(
-            f"{_names(constraints)}: {rank} joints follow from the others, but the file marks {len(marked)} "
-            f"as dependent: {named}"
-        )
-    return marked
-
-
-def _by_rank(K, rank, first=()):
-    """Columns that follow best, by QR with pivots: some of them first; of equal ones the later, for rotors
-    and passive joints come after what they hang on."""
-    from scipy.linalg import qr  # 0.2 s, for those who have loops
-
-    weights = 1.0 + 1e-6 * np.arange(K.shape[1])
-    weights[list(first)] *= 1e3
-    return sorted(qr(K * weights, mode="r", pivoting=True)[1][:rank].tolist())
-
-
-def _pivots(K, rank):
-    """Rows, and the order of the columns, in which elimination takes the largest pivots."""
-    rest, rows, columns = np.array(K), [], []
-    for _ in range(rank):
-        i, j = np.unravel_index(np.argmax(np.abs(rest)), rest.shape)
-        rows.append(int(i))
-        columns.append(int(j))
-        if rest[i, j] != 0:  # else the choice is singular, which its condition will tell
-            rest = rest - np.outer(rest[:, j], rest[i]) / rest[i, j]
-        rest[i], rest[:, j] = 0.0, 0.0
-    return rows, columns

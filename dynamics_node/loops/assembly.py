@@ -6,6 +6,7 @@ from dynamics_node.loops.close import (
     STEPS,
     TOLERANCE,
     ClosureError,
+    are_closed,
     bends,
     close_loops,
     newton_step,
@@ -66,9 +67,9 @@ def _near_zero(mechanism, q):
     return start
 
 
-def assembled_somewhere(tree, constraints, coordinates, random):
-    """Closed positions (count, nq) found from STARTS random ones and from zero."""
-    starts = sample_positions(tree, STARTS, random, 1.5)
+def assembled_somewhere(tree, constraints, coordinates, random, reach=1.5):
+    """Closed positions (count, nq) found from STARTS random ones within `reach`, and from zero."""
+    starts = sample_positions(tree, STARTS, random, reach)
     starts[0] = tree.neutral()
     return assembled(tree, constraints, coordinates, starts)
 
@@ -79,10 +80,8 @@ def closed_samples(mechanism, count, random):
     q = sample_positions(tree, count, random)
     for cluster in mechanism.clusters:
         if cluster.constraints:
-            coordinates = [*cluster.independent, *cluster.dependent]
-            found = assembled_somewhere(tree, cluster.constraints, coordinates, random)
-            best = found[np.argsort(_weakness(tree, cluster, found))]
-            at = positions_of(tree, coordinates)
+            best = cluster.samples[np.argsort(_weakness(tree, cluster, cluster.samples))]
+            at = positions_of(tree, [*cluster.independent, *cluster.dependent])
             q[:, at] = best[np.arange(count) % len(best)][:, at]
     return q
 
@@ -90,8 +89,7 @@ def closed_samples(mechanism, count, random):
 def _weakness(tree, cluster, q):
     """Condition of K_dep (count,) at q (count, nq)."""
     K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
-    dependent = K[:, list(cluster.rows)][:, :, list(cluster.dependent)]
-    return np.linalg.cond(dependent) if cluster.dependent else np.zeros(len(q))
+    return np.linalg.cond(K[:, :, list(cluster.dependent)]) if cluster.dependent else np.zeros(len(q))
 
 
 def assembled(tree, constraints, coordinates, q):
@@ -102,8 +100,7 @@ def assembled(tree, constraints, coordinates, q):
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
         found = interpret(program, q=q)
-        if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
+        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
             break
         q[:, at] += newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent)
-    closed = np.abs(interpret(program, q=q)["phi"]).max(axis=1, initial=0.0) < TOLERANCE
-    return q[closed]
+    return q[are_closed(interpret(program, q=q))]

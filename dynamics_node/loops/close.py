@@ -3,10 +3,12 @@
 import numpy as np
 
 from dynamics_node.loops.constraints import members_of, position_program
+from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import Linear
 from dynamics_node.program import interpret
 
-TOLERANCE = 1e-10  # of phi, m or rad
+TOLERANCE = 1e-10  # m or rad that a closed loop may be open
+TURNED = 0.5  # 1 less the cosine between directions that should be the same; of closed loops 0, or 1 and more
 STEPS = 50
 LARGEST = 0.5  # rad or m that a joint of a linkage may move in a step
 
@@ -39,18 +41,32 @@ def _close_cluster(mechanism, cluster, q, errors):
     """In place, all states at once."""
     tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
     at, bent = positions_of(tree, cluster.dependent), bends(tree, cluster.constraints, cluster.dependent)
+    rows = counting_equations(tree, cluster).rows
     for _ in range(STEPS):
         found = interpret(program, q=q)
-        K = found["K"][:, list(cluster.rows)][:, :, list(cluster.dependent)]
-        q[:, at] += newton_step(K, -found["phi"][:, list(cluster.rows)], bent)
-        if np.abs(found["phi"]).max(initial=0.0) < TOLERANCE:
-            return  # the step just made squares what was left
-    gaps = np.abs(interpret(program, q=q)["phi"]).max(axis=1, initial=0.0)
+        K = found["K"][:, rows][:, :, list(cluster.dependent)]
+        q[:, at] += newton_step(K, -found["phi"][:, rows], bent)
+        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
+            break  # the step just made squares what was left
+    found = interpret(program, q=q)
+    closed = are_closed(found)
     if errors == "nan":
-        q[np.ix_(~(gaps < TOLERANCE), at)] = np.nan
-        return
-    worst = gaps.max(initial=0.0)
+        q[np.ix_(~closed, at)] = np.nan
+    elif not closed.all():
+        _refuse(cluster, np.abs(found["gaps"]).max(initial=0.0))
+
+
+def are_closed(found):
+    """Which states (count,) are closed, and not by ends that are turned away from each other. found: outputs
+    of a position_program."""
+    worst = np.abs(found["gaps"]).max(axis=1, initial=0.0)
+    return (worst < TOLERANCE) & (found["turned"].max(axis=1, initial=0.0) < TURNED)
+
+
+def _refuse(cluster, worst):
     names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+    if worst < TOLERANCE:
+        raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
     raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
 
 

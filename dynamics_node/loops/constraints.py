@@ -16,14 +16,47 @@ from dynamics_node.program import Program, derivative_name, interpret, trace
 
 def equations(tree, constraints, q):
     """phi (rows,) of some constraints at symbols q (nq,)."""
+    return np.concatenate([np.zeros(0), *_equations(tree, constraints, q)])
+
+
+def _equations(tree, constraints, q):
     X_up = joint_transforms(tree, q)
-    parts = [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
-    return np.concatenate([np.zeros(0), *parts])
+    return [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
+
+
+def gaps(tree, constraints, q):
+    """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod, over 2 L, is by how much it is too long."""
+    pairs = zip(constraints, _equations(tree, constraints, q), strict=True)
+    return np.concatenate([np.zeros(0), *(phi / _slope(constraint) for constraint, phi in pairs)])
+
+
+def _slope(constraint):
+    is_rod = isinstance(constraint, LoopJoint) and constraint.kind == "rod"
+    return 2 * constraint.length if is_rod else 1.0
+
+
+def turned(tree, constraints, q):
+    """1 less the cosine of every direction that both ends of a loop share, at symbols q: the equations alone
+    also hold with the ends half a turn apart, or with their axes permuted."""
+    X_up = joint_transforms(tree, q)
+    loops = [loop for loop in constraints if isinstance(loop, LoopJoint)]
+    found = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
+    return np.array(found, dtype=object)
+
+
+def _cosines(loop, predecessor, successor):
+    (P, _), (S, _) = predecessor, successor
+    if loop.kind in ("fixed", "prismatic"):
+        return [P[:, k] @ S[:, k] for k in (0, 1)]
+    if loop.kind in ("revolute", "planar"):
+        n = loop.axis / np.linalg.norm(loop.axis)
+        return [(P @ n) @ (S @ n)]
+    return []
 
 
 @lru_cache(maxsize=64)  # clusters of the robots at hand
 def position_program(tree, constraints: tuple) -> Program:
-    """q -> phi (rows,) and K (rows, nv of the tree)."""
+    """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
     K = phi.jacobian(["phi"], ["q"])
     columns = _velocity_columns(tree)
@@ -32,6 +65,8 @@ def position_program(tree, constraints: tuple) -> Program:
         return {
             "phi": interpret(phi, q=q)["phi"],
             "K": _over_velocities(tree, columns, interpret(K, q=q)[derivative_name("phi", "q")]),
+            "gaps": gaps(tree, constraints, q),
+            "turned": turned(tree, constraints, q),
         }
 
     return trace(function, {"q": (tree.nq,)})

@@ -18,14 +18,14 @@ from dynamics_node.model.model import Model
 @dataclass(frozen=True, eq=False)
 class Cluster:
     """Bodies (in order) that share constraints. independent, dependent: velocity coordinates of the tree
-    that are theirs; rows: of all equations of its constraints those that determine the dependent ones, in
-    an order in which elimination meets no small pivot at generic positions."""
+    that are theirs; samples (count, nq of the tree): closed positions at which the constraints are as
+    everywhere."""
 
     bodies: tuple[int, ...]
     constraints: tuple[LoopJoint | Linear | Custom, ...]
     independent: tuple[int, ...]
     dependent: tuple[int, ...]
-    rows: tuple[int, ...]
+    samples: np.ndarray
 
 
 def tree_of(robot: "Model | Mechanism") -> Model:
@@ -116,7 +116,7 @@ class Mechanism:
     def spanning(self, q, qd=None, qdd=None):
         """Positions, velocities and accelerations of every joint of the tree, (..., nq) and (..., nv of the
         tree), at closed q (..., nq) from qd, qdd (..., nv). What is not given comes back as None;
-        accelerations need velocities."""
+        accelerations need velocities. Rates at singular positions are NaN."""
         return (q, *spanning_rates(self, q, qd, qdd))
 
     def frame(self, name):

@@ -10,8 +10,8 @@ import numpy as np
 
 from dynamics_node.loops.alternatives import lagrange_dynamics, projected_dynamics
 from dynamics_node.loops.close import positions_of
-from dynamics_node.loops.closure import closure, inverse_of
-from dynamics_node.loops.constraints import equations, position_program
+from dynamics_node.loops.closure import SINGULAR, closure
+from dynamics_node.loops.constraints import gaps, position_program, turned
 from dynamics_node.loops.dynamics import (
     bias,
     extended_forces,
@@ -22,6 +22,8 @@ from dynamics_node.loops.dynamics import (
     mass_matrix,
     operational_space_inertia,
 )
+from dynamics_node.loops.elimination import Elimination
+from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import LoopJoint
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model.inputs import with_inputs
@@ -38,7 +40,7 @@ QUANTITIES: dict[str, tuple[tuple[Callable, ...], tuple[str, ...]]] = {
     "link_jacobian": ((jacobian,), ("q",)),
     "operational_space_inertia": ((operational_space_inertia, extended_forces), ("q",)),
 }
-HEALTHY = np.array([1e12, OPEN**2])  # a condition of 1e6, and what loops may miss, both squared
+HEALTHY = np.array([SINGULAR, OPEN**2])  # the condition, and what loops may miss, both squared
 
 
 def mechanism_programs(mechanism: Mechanism, problem, wrenches=False, parameters=()) -> dict[str, Program]:
@@ -85,10 +87,10 @@ def step_program(mechanism: Mechanism) -> Program:
         for cluster in economical.clusters:
             if cluster.dependent:
                 found = interpret(position_program(tree, cluster.constraints), q=q)
-                rows = list(cluster.rows)
-                K = found["K"][rows][:, list(cluster.dependent)]
+                rows, sizes = counting_equations(tree, cluster)
+                elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
                 at = positions_of(tree, cluster.dependent)
-                following[at] = following[at] - inverse_of(K) @ found["phi"][rows]
+                following[at] = following[at] - elimination.solve(found["phi"][rows][:, None])[:, 0]
         health = _health(economical, q, closure(economical, q, rest).condition)
         return {"following": following, "health": health}
 
@@ -106,8 +108,8 @@ def health_program(mechanism: Mechanism) -> Program:
 
 
 def _health(mechanism, q, condition):
-    phi = equations(mechanism.tree, mechanism.constraints, q)
-    return np.array([condition, phi @ phi], dtype=object)
+    missed = [make(mechanism.tree, mechanism.constraints, q) for make in (gaps, turned)]
+    return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
 
 def rival_programs(mechanism: Mechanism) -> dict[str, Program]:

@@ -2,12 +2,14 @@
 
 closed_loop: [[link_a, link_b], ...]
 type: [6d, 3d, ...]          # 6d: fixed, 3d: ball, or any type of a URDF+ loop whose axis is z
-"""
 
-from pathlib import Path
+The node says what is wrong with it to everybody in the network, and its name is a parameter: so messages say
+where in the file, and never what stands there.
+"""
 
 from dynamics_node.model import ModelError
 from dynamics_node.model.description import LoopDescription, LoopEnd
+from dynamics_node.model.files import read_regular_file
 
 _TYPES = {"6d": "fixed", "3d": "ball"}
 MAX_BYTES = 1024 * 1024
@@ -15,30 +17,49 @@ MAX_BYTES = 1024 * 1024
 
 def read_loops_file(path):
     """The bytes of a sidecar file, not many more than it may have. Raises OSError."""
-    with Path(path).open("rb") as file:
-        return file.read(MAX_BYTES + 1)
+    return read_regular_file(path, MAX_BYTES + 1)
 
 
 def read_sidecar(text) -> tuple[LoopDescription, ...]:
     """The loops of a sidecar's text. Raises ModelError saying what is wrong."""
-    import yaml
-
     if len(text) > MAX_BYTES:
-        raise ModelError(f"the file of loops has {len(text)} bytes; the limit is {MAX_BYTES}")
-    try:
-        content = yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
-        raise ModelError(f"the file of loops is no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise ModelError(f"the file of loops has more than {MAX_BYTES} bytes")
+    content = _read_yaml(text)
     pairs = content.get("closed_loop") if isinstance(content, dict) else None
     if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
         raise ModelError("the file of loops needs closed_loop: a list of pairs of links")
     kinds = content.get("type", ["6d"] * len(pairs))
     if not isinstance(kinds, list) or len(kinds) != len(pairs):
         raise ModelError(f"the file of loops has {len(pairs)} pairs of links and not as many types")
+    if not all(isinstance(kind, str) for kind in kinds):
+        raise ModelError("the file of loops has a type that is no word")
     return tuple(
-        LoopDescription(f"closed_loop {k}", _TYPES.get(str(kind), str(kind)), LoopEnd(a), LoopEnd(b))
+        LoopDescription(f"closed_loop {k}", _TYPES.get(kind, kind), LoopEnd(a), LoopEnd(b))
         for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)
     )
+
+
+def _read_yaml(text):
+    """Lists, dictionaries and words. No aliases: a few lines of them stand for gigabytes."""
+    import yaml
+
+    class Loader(yaml.BaseLoader):
+        def compose_node(self, parent, index):
+            if self.check_event(yaml.AliasEvent):
+                raise ModelError(f"the file of loops has an alias ({_place(self.peek_event().start_mark)})")
+            return super().compose_node(parent, index)
+
+    try:
+        return yaml.load(text, Loader)
+    except yaml.MarkedYAMLError as error:
+        where = f": {_place(error.problem_mark)}" if error.problem_mark else ""
+        raise ModelError(f"the file of loops is no YAML{where}") from None
+    except (yaml.YAMLError, RecursionError):
+        raise ModelError("the file of loops is no YAML: no plain text, or too deeply nested") from None
+
+
+def _place(mark):
+    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _is_pair(pair):

@@ -4,32 +4,42 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops.closure import closure
+from dynamics_node.loops.closure import SINGULAR, closure
 from dynamics_node.program import Program, interpret, trace
 
 
 @lru_cache(maxsize=16)  # of the robots at hand
-def spanning_program(mechanism) -> Program:
-    """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv)."""
+def spanning_program(mechanism, judged=False) -> Program:
+    """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv); judged:
+    and the condition of the constraints."""
 
     def function(q, qd, qdd):
-        G, g, _ = closure(mechanism, q, qd)
-        return {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
+        G, g, condition = closure(mechanism, q, qd)
+        found = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
+        return found | ({"condition": condition} if judged else {})
 
     return trace(function, {"q": (mechanism.nq,), "qd": (mechanism.nv,), "qdd": (mechanism.nv,)})
 
 
 def spanning_rates(mechanism, q, qd, qdd):
-    """(..., nv of the tree) twice, None for what is not given."""
+    """(..., nv of the tree) twice, None for what is not given; NaN at singular positions."""
     if qd is None:
         return None, None
-    zero = np.zeros(mechanism.nv)
-    found = interpret(spanning_program(mechanism), q=q, qd=qd, qdd=zero if qdd is None else qdd)
+    found = _spread(mechanism, q, qd, np.zeros(mechanism.nv) if qdd is None else qdd)
     return found["rates"], None if qdd is None else found["accelerations"]
+
+
+def _spread(mechanism, q, qd, qdd):
+    with np.errstate(all="ignore"):  # what is singular is told by its condition
+        found = interpret(spanning_program(mechanism, judged=True), q=q, qd=qd, qdd=qdd)
+    singular = ~(found.pop("condition") <= SINGULAR)
+    for array in found.values():
+        array[singular] = np.nan
+    return found
 
 
 def closure_matrix(mechanism, q):
     """G (..., nv of the tree, nv) at closed q (..., nq): rates of all joints by those of the independent
-    ones."""
+    ones; NaN at singular positions."""
     zero = np.zeros(mechanism.nv)
-    return interpret(spanning_program(mechanism), q=q, qd=zero, qdd=zero)["G"]
+    return _spread(mechanism, q, zero, zero)["G"]

@@ -1,0 +1,153 @@
+"""Joints and bodies that share constraints, and which of the joints tell the others."""
+
+import numpy as np
+
+from dynamics_node.loops.assembly import assembled, assembled_somewhere
+from dynamics_node.loops.close import positions_of
+from dynamics_node.loops.constraints import members_of, position_program
+from dynamics_node.loops.equations import RANK
+from dynamics_node.loops.kinds import Linear
+from dynamics_node.loops.mechanism import Cluster
+from dynamics_node.model import ModelError
+from dynamics_node.program import interpret
+
+REACHES = (1.5, 0.2)  # rad or m from zero where closed positions are looked for
+MOST = 0.8  # of the closed positions that must have one rank
+WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
+MOVES, TRIED = (1e-2, 1e-4), 8  # rad or m that independent joints are moved by, at so many closed positions
+
+
+def clusters(tree, constraints, flags):
+    """In the order of their first bodies: those that constraints tie, and every other body alone."""
+    groups: list[tuple[set, list]] = []
+    for constraint in constraints:
+        members, tied = members_of(tree, constraint), [constraint]
+        if not members:
+            raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
+        for other in [group for group in groups if group[0] & members]:
+            groups.remove(other)
+            members, tied = members | other[0], other[1] + tied
+        groups.append((members, tied))
+    taken = set().union(*(members for members, _ in groups))
+    groups += [({i}, []) for i in range(tree.nbodies) if i not in taken]
+    for members, tied in sorted(groups, key=lambda group: min(group[0])):
+        yield _cluster(tree, tuple(sorted(members)), tuple(tied), flags)
+
+
+def _cluster(tree, bodies, constraints, flags):
+    coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
+    if not constraints:
+        return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
+    if any(tree.bodies[i].joint.kind == "floating" for i in bodies):
+        raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
+    K, rank, samples = _usual_positions(tree, constraints, coordinates)
+    if rank == 0:
+        return Cluster(bodies, constraints, tuple(coordinates), (), samples)
+    if rank == len(coordinates):
+        raise ModelError(f"{_names(constraints)}: the joints of the loop cannot move (mobility 0)")
+    dependent = _dependent(tree, bodies, coordinates, constraints, flags, K, rank)
+    if (usual := _usual_condition(K, dependent)) > WEAK:
+        _refuse(tree, constraints, coordinates, dependent, _following_best(K, rank), usual)
+    independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
+    cluster = Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), samples)
+    _require_motion(tree, cluster)
+    return cluster
+
+
+def _require_motion(tree, cluster):
+    """Raise ModelError where an independent joint moves to first order alone: such a frame shakes, and no
+    other position is near in which it is closed."""
+    for v in cluster.independent:
+        if not any(_follow(tree, cluster, v, move) for move in MOVES):
+            raise ModelError(
+                f"{_names(cluster.constraints)}: {tree.v_names[v]!r} cannot move: the loop is closed at "
+                "single positions (mobility 0, though its equations leave a motion to first order)"
+            )
+
+
+def _follow(tree, cluster, v, move):
+    """Whether the dependent joints can follow when an independent one is moved from a closed position."""
+    moved = cluster.samples[:TRIED].copy()
+    moved[:, positions_of(tree, [v])] += move
+    return len(assembled(tree, cluster.constraints, cluster.dependent, moved)) > 0
+
+
+def _usual_condition(K, dependent):
+    return np.median(np.linalg.cond(K[:, :, dependent]))
+
+
+def _refuse(tree, constraints, coordinates, dependent, better, usual):
+    given, could = (
+        ", ".join(repr(tree.v_names[v]) for k, v in enumerate(coordinates) if k not in taken)
+        for taken in (dependent, better)
+    )
+    raise ModelError(
+        f"{_names(constraints)}: {given} cannot be the independent joints, the others do not follow from "
+        f"them (condition {usual:.3g}); {could} could"
+    )
+
+
+def _names(constraints):
+    return ", ".join(repr(constraint.name) for constraint in constraints)
+
+
+def _usual_positions(tree, constraints, coordinates):
+    """K (count, rows, coordinates) at closed positions of usual rank, the best conditioned first, that rank,
+    and the positions (count, nq): degenerate ones do not decide. Where elsewhere the joints are assembled in
+    other, rigid ways, those near zero do."""
+    for reach in REACHES:
+        closed = assembled_somewhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
+        if not len(closed):
+            raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
+        K = interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]
+        sizes = np.linalg.svd(K, compute_uv=False)
+        ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
+        usual = int(np.bincount(ranks).argmax())
+        if (ranks == usual).mean() >= MOST:
+            keep = np.flatnonzero(ranks == usual)
+            if usual:
+                keep = keep[np.argsort(-sizes[keep, usual - 1])]
+            return K[keep], usual, closed[keep]
+    raise ModelError(
+        f"{_names(constraints)}: the number of independent equations changes with the position "
+        f"({sorted(set(ranks.tolist()))}): no fixed choice of rows is consistent"
+    )
+
+
+def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
+    """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
+    the others those that follow best."""
+    names = {tree.bodies[i].joint.v.start: tree.bodies[i].joint.name for i in bodies}
+    flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
+    mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
+    followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
+    if not flagged:
+        return _following_best(K, rank, followers)
+    marked = sorted({*flagged, *followers})
+    if len(marked) != rank:
+        named = ", ".join(repr(names[coordinates[k]]) for k in marked)
+        raise ModelError(
+            f"{_names(constraints)}: {rank} joints follow from the others, but the file marks {len(marked)} "
+            f"as dependent: {named}"
+        )
+    return marked
+
+
+def _following_best(K, rank, first=()):
+    """Columns of K (count, rows, n) that follow well at most positions: those that follow best at one, and
+    where that is another branch of assembly, those that do at most."""
+    found = _by_rank(K[0], rank, first)
+    if _usual_condition(K, found) <= WEAK:
+        return found
+    choices = [_by_rank(one, rank, first) for one in K]
+    return min(choices, key=lambda columns: _usual_condition(K, columns))
+
+
+def _by_rank(K, rank, first=()):
+    """Columns that follow best, by QR with pivots: some of them first; of equal ones the later, for rotors
+    and passive joints come after what they hang on."""
+    from scipy.linalg import qr  # 0.2 s, for those who have loops
+
+    weights = 1.0 + 1e-6 * np.arange(K.shape[1])
+    weights[list(first)] *= 1e3
+    return sorted(qr(K * weights, mode="r", pivoting=True)[1][:rank].tolist())

@@ -1,0 +1,447 @@
+"""Linkages at home, where pivots of a fixed order vanish, and beside it: against Pinocchio's tree with constraints
+written down by hand."""
+
+import re
+
+import numpy as np
+import pytest
+from linkages import (
+    NEEDS,
+    ORDINARY,
+    Drawing,
+    Linkage,
+    Plane,
+    about,
+    grid,
+    palletizer,
+    parallelograms,
+    rod,
+    spatial,
+)
+from mechanisms import joint, link, robot
+from projection import Projection
+from tolerances import EXACT, error
+from trials import tried
+
+import dynamics_node as dn
+from dynamics_node.loops import Actuation
+from dynamics_node.loops.elimination import Elimination, parts
+from dynamics_node.loops.equations import counting_equations
+from dynamics_node.loops.kinds import Custom
+from dynamics_node.program import interpret, trace
+from dynamics_node.robots import four_bar
+
+AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "oblique": (0.6, 0.0, 0.8)}
+
+
+def drawn(make, seed, **more):
+    return make(np.random.default_rng(seed), **more)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("make", ORDINARY)
+def test_ordinary_linkages_at_home_and_beside(make, seed):
+    """Some by compiled code, too. Some homes are truly singular; then what is near tells."""
+    try:
+        trial = tried(drawn(make, seed), compiled=seed == 0 and make is palletizer)
+    except dn.ModelError as refusal:
+        assert make is parallelograms and "changes with the position" in str(refusal)
+        return
+    assert not trial.wrong and not trial.refused
+    assert trial.conditions
+
+
+@pytest.mark.parametrize("kind", NEEDS)
+def test_random_linkages(kind):
+    """With one loop of every kind, and another of any."""
+    served = []
+    for seed, kinds in enumerate(([kind], [kind], [kind, "rod"])):
+        try:
+            trial = tried(drawn(spatial, seed, kinds=kinds))
+        except dn.ModelError as refusal:
+            assert "cannot move" in str(refusal)
+            continue
+        assert not trial.wrong and not trial.refused
+        served += trial.conditions
+    assert len(served) > 10
+
+
+# --- one position in every way --------------------------------------------------------------------------------
+
+
+def arm():
+    """The palletizing arm of whole centimetres, whose torques at home were 6 % off."""
+    linkage = drawn(palletizer, 12)
+    assert linkage.home.keys() >= {"j_bar", "j_tool"}
+    return linkage
+
+
+def leg(axis):
+    """A planar linkage on a link that moves about the same axis: a real leg."""
+    random = np.random.default_rng(4)
+    drawing, axis = Drawing("leg", random), np.array(axis, float)
+    drawing.add("thigh", "ground", (0, 0, 0), axis, independent=True)
+    turn = np.cross((0, 0, 1.0), axis)
+    flat = np.linalg.norm(turn)
+    B = np.eye(3) if flat < 1e-9 else about(turn, np.arctan2(flat, axis[2]))
+    p = Plane(drawing, "thigh", B)
+    p.hinge("driver", "thigh", 0.11, 0, True)
+    p.hinge("support", "thigh", 0.42, 0.3, False)
+    p.hinge("foot", "driver", 0.15, 0.4, False)
+    p.pin("foot", "support", 0.5, 0.6)
+    return drawing.done()
+
+
+@pytest.mark.parametrize("linkage", [arm(), *map(leg, AXES.values())], ids=["arm", *AXES])
+def test_every_way_at_home(linkage: Linkage):
+    mechanism = dn.parse_mechanism(linkage.text)
+    reference = Projection(linkage, mechanism)
+    q = np.array([linkage.home[name] for name in mechanism.q_names])
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
+    spread, tau = reference.spread(q, yd), reference.torques(q, yd, ydd)
+    assert spread.condition < 1e4
+    problems = {"inverse": dn.inverse_dynamics(mechanism), "forward": dn.forward_dynamics(mechanism)}
+    for how in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "aba"}):
+        inverse, forward = (dn.build(mechanism, problem, **how) for problem in problems.values())
+        assert error(inverse(q, yd, ydd), tau) <= EXACT
+        assert error(forward(q, yd, tau), ydd) <= 1e-9
+        many = inverse(np.tile(q, (70, 1)), yd, ydd)
+        assert error(many, np.tile(tau, (70, 1))).max() <= EXACT
+    assert error(reference.by_multipliers(q, yd, tau), ydd) <= 1e-8
+    for backend in ("c", "numpy"):
+        quantity = dn.build_quantity(mechanism, "mass_matrix", backend=backend)
+        assert error(quantity(q), reference.projected(q), tail=2) <= EXACT
+        closing = dn.build_closing(mechanism, backend)
+        at, condition = closing(q)
+        assert error(at + 1, q + 1) <= 1e-9 and 1 <= condition < 1e4 and closing.is_regular(q)
+        rates, accelerations, G = closing.spread(q, yd, ydd)
+        assert error(rates, spread.G @ yd) <= EXACT and error(G, spread.G, tail=2) <= EXACT
+        assert error(accelerations, spread.G @ ydd + spread.g) <= EXACT
+        dq, dqd, M = dn.build_derivatives(mechanism, problems["inverse"], backend=backend)(q, yd, ydd)
+        assert error(M, reference.projected(q), tail=2) <= EXACT
+        assert error(dqd, _by_differences(lambda v: reference.torques(q, v, ydd), yd), tail=2) <= 1e-7
+        moved = _by_differences(
+            lambda x: reference.torques(_moved(mechanism, q, x), yd, ydd), np.zeros(mechanism.nv)
+        )
+        assert error(dq, moved, tail=2) <= 1e-6
+
+
+def _moved(mechanism, q, change):
+    at = q.copy()
+    at[[joint.q.start for joint in mechanism.independent_joints]] += change
+    return dn.close_loops(mechanism, at)
+
+
+def _by_differences(function, x, step=1e-5):
+    columns = [function(x + step * e) - function(x - step * e) for e in np.eye(len(x))]
+    return np.array(columns).T / (2 * step)
+
+
+# --- elimination ----------------------------------------------------------------------------------------------
+
+
+def eliminated(A, b):
+    """x of A x = b, and the square of the condition, by a Program for any numbers in the place of those of A that are
+    not zero."""
+    there = A != 0
+
+    def function(numbers, b):
+        symbols = np.zeros(A.shape, dtype=object)
+        symbols[there] = numbers
+        elimination = Elimination(symbols, np.ones(len(A)))
+        return {"x": elimination.solve(b), "condition": np.array([elimination.condition()])}
+
+    program = trace(function, {"numbers": (np.count_nonzero(there),), "b": b.shape})
+    with np.errstate(all="ignore"):
+        found = interpret(program, numbers=A[there], b=b)
+    return found["x"], found["condition"][0]
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6, 9])
+def test_elimination_without_pivots(n, rows):
+    """As good as LAPACK's, which pivots; also where leading minors vanish, and with more equations than unknowns."""
+    random = np.random.default_rng(n)
+    for scale in (1.0, 1e-2, 1e-4):
+        U, V = (np.linalg.qr(random.normal(size=(m, m)))[0] for m in (n + rows, n))
+        A = U[:, :n] * np.logspace(0, np.log10(scale), n) @ V
+        if scale == 1.0 and not rows:
+            A = np.roll(np.eye(n), 1, axis=0) + 0.0
+        x = random.normal(size=(n, 2))
+        found, condition = eliminated(A, A @ x)
+        assert np.abs(found - x).max() <= 1e-14 * n / scale * max(1, np.abs(x).max())
+        assert n == 1 or condition >= np.linalg.cond(A) ** 2 * 0.99
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+def test_what_is_singular_has_a_large_condition(n):
+    random = np.random.default_rng(n)
+    A = random.normal(size=(n, n))
+    A[:, -1] = A[:, :-1] @ random.normal(size=n - 1) + 1e-13 * A[:, -1]
+    _, condition = eliminated(A, A)
+    assert not condition <= 1e20
+
+
+def test_parts_of_what_hangs_on_each_other():
+    """Three loops, of which the last needs the two others; the equations of a loop in any order."""
+    random = np.random.default_rng(0)
+    A = np.zeros((7, 7))
+    A[:2, :2], A[2:5, 2:5], A[5:, 5:] = (random.normal(size=(k, k)) for k in (2, 3, 2))
+    A[5:, [1, 2]] = random.normal(size=(2, 2))
+    rows, columns = random.permutation(7), random.permutation(7)
+    shuffled = A[np.ix_(rows, columns)]
+    found = list(parts(shuffled != 0))
+    assert sorted(map(len, (own for _, own in found))) == [2, 2, 3]
+    assert set(columns[found[-1][1]]) == {5, 6}
+    x = random.normal(size=(7, 1))
+    assert np.allclose(eliminated(shuffled, shuffled @ x)[0], x, atol=1e-12)
+
+
+# --- what is open ---------------------------------------------------------------------------------------------
+
+
+def welded(kind):
+    """An arm of three joints whose tip is tied to a link that slides and turns in the plane: the tie alone says how
+    that link is turned."""
+    drawing = Drawing(kind, np.random.default_rng(3))
+    z, at = (0, 0, 1), np.array([1.0, 0.0, 0.0])
+    for name, parent, x in (("a", "ground", 0.0), ("b", "a", 0.5), ("c", "b", 0.8)):
+        drawing.add(name, parent, (x, 0, 0), z, independent=True)
+    drawing.add("x", "ground", at, (1, 0, 0), "prismatic", False)
+    drawing.add("y", "x", at, (0, 1, 0), "prismatic", kind == "prismatic")
+    drawing.add("t", "y", at, z, independent=False)
+    axis = (0, 1, 0) if kind in ("prismatic", "revolute", "planar") else (1, 0, 0)
+    drawing.tie(kind, "c", "t", at, axis)
+    return drawing.done()
+
+
+@pytest.mark.parametrize("kind", ["fixed", "prismatic"])
+def test_half_a_turn_apart_is_open(kind):
+    mechanism = dn.parse_mechanism(welded(kind).text)
+    turn = mechanism.q_names.index("j_t")
+    start = np.zeros(mechanism.nq)
+    start[mechanism.q_names.index("j_a")] = 0.3
+    q = dn.close_loops(mechanism, start)
+    assert q[turn] == pytest.approx(0.3)
+    flipped = q.copy()
+    flipped[turn] += np.pi
+    one = np.ones(mechanism.nv)
+    for how in ({"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph", "ordering": "rnea"}):
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), **how)
+        assert np.isfinite(solver(q, one, one)).all()
+        with pytest.raises(dn.SolutionError, match="'tie0' is open: its ends are turned away"):
+            solver(flipped, one, one)
+    with pytest.raises(dn.ClosureError, match="'tie0' can be closed only with ends turned away"):
+        dn.close_loops(mechanism, flipped)
+    flipped[turn] -= 0.5
+    with pytest.raises(dn.ClosureError, match="turned away"):
+        dn.close_loops(mechanism, flipped)
+    assert np.isnan(dn.close_loops(mechanism, flipped, errors="nan")[turn])
+    closing = dn.build_closing(mechanism)
+    assert closing.is_regular(q) and not closing.is_regular(flipped)
+    assert closing.following(flipped)[0][turn] == pytest.approx(q[turn], abs=1e-9)
+
+
+def hanging(kind):
+    """A rod of four hinges about x whose end a tie about z keeps upright: half a turn of a hinge away it is
+    upside down."""
+    drawing = Drawing(kind, np.random.default_rng(3))
+    for k, (axis, slide) in enumerate(
+        (((1, 0, 0), "revolute"), ((0, 1, 0), "revolute"), ((0, 0, 1), "revolute"))
+    ):
+        drawing.add(f"b{k}", f"b{k - 1}" if k else "ground", (0, 0, 0), axis, slide, k == 2)
+    for k, axis in enumerate(np.eye(3)):
+        drawing.add(
+            f"s{k}", f"s{k - 1}" if k else "ground", (0, 0, 0), axis, "prismatic", kind == "planar" and k < 2
+        )
+    drawing.tie(kind, "b2", "s2", (0, 0, 0.0), (0, 0, 1))
+    return drawing.done()
+
+
+@pytest.mark.parametrize("kind", ["revolute", "planar"])
+def test_upside_down_is_open(kind):
+    mechanism = dn.parse_mechanism(hanging(kind).text)
+    q = dn.close_loops(mechanism, mechanism.neutral())
+    one = np.ones(mechanism.nv)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    assert np.isfinite(solver(q, one, one)).all()
+    q[mechanism.q_names.index("j_b0")] += np.pi
+    with pytest.raises(dn.SolutionError, match="'tie0' is open: its ends are turned away"):
+        solver(q, one, one)
+
+
+@pytest.mark.parametrize("length", [0.001, 0.01, 1.0, 30.0])
+def test_rods_are_open_by_metres(length):
+    """Whatever their length, by more than 1e-6 m."""
+    drawing = Drawing("rod", np.random.default_rng(1))
+    drawing.add("a", "ground", (0, 0, 0), (0, 0, 1), "prismatic", True)
+    drawing.add("b", "ground", (0, 0, 0), (1, 0, 0), "prismatic", False)
+    rod(drawing, "a", np.array([0, 0, -0.6 * length]), "b", np.array([0.8 * length, 0, 0]))
+    mechanism = dn.parse_mechanism(drawing.done().text)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    along = mechanism.q_names.index("j_b")
+    for off, is_open in ((0.5e-6, False), (1.5e-6, True)):
+        q = np.zeros(2)
+        q[along] = off / 0.8
+        if is_open:
+            with pytest.raises(dn.SolutionError, match=r"'tie0' is open by 1\.5"):
+                solver(q, [0.1], [0.1])
+        else:
+            assert np.isfinite(solver(q, [0.1], [0.1])).all()
+    q[along] += 0.01 * length
+    closed = dn.close_loops(mechanism, q)
+    assert abs(np.hypot(closed[along] + 0.8 * length, 0.6 * length) - length) <= 1e-10
+
+
+@pytest.mark.parametrize("true, false", [("True", "False"), ("TRUE", "FALSE"), (" true ", "false")])
+def test_independent_in_any_case(true, false):
+    """As the authors of URDF+ write it."""
+    text = drawn(palletizer, 12).text
+    written = text.replace('independent="true"', f'independent="{true}"')
+    written = written.replace('independent="false"', f'independent="{false}"')
+    assert written != text
+    assert dn.parse_mechanism(written).v_names == dn.parse_mechanism(text).v_names
+
+
+@pytest.mark.parametrize("how", [{"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph"}], ids=str)
+def test_no_good_state_and_no_state_at_all(how):
+    """A chunk of bad rows is NaN; an empty one is empty."""
+    mechanism = dn.parse_mechanism(four_bar())
+    results = 0
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        solver = dn.build(mechanism, problem, **how)
+        for count in (0, 3, 70):
+            q, x, f_ext = np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((mechanism.nbodies, 6))
+            for push in (None, f_ext, np.tile(f_ext, (count, 1, 1))):
+                found = solver(q, x, x, push, errors="nan")
+                assert found.shape == (count, 1) and np.isnan(found).all()
+                results += 1
+        assert solver(np.zeros((0, 3)), np.zeros((0, 1)), np.zeros((0, 1))).shape == (0, 1)
+    assert results == 18
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_quantities_of_no_good_state(backend):
+    mechanism = dn.parse_mechanism(four_bar())
+    quantities = (
+        (dn.build_quantity(mechanism, "mass_matrix", backend=backend), 1),
+        (
+            dn.build_derivatives(mechanism, dn.inverse_dynamics(mechanism), backend=backend),
+            3,
+        ),
+    )
+    for quantity, arguments in quantities:
+        for count in (0, 3, 70):
+            arrays = (np.full((count, 3), np.nan), np.zeros((count, 1)), np.zeros((count, 1)))[:arguments]
+            found = quantity(*arrays, errors="nan")
+            for array in found if isinstance(found, tuple) else (found,):
+                assert array.shape == (count, 1, 1) and np.isnan(array).all()
+
+
+def test_a_choice_without_marks_is_accepted():
+    """Of a palletizing arm the one that was made at a single position was refused as singular."""
+    text = arm().text
+    assert dn.parse_mechanism(unmarked(text)).nv == dn.parse_mechanism(text).nv
+
+
+@pytest.mark.parametrize("seed", [14, 28, 29, 34])
+def test_a_choice_that_is_proposed_is_accepted(seed):
+    text = drawn(grid, seed).text
+    with pytest.raises(dn.ModelError, match="'j_first' cannot be the independent") as refusal:
+        dn.parse_mechanism(text)
+    better = re.search(r"; '(\w+)' could$", str(refusal.value)).group(1)
+    marked = re.sub(
+        r'<joint name="(\w+)" type="\w+"',
+        lambda found: f'{found[0]} independent="{str(found[1] in (better, "j_carrier")).lower()}"',
+        unmarked(text),
+    )
+    assert better in dn.parse_mechanism(marked).v_names
+
+
+def unmarked(text):
+    return re.sub(' independent="(true|false)"', "", text)
+
+
+def test_a_double_parallelogram_moves():
+    """There is an equation too many, and which of them count changes with the position."""
+    mechanism = dn.parse_mechanism(drawn(parallelograms, 0).text)
+    (cluster,) = (cluster for cluster in mechanism.clusters if cluster.dependent)
+    assert len(cluster.constraints) == 2 and len(cluster.dependent) == 3
+    assert len(counting_equations(mechanism.tree, cluster).rows) == 4
+
+
+def test_a_rigid_assembly_is_singular():
+    """Two joints that turn alike, or stand still at 1.5 and 0.5: nothing is said of how they would move there."""
+    text = robot(link("a"), *(part for k in "bc" for part in (link(k, 1, 1.0), joint(f"j{k}", "a", k))))
+
+    def alike(tree):
+        function = lambda q: (q[1] - q[0]) * np.array([q[1] + q[0] - 2.0, q[1] - 3 * q[0] + 4.0])  # noqa: E731
+        return Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    mechanism = dn.parse_mechanism(text, constraints=[alike])
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    assert np.allclose(mechanism.spanning(np.array([0.3, 0.3]), [1.0])[1], 1.0)
+    assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
+    rigid = np.array([1.5, 0.5])
+    with pytest.raises(dn.SolutionError, match="singular"):
+        inverse(rigid, [1.0], [1.0])
+    assert np.isnan(mechanism.spanning(rigid, [1.0])[1]).all()
+
+
+# --- what torques do not determine ----------------------------------------------------------------------------
+
+
+def with_a_wheel(own, **more):
+    """A four-bar with a wheel on its coupler that has no inertia about its axle; own: inertia about it."""
+    wheel = '<link name="wheel"><inertial><mass value="1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="{}"/>'
+    parts = wheel.format(own) + "</inertial></link>" + joint("axle", "coupler", "wheel", independent=True)
+    return dn.parse_mechanism(four_bar().replace("<loop", parts + "<loop", 1), **more)
+
+
+def test_what_moves_no_mass_is_told_by_name():
+    mechanism = with_a_wheel(0)
+    assert "axle" in mechanism.joint_names
+    forward = dn.forward_dynamics(mechanism)
+    link_name = mechanism.bodies[-1].name
+    refused = (
+        lambda: dn.build(mechanism, forward),
+        lambda: dn.build(mechanism, forward, backend="numpy"),
+        lambda: dn.build(mechanism, forward, solver="factor_graph"),
+        lambda: dn.build(mechanism, dn.hybrid_dynamics(mechanism, ["axle"])),
+        lambda: dn.build_derivatives(mechanism, forward),
+        lambda: dn.build_quantity(mechanism, "operational_space_inertia", links=[link_name]),
+    )
+    for build in refused:
+        with pytest.raises(dn.ModelError, match="forward dynamics: 'axle' can move without moving any mass"):
+            build()
+    dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    for regular in (with_a_wheel(1e-5), with_a_wheel(0, armature={"axle": 1e-4})):
+        dn.build(regular, dn.forward_dynamics(regular), backend="numpy")
+
+
+def test_nothing_is_driven_at_a_singular_position():
+    """Beside a regular one: NaN, and no error of LAPACK's."""
+    mechanism = dn.parse_mechanism(drawn(grid, 1).text)
+    q = np.stack([np.zeros(mechanism.nq), dn.close_loops(mechanism, np.full(mechanism.nq, 0.3))])
+    one = np.ones((2, mechanism.nv))
+    for found in (mechanism.spanning(q, one)[1], *Actuation(mechanism, ["j_first"]).from_coordinates(q, one)):
+        assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
+    for backend in ("c", "numpy"):
+        closing = dn.build_closing(mechanism, backend)
+        assert not closing.is_regular(q[0]) and closing.is_regular(q[1])
+
+
+SHAKY = """<robot name="shaky"><link name="w"/>{links}
+<loop name="c" type="revolute"><predecessor link="b"><origin xyz="1 0 0"/></predecessor>
+<successor link="w"><origin xyz="{reach} 0 0"/></successor><axis xyz="0 0 1"/></loop></robot>"""
+
+
+@pytest.mark.parametrize("reach", [2.0, 1.9])
+def test_a_loop_that_only_shakes_is_refused(reach):
+    """Two bars of 1 m between hinges 2 m apart: stretched, they can move to first order and not at all. Between hinges
+    1.9 m apart they cannot move to first order either."""
+    bar = '<link name="{0}"><inertial><mass value="1"/><inertia ixx=".1" ixy="0" ixz="0" iyy=".1" iyz="0" izz=".1"/></inertial></link>'
+    hinge = '<joint name="j{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><origin xyz="{2} 0 0"/><axis xyz="0 0 1"/></joint>'
+    links = bar.format("a") + bar.format("b") + hinge.format("w", "a", 0) + hinge.format("a", "b", 1)
+    with pytest.raises(dn.ModelError, match=r"'c'.*cannot move"):
+        dn.parse_mechanism(SHAKY.format(links=links, reach=reach))

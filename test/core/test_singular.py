@@ -1,0 +1,136 @@
+"""Robots whose mass matrix is singular: told by the joint's name, never by an acceleration of 1e18."""
+
+import numpy as np
+import pytest
+from mechanisms import joint, link, robot
+from robots import ROBOTS
+
+import dynamics_node as dn
+from dynamics_node.algorithms.determined import free_coordinates, undetermined_joints
+
+COM = '<link name="{}"><inertial><origin xyz="{}"/><mass value="1"/>{}</inertial></link>'
+
+
+def point(name, xyz="0 0 0"):
+    return COM.format(name, xyz, '<inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/>')
+
+
+BASE = link("base", 0, 1.0)
+SINGULAR = {
+    "a wheel without inertia": (
+        (BASE, link("a", 1, 1.0), point("w"), joint("j", "base", "a"), joint("wheel", "a", "w")),
+        {},
+        ["wheel"],
+    ),
+    "coaxial joints, a massless link between": (
+        (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")),
+        {},
+        ["j1", "j2"],
+    ),
+    "parallel slides": (
+        (
+            BASE,
+            link("a"),
+            link("b", 1, 1.0),
+            joint("s1", "base", "a", kind="prismatic"),
+            joint("s2", "a", "b", "1 0 0", kind="prismatic"),
+        ),
+        {},
+        ["s1", "s2"],
+    ),
+    "a massless floating base with one child": (
+        (link("base"), link("a", 1, 1.0), joint("j", "base", "a", "0.1 0 0")),
+        {"floating_base": True},
+        ["floating_base", "j"],
+    ),
+    "a rod without inertia about itself": (
+        (BASE, point("a", "0 0 0.3"), joint("roll", "base", "a")),
+        {},
+        ["roll"],
+    ),
+    "three hinges in a plane and one point": (
+        (
+            BASE,
+            link("a"),
+            link("b"),
+            point("c", "0.3 0 0"),
+            *(
+                joint(n, p, c, "0.3 0 0")
+                for n, p, c in (("j1", "base", "a"), ("j2", "a", "b"), ("j3", "b", "c"))
+            ),
+        ),
+        {},
+        ["j1", "j2", "j3"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_a_singular_mass_matrix_is_refused_by_name(name):
+    parts, choices, joints = SINGULAR[name]
+    model = dn.parse_model(robot(*parts), **choices)
+    assert list(undetermined_joints(model)) == joints
+    problem = dn.forward_dynamics(model)
+    builds = [lambda b=b: dn.build(model, problem, backend=b) for b in ("c", "numpy")]
+    builds += [
+        lambda: dn.build(model, problem, solver="factor_graph", backend="numpy"),
+        lambda: dn.build_derivatives(model, problem),
+        lambda: dn.build_quantity(model, "operational_space_inertia", links=[model.bodies[-1].name]),
+    ]
+    for build in builds:
+        with pytest.raises(ValueError) as caught:
+            build()
+        assert all(repr(joint) in str(caught.value) for joint in joints)
+
+
+@pytest.mark.parametrize("name", SINGULAR)
+def test_inverse_dynamics_of_the_same_robots_is_fine(name):
+    parts, choices, _ = SINGULAR[name]
+    model = dn.parse_model(robot(*parts), **choices)
+    tau = dn.build(model, dn.inverse_dynamics(model))(model.neutral(), np.ones(model.nv), np.ones(model.nv))
+    assert np.isfinite(tau).all()
+
+
+def test_an_armature_makes_them_regular():
+    parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
+    model = dn.parse_model(robot(*parts), **choices, armature={"j1": 1e-6})
+    assert undetermined_joints(model) == ()
+    assert np.isfinite(dn.build(model, dn.forward_dynamics(model))([0.1, 0.2], [0, 0], [1, 1])).all()
+
+
+def test_hybrid_dynamics_asks_for_less():
+    parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
+    model = dn.parse_model(robot(*parts), **choices)
+    solver = dn.build(model, dn.hybrid_dynamics(model, ["j1"]))
+    qdd, tau = solver([0.1, 0.2], [0, 0], [0, 1.0], [1.0, 0])
+    assert np.isfinite(qdd).all() and np.isfinite(tau).all()
+
+
+def test_mimic_joints_are_judged_by_the_mass_matrix():
+    parts = [BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")]
+    follower = joint("j3", "base", "c").replace("<limit", '<mimic joint="j2" multiplier="2"/><limit')
+    model = dn.parse_model(robot(*parts, link("c"), follower))
+    assert model.has_mimic and undetermined_joints(model) == ("j1", "j2")
+    with pytest.raises(ValueError, match="'j1', 'j2'"):
+        dn.build(model, dn.forward_dynamics(model))
+
+
+@pytest.mark.parametrize("name", ["panda", "tiago_pro", "talos", "kinova"])
+def test_real_robots_are_regular(name):
+    assert undetermined_joints(ROBOTS[name].model()) == ()
+
+
+def test_long_chains_are_regular():
+    from test_frames_lose_no_digits import chain
+
+    model = dn.parse_model(chain(*[{"xyz": "0.3 0.2 0.1", "rpy": "0.1 0.2 0.7", "axis": "0 1 1"}] * 300))
+    assert undetermined_joints(model) == ()
+
+
+def test_null_space_of_matrices():
+    J = np.random.default_rng(0).normal(size=(3, 4, 2))
+    M = np.zeros((3, 4, 4))
+    M[:, 1:, 1:] = np.eye(3)
+    M[:, 1, 2] = M[:, 2, 1] = 1.0
+    assert free_coordinates(M).tolist() == [True, True, True, False]
+    assert not free_coordinates(np.eye(4)[None] + J @ np.swapaxes(J, -1, -2)).any()

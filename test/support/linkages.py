@@ -1,0 +1,345 @@
+"""Linkages with the equations that close them: ordinary ones as they are drawn, and random ones.
+
+Ordinary: right angles, parallelograms, dimensions of whole centimetres, all joints at zero at home, in any
+plane, on the ground, on a moving link or on a floating base. Random: trees of generic or axis-parallel
+joints with loops of every kind.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from mechanisms import joint, link, loop, numbers, robot
+
+NEEDS = {"fixed": 6, "revolute": 5, "prismatic": 5, "universal": 4, "ball": 3, "planar": 3, "rod": 1}
+
+
+class End(NamedTuple):
+    """A frame on a link: rotation (3, 3) and origin (3,) in its axes."""
+
+    link: str
+    rotation: np.ndarray
+    origin: np.ndarray
+
+
+class Tie(NamedTuple):
+    """A loop joint of a kind of NEEDS between two frames; second_axis of a universal one, length of a rod."""
+
+    name: str
+    kind: str
+    predecessor: End
+    successor: End
+    axis: np.ndarray
+    second_axis: np.ndarray | None = None
+    length: float | None = None
+
+
+class Linkage(NamedTuple):
+    """text: its URDF+; home: {joint: position}, closed; gears: ({joint: weight}, ...), sums that stay zero."""
+
+    name: str
+    text: str
+    ties: tuple[Tie, ...]
+    gears: tuple[dict[str, float], ...]
+    home: dict[str, float]
+    floating_base: bool
+
+
+class Drawing:
+    """Links and joints at home, where loops are closed. frames: {link: rotation, origin in the world}."""
+
+    def __init__(self, name, random, floating_base=False):
+        self.name, self.random, self.floating_base = name, random, floating_base
+        self.frames = {"ground": (np.eye(3), np.zeros(3))}
+        self.parts, self.home, self.ties, self.gears = [], {}, [], []
+        self.parts.append(link("ground", self._seed(), 5.0 if floating_base else None, solid=True))
+
+    def _seed(self):
+        return int(self.random.integers(1 << 30))
+
+    def add(self, name, parent, place, axis, kind="revolute", independent=None, rpy=(0, 0, 0), at=0.0):
+        """A link whose joint j_<name> has its origin at `place` (3,), in the world at home."""
+        R, p = self.frames[parent]
+        own = R @ rotation_of(rpy)
+        self.parts.append(
+            link(name, self._seed(), float(np.round(self.random.uniform(0.3, 3.0), 2)), solid=True)
+        )
+        xyz = numbers(R.T @ (np.asarray(place) - p))
+        self.parts.append(
+            joint(f"j_{name}", parent, name, xyz, numbers(axis), kind, independent, numbers(rpy))
+        )
+        self.home[f"j_{name}"] = at
+        along = own @ np.asarray(axis, float)
+        turn, shift = (np.eye(3), along * at) if kind == "prismatic" else (about(along, at), 0.0)
+        self.frames[name] = (turn @ own, np.asarray(place) + shift)
+
+    def end(self, name, rotation, place):
+        """The frame of a link that has `rotation`, `place` in the world at home."""
+        R, p = self.frames[name]
+        return End(name, R.T @ rotation, R.T @ (np.asarray(place) - p))
+
+    def tie(self, kind, a, b, place, axis=(0, 0, 1), rotation=None, **more):
+        """A loop that is closed at home, where both of its frames are one."""
+        rotation = np.eye(3) if rotation is None else rotation
+        ends = (self.end(name, rotation, place) for name in (a, b))
+        self.ties.append(Tie(f"tie{len(self.ties)}", kind, *ends, np.asarray(axis, float), **more))
+
+    def done(self):
+        gears = [_gear(k, weights) for k, weights in enumerate(self.gears)]
+        text = robot(*self.parts, *(_element(tie) for tie in self.ties), *gears, name=self.name)
+        return Linkage(
+            self.name, text, tuple(self.ties), tuple(self.gears), dict(self.home), self.floating_base
+        )
+
+
+def _element(tie):
+    (a, R, p), (b, S, s) = tie.predecessor, tie.successor
+    more = ""
+    if tie.second_axis is not None:
+        more = f'<axis2 xyz="{numbers(tie.second_axis)}"/>'
+    if tie.length is not None:
+        more = f'<length value="{tie.length:.17g}"/>'
+    rpy = tuple(numbers(rpy_of(frame)) for frame in (R, S))
+    return loop(tie.name, tie.kind, a, numbers(p), b, numbers(s), numbers(tie.axis), more, rpy)
+
+
+def _gear(number, weights):
+    (driven, ratio), (rotor, _) = weights.items()
+    ends = (f'<{end} link="{name[2:]}"/>' for end, name in (("predecessor", driven), ("successor", rotor)))
+    return f'<coupling name="gear{number}">{"".join(ends)}<ratio value="{ratio:.17g}"/></coupling>'
+
+
+# --- rotations ----------------------------------------------------------------------------------------------
+
+
+def about(axis, angle):
+    """Rotation matrix (3, 3)."""
+    n = np.asarray(axis, float) / np.linalg.norm(axis)
+    K = np.cross(n, np.eye(3)).T
+    return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * (K @ K)
+
+
+def rotation_of(rpy):
+    x, y, z = np.eye(3)
+    return about(z, rpy[2]) @ about(y, rpy[1]) @ about(x, rpy[0])
+
+
+def rpy_of(R):
+    pitch = np.arctan2(-R[2, 0], np.hypot(R[0, 0], R[1, 0]))
+    if np.hypot(R[0, 0], R[1, 0]) < 1e-12:
+        return np.array([np.arctan2(-R[1, 2], R[1, 1]), pitch, 0.0])
+    return np.array([np.arctan2(R[2, 1], R[2, 2]), pitch, np.arctan2(R[1, 0], R[0, 0])])
+
+
+def any_rotation(random):
+    return about(random.normal(size=3), random.uniform(-3, 3))
+
+
+# --- ordinary linkages --------------------------------------------------------------------------------------
+
+
+class Plane(NamedTuple):
+    """Where a planar linkage is drawn: on a link; B (3, 3) has the two directions of the plane and its normal
+    as columns."""
+
+    drawing: Drawing
+    base: str
+    B: np.ndarray
+
+    def point(self, x, y):
+        return self.drawing.frames[self.base][1] + self.B @ np.array([x, y, 0.0])
+
+    def hinge(self, name, parent, x, y, independent):
+        self.drawing.add(name, parent, self.point(x, y), self.B[:, 2], independent=independent)
+
+    def pin(self, a, b, x, y):
+        kind = "revolute" if self.drawing.random.random() < 0.7 else "ball"
+        self.drawing.tie(kind, a, b, self.point(x, y), self.B[:, 2])
+
+
+def plane(name, random):
+    """In any plane: of two axes, or oblique; on the ground, a moving link, or a floating base."""
+    drawing = Drawing(name, random, floating_base=random.random() < 0.2)
+    turned = np.eye(3)[:, np.roll([0, 1, 2], random.integers(3))]
+    B = any_rotation(random) if random.random() < 0.2 else turned
+    base = "ground"
+    if random.random() < 0.4:
+        base, axis = "carrier", np.eye(3)[random.integers(3)]
+        drawing.add(base, "ground", (0.1, 0.2, 0.3), axis, independent=True)
+    return Plane(drawing, base, B)
+
+
+def palletizer(random):
+    """An arm with three parallelograms, which keep its tool level (Dobot, uArm, ABB IRB 660). Upper arm up,
+    forearm ahead."""
+    cm = lambda low, high: round(float(random.uniform(low, high)), 2)  # noqa: E731
+    p, (upper, fore, crank) = (
+        plane("palletizer", random),
+        (cm(0.2, 0.4), cm(0.2, 0.4), cm(0.05, 0.15)),
+    )
+    at, there = (cm(-0.08, 0.08), cm(-0.1, -0.01)), (cm(0.01, 0.08), cm(0.02, 0.1))
+    p.hinge("upper", p.base, 0, 0, True)
+    p.hinge("crank", p.base, 0, 0, True)
+    p.hinge("forearm", "upper", 0, upper, False)
+    p.hinge("rod", "crank", -crank, 0, False)
+    p.hinge("link", p.base, *at, False)
+    p.hinge("triangle", "upper", 0, upper, False)
+    p.pin("rod", "forearm", -crank, upper)
+    p.pin("link", "triangle", at[0], at[1] + upper)
+    if random.random() < 0.7:
+        p.hinge("bar", "triangle", there[0], upper + there[1], False)
+        p.hinge("tool", "forearm", fore, upper, False)
+        p.pin("bar", "tool", fore + there[0], upper + there[1])
+    return p.drawing.done()
+
+
+def grid(random):
+    """Four-bars on a grid of 10 cm, each on any link of those before."""
+    p, moving = plane("grid", random), ["first"]
+    point = lambda: tuple(np.round(0.1 * random.integers(-2, 3, size=2), 1))  # noqa: E731
+    p.hinge("first", p.base, 0, 0, True)
+    for k in range(random.integers(1, 4)):
+        a, b = random.choice(moving), random.choice([p.base, *moving])
+        p.hinge(f"left{k}", a, *point(), False)
+        p.hinge(f"right{k}", p.base if a == b else b, *point(), False)
+        p.pin(f"left{k}", f"right{k}", *point())
+        moving += [f"left{k}", f"right{k}"]
+    return p.drawing.done()
+
+
+def parallelograms(random):
+    """Rockers of one length side by side under one bar: from the second parallelogram on, one equation too
+    many. Its home is where all lie in a line, stand upright, or between."""
+    p = plane("parallelograms", random)
+    angle = random.choice([0.0, np.pi / 2, np.pi / 3, 0.3])
+    tip = 0.2 * np.array([np.cos(angle), np.sin(angle)])
+    places = np.cumsum([0, *np.round(random.uniform(0.1, 0.3, random.integers(1, 3)), 2)])
+    p.hinge("crank", p.base, 0, 0, True)
+    p.hinge("bar", "crank", *tip, False)
+    for k, x in enumerate(places[1:]):
+        p.hinge(f"rocker{k}", p.base, x, 0, False)
+        p.pin("bar", f"rocker{k}", x + tip[0], tip[1])
+    return p.drawing.done()
+
+
+def slider_crank(random):
+    """A piston, its rod, and a crank, square or at a dead point, and a gear on the crank."""
+    p = plane("slider_crank", random)
+    angle = random.choice([0.0, np.pi / 2, 0.7, np.pi])
+    tip = 0.1 * np.array([np.cos(angle), np.sin(angle)])
+    p.hinge("crank", p.base, 0, 0, True)
+    p.hinge("rod", "crank", *tip, False)
+    p.drawing.add("piston", p.base, p.point(0, 0), p.B[:, 0], "prismatic", False)
+    p.pin("rod", "piston", tip[0] + np.sqrt(0.3**2 - tip[1] ** 2), 0.0)
+    p.drawing.add("rotor", p.base, p.point(0.1, 0.1), p.B[:, 2], independent=False)
+    p.drawing.gears.append({"j_crank": 7.0, "j_rotor": -1.0})
+    return p.drawing.done()
+
+
+def _corners(k):
+    """Where rod k of a Stewart platform begins and ends, seen from above."""
+    side, way = 2 * np.pi / 3 * (k // 2), 1 if k % 2 else -1
+    below, above = side + 0.2 * way, side + (np.pi / 3 - 0.25) * way
+    return 0.5 * np.array([np.cos(below), np.sin(below), 0]), 0.3 * np.array(
+        [np.cos(above), np.sin(above), 0]
+    )
+
+
+def stewart(random):
+    """A platform on six rods whose feet slide up and down; its pose is six joints."""
+    d, parent, top = Drawing("stewart", random), "ground", np.array([0, 0, 0.5])
+    for k, name in enumerate(("x", "y", "z", "roll", "pitch", "platform")):
+        kind = "prismatic" if k < 3 else "revolute"
+        d.add(name, parent, top, np.eye(3)[k % 3], kind, False)
+        parent = name
+    for k in range(6):
+        foot, head = _corners(k)
+        d.add(f"foot{k}", "ground", foot, (0, 0, 1), "prismatic", True)
+        rod(d, f"foot{k}", foot, "platform", top + head)
+    return d.done()
+
+
+def delta(random):
+    """Three arms and a platform that does not turn, on a rod each."""
+    d, parent, below = Drawing("delta", random), "ground", np.array([0, 0, -0.6])
+    for axis, name in zip(np.eye(3), ("x", "y", "platform"), strict=True):
+        d.add(name, parent, below, axis, "prismatic", False)
+        parent = name
+    for k in range(3):
+        R = about((0, 0, 1), 2 * np.pi / 3 * k)
+        d.add(f"arm{k}", "ground", R @ (0.2, 0, 0), R @ (0, 1, 0), independent=True)
+        rod(d, f"arm{k}", R @ (0.5, 0, 0), "platform", below + R @ (0.05, 0, 0))
+    return d.done()
+
+
+def rod(drawing, a, place, b, there):
+    apart = np.asarray(there) - place
+    ends = (drawing.end(a, np.eye(3), place), drawing.end(b, np.eye(3), there))
+    drawing.ties.append(
+        Tie(
+            f"tie{len(drawing.ties)}",
+            "rod",
+            *ends,
+            np.array([0.0, 0, 1]),
+            length=float(np.linalg.norm(apart)),
+        )
+    )
+
+
+ORDINARY = (palletizer, grid, parallelograms, slider_crank, stewart, delta)
+
+
+# --- random linkages ----------------------------------------------------------------------------------------
+
+
+def spatial(random, kinds=None):
+    """A tree of random joints, generic or along axes at right angles, with one or two loops of `kinds`."""
+    if kinds is None:
+        kinds = random.choice(list(NEEDS), size=random.integers(1, 3)).tolist()
+    d = Drawing(" and ".join(["spatial", *kinds]), random, floating_base=random.random() < 0.2)
+    square, names, above = random.random() < 0.5, ["ground"], {"ground": frozenset[str]()}
+    at_zero = square and random.random() < 0.5
+    for k in range(sum(NEEDS[kind] for kind in kinds) + random.integers(1, 5)):
+        parent = names[-1] if random.random() < 0.55 else random.choice(names)
+        _random_joint(d, f"b{k}", parent, square, at_zero)
+        names.append(f"b{k}")
+        above[f"b{k}"] = above[parent] | {f"b{k}"}
+    for kind in kinds:
+        _random_tie(d, kind, above)
+    return d.done()
+
+
+def _random_joint(d, name, parent, square, at_zero):
+    random = d.random
+    kind = random.choice(["revolute", "continuous", "prismatic"], p=[0.5, 0.25, 0.25])
+    if square:
+        axis, rpy = np.eye(3)[random.integers(3)], random.choice([0, np.pi / 2, -np.pi / 2], 3)
+        offset = random.choice([0, 0.1, 0.2, -0.1, 0.3], 3)
+    else:
+        axis, rpy, offset = random.normal(size=3), random.uniform(-3, 3, 3), 0.4 * random.normal(size=3)
+        axis /= np.linalg.norm(axis)
+    R, p = d.frames[parent]
+    at = 0.0 if at_zero else float(random.uniform(-1, 1))
+    d.add(name, parent, p + R @ offset, axis, kind, rpy=rpy, at=at)
+
+
+def _random_tie(d, kind, above):
+    """Between two links with enough joints between them, if there are any."""
+    random, names = d.random, list(above)
+    for _ in range(100):
+        a, b = random.choice(names, 2, replace=False)
+        if len(above[a] ^ above[b]) >= NEEDS[kind]:
+            break
+    R, axis = any_rotation(random), random.normal(size=3)
+    axis /= np.linalg.norm(axis)
+    (Ra, pa), across = d.frames[a], np.cross(axis, random.normal(size=3))
+    across /= np.linalg.norm(across)
+    place = pa + Ra @ (0.3 * random.normal(size=3))
+    if kind == "rod":
+        rod(d, a, place, b, place + 0.5 * random.normal(size=3))
+        return
+    more = {"second_axis": across} if kind == "universal" else {}
+    d.tie(kind, a, b, place, axis, R, **more)
+    slide = {"prismatic": axis, "planar": across}.get(kind, np.zeros(3))
+    turn = about(axis, random.uniform(-2, 2)) if kind in ("revolute", "planar") else np.eye(3)
+    there = d.end(b, R @ turn, place + R @ slide * random.uniform(-0.3, 0.3))
+    d.ties[-1] = d.ties[-1]._replace(successor=there)
