@@ -8,13 +8,26 @@ import numpy as np
 
 def joint_motions(model, rates):
     """S_i times its rates, for every body: (..., nv) -> (..., nbodies, 6)."""
-    motions = rates @ model.motion_map.T
-    return motions.reshape(*rates.shape[:-1], model.nbodies, 6)
+    bodies, places, S = model.scalar_motions
+    motions = np.zeros((*rates.shape[:-1], model.nbodies, 6), rates.dtype)
+    motions[..., bodies, :] = rates[..., places, None] * S
+    for body, place in model.free_motions:
+        motions[..., body, :] = rates[..., place]
+    return motions
 
 
 def joint_forces(model, wrenches):
     """Generalised forces of the wrenches at the joints: (..., nbodies, 6) -> (..., nv)."""
-    return wrenches.reshape(*wrenches.shape[:-2], 6 * model.nbodies) @ model.motion_map
+    bodies, places, S = model.scalar_motions
+    forces = np.zeros((*wrenches.shape[:-2], model.nv), wrenches.dtype)
+    own = (wrenches[..., bodies, :] * S).sum(axis=-1)
+    if model.has_mimic:
+        np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(own, -1, 0))
+    else:
+        forces[..., places] = own
+    for body, place in model.free_motions:
+        forces[..., place] = wrenches[..., body, :]
+    return forces
 
 
 def outward(model, X_up, increments, root=None):

@@ -122,7 +122,7 @@ def joint_transforms(model, q) -> Transforms | FactoredTransforms:
 
 def _factors(body, q):
     X_tree = body.X_tree
-    fixed = (*fixed_turns(transform_rotation(X_tree)), Shift(transform_origin(X_tree)))
+    fixed = (*fixed_turns(transform_rotation(X_tree)), Shift(fixed_shift(X_tree)))
     return (*_joint_factors(body.joint, q), *fixed)
 
 
@@ -147,21 +147,30 @@ def pose_factors(pose):
 
 
 def fixed_turns(E):
-    """A constant rotation as turns about z, x, z: without the trivial ones."""
-    angles: tuple[tuple[int, float, float], ...]
+    """A constant rotation as turns about z, x, z: without the trivial ones.
+
+    Each is taken from what those before leave: an error of the first, which is large where the axes are
+    nearly parallel, is made good by the last.
+    """
+    turns = []
     sine = np.hypot(E[0, 2], E[1, 2])
-    if sine < ROUNDING and E[2, 2] > 0:
-        angles = ((2, E[0, 0], E[0, 1]),)
-    elif sine < ROUNDING:
-        angles = ((0, -1.0, 0.0), (2, E[0, 0], E[0, 1]))
-    else:
-        angles = (
-            (2, E[1, 2] / sine, E[0, 2] / sine),
-            (0, E[2, 2], sine),
-            (2, -E[2, 1] / sine, E[2, 0] / sine),
-        )
-    exact = [(axis, _snap(c), _snap(s)) for axis, c, s in angles]
-    return [plane_turn(*turn) for turn in exact if turn[1:] != (1.0, 0.0)]
+    if sine >= ROUNDING:
+        turns.append((2, E[1, 2] / sine, E[0, 2] / sine))
+        turns.append((0, E[2, 2], sine))
+    elif E[2, 2] < 0:
+        turns.append((0, -1.0, 0.0))
+    turns = [(axis, _snap(c), _snap(s)) for axis, c, s in turns]
+    rest = reduce(lambda rest, turn: plane_turn(*turn).E.astype(float).T @ rest, turns, E)
+    size = np.hypot(rest[0, 0], rest[0, 1])
+    turns.append((2, _snap(rest[0, 0] / size), _snap(rest[0, 1] / size)))
+    return [plane_turn(*turn) for turn in turns if turn[1:] != (1.0, 0.0)]
+
+
+def fixed_shift(X):
+    """The origin r (..., 3) of constant transforms, exactly zero where it was meant to be."""
+    r = transform_origin(X)
+    size = np.abs(r).max(axis=-1, keepdims=True)
+    return np.where(np.abs(r) < ROUNDING * size, 0.0, r)
 
 
 def _snap(x):

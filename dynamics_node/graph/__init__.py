@@ -12,7 +12,7 @@ from dynamics_node.graph.elimination import (
     plan_elimination,
 )
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph
+from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph, stacked
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
 from dynamics_node.graph.mechanism import build_mechanism_graph, mechanism_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
@@ -48,6 +48,7 @@ __all__ = [
     "plan_ordering",
     "problem_graph",
     "require_posed",
+    "stacked",
     "to_dot",
     "to_svg",
 ]

@@ -25,7 +25,7 @@ def complete_sketch(model, problem=None, title=None) -> Sketch:
     if isinstance(model, Mechanism):
         spanned = None if problem is None else spanning_problem(model, problem)
         return _with_constraints(complete_sketch(model.tree, spanned, title), model)
-    drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS)
+    drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, model.parents)
     owner_of = {i: owner for owner, members in coordinate_owners(model).items() for i in members}
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
@@ -91,7 +91,7 @@ def _factors(drawn, model, i, parent, joint, known):
     beyond: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
     if not children:
         beyond = [("F", f"tip {i}")]
-        drawn.nodes[beyond[0]] = node("F", i + 1, "t", known)
+        drawn.nodes[beyond[0]] = node("F", i, "t", known, beside=1)
     q, qd, qdd = (("q", joint), ("qd", joint), ("qdd", joint))
     yield f"twist {i}", [("V", parent), ("V", i), q, qd]
     yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), q, qd, qdd]

@@ -43,15 +43,16 @@ def _(graph: FactorGraph) -> str:
     return "\n".join(["graph factors {", *nodes, *boxes, *edges, "}"])
 
 
-def to_svg(graph, title=None) -> str:
-    """SVG text of a FactorGraph, a BayesNet, or of both: what is eliminated and what is left."""
+def to_svg(graph, title=None, parents=()) -> str:
+    """SVG text of a FactorGraph, a BayesNet, or of both: what is eliminated and what is left. parents: of the
+    bodies, so that a large robot is drawn by its branches."""
     parts = (graph,) if isinstance(graph, (FactorGraph, BayesNet)) else graph
-    return sketch(parts, title).svg()
+    return sketch(parts, title, parents).svg()
 
 
-def sketch(parts: Iterable, title=None) -> Sketch:
+def sketch(parts: Iterable, title=None, parents=()) -> Sketch:
     """The Sketch of FactorGraphs and BayesNets over the same variables."""
-    drawn = Sketch(title or _title(parts), ROWS)
+    drawn = Sketch(title or _title(parts), ROWS, tuple(parents))
     for part in parts:
         if isinstance(part, BayesNet):
             variables = [conditional.variable for conditional in part]
@@ -66,9 +67,9 @@ def sketch(parts: Iterable, title=None) -> Sketch:
     return drawn
 
 
-def node(kind, column, index=None, known=False) -> Node:
+def node(kind, column, index=None, known=False, beside=0) -> Node:
     """A variable of a kind in the drawing."""
-    return Node(column, kind, SYMBOL[kind], index or str(column), COLOUR[kind], known)
+    return Node(column, kind, SYMBOL[kind], index or str(column), COLOUR[kind], known, beside)
 
 
 def _title(parts):

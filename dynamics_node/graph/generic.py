@@ -1,5 +1,7 @@
 """Plans for a model: orderings tried at a few generic states, once."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from dynamics_node.graph.build import FactorGraph, build_graph
@@ -23,6 +25,26 @@ def generic_graph(model, problem) -> FactorGraph:
     return problem_graph(model, problem, q, qd, qdd, tau, f_ext)
 
 
+def stacked(one: FactorGraph, other: FactorGraph) -> FactorGraph:
+    """The factors of two graphs with the same variables, at the states of both."""
+    return FactorGraph(tuple(_side_by_side(a, b) for a, b in zip(one.factors, other.factors, strict=True)))
+
+
+def _side_by_side(a, b):
+    blocks = {x: _joined(_block(a, x), _block(b, x), 2) for x in a.blocks | b.blocks}
+    return replace(a, blocks=blocks, rhs=_joined(a.rhs, b.rhs, 1))
+
+
+def _block(factor, x):
+    return factor.blocks.get(x, np.zeros((factor.rows, x.dim)))
+
+
+def _joined(a, b, axes):
+    """Arrays over STATES, or of no state, one after the other."""
+    shape = a.shape[a.ndim - axes :]
+    return np.concatenate([np.broadcast_to(x, (STATES, *shape)) for x in (a, b)])
+
+
 def problem_graph(model, problem, *state) -> FactorGraph:
     """`build_graph` of a Model or `build_mechanism_graph` of a Mechanism."""
     build = build_mechanism_graph if isinstance(model, Mechanism) else build_graph
@@ -37,14 +59,14 @@ def ordering_of(name, model, problem, graph) -> Ordering:
     return named_ordering(name, model.tree, spanned, graph, constraint_variables(model))
 
 
-def plan_ordering(model, problem, ordering="best") -> tuple[Ordering, Plan]:
-    """The Ordering and its Plan.
+def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
+    """The Ordering and its Plan, made from the graph at generic states, `generic_graph` by default.
 
     ordering: a name of ORDERINGS, 'best' (the Plan with the smallest BayesNet), or a list of
     variable names. Raises ValueError for an unknown one, SingularPivotError for one that cannot be
     followed, naming the variable.
     """
-    graph = generic_graph(model, problem)
+    graph = generic_graph(model, problem) if graph is None else graph
     if ordering == "best":
         return _best(model, problem, graph)
     chosen = (

@@ -84,9 +84,9 @@ def _definite(block):
     if not symmetric:
         return False
     eigenvalues = np.linalg.eigvalsh(block)
-    least = np.abs(eigenvalues).min(axis=-1) / np.abs(eigenvalues).max(axis=-1)
+    least, most = np.abs(eigenvalues).min(axis=-1), np.abs(eigenvalues).max(axis=-1)
     same_sign = np.all(eigenvalues > 0) or np.all(eigenvalues < 0)
-    return bool(same_sign and np.all(least > SMALL))
+    return bool(same_sign and np.all(least > SMALL * most))
 
 
 def _scalar_pivots(variable, factors):

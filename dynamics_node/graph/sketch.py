@@ -1,5 +1,8 @@
 """Drawings as SVG, without any other program: variables in columns, one a body, and rows, one a kind.
 
+Where that is too wide, or hides a variable, every branch of the robot has a band of rows of its own, and
+columns are how far a body is from the root.
+
 Circles are unknown variables, squares known ones, dots factors; arrows lead from what is known to what
 follows.
 """
@@ -8,11 +11,12 @@ from dataclasses import dataclass, field
 from html import escape
 
 _STEP_X, _STEP_Y, _RADIUS, _MARGIN = 110, 84, 21, 46
+_WIDE = 12  # columns of a band
 
 
 @dataclass(frozen=True)
 class Node:
-    """A variable at a column and in a row; symbol and index are its label."""
+    """A variable at a column, so many columns beside it, and in a row; symbol and index are its label."""
 
     column: int
     row: str
@@ -20,15 +24,18 @@ class Node:
     index: str
     colour: str
     known: bool = False
+    beside: int = 0
 
 
 @dataclass
 class Sketch:
     """nodes: {key: Node}; factors: (name, keys of its variables); arrows: (key, key). rows: their order, from
-    the top; empty ones are left out."""
+    the top; empty ones are left out. parents: of a tree, column k + 1 has the parent in column
+    parents[k] + 1."""
 
     title: str
     rows: tuple[str, ...]
+    parents: tuple[int, ...] = ()
     nodes: dict = field(default_factory=dict)
     factors: list = field(default_factory=list)
     arrows: list = field(default_factory=list)
@@ -42,14 +49,28 @@ class Sketch:
                 before[keys[0]] = nth + 1
             yield name, keys, nth
 
+    def _places(self):
+        """{key: (x, y)}"""
+        used = [row for row in self.rows if any(node.row == row for node in self.nodes.values())]
+        columns = {node.column: (0, node.column) for node in self.nodes.values()}
+        drawn = self._drawn(columns, used)
+        if self.parents and (len(columns) > _WIDE or len(set(drawn.values())) < len(drawn)):
+            return self._drawn(_banded(self.parents, columns), used)
+        return drawn
+
+    def _drawn(self, at, used):
+        """Where nodes come to lie when their columns are at (band, column)."""
+        left = min((at[node.column][1] for node in self.nodes.values()), default=0)
+        places = {}
+        for key, node in self.nodes.items():
+            band, column = at[node.column]
+            line = used.index(node.row) + band * (len(used) + 0.5)
+            places[key] = (_MARGIN + _STEP_X * (column + node.beside - left), 60 + int(_STEP_Y * line))
+        return places
+
     def svg(self) -> str:
         """The drawing."""
-        used = [row for row in self.rows if any(node.row == row for node in self.nodes.values())]
-        first = min((node.column for node in self.nodes.values()), default=0)
-        place = {
-            key: (_MARGIN + _STEP_X * (node.column - first), 60 + _STEP_Y * used.index(node.row))
-            for key, node in self.nodes.items()
-        }
+        place = self._places()
         width = max([320, *(x + _MARGIN for x, _ in place.values())])
         height = max([60, *(y + _MARGIN for _, y in place.values())])
         factors = [
@@ -73,6 +94,46 @@ class Sketch:
                 "</svg>",
             ]
         )
+
+
+def _banded(parents, columns):
+    """{column: (band, column)} of a tree: the longest branch goes on in the band of its parent, others go to
+    the next one where there is room. Columns that are no body's come last."""
+    children, height = _grown(parents)
+    taken: list[set[int]] = []
+    places: dict[int, tuple[int, int]] = {}
+    waiting = [(0, -1, 0, True)]
+    while waiting:
+        body, band, column, begins = waiting.pop()
+        if begins or column == _WIDE:
+            column %= _WIDE
+            band = _room(taken, band + 1, range(column, column + height[body] + 2))
+        places[body] = (band, column)
+        nearest = sorted(children.get(body, []), key=lambda child: (height[child], -child))
+        waiting += [(child, band, column + 1, child != nearest[-1]) for child in nearest]
+    for k, other in enumerate(sorted(set(columns) - set(places))):
+        places[other] = (len(taken) + k // _WIDE, k % _WIDE)
+    return places
+
+
+def _grown(parents):
+    """{column: columns of its children} and how far the tree goes on from every column."""
+    children: dict[int, list[int]] = {}
+    height = dict.fromkeys(range(len(parents) + 1), 0)
+    for body in range(len(parents), 0, -1):
+        parent = parents[body - 1] + 1
+        children.setdefault(parent, []).append(body)
+        height[parent] = max(height[parent], height[body] + 1)
+    return children, height
+
+
+def _room(taken, first, columns):
+    """The first band from `first` on in which these columns are free; then they are taken."""
+    wanted = {column for column in columns if column <= _WIDE}
+    band = next((k for k in range(first, len(taken)) if taken[k].isdisjoint(wanted)), len(taken))
+    taken.extend(set() for _ in range(band + 1 - len(taken)))
+    taken[band] |= wanted
+    return band
 
 
 def _factor(name, places, nth):

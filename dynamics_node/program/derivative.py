@@ -109,4 +109,5 @@ def _partials(op, a, b, x, y, result):
         return ((a, -(result * result)),)
     if op == Op.NEG:
         return ((a, -1.0),)
-    return ((a, np.cos(x) if op == Op.SIN else -np.sin(x)),)
+    angle = x if b < 0 else x + y
+    return ((a, np.cos(angle) if op == Op.SIN else -np.sin(angle)),)

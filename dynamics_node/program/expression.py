@@ -12,7 +12,9 @@ TINY = 1e-15  # a constant below this is the rounding of a zero: cos(pi/2) is 6e
 
 
 class Op(IntEnum):
-    """The closed set. Operands are node numbers; a CONSTANT's is its value, an INPUT has none."""
+    """The closed set. Operands are node numbers; a CONSTANT's is its value, an INPUT has none. SIN and COS
+    may have a constant as second operand, which is added to the angle after its whole turns are taken off: a
+    large angle would swallow the constant's digits."""
 
     INPUT = 0
     CONSTANT = 1
@@ -26,7 +28,8 @@ class Op(IntEnum):
 
 
 COMMUTATIVE = (Op.ADD, Op.MUL)
-UNARY = (Op.RECIPROCAL, Op.NEG, Op.SIN, Op.COS)
+UNARY = (Op.RECIPROCAL, Op.NEG)
+TURNING = (Op.SIN, Op.COS)
 BINARY = (Op.ADD, Op.SUB, Op.MUL)
 
 
@@ -140,11 +143,8 @@ class Expression:
         if self.op == Op.NEG:
             return self._operand()
         if self.op == Op.SUB:
-            return self._operand(2) - self._operand(1) if not self._starts_constant() else self._negated()
+            return self._operand(2) - self._operand(1) if not self._is_constant(1) else self._negated()
         return self._negated()
-
-    def _starts_constant(self):
-        return self.table.nodes[self.table.nodes[self.number][1]][0] == Op.CONSTANT
 
     def _negated(self):
         return self.table.node(Op.NEG, self.number)
@@ -159,10 +159,22 @@ class Expression:
         return self.table.node(Op.RECIPROCAL, self.number)
 
     def sin(self):
-        return self.table.node(Op.SIN, self.number)
+        return self._turning(Op.SIN)
 
     def cos(self):
-        return self.table.node(Op.COS, self.number)
+        return self._turning(Op.COS)
+
+    def _turning(self, op):
+        """The operation on an angle, or on its two parts when one is constant."""
+        constants = [k for k in (1, 2) if self.op in (Op.ADD, Op.SUB) and self._is_constant(k)]
+        if not constants:
+            return self.table.node(op, self.number)
+        angle = self._operand(3 - constants[0])
+        angle = -angle if self.op == Op.SUB else angle
+        return self.table.node(op, angle.number, self._operand(constants[0]).number)
+
+    def _is_constant(self, position):
+        return self._operand(position).op == Op.CONSTANT
 
     def __float__(self):
         raise TypeError("an Expression has no value: the traced computation depends on the data")

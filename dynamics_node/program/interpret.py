@@ -4,7 +4,25 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynamics_node.program.expression import Op
+from dynamics_node.program.expression import Expression, Op
+
+
+def _sine(angle, offset=0.0):
+    """Of a sum, without adding numbers: a large angle would swallow the digits of the offset."""
+    if offset == 0.0 or _is_symbol(angle):
+        return np.sin(angle + offset)
+    return np.sin(angle) * np.cos(offset) + np.cos(angle) * np.sin(offset)
+
+
+def _cosine(angle, offset=0.0):
+    if offset == 0.0 or _is_symbol(angle):
+        return np.cos(angle + offset)
+    return np.cos(angle) * np.cos(offset) - np.sin(angle) * np.sin(offset)
+
+
+def _is_symbol(x):
+    return isinstance(x, Expression) or np.asarray(x).dtype.hasobject
+
 
 _MEANING: dict[Op, Callable] = {
     Op.ADD: np.add,
@@ -12,8 +30,8 @@ _MEANING: dict[Op, Callable] = {
     Op.MUL: np.multiply,
     Op.RECIPROCAL: lambda a: 1.0 / a,
     Op.NEG: np.negative,
-    Op.SIN: np.sin,
-    Op.COS: np.cos,
+    Op.SIN: _sine,
+    Op.COS: _cosine,
 }
 CHUNK = 512  # states at a time: all values of a Program are kept
 
@@ -21,8 +39,8 @@ CHUNK = 512  # states at a time: all values of a Program are kept
 def interpret(program, **inputs):
     """{name: array (..., *shape)} of inputs {name: array (..., *shape)}; leading axes broadcast.
 
-    Memory is bounded: CHUNK states at a time. Entries may be symbols (of one state): the Program is then
-    part of the one that is traced.
+    What is singular comes out infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
+    Entries may be symbols (of one state): the Program is then part of the one that is traced.
     """
     batch = _batch(program, inputs)
     count = int(np.prod(batch, dtype=int))
@@ -34,11 +52,12 @@ def interpret(program, **inputs):
     found = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
-        values = all_values(program, [x for array in rows.values() for x in _columns(array[part])])
+        with np.errstate(all="ignore"):
+            values = all_values(program, [x for array in rows.values() for x in _columns(array[part])])
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
                 found[name][(part, *place)] = values[numbers[place]]
-    return {name: array.reshape(*batch, *array.shape[1:]) for name, array in found.items()}
+    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
 
 
 def all_values(program, inputs):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.program.expression import BINARY, UNARY, Op
+from dynamics_node.program.expression import BINARY, TURNING, UNARY, Op
 
-FORMAT = 1
+FORMAT = 2
 _ARRAYS = ("constants", "ops", "left", "right")
 
 
@@ -21,8 +21,8 @@ class ProgramError(ValueError):
 class Program:
     """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one of every operation.
 
-    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 for
-    unary operations); outputs: {name: array of value numbers}.
+    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 where
+    there is one operand); outputs: {name: array of value numbers}.
     """
 
     inputs: dict[str, tuple[int, ...]]
@@ -45,10 +45,13 @@ class Program:
         return self.input_size + len(self.constants)
 
     def op_count(self):
-        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition."""
+        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition, and so is the
+        constant beside an angle."""
         counts = Counter(Op(op).name for op in self.ops)
+        columns = zip(self.ops.tolist(), self.left.tolist(), self.right.tolist(), strict=True)
+        sums = {(a, b) for op, a, b in columns if op in TURNING and b >= 0}
         return {
-            "add": counts["ADD"] + counts["SUB"],
+            "add": counts["ADD"] + counts["SUB"] + len(sums),
             "mul": counts["MUL"],
             "div": counts["RECIPROCAL"],
             "neg": counts["NEG"],
@@ -108,13 +111,18 @@ def _validate(program):
     if not np.isfinite(program.constants).all():
         raise ProgramError("a constant is not finite")
     binary = np.isin(program.ops, BINARY)
-    if not np.all(binary | np.isin(program.ops, UNARY)):
+    turning = np.isin(program.ops, TURNING)
+    if not np.all(binary | turning | np.isin(program.ops, UNARY)):
         raise ProgramError("an operation is not in the set")
     own = first + np.arange(count)
     if not (np.all(program.left >= 0) and np.all(program.left < own)):
         raise ProgramError("an operand is used before it is computed")
-    if not np.all(np.where(binary, (program.right >= 0) & (program.right < own), program.right == -1)):
+    alone = program.right == -1
+    if not np.all(np.where(binary, (program.right >= 0) & (program.right < own), turning | alone)):
         raise ProgramError("an operand is used before it is computed, or a unary operation has two")
+    constant = (program.right >= program.input_size) & (program.right < first)
+    if not np.all(constant | alone | ~turning):
+        raise ProgramError("the second operand of a sine or cosine is no constant")
     for name, numbers in program.outputs.items():
         if np.any(numbers < 0) or np.any(numbers >= first + count):
             raise ProgramError(f"output {name!r} is no value of the program")

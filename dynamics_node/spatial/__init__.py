@@ -14,7 +14,7 @@ from dynamics_node.spatial.algebra import (
     symmetric,
     transpose,
 )
-from dynamics_node.spatial.linear import inverse_congruence, solve, solve_definite
+from dynamics_node.spatial.linear import definite_pivots, inverse_congruence, solve, solve_definite
 from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
     axis_rotation_parts,
@@ -34,6 +34,7 @@ __all__ = [
     "congruence",
     "cross_force",
     "cross_motion",
+    "definite_pivots",
     "inertia_of_pseudo",
     "inverse_congruence",
     "inverse_motion_transform",

@@ -41,6 +41,19 @@ def inverse_congruence(matrix, J):
     return symmetric(transpose(half) @ scaled)
 
 
+def definite_pivots(matrix):
+    """Diagonal D (..., n) of M = L^T D L of a symmetric M (..., n, n), the last row eliminated first, as in
+    `solve_definite`. Behind a pivot of zero floats are NaN."""
+    if matrix.dtype == object:
+        return np.array(_half_solved(matrix, np.zeros((len(matrix), 0)))[1], dtype=object)
+    M = np.array(matrix)
+    with np.errstate(all="ignore"):
+        for k in reversed(range(M.shape[-1])):
+            row = M[..., k, :k]
+            M[..., :k, :k] -= row[..., :, None] * (row / M[..., k, k, None])[..., None, :]
+    return np.einsum("...kk->...k", M)
+
+
 def _half_solved(matrix, right):
     """L (unit lower triangle), D and L^-T right, of M = L^T D L, on symbols of one state."""
     M, y = np.array(matrix, dtype=object), np.array(right, dtype=object)

@@ -1,0 +1,160 @@
+"""Whether the mass matrix is regular at a position: what its pivots are beside what they are left over from.
+
+Eliminated from the tips to the root, the pivot of a coordinate is what its joint has to move when the joints
+beyond it give way: D = S^T IA S of the articulated-body algorithm (RBDA section 7.2). Since no body has a
+negative inertia it is never less than what the joint's own body takes. So one look at a robot tells for which
+coordinates it can vanish at some position: for hardly any robot there are such. Those are `weak`, and code
+watches their pivots.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.aba import articulated_pivots
+from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.model.errors import ModelError
+from dynamics_node.spatial import definite_pivots
+
+# A pivot beside what it is left over from: one without its last three digits. Accelerations are promised to
+# 100 eps times the condition of M, which is 1 / ZERO there at least.
+ZERO = 1e-12
+HEALTHY = np.array([ZERO**-2])  # limit of `health`
+FAR = 1e3  # m, the longest slide
+
+
+def weak_coordinates(model, forward=None):
+    """Which coordinates (nv,), of those where `forward` (nv,) is true, have a pivot that may vanish."""
+    chosen = np.ones(model.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
+    sure = _least_pivots(model) >= ZERO * inertia_scale(model, _stretched(model)[None])[0]
+    return chosen & ~(sure & _all_definite(model))
+
+
+def refuse_unwatched(model, coordinates):
+    """Raise ModelError, with the joints by name, if there are coordinates (nv,) that may be singular and that
+    nothing watches."""
+    names = [joint.name for joint in model.independent_joints if coordinates[joint.v].any()]
+    if names:
+        raise ModelError(
+            f"forward dynamics: the body of {', '.join(map(repr, names))} has almost no mass beside what it "
+            "carries, which this solver was not built for: build one for this Model"
+        )
+
+
+def health(pivots, scale):
+    """(..., 1): the sum of the squares of scale over pivot, both (..., k), of the coordinates that are
+    watched; healthy up to HEALTHY."""
+    ratio = scale / pivots
+    return (ratio * ratio).sum(axis=-1, keepdims=True)
+
+
+def healthy_up_to(dtype):
+    """HEALTHY of arithmetic in a type: as many of its digits are kept."""
+    return HEALTHY * (np.finfo(float).eps / np.finfo(dtype).eps) ** 2
+
+
+def dynamics_health(model, q, forward, watched, by_mass_matrix):
+    """`health` of forward or hybrid dynamics on symbols, in operations that the dynamics have already: of the
+    mass matrix or of the articulated-body recursion."""
+    if by_mass_matrix or model.has_mimic:
+        pivots = mass_matrix_pivots(crba(model, q), forward)
+    else:
+        pivots = articulated_pivots(model, q, forward)
+    return health(pivots[watched], inertia_scale(model, q)[watched])
+
+
+def mass_matrix_pivots(M, forward):
+    """Pivots (..., nv) of the block of M (..., nv, nv) of the coordinates where `forward` (nv,) is true; of
+    the others 1."""
+    free = np.flatnonzero(forward)
+    pivots = np.ones(M.shape[:-1], M.dtype)
+    pivots[..., free] = definite_pivots(M[..., free[:, None], free])
+    return pivots
+
+
+def singular(model, q, forward, watched):
+    """(..., nv) bool at positions q (..., nq): coordinates, of those `watched` (nv,), that can move without
+    moving any mass, those where `forward` (nv,) is false being held."""
+    q = np.asarray(q, dtype=float)
+    pivots = mass_matrix_pivots(crba(model, q), forward)
+    with np.errstate(all="ignore"):
+        ratio = inertia_scale(model, q) / pivots
+        return ~(ratio * ratio <= HEALTHY) & watched
+
+
+def why_singular(model, forward, q):
+    """What is wrong at one of the positions q (..., nq), in words, or None. Arguments as of `singular`."""
+    found = singular(model, q, forward, weak_coordinates(model, forward)).reshape(-1, model.nv).any(axis=0)
+    names = [joint.name for joint in model.independent_joints if found[joint.v].any()]
+    if not names:
+        return None
+    return (
+        f"{', '.join(map(repr, names))} can move almost without moving any mass at this position: torques do "
+        "not determine the accelerations (singular mass matrix)"
+    )
+
+
+def inertia_scale(model, q):
+    """Of what size the numbers are that a pivot is left over from: (..., nv) at q (..., nq). For every
+    coordinate what its joint moves of mass and moment of all beyond, levers added up without their
+    directions, so that nothing cancels."""
+    X_up = joint_transforms(model, q)
+    carried = [mass_moments(inertia) for inertia in model.inertias]
+    scale = np.zeros((*q.shape[:-1], model.nv), q.dtype)
+    sharing = np.zeros(model.nv)
+    for i in reversed(range(model.nbodies)):
+        joint, parent = model.bodies[i].joint, model.parents[i]
+        moment, mass = carried[i]
+        scale[..., joint.v] = scale[..., joint.v] + joint_scale(joint.S, moment, mass)
+        sharing[joint.v] += 1
+        if parent >= 0:
+            own, of_own = carried[parent]
+            carried[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
+    return scale * sharing + model.armature
+
+
+def mass_moments(inertia):
+    """Trace of the moments, and mass, of an inertia (6, 6)."""
+    return np.array([inertia[0, 0] + inertia[1, 1] + inertia[2, 2], inertia[5, 5]])
+
+
+def moved_moment(moment, mass, r):
+    """What a moment comes to at the parent, r (..., 3) away."""
+    return moment + mass * (r * r).sum(axis=-1)
+
+
+def joint_scale(S, moment, mass):
+    """What a joint moves (..., k) that turns all of a moment (...) and shifts all of a mass."""
+    turning, sliding = ((part * part).sum(axis=0) for part in (S[:3], S[3:]))
+    return np.asarray(moment)[..., None] * turning + mass * sliding
+
+
+def _stretched(model):
+    """q (nq,) with all slides as long as any."""
+    q = model.neutral()
+    for joint in (body.joint for body in model.bodies):
+        if joint.kind == "prismatic":
+            q[joint.q] = FAR
+        elif joint.kind == "floating":
+            q[joint.q.start : joint.q.start + 3] = FAR
+    return q
+
+
+def _least_pivots(model):
+    """Of every coordinate (nv,) what is left at any position: the pivot of the joint's body alone, where all
+    joints before it are held."""
+    least = np.array(model.armature, dtype=float)
+    before = np.full(model.nbodies + 1, -1)  # last coordinate above a body; of the root in the last place
+    for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
+        at, S = body.joint.v, body.joint.S
+        if before[parent] < at.start:
+            with np.errstate(all="ignore"):
+                own = definite_pivots(S.T @ body.inertia @ S)
+            least[at] += np.nan_to_num(own)
+        before[i] = max(before[parent], at.stop - 1)
+    return least
+
+
+def _all_definite(model):
+    """Whether no body has a negative inertia."""
+    eigenvalues = np.linalg.eigvalsh(model.inertias)
+    return bool((eigenvalues[:, 0] >= -ZERO * eigenvalues[:, -1]).all()) if model.nbodies else True
