@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.model.description import Description, JointDescription, Mimic
 from dynamics_node.model.errors import ModelError
 from dynamics_node.model.model import Body, Frame, Joint, Model
+from dynamics_node.model.validate import HUGE
 from dynamics_node.spatial import (
     axis_rotation_parts,
     motion_transform,
@@ -17,7 +18,6 @@ from dynamics_node.spatial import (
 
 GRAVITY = (0.0, 0.0, -9.81)
 FLOATING_BASE = "floating_base"
-HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 
 
 def assemble(
@@ -111,21 +111,30 @@ def _paths(description, within, tips):
 def resolve_mimic(joints):
     """Every mimic points at a joint that mimics nothing: multipliers and offsets composed."""
     by_name = {joint.name: joint for joint in joints}
+    resolved: dict[str, Mimic | None] = {}
 
-    def resolved(joint):
-        mimic = joint.mimic
-        while mimic is not None:
-            if mimic.joint not in by_name:
-                raise ModelError(f"joint {joint.name!r} mimics {mimic.joint!r}, which is cut off")
-            master = by_name[mimic.joint]
-            if master.mimic is None:
-                return mimic
-            m, o = master.mimic.multiplier, master.mimic.offset
-            offset = mimic.multiplier * o + mimic.offset
-            mimic = Mimic(master.mimic.joint, mimic.multiplier * m, offset)
-        return None
+    def resolve(joint):
+        """Along the way to one that is resolved, and back."""
+        way = [joint]
+        while way[-1].name not in resolved and way[-1].mimic is not None:
+            name = way[-1].mimic.joint
+            if name not in by_name:
+                raise ModelError(f"joint {joint.name!r} mimics {name!r}, which is cut off")
+            way.append(by_name[name])
+        resolved.setdefault(way[-1].name, None)
+        for follower in reversed(way[:-1]):
+            resolved[follower.name] = _composed(follower.mimic, resolved[follower.mimic.joint])
+        return resolved[joint.name]
 
-    return tuple(replace(j, mimic=None if j.kind == "fixed" else resolved(j)) for j in joints)
+    return tuple(replace(j, mimic=None if j.kind == "fixed" else resolve(j)) for j in joints)
+
+
+def _composed(mimic, master):
+    """What a joint follows, by way of a joint that follows `master`."""
+    if master is None:
+        return mimic
+    offset = mimic.multiplier * master.offset + mimic.offset
+    return Mimic(master.joint, mimic.multiplier * master.multiplier, offset)
 
 
 def _with_armature(description, armature):
@@ -172,7 +181,7 @@ def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
 def _unit(axis):
     """The axis with length one; 6e-17 becomes the zero it was meant to be."""
     axis = np.asarray(axis) / np.linalg.norm(axis)
-    axis[np.abs(axis) < 1e-12] = 0.0
+    axis[np.abs(axis) < 1e-14] = 0.0
     return axis / np.linalg.norm(axis)
 
 

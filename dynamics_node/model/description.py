@@ -101,10 +101,12 @@ class Coupling:
 
 @dataclass(frozen=True)
 class Description:
-    """All links and joints of a file, in its order, and what closes loops."""
+    """All links and joints of a file, in its order, and what closes loops. warnings: what the file says that
+    was left out."""
 
     name: str
     links: tuple[Link, ...]
     joints: tuple[JointDescription, ...]
     loops: tuple[LoopDescription, ...] = ()
     couplings: tuple[Coupling, ...] = ()
+    warnings: tuple[str, ...] = ()

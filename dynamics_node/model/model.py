@@ -117,12 +117,20 @@ class Model:
         return np.array([body.inertia for body in self.bodies]).reshape(-1, 6, 6)
 
     @cached_property
-    def motion_map(self):
-        """(6 nbodies, nv): all S_i at the place of their coordinates; joint motions = map @ rates."""
-        joint_map = np.zeros((6 * self.nbodies, self.nv))
-        for index, body in enumerate(self.bodies):
-            joint_map[6 * index : 6 * index + 6, body.joint.v] = body.joint.S
-        return joint_map
+    def scalar_motions(self):
+        """Bodies that move by one coordinate (n,), its place in v (n,), and their S (n, 6)."""
+        moved = [
+            (i, b.joint.v.start, b.joint.S[:, 0])
+            for i, b in enumerate(self.bodies)
+            if b.joint.S.shape[1] == 1
+        ]
+        bodies, places, S = zip(*moved, strict=True) if moved else ((), (), ())
+        return np.array(bodies, dtype=int), np.array(places, dtype=int), np.array(S).reshape(-1, 6)
+
+    @cached_property
+    def free_motions(self):
+        """(body, its slice of v) of floating joints, whose S is the identity."""
+        return tuple((i, b.joint.v) for i, b in enumerate(self.bodies) if b.joint.kind == "floating")
 
     @cached_property
     def has_mimic(self):

@@ -19,7 +19,9 @@ from dynamics_node.spatial import (
     transpose,
 )
 
-PARALLEL = 1e-2  # sine of the angle between two axes below which their common normal may be far away
+# Sine of the angle between two axes below which their common normal may be too far away: at up to their
+# distance over this sine, and digits are lost on the way there and back.
+PARALLEL = 0.1
 COINCIDENT = 1e-9  # m between two parallel axes below which they are one
 ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
 
@@ -100,7 +102,7 @@ def _towards_child(model, i):
 def _without_turn(X):
     """X without the turn about z that comes last, and the angle of that turn."""
     E = transform_rotation(X)
-    angle = np.arctan2(-E[1, 0], E[0, 0])
+    angle = np.arctan2(-E[1, 0], E[0, 0]) if np.hypot(E[1, 0], E[0, 0]) > ROUNDING else 0.0
     c, s = np.cos(angle), np.sin(angle)
     back = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
     return motion_transform(back @ E, transform_origin(X)), float(angle)

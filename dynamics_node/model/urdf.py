@@ -29,6 +29,9 @@ from dynamics_node.model.planar import expand_planar
 from dynamics_node.spatial import rpy_rotation
 
 MAX_BYTES = 8 * 1024 * 1024
+MAX_LINKS = 5000  # and joints, and loops with couplings: no robot, and a second of work
+XACRO = ("http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro", "http://wiki.ros.org/xacro")
+DEFINITIONS = ("property", "arg", "macro")  # of xacro: they add nothing by themselves
 
 # element -> attributes kept, under <link> and <joint>
 _LINK_PARTS = {"inertial": {"origin": ("xyz", "rpy"), "mass": ("value",),
@@ -54,6 +57,7 @@ def parse_urdf(text):
     (named).
     """
     robot = _read_xml(text)
+    _require_few(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
     independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
@@ -70,6 +74,7 @@ def parse_urdf(text):
             _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
         ),
         couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
+        warnings=tuple(_left_out(robot)),
     )
 
 
@@ -93,11 +98,44 @@ def _read_xml(text):
     return robot
 
 
+def _require_few(robot):
+    kinds = {"links": ("link",), "joints": ("joint",), "loops and couplings": (*_CLOSURES, "coupling")}
+    for what, tags in kinds.items():
+        count = sum(1 for tag in tags for _ in robot.iterfind(tag))
+        if count > MAX_LINKS:
+            raise ModelError(f"robot description has {count} {what}; the limit is {MAX_LINKS}")
+
+
 def _require_names(robot):
     for tag in ("link", "joint", "loop", "constraint", "coupling"):
         for number, element in enumerate(robot.iterfind(tag), 1):
             if not element.get("name"):
                 raise ModelError(f"{tag} number {number} has no name")
+
+
+def _unexpanded(robot):
+    """Names of macros, loops and inclusions that nobody expanded: what they stand for is missing."""
+    names = (str(element.tag).rpartition("}")[2] for element in robot.iter() if _namespace(element) in XACRO)
+    return list(dict.fromkeys(name for name in names if name not in DEFINITIONS))
+
+
+def _namespace(element):
+    return str(element.tag)[1:].partition("}")[0]
+
+
+def _left_out(robot):
+    """Warnings of what is written and not read: the parser takes one of each."""
+    if names := _unexpanded(robot):
+        listed = ", ".join(f"<xacro:{name}>" for name in names[:5])
+        yield f"{listed} not expanded, what it stands for is missing: run xacro on the file first"
+    for tag, parts in (("link", _LINK_PARTS), ("joint", _JOINT_PARTS)):
+        for element in robot.iterfind(tag):
+            owner = f"{tag} {element.get('name')!r}"
+            for part in parts:
+                if len(element.findall(part)) > 1:
+                    yield f"{owner} has {len(element.findall(part))} <{part}>: the first one counts"
+            if element.get("type") in ("revolute", "prismatic") and element.find("limit") is None:
+                yield f"{owner} is {element.get('type')} and has no <limit>: none is taken"
 
 
 def _armature(joint):
@@ -220,9 +258,9 @@ def _pose(origin):
 def _independent(joint):
     """Whether the joint may be independent; None when the file does not say."""
     text = joint.get("independent")
-    if text not in (None, "true", "false"):
+    if text is not None and text.strip().lower() not in ("true", "false"):
         raise ModelError(f"joint {joint.get('name')!r}: independent is 'true' or 'false', not {text!r}")
-    return None if text is None else text == "true"
+    return None if text is None else text.strip().lower() == "true"
 
 
 def _loop(element, ends):

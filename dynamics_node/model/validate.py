@@ -5,12 +5,14 @@ import numpy as np
 from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, MOVABLE, JointDescription
 from dynamics_node.model.errors import ModelError
 
+HUGE = 1e15  # no robot, and products of two of these stay far from overflow
+
 
 def validate(description, strict=False):
     """Check a Description.
 
-    Returns a tuple of warnings (str). Raises ModelError at the first error; with `strict`, implausible
-    inertias are errors too.
+    Returns a tuple of warnings (str), those of the Description first. Raises ModelError at the first error;
+    with `strict`, implausible inertias are errors too.
     """
     if not description.links:
         raise ModelError("robot description has no links")
@@ -26,7 +28,8 @@ def validate(description, strict=False):
     warnings = [w for link in description.links for w in _implausible_inertia(link)]
     if strict and warnings:
         raise ModelError("; ".join(warnings))
-    return tuple(warnings + [w for joint in description.joints for w in _odd_limits(joint)])
+    odd = [w for joint in description.joints for w in _odd_limits(joint)]
+    return (*description.warnings, *warnings, *odd)
 
 
 def _unique(kind, names):
@@ -38,8 +41,11 @@ def _unique(kind, names):
 
 
 def _finite(owner, what, value):
+    """... and far enough from overflow that products and squares are too."""
     if not np.all(np.isfinite(value)):
         raise ModelError(f"{owner}: {what} is not finite ({np.asarray(value).tolist()})")
+    if not np.all(np.abs(value) < HUGE):
+        raise ModelError(f"{owner}: {what} is beyond {HUGE:g} ({np.asarray(value).tolist()})")
 
 
 def _check_link_numbers(link):
@@ -93,13 +99,14 @@ def _check_tree(description):
 def _check_acyclic(description, parent_joint):
     rooted: set[str] = set()
     for link in description.links:
-        path: list[str] = []
+        path: dict[str, None] = {}  # in order
         name = link.name
         while name in parent_joint and name not in rooted:
             if name in path:
-                cycle = " -> ".join(reversed([*path[path.index(name) :], name]))
+                names = list(path)
+                cycle = " -> ".join(reversed([*names[names.index(name) :], name]))
                 raise ModelError(f"the links form a cycle, there is no root: {cycle}")
-            path.append(name)
+            path[name] = None
             name = parent_joint[name].parent
         rooted.update(path)
 
@@ -107,17 +114,36 @@ def _check_acyclic(description, parent_joint):
 def _check_mimic(description):
     joints = {joint.name: joint for joint in description.joints}
     for joint in description.joints:
-        path = [joint.name]
-        while joints[path[-1]].mimic is not None:
-            follower, mimic = joints[path[-1]], joints[path[-1]].mimic
-            if mimic.joint not in joints:
-                raise ModelError(f"joint {follower.name!r} mimics unknown joint {mimic.joint!r}")
-            if mimic.joint in path:
-                raise ModelError(f"joints mimic each other in a cycle: {' -> '.join([*path, mimic.joint])}")
-            if follower.kind == "floating" or joints[mimic.joint].kind == "floating":
-                raise ModelError(f"joint {follower.name!r}: a floating joint can take no part in mimic")
-            _finite(f"joint {follower.name!r}", "mimic", (mimic.multiplier, mimic.offset))
-            path.append(mimic.joint)
+        if joint.mimic is not None:
+            _check_mimic_joint(joint, joints)
+    _check_mimic_acyclic(description.joints, joints)
+
+
+def _check_mimic_joint(joint, joints):
+    mimic = joint.mimic
+    if mimic.joint not in joints:
+        raise ModelError(f"joint {joint.name!r} mimics unknown joint {mimic.joint!r}")
+    if joints[mimic.joint].kind == "fixed" and joint.kind != "fixed":
+        raise ModelError(
+            f"joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: make it fixed too, or let it "
+            "mimic a joint that moves"
+        )
+    if joint.kind == "floating" or joints[mimic.joint].kind == "floating":
+        raise ModelError(f"joint {joint.name!r}: a floating joint can take no part in mimic")
+    _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
+
+
+def _check_mimic_acyclic(joints, by_name):
+    ending: set[str] = set()  # joints from which the followed ones come to an end
+    for joint in joints:
+        path: dict[str, None] = {}  # in order
+        name = joint.name
+        while name not in ending and by_name[name].mimic is not None:
+            path[name] = None
+            name = by_name[name].mimic.joint
+            if name in path:
+                raise ModelError(f"joints mimic each other in a cycle: {' -> '.join([*path, name])}")
+        ending.update(path)
 
 
 def _check_closures(description):

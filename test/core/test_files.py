@@ -1,0 +1,129 @@
+"""Files that somebody else names: robot descriptions and sidecar files of loops."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from dynamics_node.loops import read_loops_file
+from dynamics_node.loops.sidecar import MAX_BYTES, read_sidecar
+from dynamics_node.model import ModelError
+from dynamics_node.model.files import read_regular_file
+
+
+def test_a_file_is_read_up_to_a_limit(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert read_regular_file(path, 4) == b"0123" and read_regular_file(str(path), 100) == b"0123456789"
+    (tmp_path / "link").symlink_to(path)
+    assert read_regular_file(tmp_path / "link", 2) == b"01"
+
+
+@pytest.mark.parametrize("what", ["fifo", "device", "folder", "socket", "terminal", "link to a fifo"])
+def test_only_regular_files_are_opened(tmp_path, what):
+    """Opening a FIFO waits for a writer; opening a device may start a watchdog."""
+    path = tmp_path / "it"
+    if what == "fifo":
+        os.mkfifo(path)
+    elif what == "link to a fifo":
+        os.mkfifo(tmp_path / "fifo")
+        path.symlink_to(tmp_path / "fifo")
+    elif what == "socket":
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(path))
+    else:
+        path = {"device": "/dev/zero", "folder": str(tmp_path), "terminal": "/dev/tty"}[what]
+    for read in (read_loops_file, lambda path: read_regular_file(path, 10)):
+        with pytest.raises(OSError, match="is no regular file"):
+            read(path)
+
+
+def test_a_fifo_that_comes_in_place_of_the_file_is_not_waited_for(tmp_path, monkeypatch):
+    path = tmp_path / "file"
+    path.write_text("x")
+    plain = path.stat()
+    path.unlink()
+    os.mkfifo(path)
+    monkeypatch.setattr(Path, "stat", lambda *arguments, **options: plain)
+    with pytest.raises(OSError, match="is no regular file"):
+        read_regular_file(path, 10)
+
+
+@pytest.mark.parametrize("path", ["a\0b", "\ud800", ""])
+def test_what_is_no_path_is_told(path):
+    with pytest.raises(OSError):
+        read_regular_file(path, 10)
+
+
+# --- what a sidecar file may say ----------------------------------------------------------------------------
+
+SECRET = "p4ssw0rd-EXAMPLE"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"user: admin: {SECRET}",
+        f"[{SECRET}",
+        f"'{SECRET}",
+        f"&{SECRET} *{SECRET}x",
+        f"*{SECRET}",
+        f"!{SECRET} x",
+        f"!!python/object/apply:os.system [{SECRET}]",
+        f"%{SECRET}\nx",
+        f"? {SECRET}\n: [",
+        f"{SECRET}\0",
+        f'"\\{SECRET}"',
+        f"{{{SECRET}: [}}",
+        SECRET,
+        f"root:{SECRET}:19000:0:99999:7:::\ndaemon:*:1:0::::",
+        f"closed_loop: {SECRET}",
+        f"closed_loop: [[a, b]]\ntype: {SECRET}",
+        f"closed_loop: [[a, [{SECRET}]]]",
+        f"- [{SECRET}]",
+        "a: 1\n" + f"{SECRET}: [1, 2" * 200,
+    ],
+)
+def test_no_line_of_a_file_gets_into_a_message(text):
+    for given in (text, text.encode()):
+        with pytest.raises(ModelError) as error:
+            read_sidecar(given)
+        assert SECRET not in str(error.value) and "p4ss" not in str(error.value)
+
+
+def test_a_message_says_where():
+    with pytest.raises(ModelError, match="the file of loops is no YAML: line 2, column 14"):
+        read_sidecar("closed_loop:\n  user: admin: x")
+
+
+def test_aliases_are_refused_before_they_are_followed():
+    """465 bytes of them are 9^8 words."""
+    text = "a0: &a0 [lol, lol]\n"
+    text += "".join(f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * 9)}]\n" for k in range(1, 9))
+    with pytest.raises(ModelError, match="the file of loops has an alias .line 2, column 10"):
+        read_sidecar(text + "closed_loop: [[a, b]]\ntype: [*a8]\n")
+
+
+@pytest.mark.parametrize(
+    "text, what",
+    [
+        ("x" * (MAX_BYTES + 1), "has more than 1048576 bytes"),
+        ("[" * 100_000, "is no YAML"),
+        ("closed_loop: [[a, b]]\ntype: [[6d]]", "a type that is no word"),
+        ("closed_loop: [[a, b]]\ntype: [6d, 3d]", "1 pairs of links and not as many types"),
+        ("? [a, b]\n: c", "is no YAML"),
+    ],
+)
+def test_what_a_sidecar_may_not_be(text, what):
+    with pytest.raises(ModelError, match=what):
+        read_sidecar(text)
+
+
+def test_a_sidecar_as_it_should_be():
+    """Names that YAML would take for numbers or truth are names."""
+    loops = read_sidecar("closed_loop: [[yes, '1'], [2, 1e3]]\ntype: [6d, 3d]\n")
+    assert [(loop.kind, loop.predecessor.link, loop.successor.link) for loop in loops] == [
+        ("fixed", "yes", "1"),
+        ("ball", "2", "1e3"),
+    ]

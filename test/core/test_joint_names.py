@@ -1,0 +1,99 @@
+"""Drivers that call the joints otherwise: the node takes the robot as if it were described with their names."""
+
+import numpy as np
+import pytest
+from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder, random_states
+from test_settings import settings
+
+import dynamics_node as dn
+from dynamics_node.node.build_job import Failure, do
+from dynamics_node.node.core import Core, Silence
+from dynamics_node.robots import five_bar
+
+THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
+NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}
+
+
+def served(text, **values):
+    """Core of a robot built with these parameters, by NumPy."""
+    chosen = settings(backend="numpy", **values)
+    robot = do(chosen.job(text))
+    assert not isinstance(robot, Failure), robot
+    return Core(robot, chosen)
+
+
+def panda(**values):
+    return served((data_folder() / PANDA).read_text(), **values)
+
+
+def test_topics_parameters_and_models_have_the_drivers_names():
+    core = panda(
+        joints=THEIRS,
+        armature__joints=THEIRS[:1],
+        armature__values=[0.5],
+        friction__joints=THEIRS[1:2],
+        friction__viscous=[0.1],
+        friction__coulomb=[0.0],
+        command_joints=THEIRS[::-1],
+        **NAMES,
+    )
+    assert core.joints.names == core.model.v_names == THEIRS
+    model = ROBOTS["panda7"].model(armature={"panda_joint1": 0.5})
+    q, qd, _, _ = (rows[0] for rows in random_states(model, 1, seed=3))
+    core.joints.update(THEIRS, q, qd, (), 1, 1)
+    tau = core.solve(lambda: 1, 1).tau
+    assert np.allclose(tau, dn.bias(model, q, qd), atol=1e-9)
+    assert np.allclose(dn.mass_matrix(core.model, q), dn.mass_matrix(model, q))
+
+
+def test_names_without_a_pattern_and_joints_that_mimic():
+    core = panda(joint_names__from=["gripper"], joint_names__to=["panda_finger_joint1"])
+    assert core.joints.names == (*PANDA_JOINTS, "gripper")
+    assert {body.joint.mimic for body in core.model.bodies} == {None, "gripper"}
+
+
+def test_loops():
+    text = five_bar()
+    core = served(text, joint_names__from=["motor_*"], joint_names__to=["j*"])
+    plain = served(text)
+    assert core.model.v_names == ("motor_1", "motor_2") and core.model.nq == plain.model.nq
+    assert core.joints.names == tuple(name.replace("j", "motor_") for name in plain.joints.names)
+    for one, names in ((core, core.joints.names), (plain, plain.joints.names)):
+        one.joints.update(
+            names[:2] if names[1].endswith("2") else (names[0], names[2]), [1.9, 1.2], [0, 0], (), 1, 1
+        )
+    assert np.allclose(core.solve(lambda: 1, 1).tau, plain.solve(lambda: 1, 1).tau)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "reason"),
+    [
+        (["fer_*"], [], "joint_names.from and joint_names.to differ in length"),
+        (["fer_*"], ["panda_"], "joint_names: 'fer_\\*=panda_' needs one star on both sides, or none"),
+    ],
+)
+def test_refused(theirs, ours, reason):
+    with pytest.raises(ValueError, match=reason):
+        settings(joint_names__from=theirs, joint_names__to=ours)
+
+
+def test_two_joints_of_one_name_are_refused():
+    chosen = settings(joint_names__from=["panda_joint2"], joint_names__to=["panda_joint1"], backend="numpy")
+    failure = do(chosen.job((data_folder() / PANDA).read_text()))
+    assert isinstance(failure, Failure)
+    assert "'panda_joint1' and 'panda_joint2' are both called 'panda_joint2'" in failure.reason
+
+
+def test_a_pair_is_proposed():
+    """The reason for the silence says which parameters help."""
+    core = panda(joints=PANDA_JOINTS)
+    core.joints.update((*THEIRS, "wheel"), np.zeros(8), (), (), 1, 1)
+    with pytest.raises(Silence) as raised:
+        core.solve(lambda: 1, 1)
+    assert "never seen: panda_joint1" in str(raised.value)
+    assert str(raised.value).endswith("joint_names.from ['fer_*'] and joint_names.to ['panda_*'] pair them")
+    core = panda(joints=["x_joint1"], joint_names__from=["x_*"], joint_names__to=["panda_*"])
+    core.joints.update(THEIRS, np.zeros(7), (), (), 1, 1)
+    with pytest.raises(Silence) as raised:
+        core.solve(lambda: 1, 1)
+    assert "joint_names.from" not in str(raised.value)  # there are pairs already

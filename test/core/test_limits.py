@@ -1,0 +1,143 @@
+"""Large and hostile descriptions: a stated limit of links, memory and time linear in them."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from test_urdf import INERTIAL, joint, link, robot
+
+import dynamics_node as dn
+from dynamics_node.algorithms.recursion import joint_forces, joint_motions
+from dynamics_node.backends.c import BatchKernel
+from dynamics_node.backends.c.render import render_batch
+from dynamics_node.backends.c.text import memory
+from dynamics_node.model.assemble import resolve_mimic
+from dynamics_node.model.description import JointDescription, Mimic
+from dynamics_node.model.urdf import MAX_LINKS, parse_urdf
+from dynamics_node.program import trace
+
+
+def chain(count, kind="continuous", backward=False, inertial=INERTIAL):
+    links = [link(f"l{k}", inertial) for k in range(count + 1)]
+    joints = [joint(f"j{k}", f"l{k}", f"l{k + 1}", kind) for k in range(count)]
+    if backward:
+        links.reverse()
+        joints.reverse()
+    return robot(*links, *joints)
+
+
+def test_the_limit_is_told():
+    assert MAX_LINKS >= 4097, "the longest chains of the benchmarks"
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} links; the limit is {MAX_LINKS}"):
+        parse_urdf("<robot name='r'>" + "<link name='a'/>" * (MAX_LINKS + 1) + "</robot>")
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} joints; the limit is {MAX_LINKS}"):
+        parse_urdf("<robot name='r'>" + "<joint name='a'/>" * (MAX_LINKS + 1) + "</robot>")
+    many = "<loop name='a'><predecessor link='a'/><successor link='a'/></loop>" * (MAX_LINKS + 1)
+    with pytest.raises(dn.ModelError, match=f"{MAX_LINKS + 1} loops and couplings; the limit is {MAX_LINKS}"):
+        parse_urdf(f"<robot name='r'><link name='a'/>{many}</robot>")
+
+
+def test_links_in_any_order():
+    """Backwards every link's way to the root is the whole chain."""
+    model = dn.parse_model(chain(MAX_LINKS - 1, "fixed", backward=True))
+    assert model.nbodies == 0 and len(model.frames) == MAX_LINKS
+
+
+def test_the_longest_robots_take_memory_in_proportion():
+    """Dense maps would take 1.2 GB."""
+    code = (
+        "import resource, numpy as np, dynamics_node as dn\n"
+        "from test_limits import chain, MAX_LINKS\n"
+        "model = dn.parse_model(chain(MAX_LINKS - 1))\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "q = np.full(model.nv, 0.1)\n"
+        "tau = dn.build(model, dn.inverse_dynamics(model), backend='numpy')(q, q, q)\n"
+        "assert np.isfinite(tau).all()\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) < 200, "MB"
+
+
+def test_a_chain_of_mimic_joints():
+    """Every one follows the one before: composed once, not once for each that follows."""
+    count = 2000
+    joints = tuple(
+        JointDescription(f"j{k}", "continuous", "a", "b", mimic=Mimic(f"j{k - 1}", -1.0, 1.0) if k else None)
+        for k in reversed(range(count))
+    )
+    resolved = {j.name: j.mimic for j in resolve_mimic(joints)}
+    assert resolved["j0"] is None and resolved["j1"] == Mimic("j0", -1.0, 1.0)
+    for k in (2, 3, 1998, 1999):
+        assert resolved[f"j{k}"] == Mimic("j0", (-1.0) ** k, float(k % 2))
+
+
+@pytest.mark.parametrize("name", ["panda", "panda_floating", "baxter"])
+def test_joint_motions_and_forces(name):
+    """Of every body by itself, mimic and floating joints among them; batches too."""
+    model = ROBOTS[name].model()
+    rates = random_states(model, 3)[1]
+    wrenches = np.random.default_rng(3).normal(size=(3, model.nbodies, 6))
+    motions, forces = joint_motions(model, rates), joint_forces(model, wrenches)
+    expected = np.zeros_like(rates)
+    for i, body in enumerate(model.bodies):
+        assert np.allclose(motions[:, i], rates[:, body.joint.v] @ body.joint.S.T, rtol=1e-14, atol=1e-15)
+        expected[:, body.joint.v] += wrenches[:, i] @ body.joint.S
+    assert np.allclose(forces, expected, rtol=1e-13, atol=1e-14)
+    assert np.array_equal(joint_forces(model, wrenches[0]), forces[0])
+
+
+# --- small stacks -------------------------------------------------------------------------------------------
+
+
+def test_compiled_code_of_long_robots_runs_on_small_stacks():
+    """4000 bodies with wrenches, where a thread has 512 KiB, as on macOS."""
+    code = (
+        "import threading, numpy as np, dynamics_node as dn\n"
+        "from test_limits import chain\n"
+        "model = dn.parse_model(chain(4000))\n"
+        "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"
+        "q, f_ext, found = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"
+        "def run():\n"
+        "    found.append([solve(q, q, q), solve(q, q, q, f_ext)])\n"
+        "threading.stack_size(512 * 1024)\n"
+        "for thread in [threading.Thread(target=run) for _ in range(2)]: thread.start(); thread.join()\n"
+        "plain = dn.build(model, dn.inverse_dynamics(model), backend='numpy')\n"
+        "for tau, expected in zip(found[0], (plain(q, q, q), plain(q, q, q, f_ext))):\n"
+        "    assert np.abs(tau - expected).max() <= 1e-10 * np.abs(expected).max()\n"
+        "assert all(np.array_equal(a, b) for a, b in zip(found[0], found[1]))\n"
+        "print('through')"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "through\n"), done.stderr[-2000:]
+
+
+def test_vectors_of_many_numbers_need_no_large_stack():
+    """1100 inputs and outputs of 8 states each are 140 KB."""
+    program = trace(lambda x: {"y": x * x[::-1]}, {"x": (1100,)})
+    assert "static _Thread_local vector in[" in render_batch(program)
+    kernel, x = BatchKernel(program), np.random.default_rng(0).normal(size=(20, 1100))
+    found = []
+    before = threading.stack_size(128 * 1024)
+    try:
+        threads = [threading.Thread(target=lambda: found.append(kernel(len(x), x)[0][0])) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        threading.stack_size(before)
+    assert len(found) == 2 and all(np.array_equal(y, x * x[:, ::-1]) for y in found)
+
+
+def test_large_arrays_are_the_threads():
+    assert memory("number", "w", 10) == "  number w[10] __attribute__((aligned(64)));"
+    assert memory("number", "w", 10_000).startswith("  static _Thread_local number w[10000]")
+    assert memory("vector", "w", 2_000).startswith("  static _Thread_local vector w[2000]")
