@@ -7,13 +7,11 @@ section IV-D, proposes a search there).
 import contextlib
 import hashlib
 import json
-import tempfile
-from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.backends.c import CompileError
-from dynamics_node.backends.c.compiler import cache_folder
+from dynamics_node.backends.c.cache import read_entry, write_entry
 from dynamics_node.backends.c.render import renderer
 from dynamics_node.backends.compiled import cost
 from dynamics_node.backends.numeric_elimination import NumericElimination
@@ -68,19 +66,17 @@ class _Search:
     def remembered(self):
         """The engine of the ordering that was found before, None when there is none (or nothing sensible)."""
         try:
-            name, variables = json.loads((cache_folder() / self._note).read_text())
+            name, variables = json.loads(read_entry(self._note) or b"null")
             found = self.evaluated(Ordering(str(name), custom_ordering(variables, self.graph).variables))
-        except (OSError, ValueError, TypeError, CompileError):
+        except (ValueError, TypeError, CompileError):
             return None
         return found[1] if found is not None else None
 
     def remember(self, ordering):
         """Keep it for the next time, where there is a place."""
-        with contextlib.suppress(OSError, CompileError):
+        with contextlib.suppress(CompileError):
             text = json.dumps([ordering.name, [str(variable) for variable in ordering.variables]])
-            with tempfile.NamedTemporaryFile("w", dir=cache_folder(), delete=False) as file:
-                file.write(text)
-            Path(file.name).replace(cache_folder() / self._note)
+            write_entry(self._note, text.encode())
 
     def evaluated(self, ordering):
         """(cost, engine), None when the ordering is no straight line."""
@@ -108,8 +104,14 @@ class _Search:
 
 def _identity(model, problem, parameters):
     """Hash of all that the search depends on."""
-    numbers = [model.inertias, model.motion_map, model.armature, *(body.X_tree for body in model.bodies)]
-    text = repr((renderer(), model.parents, problem, parameters, SMALL, TRIALS))
+    joints = [body.joint for body in model.bodies]
+    numbers = [
+        model.inertias,
+        model.armature,
+        *(body.X_tree for body in model.bodies),
+        *(j.S for j in joints),
+    ]
+    text = repr((renderer(), model.parents, [j.v for j in joints], problem, parameters, SMALL, TRIALS))
     return hashlib.sha256(
         text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
     ).hexdigest()

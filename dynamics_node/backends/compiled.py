@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.algorithms.pivots import HEALTHY, healthy_up_to, refuse_unwatched, weak_coordinates
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
 from dynamics_node.backends.rolled import can_roll, rolled_program
 from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
@@ -19,12 +20,14 @@ from dynamics_node.program import Program, Rolled
 @dataclass(frozen=True, eq=False)
 class CompiledEngine:
     """source: the engine whose Program runs; parameters: of inertia and armature, those that are inputs of
-    it. External wrenches are another Program, compiled when the first one comes."""
+    it; watched (nv,): coordinates whose pivots it watches, see algorithms/pivots.py.
+    External wrenches are another Program, compiled when the first one comes."""
 
     model: Model
     problem: Problem
     source: Any
     parameters: tuple[str, ...]
+    watched: np.ndarray
     kernel: Kernel
     batches: dict[Any, BatchKernel] = field(default_factory=dict)  # shared by all that with_model returns
 
@@ -35,7 +38,7 @@ class CompiledEngine:
     @cached_property
     def kernel_with_wrenches(self):
         """The Program that reads f_ext as well. Raises CompileError."""
-        program = _program(self.source, self.parameters, wrenches=True)
+        program = _program(self.source, self.parameters, self.watched, wrenches=True)
         return _kernel(program, self.source, self.parameters)
 
     @property
@@ -54,7 +57,9 @@ class CompiledEngine:
         return reframe(self.model)
 
     def with_model(self, model):
-        """The same code for a Model with other values of its parameters."""
+        """The same code for a Model with other values of its parameters. Raises ModelError where its mass
+        matrix may become singular in a way that the code does not watch."""
+        refuse_unwatched(model, weak_coordinates(model, self.problem.forward) & ~self.watched)
         source = replace(self.source, model=model)
         new = parameter_values(source, self.frames)
         other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
@@ -69,10 +74,14 @@ class CompiledEngine:
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
-        if count < BATCH or not self._takes_vectors:
-            asked = kernel(count, *inputs)
+        watches = self.watched.any()
+        if count < BATCH or not self._takes_vectors or (watches and q.dtype != np.float64):
+            found = kernel(count, *inputs)
+            asked, health = found[:, : self.model.nv], found[:, self.model.nv :]
         else:
-            (asked,), _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+            (asked, *health), _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        if watches:
+            asked = np.where(np.reshape(health, (count, 1)) <= HEALTHY, asked, np.nan)
         return self._complete(qdd, tau, asked.reshape(qd.shape))
 
     def vouched(self, q, qd, qdd, tau, f_ext, gravity):
@@ -80,7 +89,8 @@ class CompiledEngine:
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
         if count < BATCH or not self._takes_vectors:
             return None
-        (asked,), good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        (asked, *health), good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        good = good and all((part <= healthy_up_to(q.dtype)).all() for part in health)
         return self._complete(qdd, tau, asked.reshape(qd.shape)) if good else None
 
     def _packed(self, q, qd, qdd, tau, f_ext, gravity):
@@ -128,17 +138,18 @@ STEP = 4  # what one more step of the longest chain costs, in operations (measur
 def compiled(sources, parameters=()) -> CompiledEngine:
     """The engine that runs the cheapest Program of several engines, the one with loops of a robot with many
     bodies. Raises CompileError."""
+    model, problem = sources[0].model, sources[0].problem
+    watched = weak_coordinates(model, problem.forward)
     rolled = [source for source in sources if can_roll(source)]
-    programs = [(_program(source, parameters), source) for source in rolled[:1] or sources]
+    programs = [(_program(source, parameters, watched), source) for source in rolled[:1] or sources]
     program, source = programs[0] if rolled else min(programs, key=lambda pair: cost(pair[0]))
-    return CompiledEngine(
-        source.model, source.problem, source, parameters, _kernel(program, source, parameters)
-    )
+    kernel = _kernel(program, source, parameters)
+    return CompiledEngine(model, problem, source, parameters, watched, kernel)
 
 
-def _program(source, parameters, wrenches=False) -> Program | Rolled:
+def _program(source, parameters, watched, wrenches=False) -> Program | Rolled:
     make = rolled_program if can_roll(source) else problem_program
-    return make(source, wrenches, parameters)
+    return make(source, wrenches, parameters, watched)
 
 
 def cost(program):
@@ -148,4 +159,6 @@ def cost(program):
 
 def _kernel(program, source, parameters):
     values = parameter_values(source) if parameters else {}
-    return Kernel(program, {name: values[name] for name in parameters}, quaternion_places(source.model))
+    own = {name: values[name] for name in parameters}
+    limits = HEALTHY if "health" in program.outputs else ()
+    return Kernel(program, own, quaternion_places(source.model), limits)

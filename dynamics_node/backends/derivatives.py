@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 
+from dynamics_node.algorithms.pivots import health, inertia_scale, mass_matrix_pivots, weak_coordinates
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.backends.traced import problem_program
@@ -28,7 +29,8 @@ def derivative_program(model: Model | Mechanism, problem: Problem, wrenches=Fals
 
     Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
     gravity. dq is along the tangent space: column k belongs to a motion with velocity k at rate 1, in which
-    loops stay closed. f_ext and gravity stay as they are. That of a Mechanism has the output health besides.
+    loops stay closed. f_ext and gravity stay as they are. That of a Mechanism has the output health besides,
+    and that of a Model whose mass matrix may be singular at some position.
     """
     inverse = _inverse_program(model, wrenches)
     inputs = dict(inverse.inputs)
@@ -78,4 +80,6 @@ def _derivatives(model, forward, inverse, derived, q, qd, gravity, qdd=None, tau
     found = dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
     if "health" in inverse.outputs:
         found["health"] = interpret(inverse, **given, known=np.zeros(model.nv))["health"]
+    elif free.size and (weak := weak_coordinates(model, forward)).any():
+        found["health"] = health(mass_matrix_pivots(M, forward)[weak], inertia_scale(model, q)[weak])
     return found

@@ -1,10 +1,11 @@
 """The same factor graph eliminated by GTSAM: the general fallback, and an independent check."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.numeric_elimination import joint_values
+from dynamics_node.backends.numeric_elimination import joint_values, refined
 from dynamics_node.graph import (
     FactorGraph,
     Ordering,
@@ -33,7 +34,7 @@ class GtsamElimination:
     """GaussianFactorGraph::eliminateSequential in a given Ordering, one state at a time.
 
     Every factor has constrained noise: with unit noise some orderings are indeterminate and others
-    lose half of the digits.
+    lose half of the digits. What others lose near right angles comes back by iterative refinement.
     """
 
     model: Model
@@ -65,7 +66,7 @@ class GtsamElimination:
                 None if f_ext is None else np.broadcast_to(f_ext, (*batch, *f_ext.shape[-2:]))[state],
                 None if gravity is None else np.broadcast_to(gravity, (*batch, 3))[state],
             )
-            values = solve_with_gtsam(graph, self.ordering)
+            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering), self.ordering)
             qdd[state], tau[state] = joint_values(self.model, values, qdd[state], tau[state])
         return qdd, tau
 

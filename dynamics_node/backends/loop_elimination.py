@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
-from dynamics_node.backends.loops import why_not
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, health_program
@@ -37,10 +36,6 @@ class LoopElimination:
     @cached_property
     def _health(self):
         return health_program(self.model)
-
-    def why(self, q, **_):
-        """Why there is no solution at one of the positions q (..., nq)."""
-        return why_not(self.model, q)
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         """NaN where the loops are open or singular."""

@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
 from dynamics_node.backends.compiled import cost
 from dynamics_node.backends.traced import quaternion_places
+from dynamics_node.loops.close import TURNED
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, OPEN, mechanism_programs
@@ -64,10 +65,6 @@ class MechanismEngine:
     def _batch(self):
         return BatchKernel(self.program, quaternions=quaternion_places(self.model))
 
-    def why(self, q, **_):
-        """Why there is no solution at one of the positions q (..., nq)."""
-        return why_not(self.model, q)
-
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         """NaN where the loops are open or singular."""
         forward = np.array(self.problem.forward, dtype=bool)
@@ -97,7 +94,7 @@ class MechanismEngine:
             (asked, health), _ = self._batch(count, *rows, *kernel.parameters)
         else:
             asked, health = kernel.separate(count, *rows)
-        return asked.reshape(*batch, -1), health.reshape(*batch, 2)
+        return asked.reshape(*batch, self.model.nv), health.reshape(*batch, len(HEALTHY))
 
 
 def _kernel(program, mechanism, parameters):
@@ -110,9 +107,12 @@ def why_not(mechanism, q):
     """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
     for constraint in mechanism.constraints:
         program = position_program(mechanism.tree, (constraint,))
-        gap = np.abs(interpret(program, q=q)["phi"]).max(initial=0.0)
+        found = interpret(program, q=q)
+        gap = np.abs(found["gaps"]).max(initial=0.0)
         if gap > OPEN:
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
+        if found["turned"].max(initial=0.0) > TURNED:
+            return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
     names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
     return f"a loop is at a singular position, or too near: {names}"
 

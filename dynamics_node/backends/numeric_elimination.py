@@ -1,11 +1,21 @@
 """Elimination of the factor graph at every call, run by numpy."""
 
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
-from dynamics_node.graph import Ordering, Plan, eliminate, plan_ordering, problem_graph
-from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE
+from dynamics_node.graph import (
+    FactorGraph,
+    Ordering,
+    Plan,
+    eliminate,
+    generic_graph,
+    plan_ordering,
+    problem_graph,
+    stacked,
+)
+from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE, Variable
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
@@ -16,12 +26,14 @@ CONVERGED = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class NumericElimination:
-    """The Plan of one Ordering; iterative refinement where a pivot may be weak."""
+    """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
+    every factor in the graph that was planned for, when parameters of the model may become zero."""
 
     model: Model
     problem: Problem
     ordering: Ordering
     plan: Plan
+    blocks: tuple[tuple[Variable, ...], ...] = ()
     regroups = False  # inertias of bodies may be pivots
 
     def with_model(self, model):
@@ -43,34 +55,55 @@ class NumericElimination:
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        values = eliminate(graph, self.plan).solve()
-        if not self.plan.safe:
-            values = self._refined(graph, values)
+        graph = _with_blocks(graph, self.blocks)
+
+        def solve(graph):
+            return eliminate(graph, self.plan).solve()
+
+        values = solve(graph) if self.plan.safe else refined(graph, solve, self.ordering)
         return joint_values(self.model, values, qdd, tau)
 
-    def _refined(self, graph, values):
-        """Corrections until one is small, so that the next would be lost in rounding."""
-        for _ in range(REFINEMENTS):
-            correction = eliminate(graph.residuals(values), self.plan).solve()
-            values = {x: value + correction[x] for x, value in values.items()}
-            if _relative_size(correction, values) < CONVERGED:
-                return values
-        raise np.linalg.LinAlgError(f"a pivot of ordering {self.ordering.name} vanishes here; choose another")
+
+def refined(graph, solve, ordering):
+    """The values {variable: array} that `solve` finds for a graph, corrected until a correction is small at
+    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens."""
+    values = solve(graph)
+    for _ in range(REFINEMENTS):
+        correction = solve(graph.residuals(values))
+        values = {x: value + correction[x] for x, value in values.items()}
+        if np.all(_largest(correction) <= CONVERGED * np.maximum(_largest(values), 1e-6)):
+            return values
+    raise np.linalg.LinAlgError(f"a pivot of ordering {ordering.name} vanishes here; choose another")
 
 
-def _relative_size(correction, values):
-    """Largest correction beside the largest value, over all variables and states."""
-    largest = max(np.abs(value).max(initial=0.0) for value in values.values())
-    return max(np.abs(change).max(initial=0.0) for change in correction.values()) / max(largest, 1e-6)
+def _largest(values):
+    """The largest entry of all variables, at every state."""
+    return reduce(np.maximum, (np.abs(value).max(axis=-1, initial=0.0) for value in values.values()))
+
+
+def _with_blocks(graph, blocks):
+    """The graph with zeros where the one that was planned for has a block and this one none."""
+    if not blocks:
+        return graph
+    factors = [
+        replace(factor, blocks={x: np.zeros((factor.rows, x.dim)) for x in wanted} | factor.blocks)
+        for factor, wanted in zip(graph.factors, blocks, strict=True)
+    ]
+    return FactorGraph(tuple(factors))
 
 
 def numeric_elimination(model, problem, ordering, parameters=()):
     """Engine for an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
 
-    parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there.
+    parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there
+    and on no pivot that this Model lacks.
     """
-    planned = generic_parameters(model, parameters) if parameters else model
-    return NumericElimination(model, problem, *plan_ordering(planned, problem, ordering))
+    if not parameters:
+        return NumericElimination(model, problem, *plan_ordering(model, problem, ordering))
+    models = (generic_parameters(model, parameters), model)
+    graph = stacked(*(generic_graph(each, problem) for each in models))
+    blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
+    return NumericElimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
 
 
 def joint_values(model, values, qdd, tau):

@@ -12,11 +12,13 @@ import numpy as np
 from dynamics_node.algorithms.aba import Given, accelerate, give_way, hold, joints_that_give_way
 from dynamics_node.algorithms.accelerations import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.elementary import Shift, Turn, plane_turn
-from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_turns, pose_factors
+from dynamics_node.algorithms.pivots import health, joint_scale, mass_moments, moved_moment
+from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns, pose_factors
 from dynamics_node.backends.traced import economical, problem_inputs
 from dynamics_node.model.regroup import regrouped_away
 from dynamics_node.program import Expression, Program, Rolled, Sweep, trace
 from dynamics_node.spatial import (
+    definite_pivots,
     inertia_of_pseudo,
     pseudo_inertia,
     symmetric,
@@ -30,6 +32,7 @@ _UPPER4, _UPPER6 = np.triu_indices(4), np.triu_indices(6)
 
 
 ARRAYS = {"motion": 18, "force": 6, "articulated": 21, "given": 8, "added": 6}  # numbers that sweeps leave
+WATCHING = {"carried": 2}  # and where pivots are watched
 
 
 def can_roll(engine):
@@ -45,14 +48,15 @@ def _one_by_one(engine):
     return all(joint.kind != "floating" or parent < 0 for joint, parent in joints)
 
 
-def rolled_program(engine, wrenches=False, parameters=()) -> Rolled:
+def rolled_program(engine, wrenches=False, parameters=(), watched=()) -> Rolled:
     """The Program of a recursion, with loops. Arguments as of `problem_program`."""
     model, T = economical(engine)
     inputs = problem_inputs(model, wrenches, parameters)
     joints = [body.joint for body in model.bodies]
     forward = joints_that_give_way(model, engine.problem.forward)
+    arrays = ARRAYS | (WATCHING if any(watched) else {})
     keys = [
-        (_MOVES[joint.kind], parent < 0, free)
+        (_MOVES[joint.kind], parent < 0, free, any(watched[joint.v]))
         for joint, parent, free in zip(joints, model.parents, forward, strict=True)
     ]
     kinds = sorted(set(keys))
@@ -60,7 +64,7 @@ def rolled_program(engine, wrenches=False, parameters=()) -> Rolled:
     numbers = _numbers(model, T if wrenches else None, parameters)
     gone = regrouped_away(model)[:, _UPPER4[0], _UPPER4[1]] & engine.regroups
     found = [
-        _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs)
+        _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs, arrays)
         for k, kind in enumerate(kinds)
     ]
     inward = _give_way if any(forward) else _transmit
@@ -68,14 +72,14 @@ def rolled_program(engine, wrenches=False, parameters=()) -> Rolled:
     sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in found)) for back, function in passes)
     return Rolled(
         inputs,
-        {"asked": np.arange(model.nv)},
+        {"asked": np.arange(model.nv)} | ({"health": np.array([model.nv])} if any(watched) else {}),
         np.array(model.parents),
         of_kind,
         _table(found, model.nbodies),
         np.array([joint.q.start for joint in joints]),
         np.array([joint.v.start for joint in joints]),
         np.array([[joint.multiplier, joint.offset] for joint in joints]),
-        ARRAYS,
+        arrays,
         sweeps,
     )
 
@@ -89,7 +93,7 @@ def _numbers(model, T, parameters):
     n = model.nbodies
     numbers = {
         "turn": transform_rotation(X).reshape(n, 9),
-        "shift": transform_origin(X),
+        "shift": fixed_shift(X),
         "multiplier": np.array([[body.joint.multiplier] for body in model.bodies]),
     }
     if T is not None:
@@ -106,9 +110,9 @@ class _Kind:
     """Bodies that move alike: their numbers as literals and places in the table, and what they look like to
     a step."""
 
-    def __init__(self, moves, is_root, free, numbers, members, gone, inputs):
-        self.moves, self.is_root, self.free, self.gone = moves, is_root, free, gone
-        self.members, self.inputs = members, inputs
+    def __init__(self, moves, is_root, free, watched, numbers, members, gone, inputs, arrays):
+        self.moves, self.is_root, self.free, self.watched, self.gone = moves, is_root, free, watched, gone
+        self.members, self.inputs, self.arrays = members, inputs, arrays
         self.names = [(name, array.shape[1]) for name, array in numbers.items()]
         own = np.hstack([array[members] for array in numbers.values()])
         self.literal = np.where(np.ptp(own, axis=0) == 0, own[0], np.nan)
@@ -126,7 +130,7 @@ class _Kind:
         shapes |= {"pose": 7} if self.moves == "floats" else {"position": 1, "cosine": 1, "sine": 1}
         shapes |= {name: size for name, size in (("f_ext", 6), ("inertia", 10)) if name in self.inputs}
         shapes |= {"armature": self.size} if "armature" in self.inputs else {}
-        shapes |= ARRAYS | {f"parent_{name}": ARRAYS[name] for name in ("motion", "added")}
+        shapes |= self.arrays | {f"parent_{name}": ARRAYS[name] for name in ("motion", "added")}
         wanted = {name: (size,) for name, size in shapes.items()}
         return trace(lambda **arrays: function(_Body(self, arrays)), wanted)
 
@@ -235,8 +239,16 @@ def _give_way(body):
     else:
         inverse = 1.0 / given.D[0, 0] if body.kind.free else 0.0
         packed[:] = [*given.U[:, 0], inverse, given.u[0]]
-    back = {"articulated": body.X.inertia(0, Ia)[_UPPER6], "force": body.X.force(0, pa)}
-    return {"given": packed, **(body.to_parent(**back) if not body.kind.is_root else {})}
+    found, back = {"given": packed}, {"force": body.X.force(0, pa)}
+    if "carried" in body.arrays:
+        moment, mass = body.arrays["carried"] + mass_moments(J)
+        back["carried"] = np.array([moved_moment(moment, mass, body.X.origin(0)), mass])
+        if body.kind.watched:
+            scale = joint_scale(body.S, moment, mass) + body.armature
+            found["health"] = health(definite_pivots(given.D), scale)
+    if not body.kind.is_root:
+        found |= body.to_parent(articulated=body.X.inertia(0, Ia)[_UPPER6], **back)
+    return found
 
 
 def _symmetric(upper):

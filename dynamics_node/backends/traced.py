@@ -1,13 +1,15 @@
 """Any engine, traced on symbols: Problem -> Program.
 
 The Program reads q, qd, gravity, of qdd and tau what the Problem knows (`known`), and returns what it asks
-(`asked`). More inputs on demand: `f_ext`; and in place of constants `inertia`, `armature`.
+(`asked`). More inputs on demand: `f_ext`; and in place of constants `inertia`, `armature`. Where the mass
+matrix may be singular at some position it returns `health` besides: see algorithms/pivots.py.
 """
 
 from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.algorithms.pivots import dynamics_health
 from dynamics_node.model.inputs import inertial_values, with_inputs
 from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.model.reframe import reframe
@@ -16,11 +18,13 @@ from dynamics_node.program import Program, trace
 from dynamics_node.spatial import matvec, transpose
 
 
-def problem_program(engine, wrenches=False, parameters=()) -> Program:
-    """The Program of an engine: inputs q, qd, known, gravity (, f_ext) and the parameters, output asked.
+def problem_program(engine, wrenches=False, parameters=(), watched=()) -> Program:
+    """The Program of an engine: inputs q, qd, known, gravity (, f_ext) and the parameters, outputs asked
+    (, health).
 
     It runs in body frames and with inertial parameters of its own, which cost fewer operations; nothing
     outside sees them. parameters: of PARAMETERS, those that are inputs; their values: `parameter_values`.
+    watched: coordinates (nv,) bool whose pivots make up health; none if there is no True.
     """
     assert set(parameters) <= set(PARAMETERS)
     forward = np.array(engine.problem.forward, dtype=bool)
@@ -33,7 +37,11 @@ def problem_program(engine, wrenches=False, parameters=()) -> Program:
             f_ext = matvec(transpose(np.linalg.inv(T)), f_ext)
         own = replace(engine, model=with_inputs(model, engine.regroups, inertia, armature))
         qdd, tau = own(q, qd, *given, f_ext, gravity)
-        return {"asked": np.where(forward, qdd, tau)}
+        found = {"asked": np.where(forward, qdd, tau)}
+        if any(watched):
+            by_mass_matrix = getattr(engine, "by_mass_matrix", False)
+            found["health"] = dynamics_health(own.model, q, forward, watched, by_mass_matrix)
+        return found
 
     return trace(function, problem_inputs(model, wrenches, parameters))
 
@@ -48,17 +56,22 @@ def problem_inputs(model, wrenches, parameters) -> dict[str, tuple[int, ...]]:
     return inputs | {name: shapes[name] for name in parameters}
 
 
-def quantity_program(model, function, reads) -> Program:
-    """The Program of function(model, *arrays) -> arrays, outputs y0, y1, ..., of quantities that base
-    parameters determine.
+def quantity_program(model, function, reads, watched=()) -> Program:
+    """The Program of function(model, *arrays) -> arrays, outputs y0, y1, ... (, health), of quantities that
+    base parameters determine.
 
-    reads: which of 'q', 'qd' and 'gravity' the arrays are.
+    reads: which of 'q', 'qd' and 'gravity' the arrays are; watched: as of `problem_program`, of quantities
+    that need the inverse of the mass matrix.
     """
+    every = np.ones(model.nv, dtype=bool)
     model = regroup(reframe(model)[0])
     shapes = {"q": (model.nq,), "qd": (model.nv,), "gravity": (3,)}
 
-    def named(**arrays):
-        return {f"y{k}": y for k, y in enumerate(function(model, *arrays.values()))}
+    def named(q, **arrays):
+        found = {f"y{k}": y for k, y in enumerate(function(model, q, *arrays.values()))}
+        if any(watched):
+            found["health"] = dynamics_health(model, q, every, watched, by_mass_matrix=True)
+        return found
 
     return trace(named, {name: shapes[name] for name in reads})
 

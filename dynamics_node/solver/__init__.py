@@ -3,6 +3,13 @@
 from dynamics_node.solver.build import build, build_closing, build_for_service
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
+from dynamics_node.solver.functions import (
+    bias,
+    link_jacobian,
+    link_pose,
+    mass_matrix,
+    operational_space_inertia,
+)
 from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_derivatives, build_quantity
 from dynamics_node.solver.solvers import (
     ForwardDynamics,
@@ -23,10 +30,15 @@ __all__ = [
     "Quantity",
     "SolutionError",
     "Solver",
+    "bias",
     "build",
     "build_closing",
     "build_derivatives",
     "build_for_service",
     "build_quantity",
+    "link_jacobian",
+    "link_pose",
+    "mass_matrix",
+    "operational_space_inertia",
     "resolve",
 ]

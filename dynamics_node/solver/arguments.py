@@ -1,7 +1,7 @@
 """The arguments of a call: arrays over one batch, what is wrong with them, and the good states alone."""
 
 import contextlib
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -70,7 +70,12 @@ class Arguments:
         spread = self.spread().items()
         return {name: a if self._is_same(name, a) else a[good] for name, a in spread}
 
+    def states(self, chosen, which):
+        """Of what `chosen` returned, the states `which`, a slice."""
+        return {name: a if self._is_same(name, a) else a[which] for name, a in chosen.items()}
+
     def _is_same(self, name, array):
+        """True of what may stay the same for all states, and does."""
         return array.ndim == self._axes(name) and name in ("f_ext", "gravity")
 
 
@@ -95,11 +100,16 @@ def solve_states(function, arguments: Arguments, errors="raise", vouched=None, w
         with np.errstate(all="ignore"):  # what is not finite is told below
             results = function(arguments.batch, **arguments.spread())
     except np.linalg.LinAlgError as error:
-        raise SolutionError(f"no solution at this state: {error}") from None
+        reason = _reason(why, arguments)
+        raise SolutionError(reason or f"no solution at this state: {error}") from None
     if not all(finite_states(array, array.ndim) for array in results):
-        reason = None if why is None else why(**arguments.spread())
+        reason = _reason(why, arguments)
         raise SolutionError(reason or "the equations have no finite solution at this state")
     return results
+
+
+def _reason(why, arguments):
+    return None if why is None else why(**arguments.spread())
 
 
 def _with_nan(function, arguments):
@@ -109,7 +119,7 @@ def _with_nan(function, arguments):
         try:
             solved = function(batch, **chosen)
         except np.linalg.LinAlgError:
-            solved = _one_by_one(function, *batch, chosen)
+            solved = _one_by_one(function, *batch, partial(arguments.states, chosen))
     finite = np.ones(batch, dtype=bool)
     for array in solved:
         finite &= finite_states(array, array.ndim - 1)
@@ -120,12 +130,8 @@ def _with_nan(function, arguments):
     return results
 
 
-def _one_by_one(function, count, arrays):
-    """The results of `count` states, NaN where there is no solution."""
-
-    def states(which):
-        return {name: a[which] if len(a) == count and a.ndim > 1 else a for name, a in arrays.items()}
-
+def _one_by_one(function, count, states):
+    """The results of `count` states, NaN where there is no solution; states(slice): the arrays of some."""
     results = [np.full((count, *r.shape[1:]), np.nan, r.dtype) for r in function((0,), **states(slice(0)))]
     for k in range(count):
         with contextlib.suppress(np.linalg.LinAlgError):

@@ -11,9 +11,10 @@ from dynamics_node.backends.loop_elimination import loop_elimination
 from dynamics_node.backends.loops import mechanism_engine
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.loops.determined import require_determined
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
-from dynamics_node.model.parameters import PARAMETERS
+from dynamics_node.model.parameters import PARAMETERS, generic_parameters
 from dynamics_node.problem import Problem
 from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
@@ -41,14 +42,16 @@ def build(
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
     'float32', see Solver. The factor graph of a Mechanism takes no backend c. Raises
     CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
-    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra,
-    ValueError besides.
+    ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
+    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
     """
     if unknown := set(parameters) - set(PARAMETERS):
         raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     choice = resolve(solver, ordering, backend)
+    if problem.kind != "inverse":
+        require_determined(_with_generic(model, parameters), problem.forward)
     if isinstance(model, Mechanism):
         return _build_mechanism(model, problem, choice, tuple(parameters), precision)
     engines = _engines(model, problem, choice, parameters)
@@ -57,6 +60,14 @@ def build(
         engine, backend = _compiled(engines, choice, tuple(parameters))
         choice = choice._replace(backend=backend)
     return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
+
+
+def _with_generic(model, parameters):
+    """The robot with values of its parameters that are zero nowhere by chance."""
+    if not parameters:
+        return model
+    tree = generic_parameters(tree_of(model), parameters)
+    return model.with_tree(tree) if isinstance(model, Mechanism) else tree
 
 
 def _build_mechanism(model, problem, choice, parameters, precision):

@@ -18,6 +18,10 @@ class SolutionError(ArithmeticError):
 def shaped(name, value, axes, dtype=np.float64):
     """value as array (..., *tail). axes: the tail, and names along its first axis."""
     tail, coordinates = axes
+    if value is None:
+        raise InputError(f"{name} is missing")
+    if np.iscomplexobj(value):
+        raise InputError(f"{name} is complex")
     try:
         array = np.asarray(value, dtype=dtype)
     except (TypeError, ValueError):
@@ -46,7 +50,8 @@ def finite_states(array, axes=1):
 def _all_finite(array):
     """True when no entry is infinite or NaN: one product tells, unless it overflows."""
     flat = array.ravel()
-    return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
+    with np.errstate(over="ignore", invalid="ignore"):
+        return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
 
 
 def refuse_not_unit(model, q):
@@ -93,6 +98,8 @@ def delivered(result, out):
     """The result, in `out` if there is one. Raises InputError when it does not fit there."""
     if out is None:
         return result
+    if not isinstance(out, np.ndarray) or out.dtype.kind != "f":
+        raise InputError(f"out must be an array of floats, not {getattr(out, 'dtype', type(out).__name__)}")
     if np.shape(out) != result.shape:
         raise InputError(f"out must have shape {result.shape}, not {np.shape(out)}")
     out[...] = result

@@ -9,11 +9,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia
+from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia, pivots
+from dynamics_node.algorithms.pivots import weak_coordinates, why_singular
 from dynamics_node.backends.c import BATCH, BatchKernel, CompileError, Kernel
 from dynamics_node.backends.derivatives import derivative_program
 from dynamics_node.backends.loops import why_not
 from dynamics_node.backends.traced import quantity_program, quaternion_places
+from dynamics_node.loops.determined import require_determined
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import HEALTHY, mechanism_quantity
 from dynamics_node.model import Model
@@ -44,12 +46,14 @@ QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
     "link_jacobian": (_jacobian, ("q",)),
     "operational_space_inertia": (operational_space_inertia, ("q",)),
 }
+NEED_INVERSE = ("operational_space_inertia",)  # of the mass matrix
 
 
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A function of a robot's state. Picklable. Its arguments are the inputs of its Program in order, over a
-    batch: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6).
+    """A function of a robot's state. Picklable. limits: of the output health of its Program, empty if there
+    is none; why(q): what is wrong at positions beyond them, in words. Its arguments are the inputs of its
+    Program in order, over a batch: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6).
 
     It returns an array, or a tuple of arrays if there are several, over the batch; raises InputError and
     SolutionError as a Solver does.
@@ -59,6 +63,8 @@ class Quantity:
     name: str
     program: Program
     kernel: Kernel | None
+    limits: np.ndarray
+    why: Callable
     _one_state: Callable = field(init=False, repr=False)
     _gravity: tuple = field(init=False, repr=False)
     _shapes: list = field(init=False, repr=False)
@@ -110,45 +116,33 @@ class Quantity:
     def _vouched(self, batch, **arrays):
         """By vectors of states; None when one is not good."""
         results, good = self._batch_kernel(math.prod(batch), *self._rows(batch, arrays))
-        return self._shaped(batch, results) if good else None
+        *found, health = self._shaped(batch, results)
+        return found if good and (health <= self.limits).all() else None
 
     def _plain(self, batch, **arrays):
+        """NaN where health is beyond its limits."""
         if self.kernel is None:
-            return list(interpret(self.program, **arrays).values())
-        return self._shaped(batch, self.kernel.separate(math.prod(batch), *self._rows(batch, arrays)))
+            *found, health = self._shaped(batch, interpret(self.program, **arrays).values())
+        else:
+            rows = self._rows(batch, arrays)
+            *found, health = self._shaped(batch, self.kernel.separate(math.prod(batch), *rows))
+        found = [np.array(array) for array in found]
+        for array in found:
+            array[~(health <= self.limits).all(axis=-1)] = np.nan
+        return found
 
-    def _why(self, **arrays):
-        """Why there is no solution at one of the states, if it is known."""
+    def _why(self, q, **_):
+        """Why there is no solution at one of the positions q, if it is known."""
+        return self.why(q)
 
     def _rows(self, batch, arrays):
         return [_rows(arrays[name], shape, math.prod(batch)) for name, shape in self.program.inputs.items()]
 
     def _shaped(self, batch, results):
-        return [array.reshape(*batch, *shape) for array, shape in zip(results, self._shapes, strict=True)]
-
-
-class MechanismQuantity(Quantity):
-    """A Quantity of a Mechanism, whose Program says last whether its loops are closed and not singular."""
-
-    def _vouched(self, batch, **arrays):
-        results = super()._vouched(batch, **arrays)
-        healthy = results is not None and (results[-1] <= HEALTHY).all()
-        return results[:-1] if healthy else None
-
-    def _plain(self, batch, **arrays):
-        *found, health = super()._plain(batch, **arrays)
-        bad = ~(health <= HEALTHY).all(axis=-1)
-        results = [np.array(array) for array in found]
-        for array in results:
-            array[bad] = np.nan
-        return results
-
-    def _shaped(self, batch, results):
+        """The results over the batch, and at last health, (..., 0) where there is none."""
         shapes = [numbers.shape for numbers in self.program.outputs.values()]
-        return [array.reshape(*batch, *shape) for array, shape in zip(results, shapes, strict=True)]
-
-    def _why(self, **arrays):
-        return why_not(self.model, arrays["q"])
+        found = [array.reshape(*batch, *shape) for array, shape in zip(results, shapes, strict=True)]
+        return found if len(self.limits) else [*found, np.empty((*batch, 0))]
 
 
 def _rows(array, shape, count):
@@ -165,10 +159,14 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", **option
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    if name in NEED_INVERSE:
+        require_determined(model, np.ones(model.nv, dtype=bool))
     if isinstance(model, Mechanism):
-        return _quantity(model, name, mechanism_quantity(model, name, **options), backend, MechanismQuantity)
+        return _quantity(model, name, mechanism_quantity(model, name, **options), backend)
     function, reads = QUANTITIES[name]
-    return _quantity(model, name, quantity_program(model, partial(function, **options), reads), backend)
+    watched = weak_coordinates(model) if name in NEED_INVERSE else ()
+    program = quantity_program(model, partial(function, **options), reads, watched)
+    return _quantity(model, name, program, backend)
 
 
 def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False) -> Quantity:
@@ -182,19 +180,25 @@ def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto"
     velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
     f_ext is another argument; it stays constant in body axes. backend and errors as in `build_quantity`.
     """
+    if problem.kind != "inverse":
+        require_determined(model, problem.forward)
     program = derivative_program(model, problem, wrenches)
-    kind = MechanismQuantity if isinstance(model, Mechanism) else Quantity
-    return _quantity(model, f"{problem.kind}_derivatives", program, backend, kind)
+    return _quantity(model, f"{problem.kind}_derivatives", program, backend, problem.forward)
 
 
-def _quantity(model, name, program, backend, kind=Quantity):
+def _quantity(model, name, program, backend, forward=None):
+    """forward: of its Problem, if it has one."""
     kernel = None
+    if isinstance(model, Mechanism):
+        healthy, why = HEALTHY, partial(why_not, model)
+    else:
+        healthy, why = pivots.HEALTHY, partial(why_singular, model, forward or (True,) * model.nv)
+    limits = healthy if "health" in program.outputs else np.empty(0)
     if backend != "numpy":
         try:
-            limits = HEALTHY if "health" in program.outputs else ()
             kernel = Kernel(program, quaternions=quaternion_places(model), limits=limits)
         except CompileError as error:
             if backend == "c":
                 raise
             log.warning("%s; numpy serves instead", error)
-    return kind(model, name, program, kernel)
+    return Quantity(model, name, program, kernel, limits, why)

@@ -7,7 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
+from dynamics_node.algorithms.pivots import singular, weak_coordinates, why_singular
 from dynamics_node.backends.c import Kernel
+from dynamics_node.backends.compiled import CompiledEngine
+from dynamics_node.backends.loops import why_not
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
@@ -30,6 +33,7 @@ class Engine(Protocol):
     def prepare(self, batches: bool): ...
 
 
+OPTIONAL = ("f_ext", "gravity")
 ASKED = {"inverse": (1,), "forward": (0,), "hybrid": (0, 1)}  # of qdd, tau
 
 
@@ -109,11 +113,16 @@ class Solver:
 
     def _solve(self, errors, **given):
         """The arrays that the Problem asks for, out of qdd and tau."""
-        values = {name: value for name, value in given.items() if value is not None}
+        values = {name: value for name, value in given.items() if value is not None or name not in OPTIONAL}
         arguments = Arguments(self.model, values, self.dtype)
         vouched = self._vouched if hasattr(self.engine, "vouched") else None
-        why = getattr(self.engine, "why", None)
-        return solve_states(self._plain, arguments, errors, vouched, why)
+        return solve_states(self._plain, arguments, errors, vouched, self._why)
+
+    def _why(self, q, **_):
+        """Why there is no solution at one of the positions q, if it is known."""
+        if isinstance(self.model, Mechanism):
+            return why_not(self.model, q)
+        return why_singular(self.model, self.problem.forward, q)
 
     def _vouched(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
         results = getattr(self.engine, "vouched")(q, qd, qdd, tau, f_ext, gravity)  # noqa: B009
@@ -122,7 +131,18 @@ class Solver:
     def _plain(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
         zero = np.broadcast_to(np.zeros(self.model.nv, self.dtype), (*batch, self.model.nv))
         known = (zero if qdd is None else qdd, zero if tau is None else tau)
-        return self._asked(self.engine(q, qd, *known, f_ext, gravity))
+        qdd, tau = self.engine(q, qd, *known, f_ext, gravity)
+        if self._weak.any():
+            bad = singular(self.model, q, self.problem.forward, self._weak).any(axis=-1, keepdims=True)
+            qdd, tau = np.where(bad, np.nan, qdd), np.where(bad, np.nan, tau)
+        return self._asked((qdd, tau))
+
+    @cached_property
+    def _weak(self):
+        """Coordinates whose pivots are watched here: none of loops, and none where compiled code does."""
+        if isinstance(self.model, Mechanism) or isinstance(self.engine, CompiledEngine):
+            return np.zeros(self.model.nv, dtype=bool)
+        return weak_coordinates(self.model, self.problem.forward)
 
     def _asked(self, results):
         return [results[k].astype(self.dtype, copy=False) for k in ASKED[self.problem.kind]]

@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import FOR_VECTORS, compile_library
+from dynamics_node.backends.c.compiler import FOR_VECTORS
+from dynamics_node.backends.c.library import compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render_batch, renderer
 
@@ -80,3 +81,6 @@ def _cores():
 @cache
 def _pool():
     return ThreadPoolExecutor(_cores(), thread_name_prefix="dynamics_batch")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of the threads

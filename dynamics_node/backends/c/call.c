@@ -11,6 +11,16 @@ extern void *PyCapsule_GetPointer(PyObject *, const char *);
 extern PyObject _Py_NoneStruct;
 extern void Py_IncRef(PyObject *);
 #define PADDED(size) (((size) / 8 + 1) * 8)
+#if 8 * PADDED(INPUT_SIZE) > LARGE || 8 * PADDED(OUTPUT_SIZE) > LARGE
+#define MEMORY static _Thread_local /* the stack of a thread may be small */
+static _Thread_local int calls;     /* an argument may be an object that calls this again to tell its memory */
+#define ENTERED (calls++ == 0)
+#define LEFT --calls
+#else
+#define MEMORY
+#define ENTERED 1
+#define LEFT
+#endif
 
 /* x: aligned, and filled up with zeros to whole vectors. */
 static int all_finite(const double *x, long size)
@@ -43,10 +53,11 @@ static int solved(const double *x, double *y)
 
 static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count)
 {
-  double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64))), y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
   double *next = x;
   Numbers given[INPUTS + OUTPUTS + 1];
-  int seen = 0, good = count == INPUTS + OUTPUTS;
+  int seen = 0, good = ENTERED && count == INPUTS + OUTPUTS;
   for (; good && seen < INPUTS; ++seen) {
     const ssize_t *shape = input_shape[seen];
     good = numbers(arguments[seen], given + seen, 0, shape[0], shape + 1);
@@ -66,6 +77,7 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
   for (int k = 0, from = 0; good && k < OUTPUTS; from += output_size[k++])
     memcpy(given[INPUTS + k].data, y + from, output_size[k] * sizeof(double));
   release(given, seen);
+  LEFT;
   if (!good) return PyBool_FromLong(0);
   Py_IncRef(&_Py_NoneStruct);
   return &_Py_NoneStruct;

@@ -1,24 +1,19 @@
-"""C text -> shared library in a private cache.
+"""C text -> the bytes of a shared library, by the system's compiler."""
 
-The key of a library is the hash of all its source depends on, of the compiler and of the processor. A
-library is loaded only from a folder that is the user's alone, and only if it has the digest noted when it was
-written.
-"""
-
-import ctypes
-import hashlib
+import contextlib
 import os
-import platform
 import shutil
 import subprocess
-import tempfile
-from collections.abc import Callable
+from contextvars import ContextVar
 from functools import cache
-from pathlib import Path
+
+from dynamics_node.backends.c.cache import no_place, work_folder
+from dynamics_node.backends.c.errors import CompileError
 
 FLAGS = (
     *("-O1", "-fexpensive-optimizations", "-fschedule-insns2"),  # for straight lines -O2 is no faster
     *("-march=native", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math"),
+    "-Wl,-z,now",
 )
 NOT_FUSED = ("-ffp-contract=off",)
 FOR_VECTORS = (
@@ -26,112 +21,87 @@ FOR_VECTORS = (
     "-fschedule-insns",
     "-fsched-pressure",
 )  # they want what straight lines of numbers do not
-TIME_LIMIT = 600  # s
+TIME_LIMIT = 240.0  # s, less than a building process has
+TIME_LIMIT_OF_VERSION = 5.0  # s
+CACHED_ONLY = "DYNAMICS_NODE_CACHED_ONLY"
+_MOST_OUTPUT = 64 * 1024  # bytes of a compiler's output that are looked at
+
+_only_cached = ContextVar("only_cached", default=False)
+_hanging: list[str] = []  # what is known of a compiler that did not come back
 
 
-class CompileError(RuntimeError):
-    """No library: no compiler, one that fails, or no place to put it. One line."""
-
-
-def compile_library(identity: str, source: Callable[[], str], more_flags: tuple[str, ...] = ()) -> str:
-    """Key of a library, compiled if the cache has none. Raises CompileError.
-
-    identity: says all that source(), the C text, depends on; source is called when there is none.
-    """
-    flags = FLAGS + more_flags
-    key = _key(identity, flags)
-    path = cache_folder() / f"{key}.so"
-    if not _intact(path):
-        _compile(source(), flags, path)
-    return key
-
-
-def open_library(key: str) -> ctypes.CDLL:
-    """The library of a key. Raises CompileError when the cache has it no more, or not as it was written."""
-    path = cache_folder() / f"{key}.so"
-    if not _intact(path):
-        raise CompileError(f"the compiled library {key[:12]} is not in the cache as it was written")
+@contextlib.contextmanager
+def only_cached():
+    """Inside, no compiler is run: there is what the cache has, or a CompileError."""
+    token = _only_cached.set(True)
     try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise CompileError(f"the compiled library does not load: {error}") from None
+        yield
+    finally:
+        _only_cached.reset(token)
 
 
-def cache_folder() -> Path:
-    """Folder of the compiled libraries, mode 0700. Raises CompileError when it is not ours alone."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(base) / "dynamics_node"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = folder.stat()
-        if status.st_uid != os.getuid():
-            raise CompileError(f"{folder} belongs to another user: remove it or set XDG_CACHE_HOME")
-        if status.st_mode & 0o077:
-            folder.chmod(0o700)
-        with tempfile.TemporaryFile(dir=folder):
-            return folder
-    except OSError as error:
-        raise CompileError(f"no place for compiled code: {error} (set XDG_CACHE_HOME)") from None
+def compiler() -> tuple[str, str]:
+    """Path and version of the C compiler: $CC, cc, gcc or clang. Raises CompileError."""
+    if _only_cached.get() or os.environ.get(CACHED_ONLY):
+        raise CompileError(f"only cached code is used here, and there is none for this ({CACHED_ONLY})")
+    return _found_compiler(os.environ.get("CC", ""))
 
 
 @cache
-def compiler() -> tuple[str, str]:
-    """Path and version of the C compiler: $CC, cc or gcc. Raises CompileError."""
-    for name in (os.environ.get("CC", ""), "cc", "gcc", "clang"):
+def _found_compiler(named):
+    for name in (named, "cc", "gcc", "clang"):
         path = shutil.which(name) if name else None
         if path:
-            done = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=60)
-            return path, done.stdout.partition("\n")[0]
+            done = _run([path, "--version"], TIME_LIMIT_OF_VERSION, stdout=subprocess.PIPE)
+            return path, _text(done.stdout).partition("\n")[0]
     raise CompileError("no C compiler on the PATH: sudo apt install gcc")
 
 
-@cache
-def _processor():
-    """What -march=native depends on."""
+def compiled(source: str, flags) -> bytes:
+    """The library of a C text. Raises CompileError: no compiler, one that fails, hangs, or has no room."""
+    path = compiler()[0]
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+        with work_folder() as work:
+            (work / "program.c").write_text(source)
+            said, code = _compile(path, flags, work)
+            built = work / "program.so"
+            if code or not built.is_file():
+                raise CompileError(f"the C compiler failed: {_reason(said, code)}")
+            return built.read_bytes()
+    except OSError as error:
+        raise no_place(error) from None
 
 
-def _key(identity, flags):
-    parts = (identity, *compiler(), *flags, platform.machine(), _processor())
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+def _compile(path, flags, work):
+    """What the compiler says, in English, and its exit code. Its temporary files are here too: /tmp may be
+    full or read-only."""
+    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
+    with (work / "output").open("w+b") as output:
+        command = [path, *flags, "-o", str(work / "program.so"), str(work / "program.c"), "-lm"]
+        done = _run(command, TIME_LIMIT, stdout=output, stderr=output, env=environment)
+        output.seek(0)
+        return _text(output.read(_MOST_OUTPUT)), done.returncode
 
 
-def _digest(path):
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _intact(path):
-    """True when the library is there and is what was written."""
-    note = path.with_suffix(".sha256")
+def _run(command, limit, **options):
+    """One that hangs is not tried again in this process. Raises CompileError."""
+    if _hanging:
+        raise CompileError(_hanging[0])
+    nothing = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     try:
-        return path.stat().st_uid == os.getuid() and note.read_text() == _digest(path)
-    except OSError:
-        return False
+        return subprocess.run(command, timeout=limit, **{**nothing, **options})
+    except subprocess.TimeoutExpired:
+        _hanging.append(f"the C compiler {command[0]} did not come back within {limit:g} s")
+        raise CompileError(_hanging[0]) from None
+    except OSError as error:
+        raise CompileError(f"the C compiler {command[0]} does not run: {error.strerror}") from None
 
 
-def _compile(source, flags, path):
-    """Compile beside the target and move it there: two processes may do so at once."""
-    with tempfile.TemporaryDirectory(dir=path.parent) as work:
-        text, built = Path(work) / "program.c", Path(work) / "program.so"
-        text.write_text(source)
-        command = [compiler()[0], *flags, "-o", str(built), str(text), "-lm"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise CompileError(f"the C compiler failed: {error}") from None
-        if done.returncode or not built.is_file():
-            raise CompileError(f"the C compiler failed: {_reason(done)}")
-        note = Path(work) / "note"
-        note.write_text(_digest(built))
-        note.replace(path.with_suffix(".sha256"))
-        built.replace(path)
+def _text(output):
+    return output[:_MOST_OUTPUT].decode(errors="replace")
 
 
-def _reason(done):
+def _reason(said, code):
     """The line of a failed compiler's output that says most."""
-    lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+    lines = said.strip().splitlines() or [f"exit code {code}"]
     return next((line for line in lines if "error" in line), lines[-1]).strip()

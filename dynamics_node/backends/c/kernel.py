@@ -5,12 +5,17 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import NOT_FUSED, CompileError, compile_library
+from dynamics_node.backends.c.compiler import NOT_FUSED
+from dynamics_node.backends.c.errors import CompileError
+from dynamics_node.backends.c.library import compile_library, open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render, renderer
+from dynamics_node.backends.c.tuning import compile_fastest
 from dynamics_node.program import Program
 
 WIDE = 15  # operations on every step of the longest chain
+SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
+TRIED = 100  # states of a trial
 MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
@@ -34,16 +39,20 @@ class Kernel(Loaded):
         if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
             raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
         how = (self._names, self._quaternions, self._limits)
-        return compile_library(
-            f"{renderer()} {self.program.digest()} {how}",
-            lambda: render(self.program, *how),
-            NOT_FUSED if _is_narrow(self.program) else (),
-        )
+        what = f"{renderer()} {self.program.digest()} {how}", lambda: render(self.program, *how)
+        if _may_wait(self.program):
+            return compile_fastest(*what, {"fused": (), "separate": NOT_FUSED}, self._trial)
+        return compile_library(*what)
+
+    def _trial(self, key):
+        """A function that runs a library over some states."""
+        run = _entry(open_library(key))
+        x = np.random.default_rng(0).uniform(-1.0, 1.0, (TRIED, sum(self._sizes)))
+        y = np.empty((TRIED, self._outputs))
+        return lambda: run(TRIED, x.ctypes.data, y.ctypes.data)
 
     def _open(self, library):
-        self._library, self._entry = library, library.program
-        self._entry.argtypes = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p)
-        self._entry.restype = None
+        self._library, self._entry = library, _entry(library)
         trust_arrays(library, np.float64)
         self.solve = builtin_function(library, "solve_definition", self._parameters)
 
@@ -81,7 +90,16 @@ class Kernel(Loaded):
         self._entry(len(x), x.ctypes.data, y.ctypes.data)
 
 
-def _is_narrow(program):
-    """True where most operations wait for the one before: a fused multiply-add makes the sum wait longer
-    than a separate one would (Panda: 10 % slower; a quadruped, whose legs go side by side: 15 % faster)."""
-    return isinstance(program, Program) and len(program.ops) <= WIDE * program.depth()
+def _entry(library):
+    """program(count, x, y) of a library."""
+    entry = library.program
+    entry.argtypes, entry.restype = (ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p), None
+    return entry
+
+
+def _may_wait(program):
+    """True where most operations wait for the one before. A fused multiply-add saves an operation but takes
+    longer than an addition, and such a sum waits for it: which one wins depends on the Program and on the
+    processor (on one of them a UR5 is 12 % faster fused, a Panda slower). Where many operations run side by
+    side fused ones always win (a quadruped by 15 %)."""
+    return isinstance(program, Program) and SHORT < len(program.ops) <= min(QUICK, WIDE * program.depth())

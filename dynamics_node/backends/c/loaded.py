@@ -4,7 +4,8 @@ import ctypes
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import CompileError, open_library
+from dynamics_node.backends.c.errors import CompileError
+from dynamics_node.backends.c.library import open_library
 
 
 class Loaded:

@@ -1,7 +1,7 @@
 """A Program with loops -> C text of `run(x, y)`, as of straight.py.
 
 Every step is a function of pointers to what its body has. What a sweep adds to a parent's array is summed
-there, and so are the results of joints that share a coordinate.
+there, and so are the results of joints that share a coordinate, and health.
 """
 
 from itertools import accumulate
@@ -20,25 +20,34 @@ def render_loops(program):
     return [
         *(line for name in ("parents", "kinds", "q_at", "v_at")
           for line in table("int", name, getattr(program, name))),
-        *table("double", "positions", program.positions),
+        *table("double", "multiplier", program.positions[:, 0]),
+        *_aligned("offset", program.positions[:, 1], padded),
         *table("double", "table", program.table),
         *(line for k, sweep in sweeps for kind, step in enumerate(sweep.steps)
           for line in _step(f"step{k}_{kind}", step)),
         "static void run(const number *restrict x, number *restrict y)",
         "{",
-        *(f"  static _Thread_local vector {name}_memory[{padded // VECTOR}];" for name in _JOINTS),
-        *(f"  number *const {name} = (number *){name}_memory;" for name in _JOINTS),
+        *(f"  static _Thread_local vector {name}_memory[{padded // VECTOR}];" for name in _NUMBERS),
+        *(f"  number *const {name} = (number *){name}_memory;" for name in _NUMBERS),
         *(f"  static _Thread_local number {name}[{count}][{size}];" for name, size in program.arrays.items()),
         *(f"  memset({name}, 0, sizeof {name});" for name in _only_summed(program)),
-        f"  memset(y, 0, {program.outputs['asked'].size} * sizeof(number));",
-        f"  for (int i = 0; i < {count}; ++i) position[i] = positions[i][0] * x[q_at[i]] + positions[i][1];",
-        f"  sincos_all({padded // VECTOR}, position_memory, sine_memory, cosine_memory);",
+        f"  memset(y, 0, {sum(numbers.size for numbers in program.outputs.values())} * sizeof(number));",
+        f"  for (int i = 0; i < {count}; ++i) angle[i] = multiplier[i] * x[q_at[i]];",
+        f"  for (int i = 0; i < {count}; ++i) position[i] = angle[i] + offset[i];",
+        f"  sincos_all({padded // VECTOR}, angle_memory, (vector *)offset, sine_memory, cosine_memory);",
         *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
         "}",
     ]  # fmt: skip
 
 
 _JOINTS = ("position", "sine", "cosine")
+_NUMBERS = (*_JOINTS, "angle")
+
+
+def _aligned(name, numbers, size):
+    """Lines that define whole vectors of constants."""
+    text = ", ".join(literal(x) for x in numbers)
+    return [f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};"]
 
 
 def _only_summed(program):
@@ -76,6 +85,7 @@ def _place(program, name):
         "inertia": f"x + {start.get('inertia')} + 10 * i",
         "armature": f"x + {start.get('armature')} + v_at[i]",
         "asked": "y + v_at[i]",
+        "health": f"y + {program.outputs['asked'].size}",
     }
     if name in at:
         return at[name]
@@ -97,7 +107,7 @@ def _step(name, program):
         lines.append(f"  const number t{n} = {operation};")
         text.append(f"t{n}")
     for output, numbers in program.outputs.items():
-        sign = "+=" if output == "asked" or output.startswith(_PARENT) else "="
+        sign = "+=" if output in ("asked", "health") or output.startswith(_PARENT) else "="
         lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
     return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
 

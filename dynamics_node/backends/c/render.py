@@ -14,9 +14,10 @@ import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import table
+from dynamics_node.backends.c.text import LARGE, memory, table
 from dynamics_node.program import Rolled
 
+MOST_LANES = 16  # numbers in a vector: floats
 UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
 
@@ -89,9 +90,10 @@ def _batch(program, quaternions):
         "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
         "{",
-        f"  vector in[{sum(sizes) + 1}], out[{total + 1}];",
+        memory("vector", "in", sum(sizes) + 1),
+        memory("vector", "out", total + 1),
         "  vector bad = {0};",
-        f"  number copy[{max(sizes, default=0) + 1} * LANES];",
+        memory("number", "copy", (max(sizes, default=0) + 1) * MOST_LANES),
         *(f"  if (same[{k}]) read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
         "  for (long k = from; k < to; k += LANES) {",
         "    const int lanes = to - k < LANES ? to - k : LANES;",
@@ -132,6 +134,7 @@ def _sizes(program, parameters, quaternions, limits):
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
+        "LARGE": LARGE,
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

@@ -1,12 +1,13 @@
-/* Sines and cosines in vectors of LANES angles, without branches: reduced by multiples of pi/2 in three parts (Cody and
+/* Sines and cosines of angles, each with a constant offset that is added when the whole turns are off: a large angle
+   would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in three parts (Cody and
    Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; when one is beyond, or not
    finite, the C library is asked for all. */
-static inline void sincos_lanes(vector x, vector *restrict sine, vector *restrict cosine)
+static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, vector *restrict cosine)
 {
-  const vector shifted = x * QUARTERS_PER_RADIAN + ROUNDING;
+  const vector shifted = (x + offset) * QUARTERS_PER_RADIAN + ROUNDING;
   const bits quarter = (bits)shifted;
   const vector k = shifted - ROUNDING;
-  const vector r = ((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3;
+  const vector r = (((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3) + offset;
   const vector z = r * r, s = sine_near_zero(r, z), c = cosine_near_zero(z);
   const bits odd = (quarter & 1) != 0, even = ~odd;
   *sine = (vector)((((bits)s & even) | ((bits)c & odd)) ^ ((quarter & 2) << TO_SIGN));
@@ -23,15 +24,17 @@ static inline int all_small(int blocks, const vector *restrict angle)
   return all;
 }
 
-static void sincos_all(int blocks, const vector *restrict angle, vector *restrict sine, vector *restrict cosine)
+static void sincos_all(int blocks, const vector *restrict angle, const vector *restrict offset, vector *restrict sine,
+  vector *restrict cosine)
 {
   if (all_small(blocks, angle)) {
-    for (int k = 0; k < blocks; ++k) sincos_lanes(angle[k], sine + k, cosine + k);
+    for (int k = 0; k < blocks; ++k) sincos_lanes(angle[k], offset[k], sine + k, cosine + k);
     return;
   }
   for (int j = 0; j < LANES * blocks; ++j) {
-    ((number *)sine)[j] = SIN(((const number *)angle)[j]);
-    ((number *)cosine)[j] = COS(((const number *)angle)[j]);
+    const number x = ((const number *)angle)[j], add = ((const number *)offset)[j];
+    ((number *)sine)[j] = SIN(x) * COS(add) + COS(x) * SIN(add);
+    ((number *)cosine)[j] = COS(x) * COS(add) - SIN(x) * SIN(add);
   }
 }
 

@@ -5,6 +5,7 @@ typedef long long bits __attribute__((vector_size(64)));
 #define LANES 8
 #define NUMBER_FORMAT 'd'
 #define LARGE 0x1p16 /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
+#define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x}
 #define SIN sin
 #define COS cos
 #define QUARTERS_PER_RADIAN 0x1.45f306dc9c883p-1

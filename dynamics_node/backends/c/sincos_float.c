@@ -5,6 +5,7 @@ typedef int bits __attribute__((vector_size(64)));
 #define LANES 16
 #define NUMBER_FORMAT 'f'
 #define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
+#define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
 #define SIN sinf
 #define COS cosf
 #define QUARTERS_PER_RADIAN 0x1.45f306p-1f

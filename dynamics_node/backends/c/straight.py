@@ -7,8 +7,9 @@ what one part needs of another goes through the workspace w, which begins with t
 
 from itertools import pairwise
 
-from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal
+from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal, memory
 from dynamics_node.program import Op
+from dynamics_node.program.expression import TURNING
 
 PART = 1500  # operations in a function
 
@@ -30,7 +31,7 @@ def render_run(program, number="number", suffix=""):
         *(line for part in parts for line in part),
         f"static void run(const {number} *restrict x, {number} *restrict y)",
         "{",
-        f"  {number} w[{max(1, names.workspace)}] __attribute__((aligned(64)));",
+        memory(number, "w", max(1, names.workspace)),
         *_sines(names, number),
         *(f"  part{k}(x, w);" for k in range(names.first_part, len(parts))),
         *(f"  y[{k}] = {_filled(names.anywhere(int(n)), number)};" for k, n in enumerate(numbers)),
@@ -81,20 +82,20 @@ class _Names:
 
 
 def _angles(program):
-    """Angles whose sine or cosine needs no other one; the operations they need; and
-    {sine or cosine: (angle, 0 or 1)}, all by value number."""
+    """Angles (angle, constant beside it or -1) whose sine or cosine needs no other one; the operations they
+    need; and {sine or cosine: (angle, 0 or 1)}, all by value number."""
     first = program.first_operation
     turned: set[int] = set()  # values that depend on a sine or cosine
-    angles: dict[int, None] = {}
+    angles: dict[tuple[int, int], None] = {}
     grouped = {}
     for n, op, a, b in _numbered(program):
         turned_already = a in turned or b in turned
         if op in (Op.SIN, Op.COS) and not turned_already:
-            angles[a] = None
-            grouped[n] = (a, int(op == Op.COS))
+            angles[a, b] = None
+            grouped[n] = ((a, b), int(op == Op.COS))
         if turned_already or op in (Op.SIN, Op.COS):
             turned.add(n)
-    needed = {n for n in angles if n >= first}
+    needed = {n for n, _ in angles if n >= first}
     for n, _, a, b in reversed(list(_numbered(program))):
         if n in needed:
             needed |= {x for x in (a, b) if x >= first}
@@ -126,12 +127,22 @@ def _sines(names, number):
     if not names.angles:
         return []
     blocks = names.padded // VECTOR if number == "number" else len(names.angles)
+    angles = [_filled(names.anywhere(a), number) for a, _ in names.angles]
     return [
         f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
+        _offsets(names, number),
         *(f"  part{k}(x, w);" for k in range(names.first_part)),
-        *(f"  angle[{k}] = {_filled(names.anywhere(n), number)};" for k, n in enumerate(names.angles)),
-        f"  sincos_all({blocks}, (vector *)angle, (vector *)w, (vector *)(w + {names.padded}));",
+        *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
+        f"  sincos_all({blocks}, (vector *)angle, (vector *)offset, (vector *)w,",
+        f"    (vector *)(w + {names.padded}));",
     ]
+
+
+def _offsets(names, number):
+    """The constants that are added to the angles."""
+    offsets = [names.anywhere(b) if b >= 0 else literal(0.0, names.suffix) for _, b in names.angles]
+    filled = ", ".join(offsets if number == "number" else [f"IN_ALL_LANES({offset})" for offset in offsets])
+    return f"  static const {number} offset[{names.padded}] __attribute__((aligned(64))) = {{{filled}}};"
 
 
 def _operations(program, names, part, number):
@@ -141,6 +152,8 @@ def _operations(program, names, part, number):
     for n in part:
         k = n - program.first_operation
         operands = [names.within(int(m), own) for m in (program.left[k], program.right[k]) if m >= 0]
+        if program.ops[k] in TURNING:
+            operands = [" + ".join(operands)]
         lines.append(f"  const {number} t{n} = {text[Op(program.ops[k])].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")

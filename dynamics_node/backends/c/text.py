@@ -5,6 +5,7 @@ import numpy as np
 from dynamics_node.program import Op
 
 VECTOR = 8  # doubles in a vector of sincos.c
+LARGE = 64 * 1024  # bytes of an array that are not asked of a stack: that of a thread may have 512 KiB
 OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 
 
@@ -23,3 +24,9 @@ def table(kind, name, array):
     rows = [", ".join(map(write, row)) for row in array.tolist()]
     lines = [f"  {{{row}}}," for row in rows if row]
     return [f"static const {kind} {name}[][{array.shape[1] + 1}] = {{", *lines, "  {0}", "};"]
+
+
+def memory(kind, name, size):
+    """Line that defines a local array of numbers or vectors; a large one is the thread's, and stays."""
+    storage = "static _Thread_local " if size * (8 * VECTOR if kind == "vector" else 8) > LARGE else ""
+    return f"  {storage}{kind} {name}[{size}] __attribute__((aligned(64)));"
