@@ -20,9 +20,16 @@ def main(arguments=None):
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except (ModelError, ValueError, OSError, CompileError, SolutionError) as error:
-        print(f"dynamics: {error}", file=sys.stderr)
+        print(f"dynamics: {_told(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _told(error):
+    """What is wrong, of a file without the number of the error."""
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)
 
 
 def _parser():

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dynamics_node.backends.c.compiler import cache_folder
+from dynamics_node.backends.c.cache import cache_folder
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.loops import Mechanism

@@ -1,57 +1,149 @@
-"""dynamics evaluate: inverse or forward dynamics of a whole table of states, or of a bag."""
+"""dynamics evaluate: inverse or forward dynamics of a whole table of states, or of a recording."""
 
 import contextlib
 import sys
 import time
 from pathlib import Path
 
-from dynamics_node.cli.robot import add_problem, read_problem, robot_command
+from dynamics_node.cli.robot import robot_command
+from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
-from dynamics_node.tables import TableError, evaluate, open_table, table_writer
+from dynamics_node.tables import (
+    Comparison,
+    TableError,
+    check_plot,
+    evaluate,
+    open_table,
+    plot_comparison,
+    table_writer,
+)
 
 try:
     from rich.progress import Progress
 except ImportError:  # an extra: without it there is no bar
     Progress = None  # type: ignore[assignment,misc]
 
+CUTOFF = 10.0
+
 
 def add_parser(commands):
-    text = "inverse or forward dynamics of every state of a table or a rosbag"
+    text = "inverse or forward dynamics of every state of a table or a recording"
     parser = robot_command(commands, "evaluate", evaluate_table, text)
-    add_problem(parser, default="inverse")
     parser.add_argument(
-        "--input", type=Path, required=True, help="FILE.npz, .csv, .parquet, or a bag with JointStates"
+        "--problem", choices=("inverse", "forward"), default="inverse",
+        help="inverse: torques; forward: accelerations (inverse)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--input", type=Path, required=True, metavar="FILE",
+        help="states: .npz, .csv, .parquet; JointStates: a rosbag2 folder, .db3, .mcap, a ROS 1 .bag",
+    )  # fmt: skip
+    parser.add_argument("--output", type=Path, metavar="FILE", help="results: .npz, .csv or .parquet")
+    parser.add_argument("--topic", help="of the recording, if it has several with JointStates")
+    parser.add_argument(
+        "--joints-map", nargs="+", default=[], metavar="THEIRS=OURS",
+        help="joints that the recording calls otherwise than the description: shoulder=joint1, or, with a "
+        "star for what stays, 'fer_*=panda_*'",
+    )  # fmt: skip
+    still = parser.add_mutually_exclusive_group()
+    still.add_argument(
+        "--differentiate", action="store_true",
+        help="what is missing of velocities and accelerations are derivatives, low-passed without delay",
+    )  # fmt: skip
+    still.add_argument("--zero-velocity", action="store_true", help="velocities that nobody tells are zero")
+    parser.add_argument(
+        "--cutoff", type=float, metavar="HZ",
+        help=f"of the low-pass of --differentiate: half of the amplitude is left there ({CUTOFF:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--compare", action="store_true", help="measured with computed torques, joint by joint"
     )
-    parser.add_argument("--output", type=Path, required=True, help="FILE.npz, .csv or .parquet")
-    parser.add_argument("--topic", help="of the bag, if it has several with JointStates")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="--compare as .png, .svg or .pdf")
     parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
     parser.add_argument("--chunk", type=int, default=16384, metavar="ROWS", help="rows in memory at a time")
 
 
 def evaluate_table(model, options):
-    """Read, compute and write in chunks; say how many there were and which could not be computed."""
-    problem = read_problem(model, options)
-    if problem.kind == "hybrid":
-        raise TableError("evaluate takes inverse and forward dynamics")
-    if options.chunk < 1:
-        raise TableError(f"--chunk must be positive, not {options.chunk}")
-    table = open_table(options.input, model, problem, options.chunk, options.topic)
-    solver = build(model, problem, precision=options.precision)
-    started = time.perf_counter()
-    result = "tau" if problem.kind == "inverse" else "qdd"
-    with (
-        table_writer(options.output, model, result, table.timed) as write,
-        _progress(table.rows) as advance,
-    ):
-        summary = evaluate(solver, table, write, advance)
-    seconds = time.perf_counter() - started
-    print(f"{summary.rows} states in {seconds:.2f} s, written: {options.output}")
+    """Read, compute and write in chunks; say what was assumed, how many there were, which could not be
+    computed, and how far measured torques are from them."""
+    compares = options.compare or options.plot is not None
+    _check(options, compares)
+    problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)
+    cutoff = None
+    if options.differentiate:
+        cutoff = CUTOFF if options.cutoff is None else options.cutoff
+    table = open_table(
+        options.input, model, problem, options.chunk, options.topic, joints_map=_joints_map(options),
+        measured=compares, zero_velocity=options.zero_velocity, cutoff=cutoff,
+    )  # fmt: skip
+    for note in table.notes:
+        print(f"dynamics: {note}", file=sys.stderr)
+    comparison = Comparison(model) if compares else None
+    summary = _run(build(model, problem, precision=options.precision), table, options, comparison)
     if summary.bad:
         print(
-            f"dynamics: {summary.bad} states are not finite, not of unit length or have no solution; "
-            f"their results are NaN (first: row {summary.first_bad})",
+            f"dynamics: {summary.bad} states are not finite, not of unit length, have no solution or no "
+            f"derivatives; their results are NaN (first: row {summary.first_bad})",
             file=sys.stderr,
         )
+    if comparison:
+        _show(comparison)
+        if options.plot:
+            plot_comparison(options.plot, comparison, f"{model.name}, {options.input.name}", table.timed)
+            print(f"written: {options.plot}")
+
+
+def _check(options, compares):
+    """Raise TableError for options that do not go together, before anything is computed."""
+    if options.output is None and not compares:
+        raise TableError("there is nothing to do: name an --output, or --compare")
+    if compares and options.problem != "inverse":
+        raise TableError("--compare and --plot are for torques: --problem inverse")
+    if options.chunk < 1:
+        raise TableError(f"--chunk must be positive, not {options.chunk}")
+    if options.cutoff is not None and not options.differentiate:
+        raise TableError("--cutoff belongs to --differentiate")
+    if options.plot is not None:
+        check_plot(options.plot)
+
+
+def _joints_map(options):
+    """{their name: our name}"""
+    pairs = [entry.partition("=") for entry in options.joints_map]
+    for theirs, sign, _ in pairs:
+        if not sign:
+            raise TableError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
+    if len({theirs for theirs, _, _ in pairs}) != len(pairs):
+        raise TableError("--joints-map names a joint of the recording twice")
+    return {theirs: ours for theirs, _, ours in pairs}
+
+
+def _run(solver, table, options, comparison):
+    """The Summary of all rows, written and compared as asked for."""
+    started = time.perf_counter()
+    result = "tau" if options.problem == "inverse" else "qdd"
+    sinks = {"compare": comparison.add} if comparison else {}
+    with contextlib.ExitStack() as stack:
+        if options.output:
+            writer = table_writer(options.output, solver.model, result, table.timed)
+            sinks["write"] = stack.enter_context(writer)
+        advance = stack.enter_context(_progress(table.rows))
+        summary = evaluate(solver, table, advance=advance, **sinks)
+    written = f", written: {options.output}" if options.output else ""
+    print(f"{summary.rows} states in {time.perf_counter() - started:.2f} s{written}")
+    return summary
+
+
+def _show(comparison):
+    """Print what remains at every joint."""
+    differences = comparison.differences()
+    print(f"computed minus measured torque of {comparison.count} states")
+    width = max(5, *(len(told.name) for told in differences))
+    print(
+        f"{'joint':{width}} unit  {'measured':>9} {'RMSE':>9} {'largest':>9} {'bias':>9} {'correlation':>11}"
+    )
+    for told in differences:
+        numbers = f"{told.measured:9.4g} {told.rmse:9.4g} {told.largest:9.4g} {told.bias:+9.3g}"
+        print(f"{told.name:{width}} {told.unit:4}  {numbers} {told.correlation:11.4f}")
 
 
 @contextlib.contextmanager

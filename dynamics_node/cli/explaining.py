@@ -20,10 +20,19 @@ def add_parser(commands):
 
 def explain(model, options):
     """Write the page, telling on the way what was counted."""
-    single = len(options.ordering) == 1 and options.ordering[0] in (*ORDERINGS, "best")
-    ordering = options.ordering[0] if single else options.ordering
+    ordering = _ordering(options.ordering)
+    options.out.mkdir(parents=True, exist_ok=True)
     report = make_report(model, read_problem(model, options), ordering, _tell)
     print(f"written: {write_page(report, options.out)}")
+
+
+def _ordering(words):
+    """A name, or variables, which have numbers."""
+    if len(words) > 1 or any(letter.isdigit() for letter in words[0]):
+        return words
+    if words[0] not in (*ORDERINGS, "best"):
+        raise ValueError(f"--ordering {words[0]!r} is none of {', '.join(ORDERINGS)}, best")
+    return words[0]
 
 
 def _tell(line):

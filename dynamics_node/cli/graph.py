@@ -4,6 +4,12 @@ from pathlib import Path
 
 from dynamics_node.cli.robot import add_problem, read_problem, robot_command
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
+from dynamics_node.loops import tree_of
+
+DRAWINGS = {
+    ".svg": lambda net, parents: to_svg(net, parents=parents),
+    ".dot": lambda net, parents: to_dot(net),
+}
 
 
 def add_parser(commands):
@@ -15,6 +21,7 @@ def add_parser(commands):
 
 def show_graph(model, options):
     """Print a table of orderings, or one Bayes net, and draw it."""
+    draw = _drawing(options) if options.out else None
     problem = read_problem(model, options)
     graph = generic_graph(model, problem)
     names = [options.ordering] if options.ordering else list(ORDERINGS)
@@ -26,8 +33,18 @@ def show_graph(model, options):
         print(f"{ordering.name:16} {len(net.edges):6} {plan.size:8}  {pivots}")
     if options.ordering:
         print(net)
-    if options.out:
-        if not options.ordering:
-            raise ValueError("--out draws one net: choose it with --ordering")
-        options.out.write_text(to_dot(net) if options.out.suffix == ".dot" else to_svg(net))
+    if draw:
+        options.out.write_text(draw(net, tree_of(model).parents), encoding="utf-8")
         print(f"written: {options.out}")
+
+
+def _drawing(options):
+    """What draws the net as the file's name says. Raises ValueError before anything is computed."""
+    if not options.ordering:
+        raise ValueError("--out draws one net: choose it with --ordering")
+    if options.out.suffix not in DRAWINGS:
+        raise ValueError(
+            f"--out draws FILE.svg or FILE.dot, not {options.out}: "
+            "`dot -Tpng FILE.dot -o FILE.png` makes a PNG of points"
+        )
+    return DRAWINGS[options.out.suffix]

@@ -57,6 +57,9 @@ def _show_loops(mechanism):
 def _show_state(model, q):
     if len(q) != model.nq:
         raise ValueError(f"--at needs {model.nq} numbers, not {len(q)}: {', '.join(model.q_names)}")
+    for name, value in zip(model.q_names, q, strict=True):
+        if not np.isfinite(value):
+            raise ValueError(f"--at: {name} is {value}")
     q, loops = np.array(q), isinstance(model, Mechanism)
     if loops:
         q = first_closed(model, q)

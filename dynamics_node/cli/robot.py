@@ -1,14 +1,17 @@
 """What every command shares: the robot, and the problem."""
 
 from dynamics_node.loops import load_robot
+from dynamics_node.model import ModelError
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
 
 
 def robot_command(commands, name, run, text):
     """A parser of a command on a robot description."""
     parser = commands.add_parser(name, help=text, description=text)
-    parser.add_argument("urdf", help="robot description")
-    parser.add_argument("--floating-base", action="store_true")
+    parser.add_argument("urdf", help="robot description: a URDF file")
+    parser.add_argument(
+        "--floating-base", action="store_true", help="the root link moves freely (default: it is fixed)"
+    )
     parser.add_argument(
         "--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero"
     )
@@ -19,24 +22,43 @@ def robot_command(commands, name, run, text):
 
 
 def read_robot(options):
-    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`."""
-    return load_robot(
-        options.urdf,
-        loops_file=options.loops,
-        floating_base=options.floating_base,
-        joints=options.joints,
-        strict=options.strict,
-    )
+    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`. Raises ModelError
+    with the file's name."""
+    try:
+        return load_robot(
+            options.urdf,
+            loops_file=options.loops,
+            floating_base=options.floating_base,
+            joints=options.joints,
+            strict=options.strict,
+        )
+    except ModelError as error:
+        raise ModelError(f"{options.urdf}: {error}") from None
 
 
 def add_problem(parser, default="forward"):
     """Options for one problem, with hybrid ones."""
-    parser.add_argument("--problem", choices=("inverse", "forward", "hybrid"), default=default)
-    parser.add_argument("--forward-joints", nargs="+", default=[], metavar="JOINT")
+    parser.add_argument(
+        "--problem",
+        choices=("inverse", "forward", "hybrid"),
+        default=default,
+        help=f"inverse: torques; forward: accelerations; hybrid: of each some ({default})",
+    )
+    parser.add_argument(
+        "--forward-joints",
+        nargs="+",
+        default=[],
+        metavar="JOINT",
+        help="hybrid: joints whose torque is known and whose acceleration is asked",
+    )
 
 
 def read_problem(model, options):
     """The Problem of the options of `add_problem`."""
+    if options.forward_joints and options.problem != "hybrid":
+        raise ValueError("--forward-joints is for --problem hybrid")
     if options.problem == "hybrid":
+        if not options.forward_joints:
+            raise ValueError("--problem hybrid needs --forward-joints: those whose acceleration is asked")
         return hybrid_dynamics(model, options.forward_joints)
     return {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)

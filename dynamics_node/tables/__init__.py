@@ -1,13 +1,28 @@
-"""Tables of states: files and bags read and written in chunks, and arrays of dask.
+"""Tables of states: files and recordings read and written in chunks, and arrays of dask.
 
 A table has a row for every state. In a file of columns they are named `q.JOINT`, `qd.JOINT`, `qdd.JOINT`,
 `tau.JOINT` after the coordinates of the Model, in an .npz file its arrays are q, qd, qdd, tau, each (rows,
 coordinates); `time` may stand beside them.
 """
 
+from dynamics_node.tables.compare import Comparison, Difference
 from dynamics_node.tables.evaluate import evaluate
+from dynamics_node.tables.names import TableError
 from dynamics_node.tables.over_dask import over_dask
-from dynamics_node.tables.read import TableError, open_table
+from dynamics_node.tables.plot import check_plot, plot_comparison
+from dynamics_node.tables.read import open_table
+from dynamics_node.tables.table import Table
 from dynamics_node.tables.write import table_writer
 
-__all__ = ["TableError", "evaluate", "open_table", "over_dask", "table_writer"]
+__all__ = [
+    "Comparison",
+    "Difference",
+    "Table",
+    "TableError",
+    "check_plot",
+    "evaluate",
+    "open_table",
+    "over_dask",
+    "plot_comparison",
+    "table_writer",
+]

@@ -1,102 +1,106 @@
-"""The JointStates of a rosbag as a table, read through `rosbags`: ROS 1 and ROS 2, no ROS needed."""
+"""The JointStates of a recording as a table of states."""
+
+import itertools
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, Mechanism, tree_of
+from dynamics_node.loops import ClosureError, Mechanism
+from dynamics_node.model.names import Pairs, proposed_pair
 from dynamics_node.solver import build_closing
-from dynamics_node.tables.names import TableError, require
+from dynamics_node.tables.latest import Latest
+from dynamics_node.tables.names import TableError
+from dynamics_node.tables.recording import JOINT_STATE, joint_state_topics, joint_states
+from dynamics_node.tables.table import Table
 
-JOINT_STATE = "sensor_msgs/msg/JointState"
+_LOOK = 1000  # messages from the first with all positions on, in which velocities and efforts are looked for
 
 
-def read_bag(path, model, problem, chunk, topic, table):
-    """A table(rows, timed, chunks) with a row for every JointState since all joints are known.
+def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False) -> Table:
+    """A row for every JointState since all joints are known, which keep what they had until another message
+    has it.
 
-    A joint keeps what it had until another message has it. qd is zero where nobody gives it; accelerations
-    are zero: no message has them. Of a robot with loops the independent joints are enough: the others follow,
-    on the branch of the row before; rows that cannot be closed are NaN. Raises TableError.
+    Velocities and efforts are there when all joints tell them; zero_velocity: those that nobody tells are
+    zero. Of a robot with loops the independent joints are enough: the others follow, on the branch of the
+    row before; rows that cannot be closed are NaN. Raises TableError.
     """
-    highlevel = require("rosbags.highlevel")
     if model.floating_base:
         raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
-    try:
-        with highlevel.AnyReader([path]) as reader:
-            chosen = _topic(path, reader, topic)
-            rows = sum(c.msgcount for c in reader.connections if c.topic == chosen)
-    except (highlevel.AnyReaderError, OSError, AssertionError) as error:
-        raise TableError(f"{path} is no table and no bag: {error}") from None
+    counts, others = joint_state_topics(path)
+    topic = _topic(path, topic, counts, others)
+    without = _look(path, topic, Latest(model, pairs))
+    still = without["qd"] if zero_velocity else []
+    told = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
 
     def chunks():
-        state = _State(model, needs_effort=problem.kind != "inverse")
-        position = _closed_positions(model) if isinstance(model, Mechanism) else np.copy
-        found = []
-        with highlevel.AnyReader([path]) as reader:
-            connections = [c for c in reader.connections if c.topic == chosen]
-            for connection, time, data in reader.messages(connections):
-                message = reader.deserialize(data, connection.msgtype)
-                if state.update(message):
-                    found.append(
-                        (position(state.positions), *state.rates_and_efforts(), _stamp(message, time))
-                    )
-                if len(found) == chunk:
-                    yield _packed(found, problem)
-                    found = []
-        if found:
-            yield _packed(found, problem)
-        if missing := state.missing():
-            raise TableError(f"{path}: no JointState on {chosen} tells {', '.join(missing[:12])}")
+        return _chunks(path, topic, model, Latest(model, pairs, still), told, chunk)
 
-    return table(rows, True, chunks)
+    return Table(counts[topic], ("q", *told, "time"), chunks, without)
 
 
-def _topic(path, reader, topic):
-    topics = sorted({c.topic for c in reader.connections if c.msgtype == JOINT_STATE})
-    if topic is None and len(topics) == 1:
-        return topics[0]
-    if topic not in topics:
-        listed = ", ".join(topics) or "none"
-        raise TableError(f"{path}: choose a topic with {JOINT_STATE}: there are {listed}")
-    return topic
+def _topic(path, topic, counts, others):
+    """The topic asked for, or the only one with JointStates."""
+    full = [name for name, count in counts.items() if count]
+    listed = ", ".join(f"{name} ({count} messages)" for name, count in list(counts.items())[:12])
+    if topic is None and len(full) == 1:
+        return full[0]
+    if topic is not None and topic not in counts:
+        kind = f", it is a {others[topic]}" if topic in others else ""
+        raise TableError(f"{path} has no topic {topic} with {JOINT_STATE}{kind}: there is {listed or 'none'}")
+    if not counts:
+        there = ", ".join(f"{name} ({kind})" for name, kind in list(others.items())[:12])
+        raise TableError(f"{path} has no topic with {JOINT_STATE}; there is {there or 'no topic at all'}")
+    if topic in full:
+        return topic
+    if topic is not None or not full:
+        raise TableError(f"{path} has no message on {topic or ', '.join(counts)}")
+    raise TableError(f"{path} has several topics with {JOINT_STATE}: choose one with --topic: {listed}")
 
 
-class _State:
-    """The latest position, velocity and effort of every joint; NaN where nobody told.
+def _look(path, topic, latest):
+    """{kind: joints that do not tell it}. Raises TableError when some positions are never told."""
+    messages = joint_states(path, topic)
+    for message, _ in messages:
+        latest.update(message)
+        if "q" not in latest.untold:
+            break
+    else:
+        raise TableError(f"{path}: {_missing(topic, latest)}")
+    for message, _ in itertools.islice(messages, _LOOK):
+        if not latest.untold:
+            break
+        latest.update(message)
+    return {kind: latest.without(kind) for kind in ("qd", "tau")}
 
-    positions (nq,). Those of dependent joints are the last message's or NaN: they follow from the others.
-    """
 
-    def __init__(self, model, needs_effort):
-        self._q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
-        self._own = {joint.name: joint.v.start for joint in model.independent_joints}
-        self._dependent = [at for name, at in self._q_at.items() if name not in self._own]
-        self.positions = np.full(model.nq, np.nan)
-        self._rates, self._efforts = np.zeros(model.nv), np.full(model.nv, np.nan)
-        self._needs_effort = needs_effort
+def _missing(topic, latest):
+    """What to say about joints without positions: another name may be all."""
+    missing, others = latest.without("q"), sorted(latest.unknown)
+    told = f"no JointState on {topic} tells the position of {_listed(missing)}"
+    if not others:
+        return told
+    pair = proposed_pair(others, missing)
+    advice = f"--joints-map '{'='.join(pair)}'" if pair else "--joints-map THEIRS=OURS ... makes pairs"
+    return f"{told}, but of {_listed(others)}: {advice}"
 
-    def update(self, message):
-        """True when all that is needed is known."""
-        self.positions[self._dependent] = np.nan
-        for numbers, kept, places in (
-            (message.position, self.positions, self._q_at),
-            (message.velocity, self._rates, self._own),
-            (message.effort, self._efforts, self._own),
-        ):
-            if len(numbers) == len(message.name):
-                for name, number in zip(message.name, numbers, strict=True):
-                    if name in places:
-                        kept[places[name]] = number
-        return not self.missing()
 
-    def missing(self):
-        positions = [f"the position of {n!r}" for n in self._own if np.isnan(self.positions[self._q_at[n]])]
-        if not self._needs_effort:
-            return positions
-        return positions + [
-            f"the effort of {n!r}" for n, at in self._own.items() if np.isnan(self._efforts[at])
-        ]
+def _listed(names):
+    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:11])} ... {names[-1]}"
 
-    def rates_and_efforts(self):
-        return self._rates.copy(), self._efforts.copy()
+
+def _chunks(path, topic, model, latest, told, chunk):
+    position = _closed_positions(model) if isinstance(model, Mechanism) else np.copy
+    needed, found = {"q", *told}, []
+    for message, received in joint_states(path, topic):
+        latest.update(message)
+        if not latest.untold.isdisjoint(needed):
+            continue
+        values = [latest.values[kind].copy() for kind in told]
+        found.append((position(latest.values["q"]), *values, _stamp(message, received)))
+        if len(found) == chunk:
+            yield _packed(found, told)
+            found = []
+    if found:
+        yield _packed(found, told)
 
 
 def _closed_positions(mechanism):
@@ -120,7 +124,6 @@ def _stamp(message, received):
     return stamp.sec + 1e-9 * stamp.nanosec or 1e-9 * received
 
 
-def _packed(rows, problem):
-    q, qd, effort, time = (np.array(column) for column in zip(*rows, strict=True))
-    known = {} if problem.kind == "inverse" else {"tau": effort}
-    return {"q": q, "qd": qd, **known, "time": time}
+def _packed(rows, told):
+    columns = zip(*rows, strict=True)
+    return {kind: np.array(column) for kind, column in zip(("q", *told, "time"), columns, strict=True)}

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.loops import Mechanism, close_loops
 from dynamics_node.tables.names import read_by
-from dynamics_node.tables.read import Table
+from dynamics_node.tables.table import Table
 
 
 class Summary(NamedTuple):
@@ -17,9 +17,13 @@ class Summary(NamedTuple):
     first_bad: int | None
 
 
-def evaluate(solver, table: Table, write, advance=lambda rows: None) -> Summary:
+def _ignore(*values):
+    """What is called with what nobody wants."""
+
+
+def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_ignore) -> Summary:
     """write(result, time) for every chunk of a table, by a solver of inverse or forward dynamics. advance:
-    told the number of rows done.
+    told the number of rows done; compare(measured, result, time): of a table opened with `measured`.
 
     States that are not finite or have no solution give NaN; loops are closed from where the table has the
     dependent joints, those of a bag are closed already. Memory: some arrays of a chunk.
@@ -36,6 +40,7 @@ def evaluate(solver, table: Table, write, advance=lambda rows: None) -> Summary:
         if len(flagged) and first is None:
             first = rows + int(flagged[0])
         write(result, chunk.get("time"))
+        compare(chunk.get("tau"), result, chunk.get("time"))
         rows, bad = rows + len(result), bad + len(flagged)
         advance(len(result))
     return Summary(rows, bad, first)

@@ -17,14 +17,20 @@ def width(model, kind):
     return model.nq if kind == "q" else model.nv
 
 
-def needed(problem):
-    """The kinds that must be there; what else the problem reads is zero where it is not."""
-    return ("q",) if problem.kind == "inverse" else ("q", "tau")
-
-
 def read_by(problem):
     """All kinds that the problem reads."""
     return ("q", "qd", "qdd") if problem.kind == "inverse" else ("q", "qd", "tau")
+
+
+def needed(problem, measured=False):
+    """The kinds that must be there; measured: torques to compare with, too. What is done without the others:
+    see `complete`."""
+    return ("q", "tau") if measured or problem.kind == "forward" else ("q",)
+
+
+def wanted(problem, measured=False):
+    """The kinds to look for in a table."""
+    return tuple(dict.fromkeys((*read_by(problem), *needed(problem, measured), "time")))
 
 
 def require(package):

@@ -1,54 +1,68 @@
-"""Tables -> chunks of states, never the whole table in memory."""
+"""Files of states -> chunks of states, never the whole table in memory."""
 
 import zipfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.model import Model
+from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import read_bag
-from dynamics_node.tables.names import TableError, columns, needed, read_by, require, width
+from dynamics_node.tables.complete import complete
+from dynamics_node.tables.names import TableError, columns, needed, require, wanted, width
+from dynamics_node.tables.table import Table
 
 ARROW = (".csv", ".parquet")
 
 
-@dataclass(frozen=True)
-class Table:
-    """chunks(): iterator of {kind or 'time': array (k, coordinates) or (k,)}; rows: how many, None when
-    only reading tells; timed: whether there is a time."""
+def open_table(
+    path,
+    model: Model,
+    problem: Problem,
+    chunk=16384,
+    topic=None,
+    *,
+    joints_map: Mapping[str, str] | None = None,
+    measured=False,
+    zero_velocity=False,
+    cutoff: float | None = None,
+) -> Table:
+    """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
-    rows: int | None
-    timed: bool
-    chunks: Callable[[], Iterator[dict[str, np.ndarray]]]
-
-
-def open_table(path, model: Model, problem: Problem, chunk=16384, topic=None) -> Table:
-    """The states of an .npz, .csv or .parquet file, or the JointStates of a bag, in chunks of rows.
-
-    topic: of the bag, where it has several topics with JointStates. Raises TableError, also while reading.
+    topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
+    joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
+    compare with. Missing velocities are refused unless zero_velocity; with a cutoff (Hz), velocities and
+    accelerations that are missing are derivatives, see `tables.differentiate`. Raises TableError, also while
+    reading.
     """
     path = Path(path)
     if not path.exists():
         raise TableError(f"{path}: no such file")
+    try:
+        pairs = name_pairs((joints_map or {}).items())
+    except ValueError as error:
+        raise TableError(f"--joints-map: {error}") from None
+    kinds = wanted(problem, measured)
     if path.suffix == ".npz":
-        return _npz(path, model, problem, chunk)
-    if path.suffix in ARROW:
-        return _arrow(path, model, problem, chunk)
-    return read_bag(path, model, problem, chunk, topic, Table)
+        table = _npz(path, model, kinds, needed(problem, measured), chunk)
+    elif path.suffix in ARROW:
+        table = _arrow(path, model, kinds, needed(problem, measured), chunk, pairs)
+    else:
+        table = read_bag(path, model, chunk, topic, pairs, zero_velocity)
+    return complete(path, table, model, problem, measured, zero_velocity, cutoff)
 
 
 # --- NumPy --------------------------------------------------------------------------------------------------
 
 
-def _npz(path, model, problem, chunk):
+def _npz(path, model, kinds, needed, chunk):
     try:
         with zipfile.ZipFile(path) as archive:
             there = {name.removesuffix(".npy") for name in archive.namelist()}
-            kinds = _present(path, there, problem)
-            headers = {kind: _header(archive, kind) for kind in kinds}
+            _require_kinds(path, there, needed)
+            headers = {kind: _header(archive, kind) for kind in kinds if kind in there}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise TableError(f"{path} is no .npz file of numbers: {error}") from None
     rows = headers["q"][0][0]
@@ -59,14 +73,13 @@ def _npz(path, model, problem, chunk):
             raise TableError(f"{path}: {kind} must have shape {wanted}, not {shape}{names}")
         if dtype.kind not in "fiu":
             raise TableError(f"{path}: {kind} holds no numbers but {dtype}")
-    return Table(rows, "time" in headers, lambda: _npz_chunks(path, headers, rows, chunk))
+    return Table(rows, tuple(headers), lambda: _npz_chunks(path, headers, rows, chunk))
 
 
-def _present(path, there, problem):
-    for kind in needed(problem):
+def _require_kinds(path, there, needed):
+    for kind in needed:
         if kind not in there:
             raise TableError(f"{path} has no {kind}; there are {', '.join(sorted(there)) or 'no arrays'}")
-    return [kind for kind in (*read_by(problem), "time") if kind in there]
 
 
 def _header(archive, kind):
@@ -107,13 +120,25 @@ def _rows(stream, count, shape, dtype):
 # --- columns ------------------------------------------------------------------------------------------------
 
 
-def _arrow(path, model, problem, chunk):
+def _arrow(path, model, kinds, needed, chunk, pairs):
     try:
         rows, names = _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
     except (OSError, require("pyarrow").ArrowInvalid) as error:
         raise TableError(f"{path}: {_first_line(error)}") from None
-    wanted = _columns_there(path, names, model, problem)
-    return Table(rows, "time" in wanted, lambda: _arrow_chunks(path, wanted, chunk))
+    found = _columns_there(path, _our_columns(path, names, pairs), model, kinds, needed)
+    return Table(rows, tuple(found), lambda: _arrow_chunks(path, found, chunk))
+
+
+def _our_columns(path, names, pairs):
+    """{our name of a column: its name in the file}"""
+    ours: dict[str, str] = {}
+    for name in names:
+        kind, dot, joint = name.partition(".")
+        our = f"{kind}.{renamed(joint, pairs)}" if dot else name
+        if our in ours:
+            raise TableError(f"{path}: columns {ours[our]!r} and {name!r} both are {our!r}")
+        ours[our] = name
+    return ours
 
 
 def _parquet_schema(path):
@@ -126,12 +151,12 @@ def _csv_schema(path):
         return None, reader.schema.names
 
 
-def _arrow_chunks(path, wanted, chunk):
-    flat = [name for names in wanted.values() for name in names]
+def _arrow_chunks(path, found, chunk):
+    flat = [name for names in found.values() for name in names]
     batches = _parquet_batches(path, flat, chunk) if path.suffix == ".parquet" else _csv_batches(path)
     try:
         for batch in batches:
-            yield {kind: _numbers(path, batch, names) for kind, names in wanted.items()}
+            yield {kind: _numbers(path, batch, kind, names) for kind, names in found.items()}
     except require("pyarrow").ArrowInvalid as error:
         raise TableError(f"{path}: {_first_line(error)}") from None
 
@@ -146,20 +171,28 @@ def _csv_batches(path):
         yield from reader  # of about a megabyte each
 
 
-def _columns_there(path, names, model, problem):
-    """{kind: its columns}. Raises TableError when some of a kind are missing, or a needed kind is."""
+def _columns_there(path, ours, model, kinds, needed):
+    """{kind: its columns in the file}. Raises TableError when a needed kind or a part of one is missing."""
     found = {}
-    for kind in read_by(problem):
-        wanted = columns(model, kind)
-        missing = [name for name in wanted if name not in names]
+    for kind in kinds:
+        names = ["time"] if kind == "time" else columns(model, kind)
+        missing = [name for name in names if name not in ours]
         if not missing:
-            found[kind] = wanted
-        elif kind in needed(problem) or len(missing) < len(wanted):
-            raise TableError(f"{path} has no column {missing[0]!r}; there are {', '.join(names[:12])}")
-    return found | ({"time": ["time"]} if "time" in names else {})
+            found[kind] = [ours[name] for name in names]
+        elif kind in needed or len(missing) < len(names):
+            raise TableError(f"{path} {_lacking(missing, ours)}")
+    return found
 
 
-def _numbers(path, batch, names):
+def _lacking(missing, ours):
+    kind = missing[0].partition(".")[0]
+    theirs = [name.partition(".")[2] for name in ours if name.startswith(f"{kind}.")]
+    told = f"has no column {missing[0]!r}; there are {', '.join(list(ours)[:12])}"
+    pair = proposed_pair(theirs, [name.partition(".")[2] for name in missing])
+    return f"{told}: --joints-map '{'='.join(pair)}'" if pair else told
+
+
+def _numbers(path, batch, kind, names):
     """(k, columns), or (k,) of the time."""
     found = []
     for name in names:
@@ -168,7 +201,7 @@ def _numbers(path, batch, names):
             found.append(column.cast("float64").to_numpy(zero_copy_only=False))
         except (ValueError, NotImplementedError):
             raise TableError(f"{path}: column {name!r} holds no numbers but {column.type}") from None
-    return found[0] if names == ["time"] else np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
+    return found[0] if kind == "time" else np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
 
 
 def _first_line(error):

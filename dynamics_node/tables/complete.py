@@ -1,0 +1,84 @@
+"""What a table does not tell: refused, differentiated, or zero, and said in a note."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.loops import tree_of
+from dynamics_node.tables.differentiate import END, ORDER, Derivatives, differentiated
+from dynamics_node.tables.names import TableError, needed, read_by
+from dynamics_node.tables.table import Table
+
+_NAMES = {"qd": "velocities", "qdd": "accelerations", "tau": "efforts"}
+_ZERO = {
+    "qd": "velocities{} are taken as zero",
+    "qdd": "accelerations are taken as zero: the torques are those of gravity and velocities; "
+    "--differentiate adds those of acceleration",
+}
+
+
+def complete(path, table: Table, model, problem, measured, zero_velocity, cutoff) -> Table:
+    """The table with all that the problem reads, or what is left to be zero told in its notes.
+
+    Raises TableError for missing efforts, for velocities that nobody gives, and when there is nothing to
+    differentiate by.
+    """
+    for kind in needed(problem, measured):
+        if kind not in table.kinds:
+            raise TableError(f"{path} has no {_NAMES[kind]}{_of(table, kind)}")
+    missing = [kind for kind in read_by(problem) if kind not in table.kinds]
+    if zero_velocity and cutoff is not None:
+        raise TableError("velocities are zero or differentiated: choose --zero-velocity or --differentiate")
+    if "qd" in missing and not zero_velocity and cutoff is None:
+        raise TableError(
+            f"{path} has no velocities{_of(table, 'qd')}: --differentiate takes them from the positions, "
+            "--zero-velocity takes them as zero"
+        )
+    if cutoff is not None:
+        return _differentiated(path, table, model, missing, cutoff)
+    zero = [kind for kind in ("qd", "qdd") if kind in missing or (kind == "qd" and table.without.get("qd"))]
+    return replace(table, notes=tuple(_ZERO[kind].format(_of(table, kind)) for kind in zero))
+
+
+def _of(table, kind):
+    """Of which joints, where it is not all."""
+    names = table.without.get(kind, [])
+    return f" of {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}" if names else ""
+
+
+def _differentiated(path, table, model, missing, cutoff):
+    if not (math.isfinite(cutoff) and cutoff > 0):
+        raise TableError(f"--cutoff must be a positive number of Hz, not {cutoff:g}")
+    if not missing:
+        return replace(table, notes=("nothing is differentiated: velocities and accelerations are recorded",))
+    if not table.timed:
+        raise TableError(f"{path} has no time to differentiate by")
+    source = "q" if "qd" in missing else "qd"
+    orders = {kind: order for order, kind in enumerate(("qd", "qdd"), 1 if source == "q" else 0)}
+    wanted = _derivatives(path, model, source, {kind: orders[kind] for kind in missing})
+    told = " and ".join(_NAMES[kind] for kind in missing)
+    note = (
+        f"{told} are derivatives of the recorded {'positions' if source == 'q' else 'velocities'} below "
+        f"{cutoff:g} Hz (Butterworth of order {ORDER}, forwards and backwards: no delay), NaN in the "
+        f"{END / cutoff:.2g} s beside the ends and gaps of the recording"
+    )
+    chunks = table.chunks
+    return replace(
+        table,
+        kinds=(*table.kinds, *missing),
+        chunks=lambda: differentiated(chunks(), wanted, cutoff),
+        notes=(note,),
+    )
+
+
+def _derivatives(path, model, source, orders):
+    """Which columns to differentiate, and how often."""
+    if source == "qd":
+        return Derivatives("qd", np.arange(model.nv), np.zeros(model.nv, dtype=bool), orders)
+    if model.floating_base:
+        raise TableError(f"{path} has no velocities: those of a floating base do not come from its pose here")
+    q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
+    joints = model.independent_joints
+    columns = np.array([q_at[joint.name] for joint in joints], dtype=int)
+    return Derivatives("q", columns, np.array([j.kind == "continuous" for j in joints], dtype=bool), orders)

@@ -1,0 +1,71 @@
+"""A planner's trajectory gets its feed-forward efforts and goes to joint_trajectory_controller.
+
+    python3 examples/trajectory_with_efforts.py trajectory.yaml --ros-args \\
+        -r joint_trajectory:=/joint_trajectory_controller/joint_trajectory
+
+trajectory.yaml:
+    joint_names: [joint1, joint2]
+    points:
+      - {time: 0.0, positions: [0.0, 0.0], velocities: [0.0, 0.0], accelerations: [1.0, 0.5]}
+      - {time: 0.1, ...}
+"""
+
+import sys
+from pathlib import Path
+
+import rclpy
+import yaml
+from builtin_interfaces.msg import Time
+from dynamics_interfaces.srv import InverseDynamics
+from rclpy.duration import Duration
+from rclpy.utilities import remove_ros_args
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+FIELDS = ("positions", "velocities", "accelerations")
+
+
+def read_trajectory(text):
+    """JointTrajectory of the YAML above."""
+    content = yaml.safe_load(text)
+    points = []
+    for entry in content["points"]:
+        values = {field: [float(x) for x in entry.get(field, ())] for field in FIELDS}
+        time = Duration(seconds=entry["time"]).to_msg()
+        points.append(JointTrajectoryPoint(time_from_start=time, **values))
+    return JointTrajectory(joint_names=content["joint_names"], points=points)
+
+
+def with_efforts(node, trajectory):
+    """The same trajectory with the efforts that it takes, to be started at once."""
+    client = node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
+    if not client.wait_for_service(timeout_sec=5.0):
+        raise SystemExit("no dynamics_node answers; start one: ros2 launch dynamics_node dynamics.launch.py")
+    request = InverseDynamics.Request(points=trajectory)
+    first = trajectory.points[0]  # the planner knows where it begins: no measured state is needed
+    request.state.joints.name = trajectory.joint_names
+    request.state.joints.position, request.state.joints.velocity = first.positions, first.velocities
+    future = client.call_async(request)
+    rclpy.spin_until_future_complete(node, future)
+    answer = future.result()
+    if not answer.success:
+        raise SystemExit(answer.message)
+    answer.solution.header.stamp = Time()  # 0: the controller starts it when it arrives
+    return answer.solution
+
+
+def main():
+    rclpy.init()
+    node = rclpy.create_node("trajectory_with_efforts")
+    publisher = node.create_publisher(JointTrajectory, "joint_trajectory", 1)
+    (path,) = remove_ros_args(sys.argv)[1:]
+    trajectory = with_efforts(node, read_trajectory(Path(path).read_text()))
+    while not publisher.get_subscription_count():
+        rclpy.spin_once(node, timeout_sec=0.1)  # until the controller is met
+    publisher.publish(trajectory)
+    publisher.wait_for_all_acked(Duration(seconds=1))
+    print(f"{len(trajectory.points)} points with efforts of {', '.join(trajectory.joint_names)}")
+    rclpy.shutdown()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""Measured against computed torques: of a recording whose torques are Pinocchio's with known errors."""
+
+import subprocess
+import sys
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from bags import write_bag
+from oracle import Oracle
+from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
+
+from dynamics_node.cli import main
+from dynamics_node.tables import Comparison, TableError, check_plot, plot_comparison
+from dynamics_node.tables.compare import SHOWN
+
+RATE = 250.0
+NOISE = np.array([0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05])  # N m
+BIAS = np.array([0.5, 0, 0, -0.4, 0, 0, 0.02])
+THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
+
+
+@pytest.fixture(scope="module")
+def motion():
+    """time, q, qd, and the torques of a sum of sines up to 1 Hz, 5 s."""
+    model, random = ROBOTS["panda7"].model(), np.random.default_rng(5)
+    time = np.arange(0, 5, 1 / RATE)
+    w, phase, size = (random.uniform(*limits, (3, 7)) for limits in ((1, 6), (0, 6), (0.1, 0.4)))
+    x = w * time[:, None, None] + phase
+    q = np.array([0, -0.5, 0, -2, 0, 1.8, 0.7]) + (size * np.sin(x)).sum(axis=1)
+    qd, qdd = (size * w * np.cos(x)).sum(axis=1), (-size * w**2 * np.sin(x)).sum(axis=1)
+    oracle = Oracle(ROBOTS["panda7"], model)
+    tau = np.array([oracle.inverse(*row) for row in zip(q, qd, qdd, strict=True)])
+    return time, q, qd, tau
+
+
+@pytest.fixture(scope="module")
+def recording(motion, tmp_path_factory):
+    """A bag with the names of another make, noisy torques, and velocities on one of two topics."""
+    time, q, qd, tau = motion
+    noise = NOISE * np.random.default_rng(6).normal(size=tau.shape)
+    rows = zip(q, qd, tau + noise - BIAS, strict=True)
+    messages = [("/full", THEIRS, *row) for row in rows]
+    stamps = 1_700_000_000 * 10**9 + np.rint(time * 1e9).astype(int)
+    path = tmp_path_factory.mktemp("recording") / "bag"
+    write_bag(path, messages, stamps)
+    return path, noise
+
+
+def evaluate(path, *options):
+    robot = [str(data_folder() / PANDA), "--joints", *PANDA_JOINTS]
+    return main(
+        ["evaluate", *robot, "--input", str(path), "--joints-map", "fer_*=panda_*", *map(str, options)]
+    )
+
+
+def printed(text):
+    """{joint: its numbers}"""
+    lines = [line.split() for line in text.splitlines() if line.startswith("panda_joint")]
+    return {name: [float(number) for number in numbers] for name, *_, a, b, c, d, e in lines
+            for numbers in [(a, b, c, d, e)]}  # fmt: skip
+
+
+def test_known_noise_is_found(recording, motion, capsys, tmp_path):
+    """RMSE of noise and bias; the accelerations come from the velocities."""
+    path, noise = recording
+    plot, out = tmp_path / "plot.png", tmp_path / "tau.npz"
+    assert evaluate(path, "--differentiate", "--compare", "--plot", plot, "--output", out) == 0
+    told = capsys.readouterr()
+    assert "accelerations are derivatives of the recorded velocities below 10 Hz" in told.err
+    found = printed(told.out)
+    _, _, _, tau = motion
+    computed, measured = np.load(out)["tau"], tau + noise - BIAS
+    ends = int(np.ceil(1.5 / 10 * RATE))  # where the filter would have to guess
+    assert f"{2 * ends} states are not finite" in told.err and np.isnan(computed[[ends - 1, -ends]]).all()
+    computed, measured = computed[ends:-ends], measured[ends:-ends]
+    assert np.abs(computed - tau[ends:-ends]).max() < 0.1
+    for k, joint in enumerate(PANDA_JOINTS):
+        m, c = measured[:, k], computed[:, k]
+        off = c - m
+        expected = np.sqrt(np.mean(m**2)), np.sqrt(np.mean(off**2)), np.abs(off).max(), np.mean(off)
+        assert np.allclose(found[joint], [*expected, np.corrcoef(m, c)[0, 1]], rtol=6e-3, atol=1e-4)
+        assert abs(found[joint][1] / np.hypot(NOISE[k], BIAS[k]) - 1) < 0.06  # of 1174 samples
+    assert plot.read_bytes().startswith(b"\x89PNG") and plot.stat().st_size > 20_000
+
+
+def test_without_accelerations_it_is_said(recording, capsys):
+    path, _ = recording
+    assert evaluate(path, "--compare") == 0
+    told = capsys.readouterr()
+    assert "accelerations are taken as zero" in told.err and "--differentiate" in told.err
+    assert printed(told.out)["panda_joint2"][1] > 2 * NOISE[1]  # what is left out is seen
+
+
+def test_options_that_do_not_go_together(recording, capsys, tmp_path):
+    path, _ = recording
+    for options, words in (
+        ([], "nothing to do: name an --output, or --compare"),
+        (["--compare", "--problem", "forward"], "--problem inverse"),
+        (["--compare", "--cutoff", "5"], "--cutoff belongs to --differentiate"),
+        (["--compare", "--differentiate", "--cutoff", "0"], "--cutoff must be a positive number"),
+        (["--compare", "--differentiate", "--cutoff", "nan"], "--cutoff must be a positive number"),
+        (["--plot", tmp_path / "plot.gif"], "can be written to .png, .svg, .pdf"),
+        (["--compare", "--joints-map", "fer_*"], "THEIRS=OURS, not 'fer_*'"),
+        (["--compare", "--joints-map", "a=b", "a=c"], "twice"),
+    ):
+        assert evaluate(path, *options) == 1
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1
+
+
+def test_a_recording_without_efforts(tmp_path, capsys):
+    write_bag(tmp_path / "bag", [("/j", THEIRS, np.zeros(7), np.zeros(7), [])] * 3)
+    assert evaluate(tmp_path / "bag", "--compare") == 1
+    assert "has no efforts of panda_joint1" in capsys.readouterr().err
+
+
+# --- the sums -----------------------------------------------------------------------------------------------
+
+
+def robot(*kinds):
+    joints = [SimpleNamespace(v=slice(k, k + 1), kind=kind) for k, kind in enumerate(kinds)]
+    return SimpleNamespace(
+        v_names=tuple(f"j{k}" for k in range(len(kinds))), nv=len(kinds), independent_joints=joints
+    )
+
+
+def test_sums_in_chunks():
+    random = np.random.default_rng(0)
+    measured = 1e4 + random.normal(size=(900, 2)) * [1, 3]  # a spread that sums of squares would lose
+    computed = 1.1 * measured + random.normal(size=(900, 2))
+    measured[4, 0], computed[700] = np.nan, np.inf
+    comparison = Comparison(robot("revolute", "prismatic"))
+    for part in np.array_split(np.arange(900), 7):
+        comparison.add(measured[part], computed[part], None)
+    good = np.setdiff1d(np.arange(900), [4, 700])
+    assert comparison.count == 898
+    for k, told in enumerate(comparison.differences()):
+        m, c = measured[good, k], computed[good, k]
+        assert told.unit == ("N m", "N")[k]
+        assert np.allclose(
+            [told.measured, told.rmse, told.largest, told.bias],
+            [np.sqrt(np.mean(m**2)), np.sqrt(np.mean((c - m) ** 2)), np.abs(c - m).max(), np.mean(c - m)],
+            rtol=1e-9,
+        )
+        assert abs(told.correlation - np.corrcoef(m, c)[0, 1]) < 1e-4
+
+
+def test_nothing_changes_and_nothing_is_there():
+    comparison = Comparison(robot("revolute"))
+    with pytest.raises(ValueError, match="no state has both"):
+        comparison.differences()
+    comparison.add(np.ones((5, 1)), np.full((5, 1), 3.0), None)
+    (told,) = comparison.differences()
+    assert (told.rmse, told.largest, told.bias) == (2, 2, 2) and np.isnan(told.correlation)
+
+
+def test_memory_is_bounded():
+    comparison, rows = Comparison(robot("revolute")), 400_000
+    tracemalloc.start()
+    for start in range(0, rows, 1000):
+        x = np.arange(start, start + 1000.0)
+        comparison.add(x[:, None], x[:, None], x)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    (time, measured, _), every = comparison.shown()
+    assert peak < 3e6 and SHOWN / 2 < len(time) <= SHOWN and every == 128
+    assert np.array_equal(time, np.arange(0, rows, every)) and np.array_equal(measured[:, 0], time)
+
+
+@pytest.mark.parametrize(("suffix", "start"), [(".svg", b"<?xml"), (".pdf", b"%PDF"), (".png", b"\x89PNG")])
+def test_plots(tmp_path, suffix, start):
+    pytest.importorskip("matplotlib")
+    comparison = Comparison(robot("revolute", "prismatic", "revolute", "revolute"))
+    comparison.add(np.random.default_rng(0).normal(size=(50, 4)), np.zeros((50, 4)), None)
+    path = tmp_path / f"plot{suffix}"
+    plot_comparison(path, comparison, "$a_b^ & <robot>", timed=False)
+    assert path.read_bytes().startswith(start)
+    with pytest.raises(TableError, match="cannot be written"):
+        plot_comparison(tmp_path / "nowhere" / f"plot{suffix}", comparison, "robot")
+
+
+def test_a_plot_without_matplotlib():
+    """Told before anything is computed, as the command checks it first."""
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from dynamics_node.tables import check_plot, TableError\n"
+        "try:\n    check_plot('a.png')\nexcept TableError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "this needs matplotlib: pip install matplotlib" in done.stdout
+    with pytest.raises(TableError, match="plot can be written to"):
+        check_plot("plot")

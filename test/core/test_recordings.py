@@ -1,0 +1,335 @@
+"""Recordings of every format since Foxy are read; what cannot be read is told by name."""
+
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+from bags import JOINT_STATE, PERIOD, write_bag, write_old_bag
+from robots import PANDA_JOINTS, ROBOTS, random_states
+
+import dynamics_node as dn
+from dynamics_node.tables import TableError, open_table
+
+ROWS = 60
+
+
+@pytest.fixture(scope="module")
+def panda():
+    return ROBOTS["panda7"].model()
+
+
+@pytest.fixture(scope="module")
+def states(panda):
+    q, qd, tau, _ = random_states(panda, ROWS, seed=71)
+    return q, qd, tau
+
+
+@pytest.fixture
+def messages(states):
+    return [("/joint_states", PANDA_JOINTS, *row) for row in zip(*states, strict=True)]
+
+
+def read(path, model, problem="inverse", **choices):
+    """{kind: array} of a whole table."""
+    table = open_table(path, model, getattr(dn, f"{problem}_dynamics")(model), chunk=25, **choices)
+    chunks = list(table.chunks())
+    return {kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in chunks[0]}
+
+
+def check(path, model, states):
+    found = read(path, model, "forward")
+    assert all(np.array_equal(found[k], s) for k, s in zip(("q", "qd", "tau"), states, strict=True))
+    assert np.allclose(found["time"], 5 + 1e-3 * np.arange(ROWS), atol=1e-9, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("schema", "version"),
+    [(1, 1), (1, 2), (2, 3), (2, 4), (3, 5), (1, None), (2, None), (3, None)],
+    ids=lambda x: f"{x}",
+)
+@pytest.mark.parametrize("splits", [1, 12])
+def test_bags_without_definitions(tmp_path, panda, states, messages, schema, version, splits):
+    """Dashing to Humble, also split into files, also without metadata.yaml after a crash."""
+    write_old_bag(tmp_path / "bag", messages, schema, version, splits)
+    check(tmp_path / "bag", panda, states)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
+@pytest.mark.parametrize("compression", [None, "MESSAGE", "FILE"])
+def test_bags_of_today(tmp_path, panda, states, messages, version, plugin, compression):
+    write_bag(tmp_path / "bag", messages, version=version, plugin=plugin, compression=compression)
+    check(tmp_path / "bag", panda, states)
+    check(tmp_path / "bag" / "metadata.yaml", panda, states)
+
+
+@pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
+def test_bare_files_and_folders_without_metadata(tmp_path, panda, states, messages, plugin):
+    write_bag(tmp_path / "bag", messages, plugin=plugin)
+    (tmp_path / "bag" / "metadata.yaml").unlink()
+    (file,) = (tmp_path / "bag").iterdir()
+    check(tmp_path / "bag", panda, states)
+    check(file, panda, states)
+
+
+def test_a_bare_file_of_humble(tmp_path, panda, states, messages):
+    write_old_bag(tmp_path / "bag", messages, 3, None)
+    check(tmp_path / "bag" / "bag_0.db3", panda, states)
+
+
+def test_odd_definitions_of_other_topics_do_not_matter(tmp_path, panda, states, messages):
+    """A definition that nobody can parse, and one with another hash."""
+    write_bag(tmp_path / "bag", messages)
+    with sqlite3.connect(tmp_path / "bag" / "bag.db3") as database:
+        for name in ("odd_msgs/msg/Odd", "sensor_msgs/msg/Imu"):
+            definition = (name, "ros2msg", "strange{", "RIHS01_00")
+            database.execute(
+                "INSERT INTO message_definitions(topic_type, encoding, encoded_message_definition, "
+                "type_description_hash) VALUES (?, ?, ?, ?)",
+                definition,
+            )
+            database.execute(
+                "INSERT INTO topics(name, type, serialization_format, offered_qos_profiles, type_description_hash)"
+                " VALUES (?, ?, 'cdr', '', 'RIHS01_00')",
+                ("/odd", name),
+            )
+    database.close()
+    (tmp_path / "bag" / "metadata.yaml").unlink()
+    check(tmp_path / "bag", panda, states)
+
+
+# --- what cannot be read ------------------------------------------------------------------------------------
+
+
+def empty_folder(folder, messages):
+    folder.mkdir()
+
+
+def two_recordings(folder, messages):
+    for name in ("monday", "tuesday"):
+        write_old_bag(folder.parent / name, messages, 2, None)
+    folder.mkdir()
+    for name in ("monday", "tuesday"):
+        shutil.copy(folder.parent / name / f"{name}_0.db3", folder)
+
+
+def broken_metadata(folder, messages):
+    write_old_bag(folder, messages, 2, 4)
+    (folder / "metadata.yaml").write_text("")
+
+
+def missing_part(folder, messages):
+    write_old_bag(folder, messages, 2, 4, splits=3)
+    (folder / "bag_1.db3").unlink()
+
+
+def empty_database(folder, messages):
+    folder.mkdir()
+    (folder / "bag_0.db3").touch()
+
+
+def cut_mcap(folder, messages):
+    write_bag(folder, messages, plugin="MCAP")
+    (folder / "metadata.yaml").unlink()
+    file = folder / "bag.mcap"
+    file.write_bytes(file.read_bytes()[:-500])
+
+
+def open_log(folder, messages):
+    write_old_bag(folder, messages, 3, None)
+    (folder / "bag_0.db3-wal").write_bytes(b"what came last")
+
+
+def compressed_alone(folder, messages):
+    write_bag(folder, messages, compression="FILE")
+    (folder / "metadata.yaml").unlink()
+
+
+def no_messages(folder, messages):
+    write_old_bag(folder, messages, 2, 4)
+    with sqlite3.connect(folder / "bag_0.db3") as database:
+        database.execute("DELETE FROM messages")
+    database.close()
+
+
+def garbage_messages(folder, messages):
+    write_old_bag(folder, messages, 2, None)
+    with sqlite3.connect(folder / "bag_0.db3") as database:
+        database.execute("UPDATE messages SET data = x'00010000ffffffffff' WHERE id = 30")
+    database.close()
+
+
+def damaged_pages(folder, messages):
+    write_old_bag(folder, messages, 2, None)
+    file = folder / "bag_0.db3"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2 :] = b"\xff" * (len(data) - len(data) // 2)
+    file.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (empty_folder, "holds no metadata.yaml, .db3 or .mcap file"),
+        (two_recordings, "holds several recordings: monday_0.db3, tuesday_0.db3: name one"),
+        (broken_metadata, "metadata.yaml.*name the .db3 or .mcap file itself"),
+        (missing_part, "bag_1.db3"),
+        (empty_database, "cannot be read as a recording"),
+        (cut_mcap, "mcap recover"),
+        (open_log, "bag_0.db3-wal.*wal_checkpoint"),
+        (compressed_alone, "unzstd"),
+        (no_messages, "no message on /joint_states"),
+        (garbage_messages, "message 30 on /joint_states is no JointState"),
+        (damaged_pages, "cannot be read"),
+    ],
+)
+def test_recordings_that_cannot_be_read(tmp_path, panda, messages, make, words):
+    make(tmp_path / "bag", messages)
+    with pytest.raises(TableError, match=words) as raised:
+        read(tmp_path / "bag", panda)
+    assert "bag" in str(raised.value) and "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("log.txt", "nothing", "neither a table .* nor a recording"),
+        ("log.bag", "nothing", "cannot be read as a recording"),
+        ("log.mcap", "", "seems to be empty"),
+        ("log.db3", "nothing", "cannot be read as a recording"),
+        ("log.npz", "", "no .npz file of numbers"),
+    ],
+)
+def test_files_that_are_no_recordings(tmp_path, panda, name, content, words):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(TableError, match=words):
+        read(tmp_path / name, panda)
+
+
+def test_topics_to_choose_from(tmp_path, panda, states, messages):
+    other = [("/tcp", *rest) for _, *rest in messages[:3]]
+    write_bag(tmp_path / "bag", messages + other)
+    with pytest.raises(TableError, match=r"choose one with --topic: /joint_states \(60 messages\), /tcp \(3"):
+        read(tmp_path / "bag", panda)
+    with pytest.raises(TableError, match=r"no topic /typo.*/joint_states \(60 messages\), /tcp \(3"):
+        read(tmp_path / "bag", panda, topic="/typo")
+    found = read(tmp_path / "bag", panda, topic="/joint_states")
+    assert np.array_equal(found["q"], states[0])
+
+
+# --- what is not told ---------------------------------------------------------------------------------------
+
+
+def test_missing_velocities_are_refused_by_name(tmp_path, panda, states):
+    q, qd, _ = states
+    write_bag(tmp_path / "none", [("/j", PANDA_JOINTS, row, [], []) for row in q])
+    with pytest.raises(TableError, match="no velocities of panda_joint1, .*: --differentiate .* --zero-vel"):
+        read(tmp_path / "none", panda)
+    assert not read(tmp_path / "none", panda, zero_velocity=True)["qd"].any()
+    mixed = [("/j", PANDA_JOINTS[:5], q[k, :5], qd[k, :5], []) for k in range(10)]
+    mixed += [("/j", PANDA_JOINTS[5:], q[k, 5:], [0.5, np.nan], []) for k in range(10)]
+    write_bag(tmp_path / "some", mixed)
+    with pytest.raises(TableError, match="no velocities of panda_joint7: "):
+        read(tmp_path / "some", panda)
+    found = read(tmp_path / "some", panda, zero_velocity=True)
+    assert np.array_equal(found["qd"][-1], [*qd[9, :5], 0.5, 0])
+
+
+def test_velocities_that_come_late_are_waited_for(tmp_path, panda, states):
+    """As a joint_state_broadcaster starts: NaN until the hardware was read. Later a NaN stays one."""
+    q, qd, _ = states
+    rows = [
+        ("/j", PANDA_JOINTS, q[k], np.full(7, np.nan) if k in (0, 1, 5) else qd[k], []) for k in range(10)
+    ]
+    write_bag(tmp_path / "bag", rows)
+    found = read(tmp_path / "bag", panda)
+    assert np.array_equal(found["q"], q[2:10]) and np.isnan(found["qd"][3]).all()
+    assert np.isfinite(found["qd"][[0, 1, 2, 4]]).all()
+
+
+# --- other names --------------------------------------------------------------------------------------------
+
+
+def test_joints_with_another_prefix(tmp_path, panda, states):
+    theirs = [name.replace("panda", "fer") for name in PANDA_JOINTS]
+    rows = [("/j", [*theirs, "wheel"], [*q, 1], [*qd, 1], [*u, 1]) for q, qd, u in zip(*states, strict=True)]
+    write_bag(tmp_path / "bag", rows)
+    words = (
+        "the position of panda_joint1, .*panda_joint7, but of fer_joint1.*: --joints-map 'fer_\\*=panda_\\*'"
+    )
+    with pytest.raises(TableError, match=words):
+        read(tmp_path / "bag", panda)
+    for joints_map in ({"fer_*": "panda_*"}, dict(zip(theirs, PANDA_JOINTS, strict=True))):
+        assert np.array_equal(read(tmp_path / "bag", panda, joints_map=joints_map)["q"], states[0])
+    with pytest.raises(TableError, match="'wheel' and 'fer_joint1' both|'fer_joint1' and 'wheel'"):
+        read(tmp_path / "bag", panda, joints_map={"fer_*": "panda_*", "wheel": "panda_joint1"})
+    with pytest.raises(TableError, match="needs one star on both sides"):
+        read(tmp_path / "bag", panda, joints_map={"fer_*": "panda_"})
+
+
+def test_joints_without_a_likely_name(tmp_path, panda):
+    write_bag(tmp_path / "bag", [("/j", ["shoulder", "elbow"], [0, 0], [], [])])
+    with pytest.raises(TableError, match="but of elbow, shoulder: --joints-map THEIRS=OURS"):
+        read(tmp_path / "bag", panda)
+
+
+def test_columns_with_another_prefix(tmp_path, panda, states):
+    pytest.importorskip("pyarrow")
+    names = [f"{kind}.fer_joint{k}" for kind in ("q", "qd") for k in range(1, 8)]
+    rows = np.hstack(states[:2])
+    np.savetxt(tmp_path / "in.csv", rows, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    with pytest.raises(TableError, match="--joints-map 'fer_\\*=panda_\\*'"):
+        read(tmp_path / "in.csv", panda)
+    found = read(tmp_path / "in.csv", panda, joints_map={"fer_*": "panda_*"})
+    assert np.array_equal(found["q"], states[0]) and np.array_equal(found["qd"], states[1])
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+def test_a_bag_of_ros_1(tmp_path, panda, states, messages):
+    rosbag1 = pytest.importorskip("rosbags.rosbag1", reason="bags: pip install rosbags")
+    from rosbags.typesys import Stores, get_typestore
+
+    store = get_typestore(Stores.ROS1_NOETIC)
+    types = store.types
+    with rosbag1.Writer(tmp_path / "log.bag") as writer:
+        connection = writer.add_connection("/joint_states", JOINT_STATE, typestore=store)
+        for k, (_, names, *arrays) in enumerate(messages):
+            time = types["builtin_interfaces/msg/Time"](5, PERIOD * k)
+            header = types["std_msgs/msg/Header"](k, time, "")
+            message = types[JOINT_STATE](header, list(names), *arrays)
+            writer.write(connection, PERIOD * k, store.serialize_ros1(message, JOINT_STATE))
+    check(tmp_path / "log.bag", panda, states)
+
+
+def test_tables_are_differentiated_too(tmp_path, panda):
+    time = np.arange(0, 2, 0.002)
+    q = np.sin(time)[:, None] * np.arange(1, 8)
+    np.savez(tmp_path / "in.npz", q=q, time=time)
+    found = read(tmp_path / "in.npz", panda, cutoff=10.0)
+    keep = np.isfinite(found["qdd"]).all(axis=1)
+    assert keep.sum() == len(time) - 150 and np.abs(found["qdd"] + q)[keep].max() < 0.0125 * 7
+    np.savez(tmp_path / "no_time.npz", q=q)
+    with pytest.raises(TableError, match="no_time.npz has no time to differentiate by"):
+        read(tmp_path / "no_time.npz", panda, cutoff=10.0)
+    with pytest.raises(TableError, match="choose --zero-velocity or --differentiate"):
+        read(tmp_path / "in.npz", panda, cutoff=10.0, zero_velocity=True)
+    for cutoff in (0.0, -1.0, np.nan, np.inf):
+        with pytest.raises(TableError, match="--cutoff must be a positive number"):
+            read(tmp_path / "in.npz", panda, cutoff=cutoff)
+
+
+def test_a_floating_base_needs_its_twist(tmp_path):
+    model = ROBOTS["solo12"].model()
+    time = np.arange(0, 2, 0.002)
+    q = np.tile(model.neutral(), (len(time), 1))
+    qd = np.sin(time)[:, None] * np.ones(model.nv)
+    np.savez(tmp_path / "in.npz", q=q, qd=qd, time=time)
+    found = read(tmp_path / "in.npz", model, cutoff=10.0)["qdd"]
+    keep = np.isfinite(found).all(axis=1)
+    assert keep.any() and np.abs(found - np.cos(time)[:, None])[keep].max() < 0.01
+    np.savez(tmp_path / "in.npz", q=q, time=time)
+    with pytest.raises(TableError, match="a floating base do not come from its pose"):
+        read(tmp_path / "in.npz", model, cutoff=10.0)
