@@ -4,19 +4,29 @@ ros2 launch dynamics_node demo.launch.py seconds:=10
 ros2 launch dynamics_node demo.launch.py robot:=five_bar
 """
 
+import sys
+
 from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from dynamics_node.node.launching import refuse_unknown
 from launch import LaunchDescription
 
 PARAMETERS = {  # of the node
     "panda": {"joints": [f"panda_joint{i}" for i in range(1, 8)]},
     "five_bar": {},
 }
+ARGUMENTS = {
+    "robot": {"default_value": "panda", "choices": list(PARAMETERS), "description": "which"},
+    "seconds": {"default_value": "10", "description": "how long to watch"},
+    "plot": {"default_value": "demo_torques.png", "description": "where to save the plot"},
+    "rate": {"default_value": "500", "description": "joint states per second"},
+}
 
 
 def make_node(context):
+    refuse_unknown(__file__, sys.argv, list(ARGUMENTS))
     chosen = PARAMETERS[LaunchConfiguration("robot").perform(context)]
     return [Node(package="dynamics_node", executable="dynamics_node", parameters=[chosen] if chosen else [])]
 
@@ -33,14 +43,7 @@ def generate_launch_description():
     )
     return LaunchDescription(
         [
-            DeclareLaunchArgument(
-                "robot", default_value="panda", choices=list(PARAMETERS), description="which"
-            ),
-            DeclareLaunchArgument("seconds", default_value="10", description="how long to watch"),
-            DeclareLaunchArgument(
-                "plot", default_value="demo_torques.png", description="where to save the plot"
-            ),
-            DeclareLaunchArgument("rate", default_value="500", description="joint states per second"),
+            *(DeclareLaunchArgument(name, **options) for name, options in ARGUMENTS.items()),
             OpaqueFunction(function=make_node),
             Node(
                 package="dynamics_node",

@@ -1,33 +1,43 @@
 """dynamics_node beside a robot.
 
 ros2 launch dynamics_node dynamics.launch.py                    takes robot_description from the topic
-ros2 launch dynamics_node dynamics.launch.py urdf:=robot.urdf   or robot.urdf.xacro
+ros2 launch dynamics_node dynamics.launch.py urdf:=robot.urdf   or robot.urdf.xacro, with its arguments:
+    xacro_args:="name:=ur ur_type:=ur5e"
 """
 
+import sys
 from pathlib import Path
 
 from ament_index_python.packages import get_package_share_directory
 from launch.actions import DeclareLaunchArgument, OpaqueFunction
-from launch.substitutions import LaunchConfiguration
+from launch.substitutions import LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
+from dynamics_node.node.launching import list_text, refuse_unknown, xacro_mappings
 from launch import LaunchDescription
 
 CONFIG = str(Path(get_package_share_directory("dynamics_node")) / "config" / "dynamics.yaml")
-OVERRIDES = ("solver", "ordering", "backend", "problem")  # empty: as the parameter file says
-ARGUMENTS = {
+SOURCES = {
     "urdf": ("", "URDF or xacro file; empty: the topic robot_description"),
+    "xacro_args": ("", "arguments of a xacro file: name:=value other:=value"),
     "params_file": (CONFIG, "parameters of the node; the default documents them all"),
     "namespace": ("", "namespace of the node and its topics"),
-    "solver": ("", "factor_graph, cluster or best"),
-    "ordering": ("", "elimination order of solver factor_graph"),
-    "backend": ("", "c, numpy, gtsam or auto"),
-    "problem": ("", "inverse, forward or hybrid"),
+}
+PARAMETERS = {  # name: (type, what it is); empty: as the parameter file says
+    "use_sim_time": (bool, "time of the topic /clock: for simulators and bags"),
+    "floating_base": (bool, "the root link moves freely; its state comes from odom"),
+    "joints": (list[str], "joints that move, a,b,c; the others are held"),
+    "command_joints": (list[str], "joints of ~/effort_commands in its order, a,b,c"),
+    "rate": (float, "output rate, Hz; 0: at every joint state"),
+    "solver": (str, "factor_graph, cluster or best"),
+    "ordering": (str, "elimination order of solver factor_graph"),
+    "backend": (str, "c, numpy, gtsam or auto"),
+    "problem": (str, "inverse, forward or hybrid"),
 }
 
 
-def description_parameters(path):
+def description_parameters(path, xacro_args):
     """The parameter that carries a robot description file; {} without one."""
     if not path:
         return {}
@@ -35,16 +45,24 @@ def description_parameters(path):
         return {"robot_description_file": path}
     import xacro  # only for those who need it: sudo apt install ros-$ROS_DISTRO-xacro
 
-    text = xacro.process_file(path).toxml()
+    text = xacro.process_file(path, mappings=xacro_mappings(xacro_args)).toxml()
     return {"robot_description": ParameterValue(text, value_type=str)}
+
+
+def parameter(name, text):
+    """A launch argument in the type of its parameter."""
+    kind, _ = PARAMETERS[name]
+    written = TextSubstitution(text=list_text(text) if kind == list[str] else text)
+    return ParameterValue(written, value_type=kind)
 
 
 def make_node(context):
     def argument(name):
         return LaunchConfiguration(name).perform(context)
 
-    chosen = description_parameters(argument("urdf"))
-    chosen |= {name: argument(name) for name in OVERRIDES if argument(name)}
+    refuse_unknown(__file__, sys.argv, [*SOURCES, *PARAMETERS])
+    chosen = description_parameters(argument("urdf"), argument("xacro_args"))
+    chosen |= {name: parameter(name, argument(name)) for name in PARAMETERS if argument(name)}
     return [
         Node(
             package="dynamics_node",
@@ -59,6 +77,10 @@ def make_node(context):
 def generate_launch_description():
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=text)
-        for name, (default, text) in ARGUMENTS.items()
+        for name, (default, text) in SOURCES.items()
+    ]
+    declared += [
+        DeclareLaunchArgument(name, default_value="", description=f"{text} (empty: as params_file says)")
+        for name, (_, text) in PARAMETERS.items()
     ]
     return LaunchDescription([*declared, OpaqueFunction(function=make_node)])

@@ -1,36 +1,43 @@
-"""Building a Model and its Solver in another process.
+"""What a building process does: a Job to a checked Model with its solvers. See building.py.
 
-A busy thread beside a 1 kHz loop costs milliseconds (the interpreter lock), a process does not. The
-job travels through an unlinked file, never through a shell or a path; the answer through a pipe.
+The process ends with the node, and what it starts with it; it may take so much memory and time, and is the
+first to go where memory runs out.
 """
 
 import contextlib
-import multiprocessing
+import ctypes
+import logging
 import os
 import pickle
-import subprocess
+import resource
+import signal
 import sys
-import tempfile
-import time
-from dataclasses import dataclass, field
-from multiprocessing.connection import Connection
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.c.cache import sweep
 from dynamics_node.backends.closing import Closing
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
+from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import Solver, build_closing, build_for_service
 
 COMPILING = ("auto", "c")  # backends that take their time
-TIME_LIMIT = 300.0  # s
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
+MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
+CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
+LONGEST_REASON = 2000  # characters
+_PR_SET_PDEATHSIG = 1  # of Linux' prctl
+_FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than the node
 
 
 @dataclass(frozen=True)
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of the two solvers for
-    services, which are made ready for many states; loops_file: path of a sidecar file, or ''."""
+    services, which are made ready for many states; loops_file: path of a sidecar file, or ''; names: pairs of
+    what drivers call joints and what the description does. The robot has the drivers' names."""
 
     text: str
     choices: dict
@@ -41,30 +48,33 @@ class Job:
     backend: str = "auto"
     services: str = "numpy"
     loops_file: str = ""
+    names: Pairs = ()
 
 
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the solvers that serve it: what the node computes, and two for
-    services; closing: what closes the loops of a Mechanism."""
+    services; closing: what closes the loops of a Mechanism; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver
     inverse: Solver
     forward: Solver
     closing: Closing | None = None
+    notes: tuple[str, ...] = ()
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """The same for a robot with other inertias: nothing is compiled."""
-        solvers = (solver.with_model(model) for solver in (self.solver, self.inverse, self.forward))
-        return Robot(model, *solvers, self.closing)
+        solver, inverse, forward = (s.with_model(model) for s in (self.solver, self.inverse, self.forward))
+        return replace(self, model=model, solver=solver, inverse=inverse, forward=forward)
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a Job could not be done, in one line."""
+    """Why a Job could not be done, in one line. passing: by no fault of its own; it may be tried again."""
 
     reason: str
+    passing: bool = False
 
 
 def make_problem(model, kind, forward_joints=()):
@@ -77,97 +87,109 @@ def make_problem(model, kind, forward_joints=()):
 def do(job: Job) -> Robot | Failure:
     """The job itself; every error of the description or the choice becomes a Failure."""
     try:
-        loops = read_loops_file(job.loops_file) if job.loops_file else None
-        model = parse_robot(job.text, loops=loops, **job.choices)
-        choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-        problem = make_problem(model, job.problem, job.forward_joints)
-        return Robot(
-            model,
-            build_for_service(model, problem, **choice),
-            build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
-            build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
-            build_closing(model, job.services) if isinstance(model, Mechanism) else None,
-        )
+        with _noted() as notes:
+            robot = _build(job)
+        return replace(robot, notes=tuple(dict.fromkeys(notes)))
+    except MemoryError:
+        return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
     except (ValueError, OSError, ImportError, ArithmeticError, CompileError) as error:
-        return Failure(str(error))
+        return Failure(str(error)[:LONGEST_REASON])
     except Exception as error:  # a defect of ours must not end the node either
-        return Failure(f"{type(error).__name__}: {error}")
+        return Failure(f"{type(error).__name__}: {error}"[:LONGEST_REASON])
 
 
-@dataclass
-class Building:
-    """A Job under way in a process of its own. aside: it leaves the way to a node that computes torques."""
-
-    job: Job
-    aside: bool
-    started: float = field(default_factory=time.monotonic)
-
-    def __post_init__(self):
-        _reap()
-        self._bytes: bytes | None = None
-        self._answer, sender = multiprocessing.Pipe(duplex=False)
-        with tempfile.TemporaryFile() as request, sender:
-            pickle.dump(self.job, request)
-            request.seek(0)
-            command = [sys.executable, "-m", __name__, str(sender.fileno()), *["aside"] * self.aside]
-            self._process = subprocess.Popen(
-                command, stdin=request, pass_fds=(sender.fileno(),), **_apart(self.aside)
-            )
-
-    def poll(self) -> Robot | Failure | None:
-        """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
-        has torques to compute in between."""
-        if self._bytes is not None:
-            return pickle.loads(self._bytes)
-        if not self._answer.poll():
-            if time.monotonic() - self.started < TIME_LIMIT:
-                return None
-            self.cancel()
-            return Failure(f"building took more than {TIME_LIMIT:g} s")
-        try:
-            self._bytes = self._answer.recv_bytes()
-        except EOFError:
-            return Failure(f"the building process ended with code {self._process.wait()}")
-        finally:
-            self.cancel()
-        return None
-
-    def cancel(self):
-        """End the process, if it is still there; its end is not waited for, that takes milliseconds."""
-        self._process.kill()
-        self._answer.close()
-        _leaving.append(self._process)
+def _build(job):
+    loops = read_loops_file(job.loops_file) if job.loops_file else None
+    model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
+    choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
+    problem = make_problem(model, job.problem, job.forward_joints)
+    return Robot(
+        model,
+        build_for_service(model, problem, **choice),
+        build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
+        build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
+        build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+    )
 
 
-def _apart(aside):
-    """Ctrl-C is for the node, which ends what it has started.
+def _called(robot, pairs):
+    """The robot with the drivers' names of joints."""
+    if isinstance(robot, Mechanism):
+        return robot.with_tree(with_their_names(robot.tree, pairs))
+    return with_their_names(robot, pairs)
 
-    Linux groups tasks by session (sched_autogroup). In one of its own the process disturbs a busy node least,
-    but there it was seen to wait for 20 s on busy cores: not where the node waits for its first robot.
+
+@contextlib.contextmanager
+def _noted():
+    """The warnings of the library meanwhile, for the node to say."""
+    notes: list[str] = []
+
+    class Notes(logging.Handler):
+        def emit(self, record):
+            notes.append(record.getMessage()[:LONGEST_REASON])
+
+    logger, handler = logging.getLogger("dynamics_node"), Notes(logging.WARNING)
+    logger.addHandler(handler)
+    try:
+        yield notes
+    finally:
+        logger.removeHandler(handler)
+
+
+# --- the process --------------------------------------------------------------------------------------------
+
+
+def end_with(parent):
+    """End this process, and what it has started, when its parent ends. Linux; elsewhere its limits end it.
+
+    The parent's end is that of the thread which started this process.
     """
-    alone = aside or sys.version_info < (3, 11)
-    return {"start_new_session": True} if alone else {"process_group": 0}
+    signal.signal(signal.SIGTERM, _end_group)
+    with contextlib.suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    if os.getppid() != parent:  # it ended before
+        _end_group()
 
 
-_leaving: list[subprocess.Popen] = []
+def _end_group(*_):
+    """The compiler and its stages are in the group of this process."""
+    os.killpg(0, signal.SIGKILL)
 
 
-def _reap():
-    """Forget the processes that have ended."""
-    _leaving[:] = [process for process in _leaving if process.poll() is None]
+def limit_resources():
+    """Of this process and of each that it starts: address space and CPU time."""
+    for what, most in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, CPU_LIMIT)):
+        _, hard = resource.getrlimit(what)
+        bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of address space
+            resource.setrlimit(what, (bound, bound))
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
 
 
-def _main():
+def _make_way(aside):
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # the node may be bound to a core that it needs
-    if "aside" in sys.argv[2:]:
+    if aside:
         os.nice(NICENESS)
-    with contextlib.closing(Connection(int(sys.argv[1]), readable=False)) as answer:
-        answer.send(do(pickle.load(sys.stdin.buffer)))
+
+
+def _main(answer, parent, aside):
+    """The Job comes from standard input; answer: descriptor of the file for the result."""
+    end_with(parent)
+    limit_resources()
+    _make_way(aside)
+    with contextlib.suppress(CompileError):
+        sweep()
+    result = do(pickle.load(sys.stdin.buffer))
+    with os.fdopen(answer, "wb") as file:
+        pickle.dump(result, file)
+    sys.stdout.flush()
+    os._exit(0)  # what Python tidies up at its end takes longer than a look of the node
 
 
 if __name__ == "__main__":
     # Pickle must find the classes under the name of the module, not under __main__.
     from dynamics_node.node import build_job
 
-    build_job._main()
+    build_job._main(int(sys.argv[1]), int(sys.argv[2]), "aside" in sys.argv[3:])

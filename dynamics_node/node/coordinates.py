@@ -31,6 +31,7 @@ class Coordinates:
 
     own: slice | np.ndarray = slice(None)
     condition: float | None = None  # of the loops at the last position
+    branch: object = None  # on which loops are assembled: what `close` begins from
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
     def __init__(self, tree: Model):
@@ -100,13 +101,13 @@ class LoopCoordinates(Coordinates):
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
         self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
         self.scalar_only, self._nv = False, self._mechanism.nv
-        self._last: np.ndarray | None = None
+        self.branch: np.ndarray | None = None
         self._actuation: Actuation | None = None
         self._driven: list[int] = []  # numbers of its joints
 
     def resumed(self, before):
         if isinstance(before, LoopCoordinates):
-            self._last, self.condition = before._last, before.condition
+            self.branch, self.condition = before.branch, before.condition
         return self
 
     def drive(self, names, weights):
@@ -116,11 +117,11 @@ class LoopCoordinates(Coordinates):
 
     def close(self, q):
         """Raises ClosureError."""
-        self._last, self.condition = self._closing.following(q, self._last)
-        return self._last
+        self.branch, self.condition = self._closing.following(q, self.branch)
+        return self.branch
 
     def close_all(self, q):
-        closed, last = np.empty_like(q), self._last
+        closed, last = np.empty_like(q), self.branch
         for k, one in enumerate(q):
             last, _ = self._closing.following(one, last)
             closed[k] = last

@@ -1,12 +1,15 @@
 """The node without ROS: messages in as plain values, torques or a reason for silence out."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.loops import ClosureError, Mechanism, tree_of
 from dynamics_node.model import Model
+from dynamics_node.model.names import proposed_pair
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Robot
 from dynamics_node.node.coordinates import coordinates_of
@@ -15,16 +18,29 @@ from dynamics_node.node.joint_memory import BadMessage, JointMemory, all_finite
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.solver import InputError, SolutionError, Solver
+from dynamics_node.spatial import transform_origin, transform_rotation
 
 QUATERNION_TOLERANCE = 1e-6
 
 
-class Silence(Exception):
-    """Why there is nothing to publish. stale: the input was good once."""
+NO_STATES = "nothing has come on the topic joint_states"
+LEAVE_OUT = "the parameter joints can leave out what nobody reports, joint_names.* pair other names"
+DIFFERENTIATE = "velocity_source:=differentiate takes them from the positions, zero leaves them out"
+GIVE_ODOM = "publish odom, or set floating_base:=false if the base stands still"
 
-    def __init__(self, reason, stale=False):
+
+class Silence(Exception):
+    """Why there is nothing to publish. stale: the input was good once; remedy: what may help, for people."""
+
+    def __init__(self, reason, stale=False, remedy=""):
         super().__init__(reason)
-        self.stale = stale
+        self.stale, self.remedy = stale, remedy
+
+
+NO_DESCRIPTION = Silence(
+    "no robot description yet",
+    remedy="publish it on the topic robot_description, or give robot_description_file",
+)
 
 
 class Result(NamedTuple):
@@ -46,6 +62,16 @@ class Base(NamedTuple):
     received: int
 
 
+class Live(NamedTuple):
+    """What another Core of the same robot needs to compute the same: see Core.live and Core.follow."""
+
+    joints: JointMemory
+    base: Base | None
+    tilt: Tilt | None
+    payloads: dict[str, tuple]
+    branch: object
+
+
 def read_base(pose, twist, stamp, now) -> Base:
     """Base from numbers. Raises BadMessage when they are no pose and twist."""
     pose, twist = np.array(pose, dtype=float), np.array(twist, dtype=float)
@@ -57,14 +83,22 @@ def read_base(pose, twist, stamp, now) -> Base:
     return Base(pose, twist, stamp, now)
 
 
+def _from_frame(X, pose):
+    """A pose as seen from the frame at X (6, 6) of the one that it was seen from."""
+    E, origin = transform_rotation(X), transform_origin(X)
+    turned = Rotation.from_matrix(E) * Rotation.from_quat(pose[3:])
+    return np.concatenate([E @ (pose[:3] - origin), turned.as_quat()])
+
+
 class Core:
     """One robot being served."""
 
     def __init__(self, robot: Robot, settings: Settings):
-        self.robot = self._unloaded = robot
+        self.robot = self.unloaded = robot
         self.payloads: dict[str, tuple] = {}
         self.coordinates = coordinates_of(robot)
-        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own)
+        followers = [body.joint.name for body in tree_of(robot.model).bodies if body.joint.mimic is not None]
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
         self.wrenches = ExternalWrenches(robot.model)
         self.base: Base | None = None
         self.tilt: Tilt | None = None
@@ -94,16 +128,38 @@ class Core:
         velocity_matters = settings.compensate_coriolis or settings.compensate_friction
         self.reads_velocity = self.kind != "inverse" or velocity_matters
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
-        names = self.coordinates.names
-        self.command_index = np.array([names.index(n) for n in settings.command_joints], dtype=int)
+        number = {name: k for k, name in enumerate(self.coordinates.names)}
+        self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)
 
     def replace(self, robot: Robot, settings: Settings):
         """The same joints solved another way: nothing measured is lost."""
-        self._unloaded = robot
+        self.unloaded = robot
         self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
         self.apply(settings)
+
+    def read_base(self, pose, twist, stamp, now, link="") -> Base:
+        """Base of the floating link: its pose in root axes, its twist in its own. link: its name, '' is the
+        same. Raises BadMessage for another link and for what is no pose and twist."""
+        body = tree_of(self.model).bodies[0]
+        if link not in ("", body.name):
+            raise BadMessage(f"child_frame_id {link!r} is not the floating link {body.name!r}")
+        base = read_base(pose, twist, stamp, now)
+        if np.array_equal(body.X_tree, np.eye(6)):
+            return base
+        return base._replace(pose=_from_frame(body.X_tree, base.pose))
+
+    def live(self) -> Live:
+        """What was measured, what is carried, and how loops are assembled."""
+        return Live(self.joints, self.base, self.tilt, self.payloads, self.coordinates.branch)
+
+    def follow(self, live: Live):
+        """Take over what another Core of the same robot knows."""
+        self.joints, self.base, self.tilt = live.joints, live.base, live.tilt
+        self.coordinates.branch = live.branch
+        if live.payloads != self.payloads:
+            self._load(live.payloads)
 
     def set_payload(self, link, mass, com, inertia_com):
         """Attach a payload in place of the last one on this link; mass 0 takes it off. Raises KeyError for an
@@ -113,10 +169,10 @@ class Core:
         self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
 
     def _load(self, payloads):
-        model = self._unloaded.model
+        model = self.unloaded.model
         for link, payload in payloads.items():
             model = with_payload(model, link, *payload)
-        self.robot = self._unloaded.with_model(model) if payloads else self._unloaded
+        self.robot = self.unloaded.with_model(model) if payloads else self.unloaded
         self.payloads = payloads
 
     def gravity(self, steady_now):
@@ -160,7 +216,7 @@ class Core:
         if self.settings.on_stale == "gravity":
             try:
                 tau = self.robot.inverse(q, zero, zero, gravity=self._last_gravity())
-            except SolutionError as error:
+            except (InputError, SolutionError) as error:
                 raise Silence(str(error)) from None
         return self._result(q, zero, zero, tau)
 
@@ -171,21 +227,37 @@ class Core:
 
     def measured_joints(self, steady_now, with_velocity=True):
         """Position and velocity of the scalar joints. Raises Silence when incomplete or stale."""
-        self._require_supported()
+        self.require_supported()
+        self._require_fresh_joints(steady_now)
+        return self.joints.position, self._velocity(with_velocity)
+
+    def require_fresh(self, steady_now):
+        """Raise Silence when what was measured is too old, by now, for what was computed from it."""
+        if self.settings.state_source == "measured":
+            self._require_fresh_joints(steady_now)
+            self.fresh_base(steady_now)
+
+    def _require_fresh_joints(self, steady_now):
         joints = self.joints
         if joints.oldest(steady_now) < steady_now - self.timeout:
             if missing := joints.missing():
-                raise Silence(f"never seen: {listed(missing)}")
+                remedy = NO_STATES if joints.untold() else LEAVE_OUT
+                raise Silence(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
             stale = joints.stale(steady_now, self.timeout)
             raise Silence(f"joint states older than {self.timeout * 1e-9:g} s: {listed(stale)}", True)
-        return joints.position, self._velocity(with_velocity)
+
+    def _other_names(self, missing):
+        """What may help when joint states have joints that we do not know."""
+        if self.settings.joint_names_from:
+            return ""
+        return _pair_told(self.joints.strangers, tuple(missing))
 
     def fresh_base(self, steady_now) -> Base | None:
         """The floating base, None for a fixed one. Raises Silence when it is missing or stale."""
         if not self.model.floating_base:
             return None
         if self.base is None:
-            raise Silence("floating base, but no odom message yet")
+            raise Silence("floating base, but no odom message yet", remedy=GIVE_ODOM)
         if steady_now - self.base.received > self.timeout:
             raise Silence(f"odom older than {self.timeout * 1e-9:g} s", True)
         return self.base
@@ -204,7 +276,8 @@ class Core:
         except ClosureError as error:
             raise Silence(str(error)) from None
 
-    def _require_supported(self):
+    def require_supported(self):
+        """Raise Silence for a robot that no topic carries the state of."""
         if self._refusal:
             raise Silence(self._refusal)
 
@@ -217,11 +290,13 @@ class Core:
             return velocity
         absent = listed(self.joints.without(velocity))
         if source == "message":
-            raise Silence(f"no velocity in joint_states for {absent} (velocity_source: message)")
+            raise Silence(
+                f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
+            )
         raise Silence(f"two positions are needed to differentiate: {absent}")
 
     def _reference_state(self, sample: Sample | None, steady_now):
-        self._require_supported()
+        self.require_supported()
         if sample is None:
             raise Silence("no reference in force (state_source: reference)", self.reference is not None)
         if absent := self.joints.without(sample.positions):
@@ -317,6 +392,16 @@ def _unsupported(model):
         if body.joint.kind == "floating":
             return f"floating joint {body.joint.name!r} is not at the root: no topic carries its state"
     return ""
+
+
+@lru_cache(maxsize=16)
+def _pair_told(strangers, missing):
+    """Said again and again while the node is silent, found once."""
+    if (pair := proposed_pair(strangers, missing)) is None:
+        return ""
+    theirs, ours = pair
+    told = f"but {listed(strangers)}: joint_names.from ['{theirs}'] and joint_names.to ['{ours}'] pair them"
+    return f", {told}"
 
 
 def listed(names):

@@ -5,6 +5,7 @@ from time import monotonic_ns
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 
 from dynamics_node.node.joint_memory import NEVER
+from dynamics_node.node.text import shown
 
 
 def diagnostic_message(stamp, name, level, summary, values) -> DiagnosticArray:
@@ -12,9 +13,9 @@ def diagnostic_message(stamp, name, level, summary, values) -> DiagnosticArray:
     status = DiagnosticStatus(
         level=level,
         name=name,
-        message=summary,
+        message=shown(summary),
         hardware_id="",
-        values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        values=[KeyValue(key=key, value=shown(value)) for key, value in values.items()],
     )
     message = DiagnosticArray(status=[status])
     message.header.stamp = stamp
@@ -34,6 +35,8 @@ def report(core, statistics, *, enabled, building, failure):
         "silent": statistics.counts["silent"],
         "dropped messages": statistics.counts["dropped"],
         "last drop": statistics.last_drop,
+        "errors": statistics.counts["errors"],
+        "last error": statistics.last_error,
         "clamped joints": ", ".join(statistics.clamped),
         "silent because": statistics.silent_because,
         "description error": failure,
@@ -43,10 +46,9 @@ def report(core, statistics, *, enabled, building, failure):
 
 def _of_core(core):
     robot = core.robot
-    age, condition = "", core.coordinates.condition
-    oldest = core.joints.oldest(NEVER)
-    if oldest > NEVER:
-        age = f"{(monotonic_ns() - int(oldest)) * 1e-6:.1f}"
+    now, condition = monotonic_ns(), core.coordinates.condition
+    oldest = int(core.joints.oldest(now))
+    age = f"{(now - oldest) * 1e-6:.1f}" if oldest > NEVER else ""
     return {
         "robot": robot.model.name,
         "joints": len(core.joints.names),

@@ -8,7 +8,9 @@ import numpy as np
 MAX_NAMES = 10_000
 JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
 NEVER = np.iinfo(np.int64).min
+STRANGERS = 100  # unknown names that are remembered to tell a likely pair
 MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
+MIN_GAP = 1_000_000  # ns; nearer positions may be of two sources that differ a little
 
 
 class BadMessage(ValueError):
@@ -18,13 +20,31 @@ class BadMessage(ValueError):
 class _Layout(NamedTuple):
     """Where the entries of a message go: its index -> joint number.
 
-    order: the index of every joint, None when some are not in the message.
+    order: the index of every joint, None when some are not in the message. strangers: the first STRANGERS
+    names that are none of ours.
     """
 
     source: np.ndarray
     target: np.ndarray
     unknown: int
     order: np.ndarray | None
+    strangers: tuple[str, ...] = ()
+
+
+class _Earlier(NamedTuple):
+    """Positions and stamps of all joints that were once the latest; newest: the last of the stamps."""
+
+    position: np.ndarray
+    stamp: np.ndarray
+    newest: int
+
+    def with_those_of(self, other, joints):
+        """The same, some joints as in another one."""
+        if not joints.size:
+            return self
+        position, stamp = self.position.copy(), self.stamp.copy()
+        position[joints], stamp[joints] = other.position[joints], other.stamp[joints]
+        return _Earlier(position, stamp, max(self.newest, other.newest))
 
 
 class JointMemory:
@@ -33,21 +53,31 @@ class JointMemory:
     Never NaN in position once seen. velocity and effort are NaN where the last message had none.
     """
 
-    def __init__(self, joints, needed=slice(None)):
-        """joints: those of the model with one coordinate; needed: which of them must be seen."""
+    def __init__(self, joints, needed=slice(None), followers=()):
+        """joints: those of the model with one coordinate; needed: which of them must be seen; followers:
+        names of joints that mimic others, whose states say nothing new."""
         self.names = tuple(joint.name for joint in joints)
         self._number = {name: k for k, name in enumerate(self.names)}
         self._continuous = np.array([joint.kind == "continuous" for joint in joints], dtype=bool)
+        self._followers = frozenset(followers)
         self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
+        self._is_needed = np.zeros(len(self.names), dtype=bool)
+        self._is_needed[needed] = True
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self.unknown = 0
+        self.strangers: tuple[str, ...] = ()
         self.reset()
+
+    def __getstate__(self):
+        """Without the names of messages, which are many and only save time."""
+        return {**self.__dict__, "_layouts": {}}
 
     def reset(self):
         """Forget everything."""
         n = len(self.names)
-        self.position, self.velocity, self.effort, self._position_before = np.full((4, n), np.nan)
-        self.stamp, self.received, self._stamp_before = np.full((3, n), NEVER)
+        self.position, self.velocity, self.effort = np.full((3, n), np.nan)
+        self.stamp, self.received = np.full((2, n), NEVER)
+        self._before = self._between = _Earlier(self.position, self.stamp, NEVER)
         self._newest = NEVER
         self._has_effort = False
 
@@ -61,9 +91,8 @@ class JointMemory:
         position = _field("position", position, n, required=True)
         velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
         if not all_finite(position):
-            at = int(np.flatnonzero(~np.isfinite(position))[0])
-            raise BadMessage(f"position of {names[at]!r} is {position[at]}")
-        self.unknown = layout.unknown
+            layout = self._with_position(layout, position)
+        self.unknown, self.strangers = layout.unknown, layout.strangers
         source, target = layout.source, layout.target
         if not target.size:
             return False
@@ -76,8 +105,9 @@ class JointMemory:
         source, target = source[newer], target[newer]
         if not target.size:
             return False
+        self._remember_before(target[self.stamp[target] < stamp], stamp)
         self._newest, self._has_effort = max(self._newest, stamp), True
-        self._remember_before(target, stamp)
+        self.position, self.stamp = self.position.copy(), self.stamp.copy()
         self.position[target] = position[source]
         self.velocity[target] = velocity[source] if velocity is not None else np.nan
         self.effort[target] = effort[source] if effort is not None else np.nan
@@ -87,7 +117,11 @@ class JointMemory:
 
     def _replace(self, order, position, velocity, effort, stamp, now):
         """The usual case: a message with all joints, newer than all that is known."""
-        self._position_before, self._stamp_before = self.position, self.stamp
+        last = _Earlier(self.position, self.stamp, self._newest)
+        if last.newest <= stamp - MIN_GAP:
+            self._before = self._between = last
+        elif self._between.newest <= stamp - MIN_GAP:
+            self._before, self._between = self._between, last
         n = len(self.names)
         self.position = position[order]
         self.velocity = velocity[order] if velocity is not None else np.full(n, np.nan)
@@ -98,6 +132,15 @@ class JointMemory:
         self._has_effort = effort is not None
         self.stamp, self.received = np.full(n, stamp), np.full(n, now)
         self._newest = stamp
+
+    @property
+    def newest(self):
+        """The last stamp of all, ns; 0 before."""
+        return max(self._newest, 0)
+
+    def untold(self):
+        """True while no joint state has come at all, of whatever joints."""
+        return not self.unknown and bool((self.received == NEVER).all())
 
     def missing(self):
         """Names of the needed joints that were never seen."""
@@ -124,36 +167,59 @@ class JointMemory:
             return layout
         if len(key) > MAX_NAMES:
             raise BadMessage(f"{len(key)} names; the limit is {MAX_NAMES}")
-        if len(set(key)) != len(key):
-            twice = next(name for name in key if key.count(name) > 1)
-            raise BadMessage(f"joint {twice!r} is named twice")
+        require_once(key)
         known = [(k, self._number[name]) for k, name in enumerate(key) if name in self._number]
         source, target = np.array(known, dtype=int).reshape(-1, 2).T
         order = source[np.argsort(target)] if len(known) == len(self.names) else None
-        layout = _Layout(source, target, len(key) - len(known), order)
+        strangers = [name for name in key if name not in self._number and name not in self._followers]
+        layout = _Layout(source, target, len(strangers), order, tuple(strangers[:STRANGERS]))
         if len(self._layouts) >= 64:  # somebody sends ever new names
             self._layouts.clear()
         self._layouts[key] = layout
         return layout
+
+    def _with_position(self, layout, position):
+        """The layout without the joints whose position is not finite. Raises BadMessage for a needed one;
+        of others drivers may know nothing, as of wheels without a position."""
+        finite = np.isfinite(position[layout.source])
+        source, target = layout.source[~finite], layout.target[~finite]
+        if (needed := self._is_needed[target]).any():
+            name, value = self.names[target[needed][0]], position[source[needed][0]]
+            raise BadMessage(f"position of {name!r} is {value}; the parameter joints can leave it out")
+        order = layout.order if finite.all() else None
+        return layout._replace(source=layout.source[finite], target=layout.target[finite], order=order)
 
     def _jumped_back(self, stamp, target):
         latest = int(self.stamp[target].max())
         return latest != NEVER and stamp < latest - JUMP_BACK
 
     def _remember_before(self, target, stamp):
-        """Keep what a message with a later stamp replaces."""
-        target = target[self.stamp[target] < stamp]
-        self._position_before[target] = self.position[target]
-        self._stamp_before[target] = self.stamp[target]
+        """Keep what a message with a later stamp replaces, joint by joint."""
+        last = _Earlier(self.position, self.stamp, self._newest)
+        far = target[self.stamp[target] <= stamp - MIN_GAP]
+        near = target[self.stamp[target] > stamp - MIN_GAP]
+        near = near[self._between.stamp[near] <= stamp - MIN_GAP]
+        self._before = self._before.with_those_of(last, far).with_those_of(self._between, near)
+        self._between = self._between.with_those_of(last, far).with_those_of(last, near)
 
     def differentiated(self):
-        """Velocity from the last two positions, NaN without; a continuous joint may have wrapped."""
-        change = self.position - self._position_before
+        """Velocity over MIN_GAP at least, NaN where no earlier position is known; a continuous joint may have
+        wrapped."""
+        change = self.position - self._before.position
         wraps = self._continuous
         change[wraps] = (change[wraps] + np.pi) % (2 * np.pi) - np.pi
-        gap = np.where(self._stamp_before == NEVER, 0, self.stamp - self._stamp_before)
-        usable = (gap > 0) & (gap <= MAX_GAP)
+        gap = np.where(self._before.stamp == NEVER, 0, self.stamp - self._before.stamp)
+        usable = (gap >= MIN_GAP) & (gap <= MAX_GAP)
         return np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
+
+
+def require_once(names, what="joint"):
+    """Raise BadMessage with the first name that comes twice."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise BadMessage(f"{what} {name!r} is named twice")
+        seen.add(name)
 
 
 def all_finite(values):

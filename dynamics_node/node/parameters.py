@@ -1,34 +1,91 @@
 """PARAMETERS declared with rclpy: types, descriptions, ranges."""
 
-from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor
+from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.parameter import Parameter as RosParameter
 
-from dynamics_node.node.settings import NUMBERS, PARAMETERS, STRINGS
+from dynamics_node.node.conversions import as_declared
+from dynamics_node.node.settings import PARAMETERS, STRINGS, read_settings
 
-_LISTS = {id(STRINGS): RosParameter.Type.STRING_ARRAY, id(NUMBERS): RosParameter.Type.DOUBLE_ARRAY}
+_TABLE = {parameter.name: parameter for parameter in PARAMETERS}
 
 
 def declare_parameters(node):
-    """Declare the whole table; an empty list is declared by its type alone."""
+    """Declare the whole table; every parameter has a value, so that all of them can be asked for at once.
+
+    Raises ValueError as `read_settings`, and for a value of another type, for what was given at start.
+    """
+    values = {name: as_declared(parameter, _given_at_start(node, name)) for name, parameter in _TABLE.items()}
+    read_settings(values)  # says it better than rclpy
     for parameter in PARAMETERS:
-        value = _LISTS.get(id(parameter.default), parameter.default)
-        node.declare_parameter(parameter.name, value, _descriptor(parameter))
+        value, kind = values[parameter.name], _ros_type(parameter.default)
+        node.declare_parameter(
+            parameter.name, value if value != [] else kind, _descriptor(parameter), ignore_override=True
+        )
+        if value == []:  # ROS cannot tell its type
+            node.set_parameters([RosParameter(parameter.name, kind, value)])
+    node.add_pre_set_parameters_callback(_in_declared_types)
+    node.add_on_set_parameters_callback(lambda changes: _keep_read_only(node, changes))
 
 
 def parameter_values(node, changes=()):
     """{name: value} of the table, with `changes` (rclpy parameters) applied."""
-    unset = RosParameter("unset", RosParameter.Type.NOT_SET)
-    values = {p.name: node.get_parameter_or(p.name, unset).value for p in PARAMETERS}
+    values = {name: node.get_parameter(name).value for name in _TABLE}
     values.update({change.name: change.value for change in changes if change.name in values})
     return values
 
 
+def _given_at_start(node, name):
+    """The value of the command line or a parameter file, of whatever type; None without."""
+    node.declare_parameter(name, None, ParameterDescriptor(dynamic_typing=True))
+    value = node.get_parameter(name).value
+    node.undeclare_parameter(name)
+    return value
+
+
+def _in_declared_types(changes):
+    """The changes with integers for numbers and the like put right; rclpy refuses what cannot be."""
+    return [_in_declared_type(change) for change in changes]
+
+
+def _in_declared_type(change):
+    parameter = _TABLE.get(change.name)
+    if parameter is None or change.value is None:
+        return change
+    try:
+        value = as_declared(parameter, change.value)
+    except ValueError:
+        return change
+    return RosParameter(change.name, _ros_type(parameter.default), value)
+
+
+def _keep_read_only(node, changes):
+    """Refuse to change what is read at start. To repeat it is allowed, or `ros2 param load` of what
+    `ros2 param dump` wrote would fail: hence not the descriptor's read_only."""
+    for change in changes:
+        parameter = _TABLE.get(change.name)
+        if parameter is None or not parameter.read_only:
+            continue
+        if node.get_parameter_or(change.name, change).value != change.value:
+            reason = f"{change.name} is read at start only: give it as a start parameter"
+            return SetParametersResult(successful=False, reason=reason)
+    return SetParametersResult(successful=True)
+
+
+def _ros_type(default):
+    if default is STRINGS:
+        return RosParameter.Type.STRING_ARRAY
+    if isinstance(default, list):
+        return RosParameter.Type.DOUBLE_ARRAY
+    return RosParameter.Type.from_parameter_value(default)
+
+
 def _descriptor(parameter):
+    constraints = [f"one of {', '.join(parameter.choices)}"] if parameter.choices else []
+    constraints += ["read at start only"] if parameter.read_only else []
     descriptor = ParameterDescriptor(
         name=parameter.name,
         description=parameter.description,
-        read_only=parameter.read_only,
-        additional_constraints=f"one of {', '.join(parameter.choices)}" if parameter.choices else "",
+        additional_constraints="; ".join(constraints),
     )
     if parameter.bounds:
         low, high = parameter.bounds

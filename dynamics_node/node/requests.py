@@ -3,20 +3,25 @@
 from typing import NamedTuple
 
 import numpy as np
+from builtin_interfaces.msg import Time
 
-from dynamics_node.node.core import Base, Core, listed, read_base
-from dynamics_node.node.joint_memory import BadMessage, JointMemory
+from dynamics_node.node.core import Base, Core, Silence, listed
+from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage, JointMemory
 from dynamics_node.node.messages import pose_numbers, twist_numbers
 from dynamics_node.node.reference import read_points
 
 
 class State(NamedTuple):
-    """position, velocity and effort of the scalar joints, NaN where nobody knows, and the floating base."""
+    """position, velocity and effort of the scalar joints, NaN where nobody knows, and the floating base.
+
+    why: the reason when there is no measured state.
+    """
 
     position: np.ndarray
     velocity: np.ndarray
     effort: np.ndarray
     base: Base | None
+    why: str = ""
 
 
 class Batch(NamedTuple):
@@ -36,14 +41,20 @@ def read_state(core: Core, message, now, complete=True) -> State:
     complete: refuse a state without joints when there is no measured one; else they are NaN.
     Raises BadMessage and Silence.
     """
+    why = ""
+    core.require_supported()
     if message.joints.name:
         position, velocity, effort = _given_joints(core, message.joints, now)
-    elif complete or not core.joints.missing():
-        (position, velocity), effort = core.measured_joints(now), core.joints.effort
     else:
-        position = effort = np.full(len(core.joints.names), np.nan)
-        velocity = np.zeros(len(core.joints.names))
-    return State(position, velocity, effort, _base(core, message, now))
+        try:
+            (position, velocity), effort = core.measured_joints(now), core.joints.effort
+        except Silence as reason:
+            if complete:
+                raise
+            position = effort = np.full(len(core.joints.names), np.nan)
+            velocity = np.full(len(core.joints.names), 0.0 if core.joints.missing() else np.nan)
+            why = str(reason)
+    return State(position, velocity, effort, _base(core, message, now), why)
 
 
 def read_vectors(core: Core, message, now):
@@ -53,6 +64,14 @@ def read_vectors(core: Core, message, now):
     q, qd = core.vectors(state.position, state.velocity, state.base)
     core.coordinates.require_regular(q)
     return q, qd
+
+
+def read_stamp(core: Core, message) -> Time:
+    """Stamp of a DynamicsState: its own, or that of the newest joint of the measured one."""
+    if message.joints.name:
+        return message.joints.header.stamp
+    seconds, rest = divmod(core.joints.newest, 1_000_000_000)
+    return Time(sec=seconds, nanosec=rest)
 
 
 def _given_joints(core, joints, now):
@@ -68,7 +87,7 @@ def _given_joints(core, joints, now):
 
 def _base(core, message, now):
     if core.model.floating_base and message.has_base:
-        return read_base(pose_numbers(message.base_pose), twist_numbers(message.base_twist), 0, now)
+        return core.read_base(pose_numbers(message.base_pose), twist_numbers(message.base_twist), 0, now)
     return core.fresh_base(now)
 
 
@@ -78,28 +97,30 @@ def read_batch(core: Core, message, points, now) -> Batch:
     state = read_state(core, message, now, complete=not points.points)
     defaults = (state.position, state.velocity, np.zeros_like(state.position), state.effort)
     if not points.points:
-        return _batch(core, [field[None] for field in defaults], state.base, [None])
-    _, table = read_points(points.joint_names, points.points)
+        return _batch(core, [field[None] for field in defaults], state, [None])
     target = _joint_numbers(core, points.joint_names)
+    _, table = read_points(points.joint_names, points.points)
     fields = [_overridden(default, target, given) for default, given in zip(defaults, table, strict=True)]
     unsaid = np.ones(fields[0].shape, dtype=bool)
-    unsaid[:, target] = np.isnan(table[0])
+    if table[0].size:
+        unsaid[:, target] = np.isnan(table[0])
     fields[0] = core.coordinates.forget(fields[0], unsaid)
-    return _batch(core, fields, state.base, [point.time_from_start for point in points.points])
+    return _batch(core, fields, state, [point.time_from_start for point in points.points])
 
 
-def _batch(core, fields, base, times):
+def _batch(core, fields, state, times):
     """Batch of positions, velocities, accelerations and efforts (k, joints)."""
     positions, *rates, efforts = fields
     at, count = core.coordinates, len(positions)
-    require_known(at.own_names, positions[:, at.own], "position")
+    require_known(at.own_names, positions[:, at.own], "position", state.why)
+    require_known(at.own_names, rates[0][:, at.own], "velocity", state.why)
     q = np.zeros((count, core.model.nq))
     q[:, at.q_at] = positions
     qd, qdd = np.zeros((2, count, core.model.nv))
     for own, given in zip((qd, qdd), rates, strict=True):
         own[:, at.own_v] = given[:, at.own]
-    if base is not None:
-        q[:, :7], qd[:, :6] = base.pose, base.twist
+    if state.base is not None:
+        q[:, :7], qd[:, :6] = state.base.pose, state.base.twist
     return Batch(at.close_all(q), qd, qdd, efforts, times)
 
 
@@ -112,14 +133,17 @@ def known_torques(core, batch, forward):
     return at.collect(batch.q, np.nan_to_num(batch.efforts))
 
 
-def require_known(names, table, what):
-    """Raise BadMessage with the names that have a NaN in a (k, names) table."""
+def require_known(names, table, what, why=""):
+    """Raise BadMessage with the names that have a NaN in a (k, names) table, and why the state has none."""
     if np.isnan(table).any():
         lacking = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
-        raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}")
+        reason = f" ({why})" if why else ""
+        raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}{reason}")
 
 
 def _joint_numbers(core, names):
+    if len(names) > MAX_NAMES:
+        raise BadMessage(f"{len(names)} names; the limit is {MAX_NAMES}")
     number = {name: k for k, name in enumerate(core.joints.names)}
     if unknown := [name for name in names if name not in number]:
         raise BadMessage(f"points name unknown joint {listed(unknown)}")
@@ -129,5 +153,6 @@ def _joint_numbers(core, names):
 def _overridden(default, columns, given):
     """The default as a row for every point, with what is given (NaN: not) in its columns."""
     rows = np.tile(default, (len(given), 1))
-    rows[:, columns] = np.where(np.isnan(given), rows[:, columns], given)
+    if given.size:
+        rows[:, columns] = np.where(np.isnan(given), rows[:, columns], given)
     return rows

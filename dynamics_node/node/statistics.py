@@ -4,6 +4,8 @@ from collections import Counter, deque
 
 import numpy as np
 
+from dynamics_node.node.core import NO_DESCRIPTION, Silence
+
 
 class Statistics:
     """solve times (s) since the last report, and counts since the start."""
@@ -11,8 +13,8 @@ class Statistics:
     def __init__(self):
         self.counts: Counter[str] = Counter()
         self._solve_times: deque[float] = deque(maxlen=20_000)
-        self.silent_because = "no robot description yet"
-        self.last_drop = ""
+        self.note(NO_DESCRIPTION)
+        self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
 
     def solved(self, seconds, clamped):
@@ -21,13 +23,21 @@ class Statistics:
         self.clamped = clamped
         self.silent_because = ""
 
-    def silent(self, reason):
+    def silent(self, silence: Silence):
         self.counts["silent"] += 1
-        self.silent_because = reason
+        self.note(silence)
+
+    def note(self, silence: Silence):
+        """Why nothing is published, without a state that was not answered."""
+        self.silent_because, self.remedy = str(silence), silence.remedy
 
     def dropped(self, topic, reason):
         self.counts["dropped"] += 1
         self.last_drop = f"{topic}: {reason}"
+
+    def failed(self, error):
+        self.counts["errors"] += 1
+        self.last_error = error
 
     def take_percentiles(self):
         """p50, p99 in us of the solve times since the last call; None without any."""

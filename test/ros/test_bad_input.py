@@ -16,8 +16,14 @@ BAD_STATES = {
     "no position": (lambda n, q, v: (n, [], v, ()), "7 names but 0 entries in position"),
     "short velocity": (lambda n, q, v: (n, q, v[:-1], ()), "7 names but 6 entries in velocity"),
     "long effort": (lambda n, q, v: (n, q, v, [0.0] * 9), "7 names but 9 entries in effort"),
-    "NaN position": (lambda n, q, v: (n, [*q[:-1], np.nan], v, ()), "position of 'panda_joint7' is nan"),
-    "infinite position": (lambda n, q, v: (n, [np.inf, *q[1:]], v, ()), "position of 'panda_joint1' is inf"),
+    "NaN position": (
+        lambda n, q, v: (n, [*q[:-1], np.nan], v, ()),
+        "position of 'panda_joint7' is nan; the parameter joints can leave it out",
+    ),
+    "infinite position": (
+        lambda n, q, v: (n, [np.inf, *q[1:]], v, ()),
+        "position of 'panda_joint1' is inf; the parameter joints can leave it out",
+    ),
     "many names": (
         lambda n, q, v: ([f"x{k}" for k in range(10_001)], [0.0] * 10_001, (), ()),
         "10001 names; the limit is 10000",

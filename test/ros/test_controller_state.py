@@ -37,7 +37,7 @@ def test_reference_of_a_controller(rig, panda):
     message.joint_names[1] = message.joint_names[0]
     states.publish(message)
     _, values, _ = r.diagnostic(lambda s: "named twice" in str(s))
-    assert values["last drop"].startswith("controller_state: joint")
+    assert values["last drop"].startswith("arm_controller/controller_state: joint")
 
 
 @pytest.mark.skipif(INSTALLED, reason="control_msgs is installed: nothing to say")

@@ -1,6 +1,5 @@
 """The demo passes, and its monitor fails when something is wrong."""
 
-import os
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from dynamics_node.demo.__main__ import PAUSE
 
 
 def run(module, domain, *arguments):
-    environment = {**os.environ, "ROS_DOMAIN_ID": str(domain), "PYTHONUNBUFFERED": "1"}
+    environment = {**domain.environment(), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
         [sys.executable, "-m", f"dynamics_node.demo{module}", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -27,13 +26,15 @@ def run(module, domain, *arguments):
 @pytest.mark.parametrize("robot", ["panda", "five_bar"])
 def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     plot = tmp_path / "torques.png"
-    demo = run("", fresh_domain(), "--robot", robot, "--seconds", "2", "--plot", str(plot))
-    output, _ = demo.communicate(timeout=60)
+    domain = fresh_domain()
+    demo = run("", domain, "--robot", robot, "--seconds", "2", "--plot", str(plot))
+    output, _ = demo.communicate(timeout=150)
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "torques checked against Pinocchio" in output
     assert ("the loop stays closed" in output) == (robot == "five_bar")
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in output
+    assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
 
 
 @pytest.mark.parametrize(
@@ -49,21 +50,21 @@ def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
 def test_the_monitor_fails_when_something_is_wrong(parameters, motion, words):
     domain = fresh_domain()
     node = NodeProcess(domain, {"joints": list(PANDA_JOINTS), **parameters})
-    arm = run(".motion", domain, *motion)
-    monitor = run(".monitor", domain, "--seconds", "1", "--plot", "")
+    arm = run(".motion", domain, *motion, *domain.remappings())
+    monitor = run(".monitor", domain, "--seconds", "1", "--plot", "", *domain.remappings())
     try:
-        output, _ = monitor.communicate(timeout=60)
+        output, _ = monitor.communicate(timeout=150)
         assert monitor.returncode == 1, output
         assert words in output, node.output()
     finally:
         time.sleep(PAUSE)
         arm.terminate()
-        assert arm.wait(timeout=10) == 0
+        assert arm.wait(timeout=40) == 0
         time.sleep(PAUSE)
         assert node.stop() == 0
 
 
 def test_the_monitor_fails_when_nothing_comes():
     monitor = run(".monitor", fresh_domain(), "--seconds", "1", "--plot", "", "--patience", "1")
-    output, _ = monitor.communicate(timeout=60)
+    output, _ = monitor.communicate(timeout=150)
     assert monitor.returncode == 1 and "FAILED: no torque arrived" in output

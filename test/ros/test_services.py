@@ -10,7 +10,7 @@ from dynamics_interfaces.srv import (
     HybridDynamics,
     InverseDynamics,
 )
-from rig import Rig, floats, point, trajectory
+from rig import Rig, floats, point, stamp_of, trajectory
 from robots import ROBOTS
 from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
@@ -97,6 +97,36 @@ def test_inverse_of_a_trajectory(arm, panda):
     assert solution.points[150].time_from_start == points[150].time_from_start
 
 
+def test_points_of_a_batch_need_no_times(arm, panda):
+    """Their order is theirs: a batch is no motion."""
+    request = InverseDynamics.Request(
+        state=state(panda.names, panda.q), points=trajectory(panda.names, *[point(q=panda.q)] * 2)
+    )
+    solution = good(arm.call(InverseDynamics, "inverse_dynamics", request)).solution
+    expected = panda.torque(qd=0 * panda.qd)
+    assert error([p.effort for p in solution.points], [expected] * 2).max() <= EXACT
+
+
+def test_replies_carry_the_stamp_of_their_state(arm, panda):
+    given = state(panda.names, panda.q, panda.qd)
+    given.joints.header.stamp.sec = 12
+    measured = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
+    for stated, stamp in ((DynamicsState(), None), (given, 12 * 10**9)):
+        replies = (
+            arm.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(state=stated)).solution,
+            arm.call(GetMassMatrix, "get_mass_matrix", GetMassMatrix.Request(state=stated)),
+            arm.call(
+                GetOperationalSpaceInertia,
+                "get_operational_space_inertia",
+                GetOperationalSpaceInertia.Request(state=stated, links=["panda_link7"]),
+            ),
+        )
+        for reply in replies:
+            assert reply.header.frame_id == "panda_link0"
+            # of the state that was answered, or of one that was sent after it
+            assert stamp_of(reply) == stamp if stamp else measured <= stamp_of(reply) <= arm.next_stamp()
+
+
 def test_points_override_the_state_where_they_speak(arm, panda):
     asked = trajectory(["panda_joint4"], point(qdd=[2.0]))
     request = InverseDynamics.Request(state=state(panda.names, panda.q, panda.qd), points=asked)
@@ -172,7 +202,7 @@ def test_mass_matrix(arm, panda):
     answer = good(arm.call(GetMassMatrix, "get_mass_matrix", request))
     assert tuple(answer.mass_matrix.row_names) == tuple(answer.mass_matrix.col_names) == panda.names
     assert error(matrix(answer.mass_matrix), panda.oracle.mass_matrix(panda.q), tail=2) <= EXACT
-    assert error(answer.bias, panda.torque()) <= EXACT
+    assert error(answer.bias, panda.torque()) <= EXACT and tuple(answer.bias_names) == panda.names
 
 
 @pytest.mark.parametrize("reference", ["", "world_aligned", "body"])
@@ -277,7 +307,6 @@ BAD_POINTS = {
     "twice": (trajectory(["panda_joint1"] * 2, point(qdd=[1, 1])), "joint 'panda_joint1' is named twice"),
     "unequal": (trajectory(NAMES, point(qdd=[1, 1])), "point 0: 7 names but 2 entries in accelerations"),
     "NaN": (trajectory(["panda_joint2"], point(qdd=[np.nan])), "accelerations of 'panda_joint2' is nan"),
-    "time": (trajectory(NAMES, point(1.0), point(0.5)), "time_from_start of point 1"),
 }
 
 

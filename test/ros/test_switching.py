@@ -1,4 +1,5 @@
-"""Solver, ordering, backend, gravity and payload change while states come at 500 Hz: nothing is lost or wrong."""
+"""Solver, ordering, backend, gravity and payload change while states come at 500 Hz: the node does not fall
+silent, and no torque is wrong."""
 
 import time
 
@@ -6,13 +7,16 @@ import numpy as np
 import pytest
 from dynamics_interfaces.srv import SetPayload
 from oracle import Oracle
-from rig import efforts
+from rig import efforts, stamp_of
 from test_environment import load, payload
 from tolerances import error
+
+from campaigns.cores import Waiting
 
 RATE = 500.0
 SWITCHES = 100
 AGREEMENT = 1e-9
+MOST_UNANSWERED = 250  # states in a row while the node has a core: a swap costs that of ten, a build far more
 ALGORITHMS = (
     {"solver": "cluster", "ordering": "best", "backend": "c"},
     {"solver": "factor_graph", "ordering": "rnea", "backend": "c"},
@@ -47,6 +51,7 @@ class Traffic:
         self.rig, self.case = rig, case
         self.current = {configuration}
         self.sent, self.allowed = {}, {}
+        self.waiting = Waiting(rig.process.process.pid)
 
     def run(self, seconds):
         end = time.monotonic() + seconds
@@ -55,6 +60,7 @@ class Traffic:
             q, qd = self.case.q + 0.3 * np.sin(phase), 0.3 * np.pi * np.cos(phase)
             stamp = self.rig.send_state(self.case.names, q, qd)
             self.sent[stamp], self.allowed[stamp] = (q, qd), set(self.current)
+            self.waiting.look()
             self.rig.spin(max(0.0, 1 / RATE - (time.monotonic() - now)))
 
     def until(self, condition, timeout):
@@ -73,8 +79,18 @@ class Traffic:
         self.run(0.05)
         self.current.intersection_update({configuration})
 
-    def missing(self):
-        return [stamp for stamp in self.sent if stamp not in self.rig.torques]
+    def silences(self):
+        """How many states in a row had no torque, each time, without those that came while the node waited for a
+        core: of the states that wait together it answers the newest."""
+        stamps = list(self.sent)
+        answered = [k for k, stamp in enumerate(stamps) if stamp in self.rig.torques]
+        edges = zip([-1, *answered], [*answered, len(stamps)], strict=True)
+        return [self._unanswered(stamps[first + 1 : last]) for first, last in edges]
+
+    def _unanswered(self, stamps):
+        if not stamps:
+            return 0
+        return len(stamps) - RATE * self.waiting.between(stamps[0], stamps[-1])
 
     def wrong(self, expected):
         """(stamp, error) of the answers that are of no configuration in force."""
@@ -90,7 +106,8 @@ class Traffic:
 
 @pytest.mark.timeout(300)
 def test_every_torque_is_of_the_old_or_the_new_configuration(rig, panda):
-    r = rig(parameters={**ALGORITHMS[0], "effort_limits": "none"})
+    # On a busy machine a state may be old when the node gets a core; that is no silence of the node's making.
+    r = rig(parameters={**ALGORITHMS[0], "effort_limits": "none", "joint_state_timeout": 60.0})
     r.until(lambda: "(c)" in r.process.output(), 40)
     r.answered(panda.names, panda.q, panda.qd)
     clients, random = _Clients(r), np.random.default_rng(5)
@@ -109,18 +126,20 @@ def test_every_torque_is_of_the_old_or_the_new_configuration(rig, panda):
             loaded = not loaded
             future = clients.load(loaded)
         traffic.change((gravity, loaded))
-        traffic.until(future.done, 20)
+        traffic.until(future.done, 60)
         assert clients.succeeded(future), future.result()
         traffic.changed((gravity, loaded))
         if kind == "algorithm" and k % 2:  # the other half is overtaken by what comes next
-            traffic.until(lambda before=swaps: r.process.output().count(" dynamics by ") > before, 20)
+            traffic.until(lambda before=swaps: r.process.output().count(" dynamics by ") > before, 60)
         traffic.run(random.uniform(0.02, 0.15))
     r.spin(0.3)
-    # Joint states are best effort: where all cores are busy some are lost before the node sees them. Every one that
-    # it has seen is answered.
+    stamps = [stamp_of(message) for message in r.torque_log]
     _, values, _ = r.diagnostic(send=lambda: r.send_state(panda.names, panda.q, panda.qd))
     assert values["silent"] == "0" and values["dropped messages"] == "0", values
-    assert len(traffic.missing()) <= 0.2 * len(traffic.sent), "states without a torque"
+    silences = sorted(traffic.silences())[-5:]
+    print(f"{len(r.torque_log)} torques of {len(traffic.sent)} states; longest silences: {silences}")
+    assert silences[-1] <= MOST_UNANSWERED, silences
+    assert stamps == sorted(set(stamps)), "each state once, and in order"
     wrong = traffic.wrong(Expected(panda))
     assert not wrong, f"{len(wrong)} of {len(traffic.sent)}: {wrong[:5]}"
     assert len(traffic.sent) > SWITCHES * 20

@@ -4,12 +4,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+from domains import fresh_domain
 from rig import BEST_EFFORT, LATCHED, NodeProcess, efforts, floats, point, stamp_of
 from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import JointState
+from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from tolerances import EXACT, error
@@ -64,6 +66,7 @@ def test_names_in_any_order_with_strangers_between(rig, panda):
     assert error(efforts(r.answered(names, q, qd), panda.names), panda.torque()) <= EXACT
     _, values, _ = r.diagnostic(lambda s: True)
     assert values["unknown joints in joint_states"] == "2"
+    assert 0 <= float(values["oldest joint state [ms]"]) < 60_000
 
 
 def test_partial_states_of_two_publishers(rig, panda):
@@ -101,9 +104,9 @@ def test_two_nodes_in_two_namespaces(rig, case):
         assert (
             error(efforts(b.answered(right.names, right.q, right.qd), right.names), right.torque()) <= EXACT
         )
-        names = dict(a.node.get_topic_names_and_types())
-        assert "/left/dynamics_node/joint_torques" in names
-        a.until(lambda: "/right/dynamics_node/joint_torques" in dict(a.node.get_topic_names_and_types()))
+        ours, others = (f"{a.domain.resolved(n)}/dynamics_node/joint_torques" for n in ("left", "right"))
+        assert ours in dict(a.node.get_topic_names_and_types())
+        a.until(lambda: others in dict(a.node.get_topic_names_and_types()))
     finally:
         assert other.stop() == 0
 
@@ -119,9 +122,25 @@ def test_signals_end_it_cleanly(rig, panda, number, running):
     assert r.process.stop(number) == 0
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_while_it_starts_end_it_cleanly(number):
+    """From its first line on: most of its imports and the middleware are still to come."""
+    process = NodeProcess(fresh_domain())
+    caught = Path(f"/proc/{process.process.pid}/status")
+
+    def listens():
+        (mask,) = [line.split()[1] for line in caught.read_text().splitlines() if line.startswith("SigCgt")]
+        return int(mask, 16) >> (signal.SIGTERM - 1) & 1
+
+    while not listens():
+        time.sleep(0.001)
+    assert process.stop(number) == 0
+    assert process.output() == ""
+
+
 STUCK = """
 from rclpy.node import Node
-from dynamics_node.node.main import run, start_rclpy
+from dynamics_node.node.running import run, start_rclpy
 
 class Stuck(Node):
     def destroy_node(self):
@@ -359,6 +378,31 @@ def test_absent_velocity_is_silence_with_the_reason(rig, panda, qd):
 
     r.diagnostic(lambda s: "no velocity in joint_states for panda_joint1" in s.message, send=send)
     assert r.silent_for(0.5, send)
+    told = "(velocity_source: message); velocity_source:=differentiate takes them from the positions"
+    r.until(lambda: send() or told in r.process.output(), 20, "the reason in the terminal, with a remedy")
+
+
+def test_what_is_missing_is_told_in_the_terminal(rig):
+    r = rig("panda7", describe=False)
+    r.until(
+        lambda: "silent: no robot description yet; publish it on the topic" in r.process.output(), 20, "why"
+    )
+    r.describe(r.robot.file.read_text())
+    r.until(lambda: "; nothing has come on the topic joint_states" in r.process.output(), 30, "why")
+
+
+def test_odom_and_imu_are_heard_only_while_something_asks_for_them(rig):
+    """At 500 Hz each takes a twentieth of a core."""
+    r = rig().serving()
+    readings = r.node.create_publisher(Imu, "imu", 10)
+    heard = (readings.get_subscription_count, r.odometry.get_subscription_count)
+    assert [count() for count in heard] == [0, 0]
+    assert r.set_parameters(gravity_source="imu")[0]
+    r.until(lambda: [count() for count in heard] == [1, 0], what="imu is asked for")
+    assert r.set_parameters(gravity_source="parameter", floating_base=True)[0]
+    r.until(lambda: [count() for count in heard] == [0, 1], 30, "the base has come loose")
+    assert r.set_parameters(floating_base=False)[0]
+    r.until(lambda: [count() for count in heard] == [0, 0], 30, "nobody asks")
 
 
 def test_absent_velocity_does_not_matter_when_it_is_not_needed(rig, panda):
@@ -540,7 +584,7 @@ def test_simulated_time_that_jumps_back_forgets_the_state(rig, panda):
 def test_qos_can_be_overridden(rig, panda):
     key = "qos_overrides./joint_states.subscription.reliability"
     r = rig(parameters={key: "reliable"})
-    infos = r.until(lambda: r.node.get_subscriptions_info_by_topic("/joint_states"))
+    infos = r.until(lambda: r.node.get_subscriptions_info_by_topic("joint_states"))
     assert infos[0].qos_profile.reliability.name == "RELIABLE"
     assert r.answered(panda.names, panda.q, panda.qd)
 

@@ -15,6 +15,7 @@ from dynamics_interfaces.srv import (
 )
 from rig import efforts, point, trajectory
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 from tolerances import EXACT, error
 
 import dynamics_node as dn
@@ -242,10 +243,10 @@ def test_loops_from_a_file(loop_rig, tmp_path):
     q = theirs.closed(Q)
     message = r.answered([*DRIVEN, "j3", "j4"], q[[theirs.at[n] for n in (*DRIVEN, "j3", "j4")]], [*QD, 0, 0])
     assert error(efforts(message, DRIVEN), theirs.torques_of(q, QD, np.zeros(2))) <= EXACT
-    assert r.set_parameters(loops_file=str(tmp_path / "none.yaml"))[
-        0
-    ]  # its content is read where robots are built
-    found = r.diagnostic(lambda s: "none.yaml" in s.message, 15, lambda: r.send_state(DRIVEN, Q, QD))
+    assert not r.set_parameters(loops_file=str(tmp_path / "none.yaml"))[0], "nobody else names files"
+    (tmp_path / "loops.yaml").unlink()  # it is read where robots are built
+    r.call(Trigger, "reload")
+    found = r.diagnostic(lambda s: "loops.yaml" in s.message, 15, lambda: r.send_state(DRIVEN, Q, QD))
     assert found[2] == DiagnosticStatus.WARN
     assert error(efforts(r.answered(DRIVEN, Q, QD), DRIVEN), theirs.torques_of(q, QD, np.zeros(2))) <= EXACT
 
@@ -338,7 +339,8 @@ def test_torques_at_the_driven_joints(loop_rig):
     full[[joint.q.start for joint in mechanism.independent_joints]] = q
     full = dn.close_loops(mechanism, full)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(full, qd, qdd)
-    r = loop_rig(text, {"driven.joints": ["m1", "m2"], "command_joints": ["m1", "m2"]})
+    settings = {"driven.joints": ["m1", "m2"], "command_joints": ["m1", "m2"], "reference_timeout": 60.0}
+    r = loop_rig(text, settings)
     r.send_reference(["j1", "j2"], point(qdd=qdd))
     r.spin(0.2)
     message = r.answered(["j1", "j2"], q, qd)

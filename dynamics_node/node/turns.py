@@ -1,0 +1,169 @@
+"""An executor that has no queue: what waits stays in the middleware, where QoS bounds it."""
+
+import time
+from itertools import chain
+
+from rclpy.context import Context
+from rclpy.exceptions import InvalidHandle
+from rclpy.executors import Executor, ExternalShutdownException
+from rclpy.impl.implementation_singleton import rclpy_implementation as _rclpy
+from rclpy.utilities import timeout_sec_to_nsec
+
+EVENTS_PERIOD = 1.0  # s, between looks at QoS events, which only warn
+MOST = 100  # messages that one subscription may hand over in a turn, whatever its depth
+
+
+class TurnExecutor(Executor):
+    """Every turn waits, answers one request of each service, calls the timers that are due, and then empties
+    the subscriptions in the order of their creation.
+
+    rclpy's EventsExecutor keeps an event for every message received in one unbounded queue: a node that needs
+    longer for a message than the period serves ever older input, and its timers and services wait behind it.
+    Here a turn is as long as what the QoS depths let wait, so nothing waits longer than a turn. rclpy's
+    SingleThreadedExecutor is bounded too, but builds its wait set and a Task anew for every callback; this
+    one keeps the wait set until entities come or go. Callbacks run to their end: they may not await.
+
+    problem(what, error) is told of exceptions; the turn goes on.
+    """
+
+    def __init__(self, problem, *, context: Context | None = None):
+        super().__init__(context=context)
+        self._problem = problem
+        self._wait_set = None
+        self._events_due = 0.0
+
+    def wake(self):
+        """Begin a turn; entities may have come or gone. Callable from every thread."""
+        self._wait_set = None
+        super().wake()
+
+    def add_node(self, node):
+        self._wait_set = None
+        return super().add_node(node)
+
+    def remove_node(self, node):
+        self._wait_set = None
+        super().remove_node(node)
+
+    def spin_once(self, timeout_sec: float | None = None):
+        """One turn; without anything to do it ends after the timeout (None: never)."""
+        wait_set = self._wait_set or self._gather()
+        try:
+            self._wait(wait_set, timeout_sec)
+        except InvalidHandle:  # an entity has gone without a word
+            self._wait_set = None
+            return
+        for kind, take in self._kinds.items():
+            for pointer in wait_set.get_ready_entities(kind):
+                if (entity := self._entities[kind].get(pointer)) is not None:
+                    self._serve(entity, take, self._depth.get(pointer, 1))
+        if time.monotonic() >= self._events_due:
+            self._look_at_events()
+
+    def spin_once_until_future_complete(self, future, timeout_sec=None):
+        """One turn; the future wakes it."""
+        future.add_done_callback(lambda _: self.wake())
+        self.spin_once(getattr(timeout_sec, "timeout", timeout_sec))
+
+    def _gather(self):
+        """The wait set of all entities that there are now."""
+        nodes = self.get_nodes()
+        entities = {
+            "service": [s for node in nodes for s in node.services],
+            "client": [c for node in nodes for c in node.clients],
+            "timer": [t for node in nodes for t in node.timers],
+            "guard_condition": [g for node in nodes for g in node.guards],
+            "subscription": [s for node in nodes for s in node.subscriptions],
+        }
+        self._kinds = {
+            "service": self._take_service,
+            "client": self._take_client,
+            "timer": self._take_due_timer,
+            "guard_condition": self._take_guard_condition,
+            "subscription": self._take_subscription,
+        }
+        self._handles = {kind: [entity.handle for entity in own] for kind, own in entities.items()}
+        self._entities = {kind: {e.handle.pointer: e for e in own} for kind, own in entities.items()}
+        self._depth = {s.handle.pointer: _depth(s.qos_profile) for s in entities["subscription"]}
+        self._handles["guard_condition"] += [self._guard.handle, self._sigint_gc.handle]
+        self._wait_set = wait_set = _wait_set(self._context, self._handles)
+        return wait_set  # another thread may already have asked for the next
+
+    def _wait(self, wait_set, timeout_sec):
+        wait_set.clear_entities()
+        for kind, handles in self._handles.items():
+            add = getattr(wait_set, f"add_{kind}")
+            for handle in handles:
+                add(handle)
+        wait_set.wait(timeout_sec_to_nsec(timeout_sec))
+        if not self._context.ok():
+            raise ExternalShutdownException
+
+    def _serve(self, entity, take, most):
+        """Take what waits at an entity, `most` times."""
+        for _ in range(most):
+            try:
+                execute = take(entity)
+                if execute is None:
+                    return
+                _finish(execute())
+            except Exception as error:
+                self._problem(_name(entity), error)
+
+    def _look_at_events(self):
+        """Warn of QoS that do not fit: 20 entities that need no look in every turn."""
+        self._events_due = time.monotonic() + EVENTS_PERIOD
+        events = list(chain.from_iterable(node.waitables for node in self.get_nodes()))
+        if not events:
+            return
+        wait_set = _wait_set(self._context, {}, sum(e.get_num_entities().num_events for e in events))
+        added = [event for event in events if _add_event(event, wait_set)]
+        wait_set.wait(0)
+        for event in added:
+            if event.is_ready(wait_set):
+                _finish(event.execute(event.take_data()))
+
+    def _take_due_timer(self, timer):
+        """A callback of the same turn may have cancelled or reset it."""
+        try:
+            with timer.handle:
+                due = timer.handle.is_timer_ready()
+        except InvalidHandle:
+            return None
+        return self._take_timer(timer) if due else None
+
+
+def _wait_set(context, handles, events=0):
+    kinds = ("subscription", "guard_condition", "timer", "client", "service")
+    counts = [len(handles.get(kind, ())) for kind in kinds]
+    with context.handle:
+        return _rclpy.WaitSet(*counts, events, context.handle)
+
+
+def _add_event(event, wait_set):
+    """False when what it belongs to has been destroyed."""
+    try:
+        event.add_to_wait_set(wait_set)
+    except InvalidHandle:
+        return False
+    return True
+
+
+def _depth(qos):
+    return min(qos.depth or MOST, MOST)
+
+
+def _finish(coroutine):
+    """Run a coroutine that does not wait for anything."""
+    try:
+        coroutine.send(None)
+    except StopIteration:
+        return
+    coroutine.close()
+    raise TypeError("a callback waits: use another executor")
+
+
+def _name(entity):
+    return next(
+        (getattr(entity, key) for key in ("srv_name", "topic") if hasattr(entity, key)), type(entity).__name__
+    )

@@ -1,0 +1,137 @@
+"""The campaigns for some seconds each, and that they notice what they are for."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich", reason="the campaigns' tables: pip install rich")
+pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from sensor_msgs.msg import JointState
+
+from campaigns.attacks import ATTACKS, Attack
+from campaigns.cores import Waiting
+from campaigns.judge import Judge
+from campaigns.node import Campaign
+from campaigns.references import Configuration, References
+from campaigns.soak import Soak, verdict
+
+QUICK = (
+    "malformed references",
+    "malformed wrenches",
+    "malformed odometry",
+    "requests of every kind at once",
+    "payloads on and off",
+)
+PANDA = Configuration("panda")
+
+
+def test_quick_attacks():
+    campaign = Campaign(seed=1, names=QUICK)
+    for draw in range(len(QUICK)):
+        campaign.run(draw)
+    assert campaign.close(), [outcome.words for outcome in campaign.outcomes]
+    assert all(outcome.torques for outcome in campaign.outcomes)
+
+
+def test_a_short_soak():
+    soak = Soak(seed=1, rate=500.0)
+    soak.run(8.0, minute=4.0)
+    assert not verdict(soak)
+    assert soak.totals["torques"] > 500 and len(soak.rows) >= 2
+
+
+def _murder(target, random):
+    target.client.node.create_publisher(JointState, "dynamics_node/joint_torques", 10).publish(
+        JointState(name=["panda_joint1"], effort=[1.0])
+    )
+    target.until(lambda: target.watch.peek().counts.get("wrong"), 10, "the impostor's torque")
+    os.kill(target.pid, signal.SIGKILL)
+    target.process.process.wait()
+
+
+def test_a_dead_node_and_a_wrong_torque_are_noticed(monkeypatch):
+    monkeypatch.setitem(ATTACKS, "murder", Attack("murder", _murder, None, False, (0,)))
+    campaign = Campaign(seed=1, names=["murder"])
+    campaign.run(0)
+    assert not campaign.close()
+    assert campaign.outcomes[0].failures == {"dead": 1, "wrong": 1}
+
+
+@pytest.fixture
+def judge():
+    made = Judge(References(), timeout=0.3)
+    made.allowed = {PANDA, Configuration("ur5")}
+    return made
+
+
+def sent(judge, age=0.01, stamp=10**18):
+    """Stamp, names and torques of a state, and when they were published."""
+    judge.sent(stamp, stamp)
+    reference = judge._references._of[PANDA]
+    position, velocity = (
+        values[judge._references._index[PANDA]] for values in judge._references.motion(stamp)
+    )
+    return stamp, list(reference.names), reference.torque(position, velocity), stamp + int(age * 1e9)
+
+
+def test_a_right_torque(judge):
+    assert judge.torque(*sent(judge))
+    assert judge.counts == {"torques": 1, "right": 1, PANDA: 1}
+    assert judge.percentile(50) == pytest.approx(0.01, abs=1e-4)
+
+
+@pytest.mark.parametrize("change", [1e-7, np.nan])
+def test_a_wrong_torque(judge, change):
+    stamp, names, torque, published = sent(judge)
+    torque[1] += change * np.abs(torque).max()
+    assert not judge.torque(stamp, names, torque, published)
+    assert judge.counts["wrong"] == 1 and "panda" in judge.findings[0].what
+
+
+def test_torques_of_a_robot_that_is_not_served(judge):
+    judge.allowed = {Configuration("panda", loaded=True)}
+    assert not judge.torque(*sent(judge))
+    judge.allowed = set()
+    assert not judge.torque(*sent(judge))
+    assert judge.counts["wrong"] == 2
+
+
+def test_a_torque_of_old_input(judge):
+    assert judge.torque(*sent(judge, age=0.31))
+    assert judge.counts["stale"] == 1 and "0.310 s old" in judge.findings[0].what
+    assert judge.torque(*sent(judge, age=0.29))
+    assert judge.counts["stale"] == 1
+
+
+def test_what_a_busy_machine_takes_is_not_the_nodes(judge):
+    judge._waited = lambda begin, end: 0.1
+    assert judge.torque(*sent(judge, age=0.35))
+    assert not judge.counts["stale"]
+    assert judge.torque(*sent(judge, age=0.45))
+    assert judge.counts["stale"] == 1
+
+
+def test_the_time_without_a_core():
+    waiting = Waiting("nobody")
+    waiting.look()
+    assert waiting.between(0, 10**19) == 0.0
+    waiting._times, waiting._waited = [10, 20, 30, 40], [0, 10**9, 10**9, 3 * 10**9]
+    assert waiting.between(12, 18) == 1.0
+    assert waiting.between(21, 25) == 0.0
+    assert waiting.between(0, 100) == 3.0
+
+
+def test_memory_that_grows(judge):
+    soak = Soak.__new__(Soak)
+    soak.failures, soak.totals = [], {"torques": 1, "states": 1}
+    soak.memory = [(float(t), 90.0 + 0.003 * t) for t in range(0, 1200, 2)]
+    (reason,) = verdict(soak)
+    assert reason == "memory grows by 1.8 MB in 10 minutes"
+    soak.memory = [(float(t), 90.0 + min(t, 300)) for t in range(0, 1200, 2)]
+    assert not verdict(soak)

@@ -1,0 +1,147 @@
+"""What docs/security.md says of policies and of confined nodes."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import rig as support
+from rig import efforts
+from tolerances import EXACT, error
+
+POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
+NODE = "dynamics_node"
+OF_CLOCKS = {"/clock"}  # with use_sim_time only
+USES = ({"floating_base": True}, {"gravity_source": "imu"})  # odom and imu are heard in one of them each
+
+
+def granted(tag, right):
+    """Names of the policy of the node."""
+    (enclave,) = (e for e in ElementTree.parse(POLICY).iter("enclave") if e.get("path") == f"/{NODE}")
+    return {child.text for group in enclave.iter(f"{tag}s") if group.get(right) == "ALLOW" for child in group}
+
+
+@pytest.fixture(scope="module")
+def used():
+    """used(what, expected): names of running nodes, one for each of USES, without their namespaces."""
+    rigs = [support.Rig(support_robot(), parameters) for parameters in USES]
+    for rig in rigs:
+        rig.until(lambda rig=rig: NODE in rig.neighbours(), 20)
+        own = NODE, rig.node.get_namespace()
+        rig.until(lambda rig=rig, own=own: rig.node.get_service_names_and_types_by_node(*own), 20)
+
+    def names(what):
+        return set().union(*(_names(rig.node, what) for rig in rigs))
+
+    def seen(what, expected):
+        """When all that is expected is seen, or after a while."""
+        with contextlib.suppress(AssertionError):
+            rigs[0].until(lambda: expected <= names(what), 20)
+        return names(what)
+
+    yield seen
+    for rig in rigs:
+        rig.close()
+
+
+def _names(client, what):
+    """Of the node and of the process that answers for it, which is in the same enclave."""
+    space = client.get_namespace()
+    known = client.get_node_names_and_namespaces()
+    nodes = {name for name, where in known if where == space and name != client.get_name()}
+    ask = getattr(client, f"get_{what}_names_and_types_by_node")
+    return {name.removeprefix(space) for node in nodes for name, _ in ask(node, space)}
+
+
+def support_robot():
+    from robots import ROBOTS
+
+    return ROBOTS["panda7"]
+
+
+@pytest.mark.parametrize(
+    "tag, right, what",
+    [
+        ("topic", "publish", "publisher"),
+        ("topic", "subscribe", "subscriber"),
+        ("service", "reply", "service"),
+    ],
+)
+def test_the_policy_grants_what_the_node_uses_and_no_more(used, tag, right, what):
+    in_vain = OF_CLOCKS | {"/parameter_events"}
+    names = used(what, granted(tag, right) - in_vain)
+    assert names - granted(tag, right) == set(), "not granted"
+    assert granted(tag, right) - names <= in_vain, "granted in vain"
+
+
+def test_what_others_are_granted_exists():
+    for enclave in ElementTree.parse(POLICY).iter("enclave"):
+        for tag, give, take in (("topic", "publish", "subscribe"), ("service", "reply", "request")):
+            for mine, theirs in ((give, take), (take, give)):
+                for group in enclave.iter(f"{tag}s"):
+                    if enclave.get("path") != f"/{NODE}" and group.get(mine) == "ALLOW":
+                        assert {child.text for child in group} <= granted(tag, theirs)
+
+
+# --- read-only ----------------------------------------------------------------------------------------------
+
+WRAPPER = """#!/bin/bash
+exec unshare -m bash -c '
+mount --make-rprivate /
+mount -t tmpfs tmpfs {log}
+for place in / /tmp /var/tmp; do mount -o remount,ro,bind $place 2>/dev/null; done
+touch /tmp/written 2>/dev/null && exit 77
+exec {python} "$@"' x "$@"
+"""
+
+
+@pytest.fixture
+def confine(tmp_path, monkeypatch):
+    """confine(): from then on nodes run where nothing can be written but the log."""
+    can = shutil.which("unshare") and os.getuid() == 0
+    if not can or subprocess.run(["unshare", "-m", "mount", "--make-rprivate", "/"]).returncode:
+        pytest.skip("needs the right to make a mount namespace")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def apply():
+        log, python = tmp_path / "log", tmp_path / "python"
+        log.mkdir()
+        python.write_text(WRAPPER.format(log=log, python=sys.executable))
+        python.chmod(0o755)
+        monkeypatch.setenv("ROS_LOG_DIR", str(log))
+        monkeypatch.setattr(support.sys, "executable", str(python))
+
+    return apply
+
+
+def built(r):
+    """Wait until all that the node builds is there, also what the services use."""
+    r.diagnostic(lambda status: {v.key: v.value for v in status.values}["building"] == "False")
+
+
+def test_without_a_cache_numpy_serves_and_says_why_once(confine, rig, panda):
+    confine()
+    r = rig()
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    r.until(lambda: "no place for compiled code" in r.process.output(), 30)
+    built(r)
+    assert "Read-only file system" in r.process.output() and "(c)" not in r.process.output()
+    assert r.process.output().count("no place for compiled code") == 1
+
+
+def test_with_a_filled_cache_compiled_code_serves(confine, rig, panda, tmp_path, monkeypatch):
+    """And no compiler is run."""
+    command = [sys.executable, "-m", "dynamics_node.cli", "compile", str(panda.robot.file)]
+    command += ["--joints", *panda.names, "--out", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True, timeout=110)
+    monkeypatch.setenv("DYNAMICS_NODE_CACHED_ONLY", "1")
+    confine()
+    r = rig()
+    r.until(lambda: "(c)" in r.process.output(), 30)
+    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
+    built(r)
+    assert "only cached code" not in r.process.output(), "all of it was there"

@@ -1,0 +1,126 @@
+"""The process that answers the computing services: torques go on beside it, and it is there as long as the node."""
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+from dynamics_interfaces.msg import DynamicsState
+from dynamics_interfaces.srv import GetOperationalSpaceInertia, InverseDynamics
+from rig import floats, point, stamp_of, trajectory
+from sensor_msgs.msg import JointState
+from tolerances import EXACT, error
+
+NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+
+
+def process_of(rig):
+    """Its number, found among the children of the node."""
+
+    def found():
+        node = rig.process.process.pid
+        tasks = Path(f"/proc/{node}/task").iterdir()
+        children = " ".join((task / "children").read_text() for task in tasks).split()
+        of_services = [pid for pid in children if "service_process" in _command(pid)]
+        return int(of_services[0]) if of_services else None
+
+    return rig.until(found, what="the process of the services")
+
+
+def _command(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def whole_state():
+    joints = JointState(name=NAMES, position=[0.1] * 7, velocity=[0.0] * 7)
+    return DynamicsState(joints=joints)
+
+
+def test_torques_go_on_while_a_long_request_is_answered(rig, panda):
+    """rclpy alone makes 20 000 points into Python objects for longer than ten of these states take."""
+    r = rig()
+    r.answered(panda.names, panda.q, panda.qd)
+    points = [point(float(k), qdd=panda.qdd) for k in range(20_000)]
+    client = r.node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
+    r.until(client.service_is_ready)
+    request = InverseDynamics.Request(state=whole_state(), points=trajectory(NAMES, *points))
+    future = client.call_async(request)
+    sent, last = [], None
+    while not future.done():
+        sent.append(r.send_state(panda.names, panda.q, panda.qd))
+        r.spin(0.01)
+        last = max(r.torques, default=None)
+    assert last in sent and len(set(sent) & set(r.torques)) >= 5
+    response = future.result()
+    assert response.success and len(response.solution.points) == 20_000
+    expected = panda.oracle.inverse(np.full(7, 0.1), np.zeros(7), panda.qdd)
+    assert error(np.array(response.solution.points[-1].effort), expected) <= EXACT
+
+
+def test_it_is_started_again_when_it_has_been_killed(rig, panda):
+    r = rig().serving()
+    request = InverseDynamics.Request(state=whole_state())
+    assert r.call(InverseDynamics, "inverse_dynamics", request).success
+    first = process_of(r)
+    os.kill(first, signal.SIGKILL)
+    r.until(lambda: f"ended with code -{signal.SIGKILL.value}" in r.process.output())
+    assert process_of(r) != first
+    assert r.answered(panda.names, panda.q, panda.qd)
+    client = r.node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
+    futures = []
+
+    def answered():  # DDS takes the one that was killed for alive a while longer
+        futures.append(client.call_async(request))
+        r.spin(0.3)
+        return next((future for future in futures if future.done()), None)
+
+    assert r.until(answered).result().success
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_ends_with_the_node(rig, number):
+    r = rig(None)
+    pid = process_of(r)
+    r.until(r.states.get_subscription_count)
+    r.process.process.send_signal(number)
+    r.process.process.wait(20)
+    r.until(lambda: "service_process" not in _command(pid))
+    r.process.process.returncode = 0  # for the rig, which expects a node that ends by itself
+
+
+def test_links_are_counted_before_anything_is_computed(rig):
+    r = rig().serving()
+
+    def reason(links):
+        request = GetOperationalSpaceInertia.Request(state=whole_state(), links=links)
+        response = r.call(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
+        return "" if response.success else response.message
+
+    assert "50000 links; the robot has" in reason(["panda_hand"] * 50_000)
+    assert reason(["panda_hand"] * 2) == "link 'panda_hand' is named twice"
+    assert reason(["panda_hand"]) == ""
+
+
+def test_points_that_bring_the_whole_state_need_no_measured_one(rig, panda):
+    """... also when there was one, which is stale by now."""
+    r = rig(parameters={"joint_state_timeout": 0.05})
+    r.answered(panda.names, panda.q, panda.qd)
+    r.diagnostic(lambda status: "joint states older" in status.message)
+
+    def reply(**fields):
+        points = trajectory(panda.names, point(**fields))
+        return r.call(InverseDynamics, "inverse_dynamics", InverseDynamics.Request(points=points))
+
+    response = reply(q=panda.q, qd=panda.qd)
+    assert response.success, response.message
+    assert error(np.array(response.solution.points[0].effort), panda.torque()) <= EXACT
+    for fields, what in (({"q": floats(panda.q)}, "velocity"), ({"qd": floats(panda.qd)}, "position")):
+        response = reply(**fields)
+        assert not response.success
+        assert f"neither points nor state give the {what} of panda_joint1" in response.message
+        assert "(joint states older than 0.05 s" in response.message
+    assert stamp_of(r.torque_log[-1])

@@ -1,0 +1,298 @@
+"""The executor: bounded whatever comes; and the node in its turns, in this process."""
+
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import rclpy
+from domains import fresh_domain
+from rclpy.context import Context
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rig import point, stamp_of, trajectory
+from robots import ROBOTS
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+
+from dynamics_node.node.ros_node import SENSOR, DynamicsNode
+from dynamics_node.node.turns import TurnExecutor
+
+DEPTH = SENSOR.depth
+
+
+class Bench:
+    """An executor that is turned by hand, and a node beside it that only sends and collects."""
+
+    def __init__(self):
+        self.context = Context()
+        rclpy.init(context=self.context, domain_id=fresh_domain().number)
+        self.problems = []
+        self.executor = TurnExecutor(lambda *problem: self.problems.append(problem), context=self.context)
+        self.outside = Node("outside", context=self.context)
+        self.own = TurnExecutor(lambda *problem: self.problems.append(problem), context=self.context)
+        self.own.add_node(self.outside)
+
+    def add(self, node):
+        self.executor.add_node(node)
+        return node
+
+    def until(self, condition, turn):
+        """Turns until the condition holds: their number."""
+        for number in range(1, 2000):
+            turn()
+            self.own.spin_once(timeout_sec=0.005)
+            if condition():
+                return number
+        raise AssertionError("it never came")
+
+    def client(self, kind, name):
+        client = self.outside.create_client(kind, name)
+        self.until(client.service_is_ready, lambda: self.executor.spin_once(timeout_sec=0))
+        return client
+
+    def close(self):
+        for node in (*self.executor.get_nodes(), self.outside):
+            node.destroy_node()
+        rclpy.shutdown(context=self.context)
+
+
+@pytest.fixture
+def bench():
+    made = Bench()
+    yield made
+    made.close()
+
+
+def turn(bench):
+    return lambda: bench.executor.spin_once(timeout_sec=0)
+
+
+def test_a_service_waits_for_no_backlog(bench):
+    """1000 messages, of which the middleware keeps DEPTH; rclpy's EventsExecutor comes to the service after
+    1000 events."""
+    node, heard = bench.add(Node("slow", context=bench.context)), []
+    node.create_subscription(JointState, "states", heard.append, SENSOR)
+    node.create_service(SetBool, "stop", lambda request, response: response)
+    sender = bench.outside.create_publisher(JointState, "states", SENSOR)
+    client = bench.client(SetBool, "stop")
+    bench.until(sender.get_subscription_count, turn(bench))
+    for k in range(1000):
+        sender.publish(JointState(effort=[float(k)]))
+    future = client.call_async(SetBool.Request())
+    time.sleep(0.3)  # all of it has arrived
+    heard.clear()
+    bench.executor.spin_once(timeout_sec=0)
+    assert 0 < len(heard) <= DEPTH
+    assert heard[-1].effort[0] == 999.0
+    bench.until(future.done, lambda: None)
+
+
+def test_an_error_is_reported_by_name_and_the_rest_of_the_turn_goes_on(bench):
+    node, heard = bench.add(Node("broken", context=bench.context)), []
+
+    def fail(*_):
+        raise MemoryError("no room")
+
+    node.create_timer(0.001, fail)
+    node.create_service(Trigger, "broken", fail)
+    node.create_subscription(JointState, "bad", fail, SENSOR)
+    node.create_subscription(JointState, "states", heard.append, SENSOR)
+    bad = bench.outside.create_publisher(JointState, "bad", SENSOR)
+    good = bench.outside.create_publisher(JointState, "states", SENSOR)
+    client = bench.client(Trigger, "broken")
+
+    def send():
+        bad.publish(JointState())
+        good.publish(JointState())
+        turn(bench)()
+
+    client.call_async(Trigger.Request())
+    bench.until(lambda: heard and len({name for name, _ in bench.problems}) == 3, send)
+    assert {name for name, _ in bench.problems} == {"bad", "broken", "Timer"}
+    assert all(isinstance(error, MemoryError) for _, error in bench.problems)
+
+
+def test_entities_come_and_go(bench):
+    node, heard = bench.add(Node("changing", context=bench.context)), []
+    sender = bench.outside.create_publisher(JointState, "states", SENSOR)
+    timer = node.create_timer(0.0001, lambda: node.destroy_timer(timer))
+    for _ in range(3):
+        first = node.create_subscription(JointState, "states", heard.append, SENSOR)
+        second = node.create_subscription(JointState, "states", lambda _: None, QoSProfile(depth=1))
+
+        def send():
+            sender.publish(JointState())
+            turn(bench)()
+
+        heard.clear()
+        bench.until(lambda: heard, send)
+        assert node.destroy_subscription(first) and node.destroy_subscription(second)
+        turn(bench)()
+    assert not bench.problems
+    assert not list(node.timers)
+
+
+def test_async_callbacks_that_wait_are_refused(bench):
+    node = bench.add(Node("waiting", context=bench.context))
+
+    async def wait():
+        await SimpleNamespace(__await__=None)
+
+    node.create_timer(0.001, wait)
+    bench.until(lambda: bench.problems, turn(bench))
+    assert isinstance(bench.problems[0][1], TypeError)
+
+
+# --- the node -----------------------------------------------------------------------------------------
+
+NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+Q = np.array([0.1, -0.4, 0.3, -1.5, 0.2, 1.2, 0.4])
+
+
+class Served:
+    """A DynamicsNode with a Panda on NumPy; every torque it publishes."""
+
+    def __init__(self, bench, **parameters):
+        self.bench, self.torques = bench, []
+        given = {
+            "robot_description": ROBOTS["panda7"].file.read_text(),
+            "joints": NAMES,
+            "backend": "numpy",
+            **parameters,
+        }
+        overrides = [rclpy.Parameter(name.replace("__", "."), value=value) for name, value in given.items()]
+        self.node = bench.add(DynamicsNode(context=bench.context, parameter_overrides=overrides))
+        create = bench.outside.create_publisher
+        self.states = create(JointState, "joint_states", 1000)
+        self.references = create(type(trajectory([])), "dynamics_node/reference", 10)
+        bench.outside.create_subscription(
+            JointState, "dynamics_node/joint_torques", self.torques.append, 1000
+        )
+        self.stamp = time.time_ns()
+        self.until(lambda: self.torques, self.send)
+
+    def turn(self):
+        self.bench.executor.spin_once(timeout_sec=0)
+        return self.node.settle()
+
+    def until(self, condition, before=lambda: None):
+        return self.bench.until(condition, lambda: (before(), self.turn()))
+
+    def send(self, count=1, names=NAMES):
+        """States, each with a stamp of its own; the last stamp."""
+        for _ in range(count):
+            self.stamp += 1000
+            message = JointState(name=names, position=[*Q][: len(names)], velocity=[0.0] * len(names))
+            message.header.stamp.sec, message.header.stamp.nanosec = divmod(self.stamp, 1_000_000_000)
+            self.states.publish(message)
+        return self.stamp
+
+    def arrived(self):
+        """Wait until what was sent has arrived; forget the torques of before."""
+        time.sleep(0.3)
+        self.bench.own.spin_once(timeout_sec=0)
+        self.torques.clear()
+
+
+@pytest.fixture
+def served(bench):
+    return lambda **parameters: Served(bench, **parameters)
+
+
+def test_of_a_backlog_the_newest_state_is_answered_once(served):
+    panda = served(joint_state_timeout=30.0)
+    newest = panda.send(300)
+    panda.arrived()
+    panda.turn()
+    panda.until(lambda: panda.torques)
+    assert [stamp_of(torque) for torque in panda.torques] == [newest]
+
+
+def test_partial_states_that_wait_are_all_merged(served):
+    panda = served(joint_state_timeout=30.0)
+    panda.send(1, NAMES[4:5])
+    panda.send(1, NAMES[:4])
+    newest = panda.send(1, NAMES[:1])
+    panda.arrived()
+    panda.turn()
+    panda.until(lambda: panda.torques)
+    assert [stamp_of(torque) for torque in panda.torques] == [newest]
+    memory = panda.node._core.joints
+    assert len(set(memory.stamp.tolist())) == 4  # of three messages, and of the one before with the rest
+
+
+def test_a_reference_counts_for_the_state_that_came_with_it(served):
+    panda = served(joint_state_timeout=30.0, reference_timeout=30.0)
+    panda.bench.until(panda.references.get_subscription_count, panda.turn)
+    before = panda.torques[-1].effort
+    panda.references.publish(trajectory(NAMES, point(qdd=[1.0] * 7)))
+    panda.send()
+    panda.arrived()
+    panda.turn()
+    panda.until(lambda: panda.torques)
+    assert len(panda.torques) == 1
+    assert abs(panda.torques[0].effort[0] - before[0]) > 0.1
+
+
+def test_a_long_reference_is_read_between_torques(served):
+    panda = served()
+    message = trajectory(NAMES, *[point(float(k), qdd=0 * Q) for k in range(2000)])
+    panda.bench.until(panda.references.get_subscription_count, panda.turn)
+    panda.references.publish(message)
+    panda.until(lambda: panda.node._reading is not None)
+    stamps, turns = [], 0
+    while panda.node._reading is not None:
+        assert panda.node._core.reference is None
+        stamps.append(panda.send())
+        panda.turn()
+        turns += 1
+    assert turns >= 8
+    panda.until(lambda: stamp_of(panda.torques[-1]) >= stamps[-1], panda.send)
+    assert len(set(stamps) & {stamp_of(torque) for torque in panda.torques}) > 1
+    assert len(panda.node._core.reference.times) == 2000
+
+
+def test_a_message_that_is_too_long_is_dropped_unread(served):
+    panda = served()
+    message = JointState(name=[f"joint{k}" for k in range(100_000)])
+    panda.states.publish(message)
+    panda.until(lambda: "bytes; the limit is 1048576" in panda.node._statistics.last_drop)
+
+
+def test_states_that_have_waited_are_as_old_as_they_are(served):
+    """Age counts from reception by the middleware, also when the node was held up after it."""
+    panda = served(joint_state_timeout=0.1)
+    panda.send()
+    panda.arrived()  # 0.3 s pass
+    panda.turn()
+    assert "joint states older than 0.1 s" in panda.node._statistics.silent_because
+    panda.until(lambda: panda.torques, panda.send)
+
+
+@pytest.mark.parametrize("step", [-3600, 3600])
+def test_a_clock_that_is_set_makes_nothing_stale(served, step):
+    panda = served(joint_state_timeout=0.1)
+    panda.turn()
+    info = {"received_timestamp": time.time_ns() + step * 1_000_000_000}
+    before = time.monotonic_ns()
+    received = panda.node._received(info)
+    assert panda.node._settled <= received and received >= before - 50_000_000
+
+
+@pytest.mark.parametrize("sec", [-5, -(2**31)])
+def test_a_clock_with_negative_time_ends_nothing(served, sec):
+    panda = served(use_sim_time=True)
+    clock = panda.bench.outside.create_publisher(Clock, "/clock", 10)
+    message = Clock()
+    message.clock.sec = sec
+
+    def send():
+        clock.publish(message)
+        panda.send()
+
+    panda.until(lambda: panda.bench.problems, send)
+    assert {name for name, _ in panda.bench.problems} == {"/clock"}
+    panda.torques.clear()
+    panda.until(lambda: panda.torques, panda.send)
