@@ -11,6 +11,7 @@ import time
 
 from dynamics_node.demo.robots import ROBOTS
 
+DOMAIN = "42"  # not the default 0, in which a real robot may listen
 PAUSE = 0.3  # s between two that end: what node.main.end tells of Fast DDS does not happen then
 
 
@@ -22,7 +23,9 @@ def main():
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot")
     parser.add_argument("--rate", type=float, default=500.0, help="of the joint states, Hz")
     options = parser.parse_args()
-    environment = {**os.environ, "ROS_DOMAIN_ID": os.environ.get("ROS_DOMAIN_ID", "42")}
+    domain = os.environ.get("ROS_DOMAIN_ID", DOMAIN)
+    environment = {**os.environ, "ROS_DOMAIN_ID": domain}
+    print(f"demo: in ROS domain {domain}; look on with ROS_DOMAIN_ID={domain} ros2 topic list", flush=True)
 
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)

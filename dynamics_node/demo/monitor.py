@@ -17,8 +17,9 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.demo.check import TOLERANCE, torque_error
 from dynamics_node.demo.report import live_table, save_plot, verdict_lines
 from dynamics_node.demo.robots import ROBOTS
-from dynamics_node.node.main import end, make_executor, start_rclpy
+from dynamics_node.node.guard import Guard
 from dynamics_node.node.messages import nanoseconds
+from dynamics_node.node.running import end, make_executor, start_rclpy
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
 LATE = 0.1  # s: how much older than the state the reference may be
@@ -106,9 +107,11 @@ def _remember(table, message, value):
         table.popitem(last=False)
 
 
-def watch(node, stop, seconds, patience):
-    """Spin for `seconds` after the first torque, for which it waits `patience` s; refresh the table."""
-    executor = make_executor()
+def watch(node, stop, seconds, least, patience):
+    """Spin until `seconds` have passed since the first torque and `least` are checked; refresh the table.
+
+    Neither the first torque nor the last that is wanted is waited for longer than `patience` s."""
+    executor = make_executor(Guard(node.get_logger().error))
     executor.add_node(node)
     begin = time.monotonic()
     first = None
@@ -122,7 +125,9 @@ def watch(node, stop, seconds, patience):
             if now > shown + REFRESH:
                 refresh()
                 shown = now
-            if (first is None and now > begin + patience) or (first is not None and now > first + seconds):
+            seen_enough = first is not None and now > first + seconds and len(node.times) >= least
+            given_up = now > (begin if first is None else first + seconds) + patience
+            if seen_enough or given_up:
                 break
     executor.remove_node(node)
 
@@ -133,14 +138,14 @@ def main(arguments=None):
     parser.add_argument("--robot", choices=ROBOTS, default="panda")
     parser.add_argument("--seconds", type=float, default=10.0)
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot; '' for none")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for the first torque")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")
     parser.add_argument("--least", type=int, default=100, help="messages that must have been checked")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)
     node = Monitor(ROBOTS[options.robot])
     try:
-        watch(node, stop, options.seconds, options.patience)
+        watch(node, stop, options.seconds, options.least, options.patience)
         reason = node.verdict(options.least)
         if options.plot and node.times:
             save_plot(node, options.plot)

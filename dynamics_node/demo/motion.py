@@ -13,8 +13,8 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.demo.robots import ROBOTS
-from dynamics_node.node.main import run, start_rclpy
 from dynamics_node.node.messages import doubles, point_message
+from dynamics_node.node.running import run, start_rclpy
 
 
 class Motion(Node):

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dynamics_node.explain.report import Report
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
+from dynamics_node.loops import tree_of
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -13,7 +14,8 @@ body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; marg
 h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; }
 p { max-width: 52rem; margin: .4rem 0; } .quiet { color: #666; }
 figure { margin: 1rem 0; overflow-x: auto; border: 1px solid #ddd; border-radius: 6px; background: #fff; }
-figure svg { display: block; } .side { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure svg { display: block; max-width: 100%; height: auto; }
+.side { display: flex; flex-wrap: wrap; gap: 1rem; }
 .side figure { max-width: 100%; }
 table { border-collapse: collapse; width: 100%; } th, td { padding: .3rem .6rem; text-align: right; }
 th { font-weight: 600; border-bottom: 2px solid #ccc; } td { border-bottom: 1px solid #eee; }
@@ -44,10 +46,10 @@ def write_page(report: Report, folder) -> Path:
 
 
 def _drawings(report):
-    net, graph = report.net, report.graph
+    net, graph, parents = report.net, report.graph, tree_of(report.model).parents
     drawings = {
-        "factor_graph": to_svg(graph, "what is known is left out; dots are equations"),
-        "bayes_net": to_svg(net, f"ordering {report.ordering.name}: {len(net.edges)} edges"),
+        "factor_graph": to_svg(graph, "what is known is left out; dots are equations", parents),
+        "bayes_net": to_svg(net, f"ordering {report.ordering.name}: {len(net.edges)} edges", parents),
         "equations": graph_matrix(graph, report.ordering.variables),
         "triangular": net_matrix(net, graph),
     }
@@ -77,8 +79,10 @@ def _html(report, drawings):
     )
 
 
-def _figure(svg):
-    return f"<figure>{svg}</figure>"
+def _figure(drawings, name):
+    """A drawing as wide as the page at most; the file beside the page has its full size."""
+    title = "the drawing alone, in its full size"
+    return f'<figure><a href="{name}.svg" title="{title}">{drawings[name]}</a></figure>'
 
 
 def _head(report):
@@ -104,11 +108,11 @@ def _graphs(drawings):
         complete = (
             "<p>All variables: position q of every joint, its velocity and acceleration, twist V, "
             "acceleration A and wrench F of every body, torque τ. Squares are known, dots are equations.</p>"
-        ) + _figure(drawings["complete_graph"])
+        ) + _figure(drawings, "complete_graph")
     return (
         f"<h2>The equations as a graph</h2>{complete}"
         "<p>Twists follow from q and its rate beforehand. What is known moves to the right-hand sides; these "
-        f"variables are left:</p>{_figure(drawings['factor_graph'])}"
+        f"variables are left:</p>{_figure(drawings, 'factor_graph')}"
     )
 
 
@@ -124,9 +128,10 @@ def _elimination(report, drawings):
         "<h2>Elimination</h2>"
         f"<p>Variables are eliminated one by one; each is expressed by others that are still there. {safe} "
         "Read backwards, the result is an algorithm: every variable follows from those that point at it.</p>"
-        f"<p class=quiet>{escape(order)}</p>{_figure(drawings['bayes_net'])}"
-        "<p>The same as block-sparse matrices, before and after; red blocks are fill-in.</p>"
-        f"<div class=side>{_figure(drawings['equations'])}{_figure(drawings['triangular'])}</div>"
+        f"<p class=quiet>{escape(order)}</p>{_figure(drawings, 'bayes_net')}"
+        "<p>The same as block-sparse matrices, before and after; red blocks are fill-in. A click "
+        "shows a drawing in its full size.</p>"
+        f"<div class=side>{_figure(drawings, 'equations')}{_figure(drawings, 'triangular')}</div>"
         "<details><summary>The algorithm: what is computed from what</summary>"
         f"<pre>{escape(steps)}</pre></details>"
     )
