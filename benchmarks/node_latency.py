@@ -1,4 +1,5 @@
-"""JointState in -> torque out, against a node that only echoes: same executor, QoS, types, same run.
+"""JointState in -> torque out, against a node that only echoes: same executor, QoS, types, same run. And how
+old an input can be that is still answered, see freshness.py.
 
 Latency runs from the stamp, taken before publishing, to reception at the consumer. The load (publisher
 and consumer) has one core, the node under test the other.
@@ -11,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+import freshness
 import harness
 import numpy as np
 from robots import PANDA, robot_file
@@ -25,17 +27,17 @@ TITLE = {"panda": "Panda 7-dof", "talos": "Talos 32-dof"}
 NODE_CORE, LOAD_CORE = 0, 1
 
 
-def echo():
+def echo(topic):
     """The peer: a JointState in, a JointState with efforts out."""
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.main import run, start_rclpy
     from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.running import run, start_rclpy
 
     stop = start_rclpy()
     node = Node("echo")
-    publisher = node.create_publisher(JointState, "torques", RELIABLE)
+    publisher = node.create_publisher(JointState, topic, RELIABLE)
 
     def answer(message):
         reply = JointState(header=message.header, name=message.name, effort=message.position)
@@ -55,8 +57,9 @@ def load(rate, robot):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.main import make_executor
+    from dynamics_node.node.guard import Guard
     from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.running import make_executor
 
     rclpy.init()
     names = joint_names(robot)
@@ -86,7 +89,7 @@ def load(rate, robot):
         sent += counting
 
     node.create_subscription(JointState, "torques", received, RELIABLE)
-    executor = make_executor()
+    executor = make_executor(Guard(node.get_logger().error))
     executor.add_node(node)
     node.create_timer(1.0 / rate, publish)
     start = time.monotonic()
@@ -129,12 +132,12 @@ def measure(command, rate, robot):
 
 def main():
     parser = harness.arguments("node_latency")
-    parser.add_argument("--echo", action="store_true", help="run the peer")
+    parser.add_argument("--echo", metavar="TOPIC", help="run the peer")
     parser.add_argument("--load", type=int, help="run the load at this rate")
     parser.add_argument("--robot", default="panda", help="whose joint states")
     options = parser.parse_args()
     if options.echo:
-        echo()
+        echo(options.echo)
     elif options.load:
         load(options.load, options.robot)
     else:
@@ -143,7 +146,7 @@ def main():
 
 def compare(save):
     """The peer and the node in every case."""
-    peer = [sys.executable, __file__, "--echo"]
+    peer = [sys.executable, __file__, "--echo", "torques"]
     rows = []
     for robot, rate in CASES:
         names = joint_names(robot)
@@ -163,6 +166,10 @@ def compare(save):
             harness.Row(f"{at}: lost beyond echo", lost - elost, "msg", "lower", target=0),
             harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
         ]
+        if rate == freshness.RATE:
+            beside = [*peer[:-1], "echoes"]
+            for requests in (False, True):
+                rows += freshness.rows(TITLE[robot], names, beside, node, requests)
     found = harness.versions("numpy", "ros-rclpy", "ros-rmw-fastrtps-cpp")
     harness.finish("node_latency", rows, found, save)
 

@@ -1,0 +1,148 @@
+"""How old the input of a published torque can be while others keep the machine busy.
+
+Beside the node under test and one that only echoes, both on the same joint states, as many processes as there
+are cores never rest. The age is the time of publishing, as the middleware notes it, minus the stamp. With
+requests, another process asks for the inverse dynamics of 100 000 points again and again.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import harness
+
+SECONDS, WARM_UP = 20.0, 6.0
+RATE = 500  # Hz
+POINTS = 100_000
+REST = 1.0  # s between requests
+DOMAIN = "78"
+
+
+def watch(names):
+    """Publish joint states at RATE; print the ages (ms) of what both nodes publish, and their counts."""
+    import rclpy
+    from rclpy.node import Node
+    from sensor_msgs.msg import JointState
+
+    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.running import make_executor
+
+    rclpy.init()
+    node, ages, begin = Node("watch"), {"torques": [], "echoes": []}, time.monotonic() + WARM_UP
+    publisher = node.create_publisher(JointState, "joint_states", SENSOR)
+
+    def listen(topic):
+        def heard(message, info):
+            stamp = message.header.stamp
+            if time.monotonic() > begin:
+                ages[topic].append(info["source_timestamp"] - stamp.sec * 1_000_000_000 - stamp.nanosec)
+
+        node.create_subscription(JointState, topic, heard, RELIABLE)
+
+    def publish():
+        message = JointState(name=names, position=[0.1] * len(names), velocity=[0.1] * len(names))
+        message.header.stamp.sec, message.header.stamp.nanosec = divmod(time.time_ns(), 1_000_000_000)
+        publisher.publish(message)
+
+    for topic in ages:
+        listen(topic)
+    node.create_timer(1.0 / RATE, publish)
+    executor = make_executor(_Silent)
+    executor.add_node(node)
+    while time.monotonic() < begin + SECONDS:
+        executor.spin_once(timeout_sec=0.1)
+    print(json.dumps({topic: [max(own) / 1e6, len(own)] for topic, own in ages.items()}))
+
+
+class _Silent:
+    """A Guard that stops at the first error: a benchmark has none."""
+
+    @staticmethod
+    def report(what, error):
+        raise error
+
+
+def ask(names):
+    """Request the inverse dynamics of POINTS points again and again; print how many were answered."""
+    import numpy as np
+    import rclpy
+    from dynamics_interfaces.srv import InverseDynamics
+    from rclpy.node import Node
+
+    from dynamics_node.node.messages import point_message
+
+    rclpy.init()
+    node = Node("ask")
+    client = node.create_client(InverseDynamics, "/dynamics_node/inverse_dynamics")
+    request = InverseDynamics.Request()
+    request.points.joint_names = names
+    request.points.points = [point_message(*np.full((4, len(names)), 0.1)) for _ in range(POINTS)]
+    for k, point in enumerate(request.points.points):
+        point.time_from_start.sec = k
+    client.wait_for_service()
+    answered, end = 0, time.monotonic() + WARM_UP + SECONDS
+    while time.monotonic() < end:
+        future = client.call_async(request)
+        rclpy.spin_until_future_complete(node, future, timeout_sec=60)
+        answered += future.done() and future.result().success
+        time.sleep(REST)
+    print(answered)
+
+
+def rows(title, names, peer, node, requests):
+    """Rows of one run; peer and node: commands that serve joint_states and publish `echoes` and `torques`."""
+    (age, torques), (echo_age, echoes), answered = _run(names, peer, node, requests)
+    at = f"{title} inverse, {RATE} Hz, busy{' and asked' if requests else ''}"
+    beyond = max(0.0, age - echo_age) * RATE / 1000
+    asked = f"{answered} requests of {POINTS} points answered" if requests else ""
+    return [
+        harness.Row(f"{at}: oldest input beyond echo", beyond, "period", "lower", target=3, reason=asked),
+        harness.Row(f"{at}: oldest input", age, "ms", "lower", "echo node", echo_age),
+        harness.Row(f"{at}: answered", torques, "msg", "higher", "echo node", echoes),
+    ]
+
+
+def _run(names, peer, node, requests):
+    environment = {**os.environ, "ROS_DOMAIN_ID": DOMAIN}
+
+    def start(command, **options):
+        return subprocess.Popen(command, env=environment, text=True, **options)
+
+    def own(role):
+        return start([sys.executable, __file__, role, ",".join(names)], stdout=subprocess.PIPE)
+
+    log = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115, for as long as the node runs
+    served = [start(peer), start(node, stderr=log)]
+    _until_compiled(Path(log.name))
+    busy = [start([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        watching = own("watch")
+        asking = own("ask") if requests else None
+        found = json.loads(watching.communicate(timeout=120)[0])
+        answered = int(asking.communicate(timeout=120)[0]) if asking else 0
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+        for process in served:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=20)
+    return found["torques"], found["echoes"], answered
+
+
+def _until_compiled(log):
+    """What is measured is a robot that is served by compiled code, its services too."""
+    end = time.monotonic() + 60
+    while log.read_text().count("(c)") < 2:
+        if time.monotonic() > end:
+            raise TimeoutError(f"no compiled solver within 60 s: {log.read_text()}")
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    {"watch": watch, "ask": ask}[sys.argv[1]](sys.argv[2].split(","))

@@ -1,0 +1,135 @@
+"""Random robots against independent references, until the time is up.
+
+Trees and mechanisms alternate. Everything follows from the seed, which is printed: number k of seed s is the
+same robot again. What fails is written to a folder, with all that is needed to see it again.
+"""
+
+import argparse
+import importlib
+import os
+import tempfile
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+KINDS = ("trees", "mechanisms")
+FAILURES = ("SILENT ERROR", "FALSELY REFUSED", "CRASH")
+
+
+class Result(NamedTuple):
+    """What became of robot `number` of a kind; verdict: its first words, then why."""
+
+    kind: str
+    number: int
+    name: str
+    text: str
+    verdict: str
+
+    @property
+    def word(self):
+        return self.verdict.partition(":")[0]
+
+
+def main(arguments=None):
+    """The exit code: 1 when something failed."""
+    options = _options(arguments)
+    seed = options.seed if options.seed is not None else int.from_bytes(os.urandom(4), "big")
+    console = Console()
+    console.print(f"seed {seed}, {options.workers} workers, at most {options.minutes:g} minutes")
+    deadline = time.monotonic() + 60 * options.minutes
+    counts: Counter = Counter()
+    folder = None
+    with _progress(console) as progress:
+        task = progress.add_task("", total=None, counts="starting")
+        for result in _results(seed, options, deadline):
+            counts[result.kind, result.word] += 1
+            progress.update(task, counts=_line(counts))
+            if result.word in FAILURES:
+                folder = folder or Path(tempfile.mkdtemp(prefix=f"numbers-{seed}-", dir=options.folder))
+                _write(folder, seed, result)
+                progress.console.print(f"{result.kind} {result.number}: {result.verdict}", markup=False)
+    console.print(_line(counts) or "nothing was tried")
+    if folder is not None:
+        console.print(f"failures, with their descriptions: {folder}", markup=False)
+    return int(any(counts[kind, word] for kind in KINDS for word in FAILURES))
+
+
+def _options(arguments):
+    parser = argparse.ArgumentParser(prog="numbers", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=30.0, help="when to stop, at the latest")
+    parser.add_argument("--seed", type=int, help="of all robots; a new one by default")
+    parser.add_argument("--count", type=int, help="robots of each kind, at most")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS, help="which robots")
+    parser.add_argument("--first", type=int, default=0, help="number of the first robot, to see one again")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--folder", default=None, help="where the folder of failures is made")
+    return parser.parse_args(arguments)
+
+
+def _progress(console):
+    columns = (SpinnerColumn(), TimeElapsedColumn(), TextColumn("{task.fields[counts]}", markup=False))
+    return Progress(*columns, console=console, refresh_per_second=2)
+
+
+def _line(counts):
+    """What has happened so far."""
+    parts = []
+    for kind in KINDS:
+        own = {word: n for (k, word), n in sorted(counts.items()) if k == kind}
+        if own:
+            parts.append(f"{kind} {sum(own.values())}: {', '.join(f'{n} {word}' for word, n in own.items())}")
+    return "; ".join(parts)
+
+
+def _results(seed, options, deadline):
+    """The Results as they come; two waiting for every worker."""
+    robots = _numbered(options)
+    with ProcessPoolExecutor(options.workers) as pool:
+        pending = set()
+        while True:
+            while len(pending) < 2 * options.workers and time.monotonic() < deadline:
+                robot = next(robots, None)
+                if robot is None:
+                    break
+                pending.add(pool.submit(tried, seed, *robot))
+            if not pending:
+                return
+            done, pending = wait(pending, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+def _numbered(options):
+    """(kind, number) of all robots, the kinds in turn."""
+    number = options.first
+    while options.count is None or number < options.first + options.count:
+        for kind in options.kinds:
+            yield kind, number
+        number += 1
+
+
+def tried(seed, kind, number) -> Result:
+    """Draw a robot and check it."""
+    module = importlib.import_module(f"campaigns.{kind}")
+    case = module.draw(np.random.default_rng([seed, KINDS.index(kind), number]))
+    try:
+        verdict = module.check(case)
+    except Exception:
+        verdict = f"CRASH: {traceback.format_exc()}"
+    return Result(kind, number, case.name, case.text, verdict)
+
+
+def _write(folder, seed, result):
+    """The description, and how to see it again."""
+    stem = f"{result.kind}-{result.number}"
+    (folder / f"{stem}.urdf").write_text(result.text, encoding="utf-8")
+    again = f"--seed {seed} --kinds {result.kind} --first {result.number} --count 1"
+    lines = [result.name, result.verdict, f"python campaigns/numbers.py {again}"]
+    (folder / f"{stem}.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -1,0 +1,109 @@
+"""What Pinocchio says the torques are: of several robots, with a payload and without, at any time.
+
+The state of all joints is a function of the stamp alone: whoever has a torque with a stamp can tell what it
+should be.
+"""
+
+import re
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pinocchio
+from dynamics_interfaces.srv import SetPayload
+from robots import ROBOTS
+from tolerances import error
+
+AGREEMENT = 1e-9  # what a right torque may be off, see test/support/tolerances.py
+MASS, COM, MOMENTS = 1.5, (0.02, -0.01, 0.08), (0.01, 0.012, 0.009)
+TOOL = {"panda": "panda_hand", "heavy": "panda_hand", "ur5": "ee_link", "xarm7": "link7"}
+PERIOD = 10_000  # s after which the motion repeats itself
+
+
+class Configuration(NamedTuple):
+    """What a torque may be of: a robot of `descriptions`, with the payload on its tool or not."""
+
+    robot: str
+    loaded: bool = False
+
+
+@cache
+def descriptions():
+    """{name: URDF}. heavy is a Panda of other masses: the same joints."""
+    panda = ROBOTS["panda"].file.read_text()
+    heavy = re.sub(r'(<mass value=")([^"]+)', lambda found: f"{found[1]}{1.3 * float(found[2])}", panda)
+    assert heavy != panda
+    texts = {name: ROBOTS[name].file.read_text() for name in TOOL if name != "heavy"}
+    return texts | {"heavy": heavy}
+
+
+def payload(robot, mass=MASS, com=COM, moments=MOMENTS):
+    """The request that loads its tool; mass 0 takes the payload off."""
+    request = SetPayload.Request(link=TOOL[robot])
+    inertia = request.inertia
+    inertia.m = float(mass)
+    inertia.com.x, inertia.com.y, inertia.com.z = map(float, com)
+    inertia.ixx, inertia.iyy, inertia.izz = map(float, moments)
+    return request
+
+
+class Reference:
+    """One Configuration; names: of its joints, in alphabetical order."""
+
+    def __init__(self, configuration):
+        self._model = pinocchio.buildModelFromXML(descriptions()[configuration.robot], mimic=True)
+        if configuration.loaded:
+            self._load(TOOL[configuration.robot])
+        self._data = self._model.createData()
+        joints = {name: self._model.joints[k] for k, name in enumerate(self._model.names) if k}
+        joints = {name: joint for name, joint in joints.items() if "Mimic" not in joint.shortname()}
+        self.names = tuple(sorted(joints))
+        self._turning = np.array([joints[name].nq == 2 for name in self.names])
+        self._q_at = np.array([joints[name].idx_q for name in self.names])
+        self._v_at = np.array([joints[name].idx_v for name in self.names])
+
+    def _load(self, link):
+        frame = self._model.frames[self._model.getFrameId(link, pinocchio.BODY)]
+        carried = pinocchio.Inertia(MASS, np.array(COM), np.diag(MOMENTS))
+        self._model.inertias[frame.parentJoint] += frame.placement.act(carried)
+
+    def torque(self, position, velocity):
+        """(n,) at the joints `names`."""
+        q, v = pinocchio.neutral(self._model), np.zeros(self._model.nv)
+        q[self._q_at] = np.where(self._turning, np.cos(position), position)
+        q[self._q_at[self._turning] + 1] = np.sin(position[self._turning])
+        v[self._v_at] = velocity
+        return pinocchio.rnea(self._model, self._data, q, v, np.zeros(self._model.nv))[self._v_at]
+
+
+class References:
+    """All Configurations and the motion of all their joints."""
+
+    def __init__(self):
+        each = [Configuration(robot, loaded) for robot in TOOL for loaded in (False, True)]
+        self._of = {configuration: Reference(configuration) for configuration in each}
+        self.names = sorted({name for reference in self._of.values() for name in reference.names})
+        self._at = {name: k for k, name in enumerate(self.names)}
+        self._index = {c: np.array([self._at[name] for name in r.names]) for c, r in self._of.items()}
+        self._rate = 0.7 + 0.13 * np.arange(len(self.names))
+
+    def motion(self, stamp):
+        """Position and velocity of all `names` at a stamp, ns."""
+        phase = self._rate * (stamp % (PERIOD * 10**9) * 1e-9) + np.arange(len(self.names))
+        return 0.8 * np.sin(phase), 0.8 * self._rate * np.cos(phase)
+
+    def fits(self, configuration, names):
+        """Whether the joints of a message are those of the configuration."""
+        return sorted(names) == list(self._of[configuration].names)
+
+    def error(self, configuration, stamp, names, efforts):
+        """Of the torques of a message with a stamp; infinite when its joints are other ones."""
+        if not self.fits(configuration, names):
+            return np.inf
+        reference = self._of[configuration]
+        at = self._index[configuration]
+        position, velocity = self.motion(stamp)
+        given = dict(zip(names, efforts, strict=True))
+        own = np.array([given[name] for name in reference.names])
+        found = float(error(own, reference.torque(position[at], velocity[at])))
+        return found if np.isfinite(found) else np.inf

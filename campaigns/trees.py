@@ -1,0 +1,238 @@
+"""Stressed trees by every backend against Pinocchio.
+
+NumPy and the Program as NumPy interprets it, which shows wrong constants as compiled code would, for every
+tree; the factor graph and compiled code for one in so many: they take most of the time.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from reference import Reference
+from stressed import Tree, stressed_tree
+from tolerances import EPS, EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.algorithms.pivots import HEALTHY, weak_coordinates
+from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.backends.traced import problem_program
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.program import interpret
+
+COMPILED, GRAPH = 40, 10  # one in so many
+STATES = 4
+LEVERS = 1e-12  # beside the parts of a sum: what frames drop, entries within 1e-13 of 0 and 1, a few times
+SINGULAR = 1e-12  # least eigenvalue of a mass matrix of unit diagonal below which nobody has to solve
+
+
+REGULAR = 1e-9  # ... and above which every state has to be solved
+
+
+class Case(NamedTuple):
+    """A tree; numbers: the seed of its states."""
+
+    tree: Tree
+    seed: int
+    compiled: bool
+    graph: bool
+
+    @property
+    def name(self):
+        base = " on a floating base" if self.tree.floating_base else ""
+        return f"tree of {self.tree.text.count('<joint')} joints{base}, states {self.seed}"
+
+    @property
+    def text(self):
+        return self.tree.text
+
+
+class _States(NamedTuple):
+    """Arrays over the states: as of a Solver, and what Pinocchio makes of them."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    f_ext: np.ndarray
+    tau: np.ndarray
+    M: np.ndarray
+    parts: np.ndarray
+
+
+def draw(random: np.random.Generator) -> Case:
+    """A stressed tree."""
+    tree = stressed_tree(random)
+    seed = int(random.integers(2**31))
+    return Case(tree, seed, bool(random.integers(COMPILED) == 0), bool(random.integers(GRAPH) == 0))
+
+
+def check(case: Case) -> str:
+    """'ok', 'refused: ' and why, 'FALSELY REFUSED: ' or 'SILENT ERROR: ' and what happened."""
+    tree = case.tree
+    try:
+        model = dn.parse_model(tree.text, floating_base=tree.floating_base)
+    except dn.ModelError as reason:
+        if "massless links" in str(reason):
+            return f"refused: {reason}"
+        return f"FALSELY REFUSED: {reason}"
+    if not model.nv:
+        return "refused: nothing moves"
+    reference = Reference(tree.expanded, model, tree.mimics, tree.armature)
+    states = _states(model, reference, np.random.default_rng(case.seed))
+    wrong = [*_inverse(model, case, states), *_quantities(model, reference, states)]
+    refused = needless = ""
+    for problem in (dn.forward_dynamics(model), _hybrid(model, case)):
+        try:
+            wrong += _forward(model, case, problem, states)
+        except dn.ModelError as reason:
+            refused = str(reason)
+            needless = needless or _needless(problem, states)
+    if wrong:
+        return f"SILENT ERROR: {'; '.join(wrong)}"
+    if refused:
+        return f"FALSELY REFUSED: {refused} ({needless})" if needless else f"refused: {refused}"
+    return "ok"
+
+
+def _states(model, reference, random):
+    """At home, at right angles, and anywhere; angles of the last state are large, but of joints that others
+    mimic: a product with the multiplier rounds."""
+    followed = {body.joint.mimic for body in model.bodies}
+    q = sample_positions(model, STATES, random, 3.0)
+    q[0] = model.neutral()
+    for joint in [joint for joint in model.independent_joints if joint.kind in ("revolute", "continuous")]:
+        q[1, joint.q] = random.integers(-1, 3) * np.pi / 2
+        if joint.name not in followed:
+            q[-1, joint.q] *= 10 ** random.uniform(0, 8)
+    qd, qdd = random.uniform(-2, 2, (2, STATES, model.nv))
+    f_ext = random.uniform(-5, 5, (STATES, model.nbodies, 6))
+    tau = np.array([reference.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
+    M = np.array([reference.mass_matrix(x) for x in q])
+    return _States(q, qd, qdd, f_ext, tau, M, _parts(model, q, qd, qdd, f_ext))
+
+
+def _least_eigenvalues(M):
+    """Of mass matrices (..., n, n) scaled to a unit diagonal."""
+    if not M.shape[-1]:
+        return np.ones(len(M))
+    size = np.sqrt(np.maximum(np.einsum("...kk->...k", M), 1e-300))
+    return np.linalg.eigvalsh(M / (size[..., :, None] * size[..., None, :]))[..., 0]
+
+
+def _hybrid(model, case):
+    names = [joint.name for joint in model.independent_joints]
+    return dn.hybrid_dynamics(model, names[case.seed % 2 :: 2])
+
+
+def _needless(problem, states):
+    """Why a refusal was wrong: torques determine the accelerations at some state."""
+    forward = np.array(problem.forward)
+    least = _least_eigenvalues(states.M[:, forward][:, :, forward]).max()
+    return f"{problem.kind}: least eigenvalue {least:.1e}" if least > 1e3 * SINGULAR else ""
+
+
+def _solvers(model, case, problem):
+    """(name, function(q, qd, known, f_ext)) of everything that solves the problem."""
+    engines = recursive_engines(model, problem)
+    watched = weak_coordinates(model, problem.forward)
+    for engine in engines:
+        program = problem_program(engine, wrenches=True, watched=watched)
+        yield f"Program of {engine.description}", _interpreted(program, model)
+    choices = [{"backend": "numpy"}]
+    choices += [{"solver": "factor_graph", "backend": "numpy"}] if case.graph else []
+    choices += [{"backend": "c"}] if case.compiled else []
+    for choice in choices:
+        solver = dn.build(model, problem, **choice)
+        yield " ".join(choice.values()), _called(solver, problem)
+
+
+def _interpreted(program, model):
+    def solve(q, qd, known, f_ext):
+        with np.errstate(all="ignore"):
+            found = interpret(program, q=q, qd=qd, known=known, gravity=model.gravity, f_ext=f_ext)
+            return np.where(found.get("health", HEALTHY) <= HEALTHY, found["asked"], np.nan)
+
+    return solve
+
+
+def _called(solver, problem):
+    forward = np.array(problem.forward)
+
+    def solve(q, qd, known, f_ext):
+        if problem.kind != "hybrid":
+            return solver(q, qd, known, f_ext, errors="nan")
+        qdd, tau = solver(q, qd, known, known, f_ext, errors="nan")
+        return np.where(forward, qdd, tau)
+
+    return solve
+
+
+def _inverse(model, case, states):
+    for name, solve in _solvers(model, case, dn.inverse_dynamics(model)):
+        found = solve(states.q, states.qd, states.qdd, states.f_ext)
+        if worst := _beyond(found, states.tau, states):
+            yield f"inverse by {name}: {worst:.1e}"
+
+
+def _forward(model, case, problem, states):
+    """What is beyond tolerance x condition, or refused at states that are regular. Raises ModelError."""
+    forward, wrong = np.array(problem.forward), []
+    dn.build(model, problem, backend="numpy")
+    if not forward.any():
+        return wrong
+    M = states.M[:, forward][:, :, forward]
+    least = _least_eigenvalues(M)
+    if not (least > SINGULAR).any():
+        return [f"{problem.kind}: a mass matrix that is singular everywhere is taken"]
+    known = np.where(forward, states.tau, states.qdd)
+    limit = np.maximum(1e-9, _condition(M, states))
+    for name, solve in _solvers(model, case, problem):
+        found = solve(states.q, states.qd, known, states.f_ext)
+        qdd, tau = np.where(forward, found, states.qdd), np.where(forward, states.tau, found)
+        refused = ~np.isfinite(found).all(axis=-1)
+        ratio = np.maximum(error(qdd, states.qdd), error(tau, states.tau)) / limit
+        if np.any(ratio[~refused] > 1):
+            wrong.append(f"{problem.kind} by {name}: {np.max(ratio[~refused]):.1e} times the tolerance")
+        if np.any(least[refused] > REGULAR):
+            wrong.append(f"{problem.kind} by {name}: refused at least eigenvalue {least[refused].max():.1e}")
+    return wrong
+
+
+def _condition(M, states):
+    """What relative changes of accelerations come to beside those of M, and of the parts of which torques are
+    sums: these may be large where their sum is small."""
+    least = np.linalg.svd(M, compute_uv=False)[..., -1]
+    parts = states.parts / np.maximum(1e-6, np.abs(states.qdd).max(axis=-1)) / least
+    return 100 * EPS * np.linalg.cond(M) + LEVERS * parts
+
+
+def _parts(model, q, qd, qdd, f_ext):
+    """Sum of the sizes of all that adds up to the torques, the largest of a state: (states,)."""
+    J = np.abs([dn.link_jacobian(model, q, body.name, "body") for body in model.bodies])
+    rates = np.abs(qdd) + np.abs(qd) * np.abs(qd).sum(axis=-1, keepdims=True)
+    accelerations = np.einsum("bsij,sj->sbi", J, rates) + np.repeat([0.0, 9.81], 3)
+    wrenches = np.abs(f_ext) + np.einsum("bij,sbj->sbi", np.abs(model.inertias), accelerations)
+    return np.einsum("bsij,sbi->sj", J, wrenches).max(axis=-1)
+
+
+def _quantities(model, reference, states):
+    link = list(model.frames)[-1]
+    q, qd = states.q, states.qd
+    bias = [reference.inverse(x, v, 0 * v) for x, v in zip(q, qd, strict=True)]
+    expected = {
+        "mass_matrix": (states.M, 2, (q,), {}),
+        "bias": (np.array(bias), 1, (q, qd), {}),
+        "link_jacobian": (np.array([reference.jacobian(x, link) for x in q]), 2, (q,), {"link": link}),
+    }
+    for name, (right, tail, arguments, options) in expected.items():
+        compiled = dn.build_quantity(model, name, backend="numpy", **options)
+        for how, function in (("NumPy", getattr(dn, name)), ("Program", None)):
+            found = function(model, *arguments, **options) if function else compiled(*arguments)
+            worst = _beyond(found, right, states) if name == "bias" else error(found, right, tail).max()
+            if not worst <= EXACT:
+                yield f"{name} by {how}: {worst:.1e}"
+
+
+def _beyond(found, right, states):
+    """The largest error of torques (states, nv) beyond its tolerance, or 0.0."""
+    limit = EXACT + LEVERS * states.parts / np.maximum(1e-6, np.abs(right).max(axis=-1))
+    errors = error(found, right)
+    return float(np.where(errors <= limit, 0.0, errors).max())
