@@ -19,7 +19,7 @@ def bare(tmp_path):
     for tool in TOOLS:
         (folder / tool).symlink_to(shutil.which(tool))
     shutil.copy(ROOT / "dev", tmp_path / "dev")
-    for name in ("setup.py", "package.xml"):
+    for name in ("setup.py", "package.xml", "constraints-noble.txt", "dependencies.lock"):
         shutil.copy(ROOT / name, tmp_path / name)
 
     def run(python, *arguments):
@@ -64,6 +64,46 @@ def test_help_needs_nothing(bare):
 def test_unknown_command_shows_the_usage(bare):
     done = bare("", "fly")
     assert done.returncode == 1 and "unknown command: fly" in done.stderr and "./dev test" in done.stderr
+
+
+@pytest.fixture
+def checks(tmp_path):
+    """run(failing, *arguments): `./dev test` with tools that only note how they were called; of those in `failing`
+    the exit code is 1. Gives what it printed and the calls."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    calls = tmp_path / "calls"
+    for tool in ("ruff", "mypy", "lint-imports", "python"):
+        script = f'#!/bin/sh\necho "{tool} $*" >> {calls}\ncase " $FAILING " in *" {tool} "*) exit 1;; esac\n'
+        (tools / tool).write_text(script)
+        (tools / tool).chmod(0o755)
+    shutil.copy(ROOT / "dev", tmp_path / "dev")
+
+    def run(failing, *arguments):
+        inside = {"DYNAMICS_DEV": str(tmp_path / ".venv"), "FAILING": failing}
+        environment = {**os.environ, **inside, "PATH": f"{tools}:{os.environ['PATH']}"}
+        command = [tmp_path / "dev", "test", *arguments]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        return done, calls.read_text().splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("failing", "told"),
+    [("", ""), ("ruff", "lint, format"), ("python mypy", "types, tests, tests on topics")],
+)
+def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, failing, told):
+    done, calls = checks(failing)
+    assert [call.split()[0] for call in calls] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python"]
+    assert "test/ros" in calls[-1] and "--ignore=test/ros" in calls[-2]
+    assert done.returncode == bool(failing)
+    assert done.stderr == (f"dev: failed: {told}\n" if failing else "")
+
+
+def test_files_are_tested_alone(checks):
+    done, calls = checks("", "test/core/test_graph.py", "-q")
+    assert calls == ["python -m pytest test/core/test_graph.py -q"] and done.returncode == 0
 
 
 @pytest.mark.skipif("VIRTUAL_ENV" not in os.environ, reason="not an environment of ./dev")

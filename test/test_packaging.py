@@ -59,34 +59,102 @@ def test_executables_are_on_the_path_of_the_environment():
         assert "usage" in done.stdout
 
 
-@pytest.mark.timeout(400)
-def test_colcon_builds_both_packages(tmp_path):
-    """Without a ROS installation (the wheels' rosidl) or with one: what AMENT_PREFIX_PATH offers."""
+def test_no_dependency_lies_inside_the_package():
+    """rosdep and colcon look for packages beside a package, never inside: they would not find it."""
+    package = ElementTree.parse(ROOT / "package.xml").getroot()
+    needed = {entry.text for entry in package if entry.tag.endswith("depend")}
+    inside = {ElementTree.parse(path).findtext("name") for path in ROOT.glob("*/package.xml")}
+    assert inside == {"dynamics_interfaces"} and not inside & needed
+
+
+def test_what_the_interfaces_need_is_needed_by_the_package_that_builds_them():
+    def needs(path):
+        package = ElementTree.parse(path).getroot()
+        return {entry.text for entry in package if entry.tag.endswith("depend")}
+
+    assert needs(ROOT / "dynamics_interfaces" / "package.xml") <= needs(ROOT / "package.xml")
+
+
+def test_all_tests_can_be_collected_together():
+    """As `colcon test` and plain pytest do: two files of one name cannot both be imported."""
+    names = [path.name for path in (ROOT / "test").rglob("test_*.py")]
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.fixture(scope="module")
+def colcon(tmp_path_factory):
+    """colcon(words...): run in one workspace with this repository in src, as people have it."""
     if not find_spec("colcon_core") or not os.environ.get("AMENT_PREFIX_PATH"):
         pytest.skip("colcon and ROS 2 packages: use ./dev or source a ROS 2 installation")
-    workspace = tmp_path / "dynamics_node"
-    shutil.copytree(ROOT, workspace, ignore=shutil.ignore_patterns(".*", "build", "install", "log"))
+    workspace = tmp_path_factory.mktemp("ws")
+    unwanted = shutil.ignore_patterns(".*", "build", "install", "log")
+    shutil.copytree(ROOT, workspace / "src" / "dynamics_node", ignore=unwanted)
     headers = os.environ.get("PYTHON_HEADERS")  # of ./dev, on a machine without python3-dev
-    options = ["--cmake-args", f"-DPython3_INCLUDE_DIR={headers}"] if headers else []
-    done = subprocess.run(
-        [sys.executable, "-c", COLCON, "build", "--base-paths", ".", "dynamics_interfaces", *options],
-        cwd=workspace, capture_output=True, text=True, timeout=380,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 packages finished" in done.stdout
+    options = ["-DCMAKE_C_FLAGS_RELEASE=-O0", "-DCMAKE_CXX_FLAGS_RELEASE=-O0"]  # a third less to wait for
+    options += [f"-DPython3_INCLUDE_DIR={headers}"] if headers else []
+    environment = {**os.environ, "CMAKE_ARGS": " ".join(options)}
+    environment.pop("PYTHONPATH", None)
+
+    def run(*words):
+        done = subprocess.run(
+            [sys.executable, "-c", COLCON, *words],
+            cwd=workspace, env=environment, capture_output=True, text=True, timeout=580,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return workspace
+
+    return run
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [(), ("--symlink-install",)], ids=["install", "symlinks"])
+def test_colcon_build_as_everybody_types_it(colcon, options):
+    """Without a ROS installation (the wheels' rosidl) or with one: what AMENT_PREFIX_PATH offers."""
+    workspace = colcon("build", *options)
     prefix = workspace / "install" / "dynamics_node"
     for name in EXECUTABLES:  # where `ros2 run dynamics_node NAME` looks
         assert os.access(prefix / "lib" / "dynamics_node" / name, os.X_OK)
-    share = prefix / "share" / "dynamics_node"
-    assert (share / "launch" / "dynamics.launch.py").is_file() and (
-        share / "config" / "dynamics.yaml"
-    ).is_file()
-    assert (prefix / "share/ament_index/resource_index/packages/dynamics_node").is_file()
-    command = (
-        f". {workspace}/install/setup.sh && "
-        "python3 -c 'import dynamics_interfaces.srv, dynamics_node; print(dynamics_interfaces.__file__)' && "
-        f"{prefix}/lib/dynamics_node/dynamics --help"
+    for file in ("launch/dynamics.launch.py", "config/dynamics.yaml", "package.xml"):
+        assert (prefix / "share/dynamics_node" / file).is_file()
+    assert (prefix / "share/dynamics_node/package.xml").is_symlink() == bool(options)
+    for marker in (
+        "packages/dynamics_node",
+        "packages/dynamics_interfaces",
+        "rosidl_interfaces/dynamics_interfaces",
+    ):
+        assert (prefix / "share/ament_index/resource_index" / marker).is_file()
+    sourced = in_sourced_shell(
+        workspace,
+        "python3 -c 'import dynamics_interfaces, dynamics_node; print(dynamics_interfaces.__file__, dynamics_node.__file__)'",
+        # its libraries load, and are those of the workspace
+        "python3 -c 'from dynamics_interfaces.srv import SetPayload; SetPayload.Request.__class__.__import_type_support__();"
+        ' print(open("/proc/self/maps").read())\'',
+        f"{prefix}/lib/dynamics_node/dynamics --help",
     )
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    interfaces, package = sourced.splitlines()[0].split()
+    assert interfaces.startswith(f"{prefix}/lib/python")
+    assert package.startswith(str(workspace / ("build" if options else "install")))
+    assert f"{prefix}/lib/libdynamics_interfaces__rosidl_generator_c.so" in sourced
+    assert "usage: dynamics" in sourced
+
+
+def in_sourced_shell(workspace, *commands):
+    """What the commands print after `. install/setup.sh`."""
+    script = " && ".join([f". {workspace}/install/setup.sh", *commands])
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=workspace, env=environment, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(workspace / "install")) and "usage: dynamics" in done.stdout
+    return done.stdout
+
+
+def test_every_locked_dependency_has_a_version_and_a_digest():
+    lines = [
+        line for line in (ROOT / "dependencies.lock").read_text().splitlines() if not line.startswith("#")
+    ]
+    assert len(lines) > 100
+    for line in lines:
+        assert re.fullmatch(r"[A-Za-z0-9._-]+==\S+ --hash=sha256:[0-9a-f]{64}", line), line
+    names = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
+    assert {"numpy", "scipy", "defusedxml", "urdfdom-py", "pyyaml"} <= names

@@ -5,6 +5,8 @@ from functools import cache
 import pytest
 from robots import ROBOTS
 
+from dynamics_node.backends.c import compiler, library
+
 
 @cache
 def _model(name):
@@ -31,3 +33,20 @@ def model(robot):
 @pytest.fixture
 def oracle(robot):
     return _oracle(robot)
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """The folder of compiled code, empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "dynamics_node"
+
+
+@pytest.fixture
+def fresh(own_cache, monkeypatch):
+    """The same for a process that has loaded nothing and knows no compiler yet."""
+    monkeypatch.setattr(library, "_loaded", {})
+    monkeypatch.setattr(compiler, "_hanging", [])
+    compiler._found_compiler.cache_clear()
+    yield own_cache
+    compiler._found_compiler.cache_clear()

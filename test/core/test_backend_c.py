@@ -1,9 +1,7 @@
 """Backend c: right on every robot it is tried on, private, and never in the way when it cannot work."""
 
 import array
-import os
 import pickle
-import subprocess
 import sys
 
 import numpy as np
@@ -14,8 +12,7 @@ from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
 from dynamics_node.backends.best_ordering import best_straight_line
-from dynamics_node.backends.c import CompileError, Kernel
-from dynamics_node.backends.c.compiler import cache_folder, compiler
+from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.c.render import render
 from dynamics_node.backends.c.straight import PART, render_run
 from dynamics_node.backends.compiled import cost
@@ -129,8 +126,10 @@ static void run(const number *restrict x, number *restrict y)
 {
   number w[18] __attribute__((aligned(64)));
   number angle[8] __attribute__((aligned(64))) = {0};
+  static const number offset[8] __attribute__((aligned(64))) = {0x0.0p+0};
   angle[0] = x[0];
-  sincos_all(1, (vector *)angle, (vector *)w, (vector *)(w + 8));
+  sincos_all(1, (vector *)angle, (vector *)offset, (vector *)w,
+    (vector *)(w + 8));
   part0(x, w);
   y[0] = w[16];
   y[1] = w[17];
@@ -367,116 +366,3 @@ def test_names_of_the_robot_reach_no_source():
     run = "\n".join(render_run(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model)))))
     assert set(run) <= set("abcdefghijklmnopqrstuvwxyz_*()[]{};,=+-<./0123456789\n ")
     assert INERTIAL
-
-
-# --- the cache ------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    return tmp_path / "dynamics_node"
-
-
-def small():
-    return trace(lambda x: {"y": x * 3.0 + 1.0}, {"x": (2,)})
-
-
-def test_cache_is_private_and_used_again(own_cache):
-    kernel = Kernel(small())
-    assert own_cache.stat().st_mode & 0o777 == 0o700
-    (library,) = own_cache.glob("*.so")
-    written = library.stat().st_mtime_ns
-    assert np.array_equal(Kernel(small())(1, np.array([1.0, 2.0])), [[4.0, 7.0]])
-    copy = pickle.loads(pickle.dumps(kernel))
-    assert np.array_equal(copy(1, np.array([1.0, 2.0])), [[4.0, 7.0]])
-    assert library.stat().st_mtime_ns == written
-
-
-def test_open_folder_is_closed(own_cache):
-    own_cache.mkdir(mode=0o777)
-    own_cache.chmod(0o777)
-    Kernel(small())
-    assert own_cache.stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize("damage", ["cut", "other", "note"])
-def test_a_library_that_was_tampered_with_is_built_anew(own_cache, damage):
-    """In a process of its own: this one has the library mapped."""
-    code = "from test_backend_c import *; print(Kernel(small())(1, np.array([1.0, 2.0])).tolist())"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-
-    def values():
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=100
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    assert values() == "[[4.0, 7.0]]"
-    (library,) = own_cache.glob("*.so")
-    if damage == "cut":
-        library.write_bytes(library.read_bytes()[:100])
-    elif damage == "other":
-        library.write_bytes(b"#!/bin/sh\nreboot\n")
-    else:
-        library.with_suffix(".sha256").write_text("0" * 64)
-    assert values() == "[[4.0, 7.0]]"
-
-
-def test_unpickling_after_the_cache_was_emptied(own_cache):
-    data = pickle.dumps(Kernel(small()))
-    for file in own_cache.iterdir():
-        file.unlink()
-    assert np.array_equal(pickle.loads(data)(1, np.array([1.0, 2.0])), [[4.0, 7.0]])
-
-
-def test_two_processes_compile_the_same_robot_at_once(own_cache):
-    assert ROBOTS["ur5"].file  # skips without the robots
-    code = (
-        "from robots import ROBOTS; import dynamics_node as dn, numpy as np; m = ROBOTS['ur5'].model(); "
-        "print(dn.build(m, dn.inverse_dynamics(m), backend='c')(*np.ones((3, 6))).tolist())"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    both = [
-        subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    first, second = (process.communicate(timeout=100)[0] for process in both)
-    assert first == second and first.startswith("[")
-    assert len(list(own_cache.glob("*.so"))) == 1 and not list(own_cache.glob("tmp*"))
-
-
-@pytest.fixture
-def forgotten_compiler():
-    compiler.cache_clear()
-    yield
-    compiler.cache_clear()
-
-
-def test_no_compiler(own_cache, monkeypatch, forgotten_compiler, caplog):
-    monkeypatch.setenv("PATH", str(own_cache))
-    monkeypatch.delenv("CC", raising=False)
-    model = ROBOTS["ur5"].model()
-    with pytest.raises(CompileError, match="no C compiler on the PATH: sudo apt install gcc"):
-        dn.build(model, dn.inverse_dynamics(model), backend="c")
-    solver = dn.build(model, dn.inverse_dynamics(model))
-    assert solver.choice.backend == "numpy"
-    assert caplog.messages == ["no C compiler on the PATH: sudo apt install gcc; numpy serves instead"]
-
-
-def test_broken_compiler(own_cache, monkeypatch, forgotten_compiler, tmp_path):
-    broken = tmp_path / "cc"
-    broken.write_text("#!/bin/sh\necho 'internal error' >&2\nexit 3\n")
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", str(broken))
-    with pytest.raises(CompileError, match="the C compiler failed: internal error"):
-        Kernel(small())
-    assert not list(own_cache.glob("*.so"))
-
-
-def test_no_place_for_the_cache(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(CompileError, match="no place for compiled code"):
-        cache_folder()

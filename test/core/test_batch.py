@@ -1,6 +1,9 @@
 """Many states at once: the same results as one by one, in any shape and on any number of threads."""
 
+import os
 import pickle
+import signal
+import threading
 
 import numpy as np
 import pytest
@@ -9,7 +12,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.backends.c import BatchKernel, Kernel
-from dynamics_node.backends.c.batch import WORTH_A_THREAD
+from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
 from dynamics_node.program import trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
@@ -221,3 +224,24 @@ def test_states_without_a_solution_are_flagged():
         with pytest.raises(dn.SolutionError):
             light(q, qd, tau)
         assert np.isnan(light(q, qd, tau, errors="nan")).all()
+
+
+def test_a_forked_child_has_threads_of_its_own():
+    """The pool's threads stay with the parent: a child that waited for them would wait for ever."""
+    model = ROBOTS["double_pendulum"].model()
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    kernel = BatchKernel(solver.engine.kernel.program)
+    count = 2 * WORTH_A_THREAD // len(kernel.program.ops) + BATCH
+    rows = [np.zeros((count, size)) for size in kernel._sizes]
+    (expected,), _ = kernel(count, *rows, threads=2)
+    child = os.fork()
+    if child == 0:
+        (found,), _ = kernel(count, *rows, threads=2)
+        os._exit(0 if np.array_equal(found, expected) else 1)
+    ended = threading.Event()
+    state = []
+    threading.Thread(target=lambda: (state.append(os.waitpid(child, 0)[1]), ended.set()), daemon=True).start()
+    if not ended.wait(60):
+        os.kill(child, signal.SIGKILL)
+        ended.wait(5)
+    assert state == [0]

@@ -1,38 +1,256 @@
-"""Robots are built in a process of its own, which yields to a node that computes torques."""
+"""Robots are built in a process of its own, which yields to a node that computes torques, and ends with it."""
 
+import contextlib
 import os
+import pickle
+import resource
+import shutil
+import signal
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from dynamics_node.node.build_job import NICENESS, Building, Failure, Job, Robot
+from dynamics_node.backends.c import library
+from dynamics_node.node import build_job, building
+from dynamics_node.node.build_job import NICENESS, Failure, Job, Robot, do
+from dynamics_node.node.building import Building
 from dynamics_node.robots import four_bar
 
+PLAIN = Job(four_bar(), {}, "inverse", backend="numpy")
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
 
-def result_of(building):
+
+def result_of(at_work, timeout=100.0):
     """What was built, and the highest niceness meanwhile."""
-    result, niceness = None, 0
-    while result is None:
-        niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, building._process.pid))
+    result, niceness, end = None, 0, time.monotonic() + timeout
+    while result is None and time.monotonic() < end:
+        with contextlib.suppress(ProcessLookupError, AttributeError):  # it has ended
+            niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, at_work._process.pid))
         time.sleep(0.005)
-        result = building.poll()
+        result = at_work.poll()
     return result, niceness
+
+
+def until(condition, timeout=30.0):
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end, "timed out"
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("aside, more", [(False, 0), (True, NICENESS)])
 def test_it_yields_when_asked_to(aside, more):
-    building = Building(Job(four_bar(), {}, "inverse", backend="numpy"), aside)
-    assert os.getpgid(building._process.pid) != os.getpgid(0), "Ctrl-C would end it"
+    at_work = Building(PLAIN, aside)
+    assert os.getpgid(at_work._process.pid) != os.getpgid(0), "Ctrl-C would end it"
     if sys.version_info >= (3, 11):
-        assert (os.getsid(building._process.pid) != os.getsid(0)) == aside
-    robot, niceness = result_of(building)
-    assert isinstance(robot, Robot) and robot.model.name == "four_bar"
+        assert (os.getsid(at_work._process.pid) != os.getsid(0)) == aside
+    robot, niceness = result_of(at_work)
+    assert isinstance(robot, Robot) and robot.model.name == "four_bar" and robot.notes == ()
     assert niceness == os.getpriority(os.PRIO_PROCESS, 0) + more
 
 
+# --- faults -------------------------------------------------------------------------------------------------
+
+
 def test_a_process_that_is_killed_is_a_failure():
-    building = Building(Job(four_bar(), {}, "inverse", backend="numpy"), aside=False)
-    building._process.kill()
-    result, _ = result_of(building)
-    assert result == Failure("the building process ended with code -9")
+    at_work = Building(PLAIN, aside=False)
+    at_work._process.kill()
+    result, _ = result_of(at_work)
+    assert result == Failure("the building process ended with code -9 (out of memory?)", passing=True)
+
+
+def fake_process(monkeypatch, script):
+    """A building process that runs a script of Python in place of its own; answer: the descriptor's number."""
+    run = subprocess.Popen
+
+    def start(command, **options):
+        return run([sys.executable, "-c", f"answer = {command[3]}\n{script}"], **options)
+
+    monkeypatch.setattr(building.subprocess, "Popen", start)
+
+
+HALF = "import os, pickle, time; os.write(answer, pickle.dumps(b'x' * 10**6)[:500_000])\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_one_that_is_killed_or_stopped_in_the_middle_of_its_answer(monkeypatch, number):
+    """Nobody waits for the rest; one that is stopped ends with its time limit, or when it is cancelled."""
+    fake_process(monkeypatch, HALF + "time.sleep(1000)")
+    monkeypatch.setattr(building, "TIME_LIMIT", 3.0)
+    at_work = Building(PLAIN, aside=False)
+    process = at_work._process
+    until(lambda: os.fstat(at_work._answer.fileno()).st_size == 500_000)
+    process.send_signal(number)
+    result, _ = result_of(at_work)
+    assert isinstance(result, Failure) and result.passing == (number == signal.SIGKILL)
+    assert "code -9" in result.reason or "more than 3 s" in result.reason
+    assert process.wait(10) == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [
+        (HALF, "what was built cannot be loaded: pickle data was truncated"),
+        ("", "what was built cannot be loaded: Ran out of input"),
+        ("import os; os.write(answer, b'garbage')", "what was built cannot be loaded"),
+        ("import os; os.ftruncate(answer, 2**40)", "the robot takes 1099511627776 bytes; the limit is"),
+        ("raise SystemExit(3)", "the building process ended with code 3"),
+    ],
+    ids=["half", "nothing", "garbage", "endless", "code 3"],
+)
+def test_an_answer_that_is_none(monkeypatch, script, reason):
+    fake_process(monkeypatch, script)
+    result, _ = result_of(Building(PLAIN, aside=False))
+    assert isinstance(result, Failure) and result.reason.startswith(reason)
+
+
+@pytest.mark.parametrize("what", ["fork", "files"])
+def test_no_process_to_be_had_is_a_failure(monkeypatch, what):
+    def refused(*arguments, **options):
+        raise OSError(11, "Resource temporarily unavailable")
+
+    if what == "fork":
+        monkeypatch.setattr(building.subprocess, "Popen", refused)
+    else:
+        monkeypatch.setattr(building, "_file_without_name", refused)
+    at_work = Building(PLAIN, aside=False)
+    result = at_work.poll()
+    assert result.passing and result.reason.startswith("no process to build the robot in: ")
+    at_work.cancel()
+
+
+@LINUX
+def test_no_folder_for_temporary_files_is_needed(monkeypatch, tmp_path):
+    """/tmp may be full or read-only."""
+    monkeypatch.setattr(building.tempfile, "TemporaryFile", None)
+    for name in ("TMPDIR", "TEMP", "TMP"):
+        monkeypatch.setenv(name, str(tmp_path / "nowhere"))
+    result, _ = result_of(Building(PLAIN, aside=False))
+    assert isinstance(result, Robot)
+
+
+def test_the_cache_is_emptied_before_the_node_loads_what_was_built(fresh, monkeypatch):
+    """The node does not compile; the next try does."""
+    job = Job(four_bar(), {}, "inverse", backend="c")
+    at_work = Building(job, aside=False)
+    until(lambda: at_work._process.poll() is not None or at_work.poll(), 100)
+    shutil.rmtree(fresh)
+    monkeypatch.setattr(library, "compiled", lambda *arguments: pytest.fail("the node compiles"))
+    result, _ = result_of(at_work)
+    assert isinstance(result, Failure) and result.passing
+    assert result.reason.startswith("what was built cannot be loaded: only cached code is used here")
+    robot, _ = result_of(Building(job, aside=False))
+    assert isinstance(robot, Robot) and robot.solver.choice.backend == "c"
+
+
+def test_the_cache_becomes_a_file(fresh):
+    at_work = Building(Job(four_bar(), {}, "inverse", backend="c"), aside=False)
+    until(lambda: at_work._process.poll() is not None, 100)
+    shutil.rmtree(fresh)
+    fresh.write_text("no folder")
+    result, _ = result_of(at_work)
+    assert result.passing and "no place for compiled code" in result.reason
+
+
+# --- limits and ends ----------------------------------------------------------------------------------------
+
+SLOW = """#!/bin/sh
+[ "$1" = --version ] && { echo v1; exit; }
+sleep 1000 &
+echo $! > "$MARK"
+sleep 1000
+"""
+
+
+@pytest.fixture
+def slow_compiler(fresh, monkeypatch, tmp_path):
+    """A compiler that starts another process and does not end; the file that tells its number."""
+    path, mark = tmp_path / "cc", tmp_path / "mark"
+    path.write_text(SLOW)
+    path.chmod(0o755)
+    monkeypatch.setenv("CC", str(path))
+    monkeypatch.setenv("MARK", str(mark))
+    return mark
+
+
+def is_alive(pid):
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def started_by(mark):
+    """The number of the process that the compiler has started."""
+    until(lambda: mark.exists() and mark.read_text().strip(), 60)
+    return int(mark.read_text())
+
+
+COMPILED = Job(four_bar(), {}, "inverse", backend="c")
+
+
+@LINUX
+@pytest.mark.parametrize("aside", [False, True])
+def test_compilers_end_with_the_building(slow_compiler, aside):
+    at_work = Building(COMPILED, aside)
+    pid = started_by(slow_compiler)
+    assert is_alive(pid)
+    at_work.cancel()
+    until(lambda: not is_alive(pid))
+
+
+@LINUX
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_compilers_end_with_the_node(slow_compiler, number):
+    """However it ends."""
+    code = (
+        "import time; from test_building import *\n"
+        "at_work = Building(COMPILED, False); print(at_work._process.pid, flush=True); time.sleep(1000)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    node = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    child, compiler = int(node.stdout.readline()), started_by(slow_compiler)
+    assert is_alive(child) and is_alive(compiler)
+    node.send_signal(number)
+    node.wait(10)
+    node.stdout.close()
+    until(lambda: not is_alive(child) and not is_alive(compiler))
+
+
+def test_the_process_is_limited():
+    """In memory and time, and what it starts inherits it."""
+    code = (
+        "import resource; from dynamics_node.node.build_job import limit_resources; limit_resources()\n"
+        "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])\n"
+        "print(open('/proc/self/oom_score_adj').read().strip())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    memory, seconds, score = map(int, done.stdout.split())
+    assert memory in (build_job.MEMORY_LIMIT, resource.getrlimit(resource.RLIMIT_AS)[1])
+    assert seconds == build_job.CPU_LIMIT and score >= 500
+
+
+def test_too_much_memory_is_a_failure(monkeypatch):
+    def greedy(*arguments, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(build_job, "parse_robot", greedy)
+    assert do(PLAIN) == Failure("building the robot takes more than 4 GiB of memory")
+
+
+def test_reasons_are_not_endless():
+    job = Job(four_bar(), {"joints": [f"unknown_{k}" for k in range(100_000)]}, "inverse", backend="numpy")
+    result = do(job)
+    assert isinstance(result, Failure) and len(result.reason) == build_job.LONGEST_REASON
+
+
+def test_a_robot_says_why_numpy_serves(fresh, monkeypatch):
+    monkeypatch.setenv("DYNAMICS_NODE_CACHED_ONLY", "1")
+    robot = do(Job(four_bar(), {}, "inverse", backend="auto", services="auto"))
+    assert robot.solver.choice.backend == "numpy"
+    (note,) = robot.notes
+    assert note.startswith("only cached code is used here") and note.endswith("numpy serves instead")
+    assert robot.with_model(robot.model).notes == robot.notes
+    assert pickle.loads(pickle.dumps(robot)).notes == robot.notes

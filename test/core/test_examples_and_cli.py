@@ -57,9 +57,7 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("inverse dynamics ... rnea: ") and out[2].startswith("forward dynamics ... crba")
     made = set((tmp_path / "dynamics_node").iterdir())
-    assert (
-        len(made) == 12
-    )  # two problems, with wrenches, without and for many states, a library and a note each
+    assert len(made) == 6  # two problems: with wrenches, without and for many states
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, Robot)
@@ -70,10 +68,18 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["info", "/nowhere.urdf"], "No such file"),
-        (["info", __file__], "malformed XML"),
+        (["info", "/nowhere.urdf"], "/nowhere.urdf: no such file or directory"),
+        (["info", "/"], "/: is a directory"),
+        (["info", __file__], f"{__file__}: robot description is malformed XML"),
+        (["info", "PANDA", "--at", *["nan"] * 8], "--at: panda_joint1 is nan"),
+        (["graph", "PANDA", "--problem", "hybrid"], "--problem hybrid needs --forward-joints"),
+        (["graph", "PANDA", "--forward-joints", "panda_joint1"], "--forward-joints is for --problem hybrid"),
+        (["explain", "PANDA", "--ordering", "magic"], "'magic' is none of rnea, crba, aba"),
+        (["explain", "PANDA", "-o", __file__], f"{__file__}: file exists"),
         (["info", "PANDA", "--at", "1"], "--at needs 8 numbers, not 1: panda_joint1"),
         (["graph", "PANDA", "--out", "x.svg"], "choose it with --ordering"),
+        (["graph", "PANDA", "--ordering", "aba", "--out", "x.png"], "FILE.svg or FILE.dot, not x.png"),
+        (["graph", "PANDA", "--ordering", "aba", "--out", "net"], "FILE.svg or FILE.dot, not net"),
         (["graph", "PANDA", "--problem", "hybrid", "--forward-joints", "knee"], "'knee' is unknown"),
         (["info", "PANDA", "--joints", "knee"], "unknown joint 'knee'"),
     ],

@@ -17,6 +17,9 @@ from test_urdf import joint, link, robot
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.explain import make_report, write_page
+from dynamics_node.explain.page import _STYLE, _figure
+from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to_svg
+from dynamics_node.graph.sketch import _banded
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -157,6 +160,21 @@ def test_layout(explained, browser, tmp_path, width):
     assert len(found["figures"]) == 5 and min(found["figures"]) > 300
 
 
+def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
+    model = ROBOTS["talos"].model()
+    matrix = graph_matrix(generic_graph(model, dn.forward_dynamics(model)))
+    assert float(ElementTree.fromstring(matrix).get("width")) > 2000
+    measure = """<script>addEventListener("load", () => {
+      const found = [...document.querySelectorAll("figure, figure svg")].map(x => x.getBoundingClientRect().right);
+      document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...found]) + "END";
+    })</script>"""
+    page = tmp_path / "page.html"
+    page.write_text(f"<!DOCTYPE html><style>{_STYLE}</style>{_figure({'m': matrix}, 'm')}{measure}")
+    text = browser(page, "--dump-dom", "--window-size=1280,800")
+    seen, frame, drawing = json.loads(text.partition("MEASURED")[2].partition("END")[0])
+    assert drawing <= frame <= seen
+
+
 # --- the figures of docs/paper.md ---------------------------------------------------------------------------
 
 
@@ -190,4 +208,65 @@ def test_operations_of_chains(figures):
     for n in (2, 5, 10):
         inverse, forward = figures.operations(n)
         assert inverse <= 174 * n - 134 and forward <= 429 * n - 507
-    assert figures.operations(20) == [2932, 7286]
+    assert [figures.operations(n) for n in (3, 7, 20)] == [[297, 466], [917, 2151], [2932, 7286]]
+
+
+# --- large and branched robots ------------------------------------------------------------------------------
+
+
+def places_of(svg):
+    """Where the variables of a drawing are."""
+    drawn = ElementTree.fromstring(svg)
+    circles = [
+        (float(c.get("cx")), float(c.get("cy"))) for c in drawn.findall(f"{SVG}circle") if c.get("r") == "21"
+    ]
+    squares = [r for r in drawn.findall(f"{SVG}rect") if r.get("width") == "42"]
+    return circles + [(float(r.get("x")) + 21, float(r.get("y")) + 21) for r in squares]
+
+
+def test_no_variable_hides_another_and_no_drawing_is_wide(model):
+    """Large robots are drawn by their branches, twelve columns and a tool wide."""
+    problem = dn.forward_dynamics(model)
+    graph = generic_graph(model, problem)
+    for svg, count in (
+        (to_svg(graph, parents=model.parents), len(graph.variables)),
+        (complete_sketch(model, problem).svg(), len(complete_sketch(model, problem).nodes)),
+    ):
+        places = places_of(svg)
+        assert len(places) == count and len(set(places)) == count
+        assert max(x for x, _ in places) <= 46 + 13 * 110
+
+
+def test_long_chains_are_wrapped():
+    """More bodies in a row than a stack of calls would hold."""
+    parents = tuple(range(-1, 2999))
+    places = _banded(parents, range(3001))
+    assert len(set(places.values())) == 3001 and max(column for _, column in places.values()) == 11
+    assert places[3000] == (250, 0) and places[13] == (1, 1)
+
+
+def test_branches_have_bands_of_their_own():
+    """A trunk of two with a long arm and a short one, and a constraint that is no body's."""
+    places = _banded((-1, 0, 1, 1, 3), [0, 1, 2, 3, 4, 5, 6])
+    assert places == {0: (0, 0), 1: (0, 1), 2: (0, 2), 4: (0, 3), 5: (0, 4), 3: (1, 3), 6: (2, 0)}
+
+
+def test_short_branches_share_a_band():
+    """A chain of six with a rotor at every joint: two bands hold the rotors."""
+    parents = [-1, 0, 1, 2, 3, 4, -1, 0, 1, 2, 3, 4]
+    places = _banded(parents, range(13))
+    assert len(set(places.values())) == 13 and {band for band, _ in places.values()} == {0, 1, 2}
+    assert [places[k] for k in range(7)] == [(0, k) for k in range(7)]
+
+
+@pytest.mark.parametrize("name", ["quadruped", "humanoid"])
+def test_no_variable_of_a_robot_with_loops_hides_another(name):
+    mechanism = dn.parse_robot(getattr(dn.robots, name)())
+    problem = dn.forward_dynamics(mechanism)
+    graph = generic_graph(mechanism, problem)
+    for svg, count in (
+        (to_svg(graph, parents=mechanism.tree.parents), len(graph.variables)),
+        (complete_sketch(mechanism, problem).svg(), len(complete_sketch(mechanism, problem).nodes)),
+    ):
+        places = places_of(svg)
+        assert len(places) == count and len(set(places)) == count and max(places)[0] <= 46 + 13 * 110

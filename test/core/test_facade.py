@@ -10,6 +10,8 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
 from dynamics_node.algorithms.operational_space import invert
+from dynamics_node.robots import five_bar
+from dynamics_node.solver.arguments import Arguments, solve_states
 
 
 @pytest.fixture(scope="module")
@@ -181,3 +183,70 @@ def test_import_needs_neither_ros_nor_extras():
     code = "import sys, dynamics_node; print([m for m in ('rclpy', 'gtsam', 'scipy', 'pinocchio') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# --- arguments that are none --------------------------------------------------------------------------------
+
+
+def test_missing_arguments_are_named(panda):
+    q = np.zeros(panda.nv)
+    inverse = dn.build(panda, dn.inverse_dynamics(panda), backend="numpy")
+    for arguments, name in (((q, q, None), "qdd"), ((q, None, q), "qd"), ((None, q, q), "q")):
+        with pytest.raises(dn.InputError, match=f"^{name} is missing"):
+            inverse(*arguments)
+    forward = dn.build(panda, dn.forward_dynamics(panda), backend="c")
+    with pytest.raises(dn.InputError, match="^tau is missing"):
+        forward(q, q, None)
+
+
+def test_complex_arguments_and_integer_results_are_refused(panda):
+    q = np.zeros(panda.nv)
+    for backend in ("c", "numpy"):
+        solver = dn.build(panda, dn.inverse_dynamics(panda), backend=backend)
+        with pytest.raises(dn.InputError, match="qd is complex"):
+            solver(q, q + 1j, q)
+        with pytest.raises(dn.InputError, match="out must be an array of floats, not int64"):
+            solver(q, q, q, out=np.zeros(panda.nv, dtype=int))
+        with pytest.raises(dn.InputError, match="out must be an array of floats, not list"):
+            solver(q, q, q, out=[0.0] * panda.nv)
+
+
+@pytest.mark.parametrize("function", [
+    dn.mass_matrix,
+    lambda m, q: dn.bias(m, q, [0.0] * 7),
+    lambda m, q: dn.link_jacobian(m, q, "panda_link7"),
+    lambda m, q: dn.link_pose(m, q, "panda_link7"),
+    lambda m, q: dn.operational_space_inertia(m, q, ["panda_link7"]),
+])  # fmt: skip
+def test_functions_check_their_arguments(panda, quadruped, function):
+    good = function(panda, [0.1] * 7)
+    for one, two in zip(good, function(panda, np.full(7, 0.1)), strict=True):
+        assert np.array_equal(one, two)
+    for bad in (np.zeros(8), np.zeros(6), [0.0, np.nan] + [0.0] * 5, None, np.zeros(7) + 1j):
+        with pytest.raises(dn.InputError, match="^q"):
+            function(panda, bad)
+    with pytest.raises(TypeError, match="Model"):
+        function(dn.parse_robot(five_bar()), np.zeros(7))
+
+
+def test_functions_refuse_quaternions_that_are_none(quadruped):
+    q = quadruped.neutral()
+    q[6] = 0.0
+    with pytest.raises(dn.InputError, match="quaternion of 'floating_base' has norm 0"):
+        dn.mass_matrix(quadruped, q)
+
+
+def test_as_many_good_states_as_bodies_with_one_wrench(panda):
+    """Seven states and wrenches on seven bodies are not the same axis."""
+    q = np.zeros((panda.nbodies, panda.nv))
+    arguments = Arguments(panda, {"q": q, "f_ext": np.ones((panda.nbodies, 6))})
+
+    def function(batch, q, f_ext):
+        assert f_ext.shape == (panda.nbodies, 6)
+        if len(q) > 1 or q.any():
+            raise np.linalg.LinAlgError("together not")
+        return [q[..., 0] + f_ext.sum()]
+
+    q[2] = 1.0
+    (found,) = solve_states(function, arguments, "nan")
+    assert np.isnan(found).tolist() == [k == 2 for k in range(panda.nbodies)]

@@ -21,6 +21,12 @@ ALGORITHMS = {
 COUNT = 5
 
 
+@pytest.fixture
+def robot(request):
+    """Of the rows below; pytest 7 does not let them stand beside the parameters of the common fixture."""
+    return request.param
+
+
 def pytest_generate_tests(metafunc):
     everything = metafunc.config.getoption("--all")
     rows = [
@@ -31,7 +37,7 @@ def pytest_generate_tests(metafunc):
         for backend in ("numpy", "c")
         if everything or robot in SMALL or (algorithm == "default" and backend == "c")
     ]
-    metafunc.parametrize("robot, problem, algorithm, backend", rows)
+    metafunc.parametrize("robot, problem, algorithm, backend", rows, indirect=["robot"])
 
 
 @pytest.mark.timeout(600)

@@ -6,6 +6,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from bags import write_bag
 from robots import PANDA, ROBOTS, data_folder, random_states
 from tolerances import error
 
@@ -78,15 +79,29 @@ def test_a_table_is_evaluated(tmp_path, name, source, target, kind):
     assert {path.name for path in tmp_path.iterdir()} == {f"in{source}", f"out{target}"}
 
 
-def test_what_is_not_given_is_zero(tmp_path, panda):
-    q = states(panda)["q"]
-    save(tmp_path / "in.npz", panda, {"q": q})
-    table = open_table(tmp_path / "in.npz", panda, dn.inverse_dynamics(panda))
-    with table_writer(tmp_path / "out.npz", panda, "tau", table.timed) as write:
-        evaluate(dn.build(panda, dn.inverse_dynamics(panda)), table, write)
+def torques(table, solver, tmp_path):
+    with table_writer(tmp_path / "out.npz", solver.model, "tau", table.timed) as write:
+        evaluate(solver, table, write)
     with np.load(tmp_path / "out.npz") as found:
-        assert found.files == ["tau"]
-        assert error(found["tau"], dn.bias(panda, q, np.zeros_like(q))).max() <= 1e-12
+        assert set(found.files) == ({"tau", "time"} if table.timed else {"tau"})
+        return found["tau"]
+
+
+def test_what_is_not_given_is_told(tmp_path, panda):
+    """Velocities must be asked to be zero; that accelerations are zero stands in a note."""
+    arrays, inverse = states(panda), dn.inverse_dynamics(panda)
+    save(tmp_path / "in.npz", panda, {"q": arrays["q"]})
+    with pytest.raises(TableError, match="in.npz has no velocities: --differentiate .* --zero-velocity"):
+        open_table(tmp_path / "in.npz", panda, inverse)
+    table = open_table(tmp_path / "in.npz", panda, inverse, zero_velocity=True)
+    assert [note.partition(" are")[0] for note in table.notes] == ["velocities", "accelerations"]
+    found = torques(table, dn.build(panda, inverse), tmp_path)
+    assert error(found, dn.bias(panda, arrays["q"], np.zeros((ROWS, 7)))).max() <= 1e-12
+    save(tmp_path / "all.npz", panda, arrays)
+    assert open_table(tmp_path / "all.npz", panda, inverse).notes == ()
+    save(tmp_path / "tau.npz", panda, {k: arrays[k] for k in ("q", "tau")})
+    with pytest.raises(TableError, match="no velocities"):
+        open_table(tmp_path / "tau.npz", panda, dn.forward_dynamics(panda))
 
 
 def test_memory_is_bounded(tmp_path, panda):
@@ -138,7 +153,7 @@ def test_columns_without_numbers_and_missing_efforts(tmp_path, panda):
     names = [f"q.{name}" for name in panda.q_names]
     (tmp_path / "in.csv").write_text(",".join(names) + "\n" + ",".join("x" * 7) + "\n")
     with pytest.raises(TableError, match="column 'q.panda_joint1' holds no numbers but string"):
-        list(open_table(tmp_path / "in.csv", panda, dn.inverse_dynamics(panda)).chunks())
+        list(open_table(tmp_path / "in.csv", panda, dn.inverse_dynamics(panda), zero_velocity=True).chunks())
     save(tmp_path / "in.parquet", panda, {"q": np.zeros((3, 7))})
     with pytest.raises(TableError, match="has no column 'tau.panda_joint1'"):
         open_table(tmp_path / "in.parquet", panda, dn.forward_dynamics(panda))
@@ -162,29 +177,6 @@ def test_results_are_whole_or_not_there(tmp_path, panda):
 
 
 # --- bags ---------------------------------------------------------------------------------------------------
-
-
-def write_bag(path, messages):
-    """messages: (topic, names, position, velocity, effort) every millisecond."""
-    rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="bags: pip install rosbags")
-    from rosbags.typesys import Stores, get_typestore
-
-    store = get_typestore(Stores.ROS2_JAZZY)
-    types = store.types
-    with rosbag2.Writer(path, version=8) as writer:
-        connections = {}
-        for k, (topic, names, *rows) in enumerate(messages):
-            if topic not in connections:
-                connections[topic] = writer.add_connection(
-                    topic, "sensor_msgs/msg/JointState", typestore=store
-                )
-            stamp = types["builtin_interfaces/msg/Time"](5, 1_000_000 * k)
-            header = types["std_msgs/msg/Header"](stamp, "")
-            message = types["sensor_msgs/msg/JointState"](
-                header, names, *(np.array(r, dtype=float) for r in rows)
-            )
-            data = store.serialize_cdr(message, message.__msgtype__)
-            writer.write(connections[topic], 1_000_000 * k, data)
 
 
 def test_a_bag_is_evaluated(tmp_path, panda, capsys):
@@ -214,19 +206,15 @@ def test_a_bag_whose_messages_tell_parts(tmp_path, panda):
         ("/arm", names[:1], q[1][:1], [], []), ("/other", names, q[2], [], []),
     ])  # fmt: skip
     inverse = dn.inverse_dynamics(panda)
-    with pytest.raises(
-        TableError, match="choose a topic with sensor_msgs/msg/JointState: there are /arm, /other"
-    ):
-        open_table(tmp_path / "bag", panda, inverse)
-    (chunk,) = open_table(tmp_path / "bag", panda, inverse, topic="/arm").chunks()
+    (chunk,) = open_table(tmp_path / "bag", panda, inverse, topic="/arm", zero_velocity=True).chunks()
     assert np.array_equal(chunk["q"], [q[0], [q[1][0], *q[0][1:]]]) and not chunk["qd"].any()
-    with pytest.raises(TableError, match="no JointState on /arm tells the effort of 'panda_joint1'"):
-        list(open_table(tmp_path / "bag", panda, dn.forward_dynamics(panda), topic="/arm").chunks())
+    with pytest.raises(TableError, match="has no efforts of panda_joint1, panda_joint2"):
+        open_table(tmp_path / "bag", panda, dn.forward_dynamics(panda), topic="/arm")
     quadruped = ROBOTS["solo12"].model()
     with pytest.raises(TableError, match="do not tell where a floating base is"):
         open_table(tmp_path / "bag", quadruped, dn.inverse_dynamics(quadruped))
     (tmp_path / "file.txt").write_text("nothing")
-    with pytest.raises(TableError, match="is no table and no bag"):
+    with pytest.raises(TableError, match="neither a table .* nor a recording"):
         open_table(tmp_path / "file.txt", panda, inverse)
 
 
@@ -261,8 +249,7 @@ def test_the_command_tells_what_is_bad(tmp_path, panda, capsys):
     run = ["evaluate", *robot, "--input", str(tmp_path / "in.npz"), "--output"]
     assert main([*run, str(tmp_path / "out.npz"), "--precision", "float32"]) == 0
     assert "1 states are not finite" in capsys.readouterr().err
-    for wrong, words in ((["out.txt"], "results can be"), (["out.npz", "--chunk", "0"], "--chunk must be positive"),
-                         (["out.npz", "--problem", "hybrid", "--forward-joints", "panda_joint1"], "inverse and")):  # fmt: skip
+    for wrong, words in ((["out.txt"], "results can be"), (["out.npz", "--chunk", "0"], "--chunk must be positive")):  # fmt: skip
         assert main([*run, str(tmp_path / wrong[0]), *wrong[1:]]) == 1
         assert words in capsys.readouterr().err
 

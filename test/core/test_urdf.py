@@ -191,6 +191,14 @@ REFUSED = {
         arm_with(None, joint("j2", "a", "b", extra='<axis xyz="nan 0 1"/>')),
         "joint 'j2': axis is not finite",
     ),
+    "huge axis": (
+        arm_with(None, joint("j2", "a", "b", extra='<axis xyz="1e308 1e308 0"/>')),
+        "joint 'j2': axis is beyond 1e\\+15",
+    ),
+    "huge origin": (
+        arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 1e200")),
+        "joint 'j2': origin is beyond",
+    ),
     "NaN origin": (
         arm_with(None, joint("j2", "a", "b").replace("0 0 0.3", "0 0 nan")),
         "joint 'j2': origin is not finite",
@@ -231,6 +239,10 @@ REFUSED = {
     "itself": (robot(link("a"), joint("j1", "a", "a")), "cycle"),
     "two roots": (robot(link("a"), link("b")), "without a parent joint: 'a', 'b'"),
     "massless tip": (arm_with('<link name="b"/>'), "joint 'j2' moves only massless links"),
+    "mimic of a fixed joint": (
+        robot(*ARM[:3], joint("j1", "base", "a", "fixed"), joint("j2", "a", "b", extra='<mimic joint="j1"/>')),
+        "joint 'j2' mimics 'j1', which is fixed",
+    ),
     "mimic of nobody": (arm_with(None, MIMIC_NOBODY), "joint 'j2' mimics unknown joint 'ghost'"),
     "mimic cycle": (robot(*ARM[:3], *MIMIC_CYCLE), "mimic each other in a cycle: j1 -> j2 -> j1"),
     "mimic NaN": (
@@ -340,3 +352,41 @@ def test_planar_joint_against_pinocchio():
         expected = pin.rnea(theirs, theirs.createData(), at, rates, accelerations)
         expected[:2] = R @ expected[:2]
         assert error(inverse(q, qd, qdd), expected) <= EXACT
+
+
+# --- what a file says and nobody would read ---------------------------------------------------------------------
+
+
+def test_a_second_inertial_is_told():
+    text = robot(*ARM).replace(
+        link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
+    )
+    model = parse_model(text)
+    assert model.warnings == ("link 'b' has 2 <inertial>: the first one counts",)
+    assert np.array_equal(model.inertias, parse_model(robot(*ARM)).inertias)
+
+
+def test_a_joint_without_limits_is_told():
+    text = robot(
+        *ARM[:-1], joint("j2", "a", "b").replace('<limit lower="-1" upper="1" effort="10" velocity="2"/>', "")
+    )
+    assert parse_model(text).warnings == ("joint 'j2' is revolute and has no <limit>: none is taken",)
+
+
+@pytest.mark.parametrize("uri", ["http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro"])
+def test_xacro_that_nobody_expanded_is_told(uri):
+    """Not refused: real files hold remains of it."""
+    macro = '<xacro:hand prefix="left"/>'
+    text = robot(*ARM, macro).replace("<robot ", f'<robot xmlns:xacro="{uri}" ')
+    (warning,) = parse_model(text).warnings
+    assert warning.startswith("<xacro:hand> not expanded")
+    assert parse_model(text.replace(macro, '<xacro:property name="x" value="1"/>')).warnings == ()
+    inside = text.replace(INERTIAL, INERTIAL + "<xacro:inertia m='1'/>", 1)
+    assert parse_model(inside).warnings[0].startswith("<xacro:inertia>, <xacro:hand> not expanded")
+
+
+def test_a_joint_that_mimics_a_fixed_one_is_refused():
+    follower = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1"/>')
+    with pytest.raises(ModelError, match="joint 'j2' mimics 'j1', which is fixed"):
+        parse_model(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))
+    assert parse_model(robot(*ARM[:4], follower), joints=[], positions={"j1": 0.3}).nv == 0

@@ -16,6 +16,7 @@ from dynamics_interfaces.srv import GetMassMatrix
 from launch.actions import IncludeLaunchDescription
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from rcl_interfaces.srv import GetParameters
+from rclpy.parameter import parameter_value_to_python
 from robots import PANDA, data_folder
 from sensor_msgs.msg import JointState
 
@@ -32,6 +33,10 @@ def generate_test_description():
         "namespace": "left",
         "solver": "factor_graph",
         "ordering": "aba",
+        "rate": "100",
+        "use_sim_time": "true",
+        "joints": ", ".join(JOINTS),
+        "command_joints": JOINTS[0],
     }
     node = IncludeLaunchDescription(PythonLaunchDescriptionSource(source), launch_arguments=arguments.items())
     return LaunchDescription([node, launch_testing.actions.ReadyToTest()])
@@ -63,9 +68,20 @@ class TestNode(unittest.TestCase):
         assert answer.mass_matrix.rows == 8
 
     def test_arguments_reach_the_parameters(self):
-        request = GetParameters.Request(names=["solver", "ordering", "problem"])
-        values = self.call(GetParameters, "get_parameters", request).values
-        assert [value.string_value for value in values] == ["factor_graph", "aba", "inverse"]
+        expected = {
+            "solver": "factor_graph",
+            "ordering": "aba",
+            "problem": "inverse",
+            "rate": 100.0,
+            "use_sim_time": True,
+            "floating_base": False,
+            "joints": JOINTS,
+            "command_joints": JOINTS[:1],
+        }
+        values = self.call(
+            GetParameters, "get_parameters", GetParameters.Request(names=list(expected))
+        ).values
+        assert [parameter_value_to_python(value) for value in values] == list(expected.values())
 
 
 @launch_testing.post_shutdown_test()

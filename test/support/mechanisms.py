@@ -3,13 +3,15 @@
 import numpy as np
 
 
-def link(name, seed=0, mass=None):
-    """A link of generic inertia; without a mass it has none."""
+def link(name, seed=0, mass=None, solid=False):
+    """A link of generic inertia; without a mass it has none. solid: one that a body can have."""
     if mass is None:
         return f'<link name="{name}"/>'
     random = np.random.default_rng(seed)
     A = 0.1 * random.normal(size=(3, 3))
     inertia = mass * (A @ A.T + 0.02 * np.eye(3))
+    if solid:
+        inertia = np.trace(inertia) / 2 * np.eye(3) - inertia / 2
     com = " ".join(f"{x:.3f}" for x in 0.1 * random.normal(size=3))
     moments = " ".join(
         f'{name}="{inertia[i, j]:.6f}"'
@@ -62,7 +64,7 @@ def spatial_loop(kind):
         axis = np.round(random.normal(size=3), 3)
         parts += [
             link(f"l{k}", k, 1.0),
-            joint(f"j{k}", names[-1], f"l{k}", _text(xyz), _text(axis), rpy=_text(rpy)),
+            joint(f"j{k}", names[-1], f"l{k}", numbers(xyz), numbers(axis), rpy=numbers(rpy)),
         ]
         names.append(f"l{k}")
         X = motion_transform(rpy_rotation(rpy).T, xyz) @ X
@@ -71,9 +73,9 @@ def spatial_loop(kind):
     more = '<axis2 xyz="1 0 0"/>'
     if kind == "rod":
         place, more = place + np.array([0.3, 0.4, 0.0]), '<length value="0.5"/>'
-    tie = loop("tie", kind, "l0", _text(place), "l6", "0 0 0", "0 0 1", more, (_text(rpy), "0 0 0"))
+    tie = loop("tie", kind, "l0", numbers(place), "l6", "0 0 0", "0 0 1", more, (numbers(rpy), "0 0 0"))
     return robot(*parts, tie, name=kind)
 
 
-def _text(numbers):
+def numbers(numbers):
     return " ".join(f"{x:.17g}" for x in numbers)

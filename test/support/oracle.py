@@ -1,7 +1,9 @@
 """Pinocchio in this project's coordinates, matched by joint name."""
 
 import numpy as np
-import pinocchio as pin
+import pytest
+
+pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio")
 
 
 class Oracle:

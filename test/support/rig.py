@@ -1,8 +1,5 @@
-"""A real node in a process of its own, in a DDS domain of its own, and a client that talks to it."""
+"""A real node in a process of its own, where nobody else reaches it, and a client that talks to it."""
 
-import itertools
-import os
-import random
 import signal
 import subprocess
 import sys
@@ -12,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from domains import fresh_domain
 
 rclpy = pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
 pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces first, or use ./dev")
@@ -34,43 +32,26 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
-def _domains():
-    """Domains 1..100, shared out among the workers of a test run, round and round."""
-    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
-    own = list(range(1 + worker, 101, workers))
-    start = random.randrange(len(own))
-    return itertools.cycle(own[start:] + own[:start])
-
-
-_own_domains = _domains()
-
-
-def fresh_domain():
-    """A domain that this test run has not used lately."""
-    return next(_own_domains)
-
-
 class NodeProcess:
-    """The dynamics_node executable. parameters: {name: value}, nested names with dots."""
+    """The dynamics_node executable, in a namespace of a Domain. parameters: {name: value}, nested names with
+    dots, overrides of QoS by the topic's name in that namespace, as /joint_states; environment: variables beside
+    ours."""
 
-    def __init__(self, domain, parameters=None, namespace="", arguments=()):
+    def __init__(self, domain, parameters=None, namespace="", arguments=(), environment=None):
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")  # noqa: SIM115, closed in stop
-        command = [sys.executable, "-m", "dynamics_node.node.main", "--ros-args"]
-        if namespace:
-            command += ["-r", f"__ns:=/{namespace}"]
+        command = [sys.executable, "-m", "dynamics_node.node.main", *domain.remappings(namespace)]
         if parameters:
+            topics = f"qos_overrides.{domain.resolved(namespace)}/"
+            parameters = {name.replace("qos_overrides./", topics): v for name, v in parameters.items()}
             self._file = tempfile.NamedTemporaryFile("w", suffix=".yaml")  # noqa: SIM115
             yaml.safe_dump({"/**": {"ros__parameters": parameters}}, self._file)
             self._file.flush()
             command += ["--params-file", self._file.name]
-        environment = {
-            **os.environ,
-            "ROS_DOMAIN_ID": str(domain),
-            "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        }
         self.process = subprocess.Popen(
-            [*command, *arguments], env=environment, stdout=self.log, stderr=subprocess.STDOUT
+            [*command, *arguments],
+            env={**domain.environment(), **(environment or {})},
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
         )
 
     def output(self):
@@ -81,7 +62,7 @@ class NodeProcess:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(timeout=10)
+            return self.process.wait(timeout=30)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -92,8 +73,8 @@ class Client:
 
     def __init__(self, domain, namespace=""):
         self.context = Context()
-        rclpy.init(context=self.context, domain_id=domain)
-        self.node = Node("client", context=self.context, namespace=namespace)
+        rclpy.init(args=domain.remappings(namespace), context=self.context, domain_id=domain.number)
+        self.node = Node("client", context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
         self.executor.add_node(self.node)
         create = self.node.create_publisher
@@ -125,12 +106,17 @@ class Client:
     def _on_solution(self, message):
         self.solutions[stamp_of(message)] = message
 
+    def neighbours(self):
+        """Names of all nodes in our namespace but hidden ones, as of the services' process."""
+        own, found = self.node.get_namespace(), self.node.get_node_names_and_namespaces()
+        return [name for name, space in found if space == own and not name.startswith("_")]
+
     def spin(self, seconds):
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             self.executor.spin_once(timeout_sec=left)
 
-    def until(self, condition, timeout=10.0, what=""):
+    def until(self, condition, timeout=40.0, what=""):
         """Spin until condition() is truthy; its value. Fails after the timeout."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -167,7 +153,7 @@ class Client:
         set_stamp(message, self.next_stamp() if stamp is None else stamp)
         self.references.publish(message)
 
-    def answered(self, names, q, qd=(), effort=(), timeout=15.0, **options):
+    def answered(self, names, q, qd=(), effort=(), timeout=40.0, **options):
         """Send the state again and again until a torque with one of its stamps comes; that torque."""
         stamps, end = [], time.monotonic() + timeout
         while time.monotonic() < end:
@@ -189,7 +175,7 @@ class Client:
             self.spin(0.03)
         return not self.torque_log
 
-    def diagnostic(self, condition=lambda status: True, timeout=6.0, send=None):
+    def diagnostic(self, condition=lambda status: True, timeout=40.0, send=None):
         """The next status that satisfies the condition, as (message, {key: value}, level); meanwhile
         send() keeps the input fresh."""
         self.diagnostics.clear()
@@ -213,11 +199,12 @@ class Client:
         return future.result()
 
     def set_parameters(self, **values):
-        """Set atomically; (successful, reason). Double underscores stand for dots."""
+        """Set atomically; (successful, reason). Double underscores stand for dots; [] is an empty list of numbers."""
         request = SetParametersAtomically.Request()
         for name, value in values.items():
-            value = Parameter(name.replace("__", "."), value=value).get_parameter_value()
-            request.parameters.append(ParameterMessage(name=name.replace("__", "."), value=value))
+            name, kind = name.replace("__", "."), Parameter.Type.DOUBLE_ARRAY if value == [] else None
+            value = Parameter(name, kind, value).get_parameter_value()
+            request.parameters.append(ParameterMessage(name=name, value=value))
         result = self.call(SetParametersAtomically, "set_parameters_atomically", request).result
         return result.successful, result.reason
 
@@ -228,10 +215,10 @@ class Client:
 
 
 class Rig(Client):
-    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic."""
+    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic. domain: a fresh one."""
 
-    def __init__(self, robot=None, parameters=None, describe=True, namespace="", arguments=()):
-        domain = fresh_domain()
+    def __init__(self, robot=None, parameters=None, describe=True, namespace="", arguments=(), domain=None):
+        domain = domain or fresh_domain()
         super().__init__(domain, namespace)
         self.domain, self.robot = domain, robot
         self.parameters = dict(parameters or {})
@@ -255,7 +242,7 @@ class Rig(Client):
 
     def close(self):
         code = self.process.stop()
-        self.until(lambda: self.node.get_node_names() == ["client"], 30, "the node's farewell")
+        self.until(lambda: self.neighbours() == ["client"], 60, "the node's farewell")
         super().close()
         output = self.process.output()
         assert code == 0, f"the node ended with {code}:\n{output}"

@@ -1,0 +1,59 @@
+"""The node without ROS: what is published, and when nothing is."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from robots import ROBOTS
+
+from dynamics_node.node.build_job import Robot
+from dynamics_node.node.core import Core, Silence
+from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.problem import forward_dynamics, inverse_dynamics
+from dynamics_node.solver import build_for_service
+
+SETTINGS = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
+MS = 1_000_000  # ns
+
+
+@pytest.fixture(scope="module")
+def robot():
+    model = ROBOTS["panda7"].model()
+    inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
+    return Robot(model, inverse, inverse, build_for_service(model, forward_dynamics(model), backend="numpy"))
+
+
+def core(robot, **settings):
+    made = Core(robot, replace(SETTINGS, **settings))
+    names = made.joints.names
+    made.joints.update(names, [0.1] * len(names), [0.0] * len(names), (), 1, 0)
+    return made
+
+
+def test_input_that_grew_old_while_it_was_computed_with_is_stale(robot):
+    served = core(robot)
+    assert np.isfinite(served.solve(lambda: 0, 199 * MS).tau).all()
+    served.require_fresh(200 * MS)
+    with pytest.raises(Silence, match="joint states older than 0.2 s: panda_joint1") as caught:
+        served.require_fresh(201 * MS)
+    assert caught.value.stale
+    core(robot, state_source="reference").require_fresh(201 * MS)
+
+
+def test_another_core_follows_and_computes_the_same(robot):
+    """What the services' process knows after what the node tells."""
+    served, other = core(robot), Core(robot, SETTINGS)
+    served.set_payload("panda_hand", 1.5, (0.0, 0.0, 0.1), ((0.01, 0, 0), (0, 0.01, 0), (0, 0, 0.01)))
+    other.follow(served.live())
+    assert np.array_equal(other.solve(lambda: 0, 0).tau, served.solve(lambda: 0, 0).tau)
+    served.set_payload("panda_hand", 0, (), ())
+    other.follow(served.live())
+    assert other.payloads == {}
+    assert np.array_equal(other.solve(lambda: 0, 0).tau, served.solve(lambda: 0, 0).tau)
+
+
+def test_a_gravity_that_cannot_be_computed_with_is_silence(robot):
+    """on_stale gravity with an IMU: nothing but Silence comes out."""
+    served = core(robot, on_stale="gravity", gravity=(0.0, 0.0, -1e308))
+    with pytest.raises(Silence):
+        served.gravity_torques()

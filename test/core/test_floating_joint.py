@@ -1,0 +1,43 @@
+"""A floating joint that the description has: odom tells of its child, seen from the root link."""
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+from test_joint_names import served
+
+from dynamics_node.node.joint_memory import BadMessage
+
+TRUNK = """<link name="trunk"><inertial><origin xyz="0.1 0 0.2"/><mass value="3"/>
+<inertia ixx="0.1" iyy="0.2" izz="0.3" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="arm"><inertial><origin xyz="0 0 0.3"/><mass value="1"/>
+<inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="hinge" type="revolute"><parent link="trunk"/><child link="arm"/><axis xyz="0 1 0"/>
+<limit lower="-3" upper="3" effort="1000" velocity="9"/></joint>"""
+OWN = '<link name="odom"/><joint name="float" type="floating"><parent link="odom"/><child link="trunk"/>{}</joint>'
+ORIGIN = '<origin xyz="0.5 -1 2" rpy="0.3 -0.7 1.1"/>'
+
+
+def robot(origin=None):
+    """Core of the trunk on a floating joint of its own, or on the parameter floating_base."""
+    own = "" if origin is None else OWN.format(origin)
+    return served(f'<robot name="r">{own}{TRUNK}</robot>', floating_base=origin is None, effort_limits="none")
+
+
+def tau(core, link="trunk"):
+    random = np.random.default_rng(2)
+    turn = Rotation.random(random_state=3).as_quat()
+    core.joints.update(("hinge",), (0.4,), (0.7,), (), 1, 1)
+    core.base = core.read_base([*random.normal(size=3), *turn], random.normal(size=6), 1, 1, link)
+    return core.solve(lambda: 1, 1).tau
+
+
+@pytest.mark.parametrize("origin", ["", ORIGIN])
+@pytest.mark.parametrize("link", ["trunk", ""])
+def test_it_is_the_same_robot_as_with_the_parameter(origin, link):
+    assert np.allclose(tau(robot(origin), link), tau(robot()), atol=1e-12)
+
+
+@pytest.mark.parametrize(("origin", "link"), [("", "odom"), ("", "arm"), (None, "odom")])
+def test_another_link_is_refused_with_the_right_one(origin, link):
+    with pytest.raises(BadMessage, match=f"child_frame_id '{link}' is not the floating link 'trunk'"):
+        tau(robot(origin), link)

@@ -1,0 +1,126 @@
+"""Where frames of our own choice could lose digits: the compiled arithmetic against NumPy in the URDF's frames.
+
+`interpret` runs the same operations on the same constants as compiled code.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mechanisms import joint, link, robot
+from robots import random_states
+from scipy.spatial.transform import Rotation
+from tolerances import error, solved
+
+import dynamics_node as dn
+from dynamics_node.algorithms import rnea
+from dynamics_node.algorithms.transforms import fixed_turns
+from dynamics_node.backends.recursive import recursive_engines
+from dynamics_node.backends.traced import problem_program
+from dynamics_node.model.reframe import reframe
+from dynamics_node.program import interpret
+from dynamics_node.spatial import transform_origin
+
+
+def interpreted(model, problem, q, qd, known):
+    """The result by every engine's Program."""
+    for engine in recursive_engines(model, problem):
+        yield interpret(problem_program(engine), q=q, qd=qd, known=known, gravity=model.gravity)["asked"]
+
+
+def chain(*joints, mass=1.0):
+    """Links b0, b1, ... and joints between them, each given by its keywords; without an axis: fixed."""
+    links = [link(f"b{k}", k, mass) for k in range(len(joints) + 1)]
+    ends = [
+        joint(f"j{k}", f"b{k}", f"b{k + 1}", kind="revolute" if "axis" in own else "fixed", **own)
+        for k, own in enumerate(joints)
+    ]
+    return robot(*links, *ends)
+
+
+@pytest.mark.parametrize("tilt", [1e-2, 1e-4, 1e-6, 1e-8, 1e-10, 1e-12, 3e-13, 1e-14])
+def test_turns_of_a_rotation_almost_about_z(tilt):
+    """The first and the last are badly known one by one; what counts is their product."""
+    mount = Rotation.from_euler("xyz", [0.4, 0.5, 0.6])
+    back = mount.inv() * Rotation.from_euler("zxz", [0.7, tilt, 0.4])
+    E = mount.as_matrix() @ back.as_matrix()
+    turns = [turn.E.astype(float) for turn in fixed_turns(E)]
+    assert np.abs(np.linalg.multi_dot([np.eye(3), np.eye(3), *turns]) - E).max() < 1e-13
+
+
+@pytest.mark.parametrize("digits", [8, 10, 12])
+def test_a_mount_that_a_joint_turns_back(digits):
+    """What is left of the two, written with so many digits, is a tiny angle to the z of a floating base."""
+    back = Rotation.from_euler("xyz", [0.4, 0.5, 0.6]).inv().as_euler("xyz")
+    words = " ".join(f"{x:.{digits}f}" for x in back)
+    mount = {"xyz": "0.1 0.2 0.3", "rpy": "0.4 0.5 0.6"}
+    text = chain(mount, {"xyz": "0 0.1 0", "rpy": words, "axis": "0 0 1"})
+    model = dn.parse_model(text, floating_base=True)
+    q, qd, qdd, _ = random_states(model, 20)
+    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(found, rnea(model, q, qd, qdd)).max() <= 1e-13
+
+
+@pytest.mark.parametrize("angle", [0.011, 0.03, 0.0999, 0.101])
+def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
+    """Light links on long arms."""
+    hinge = {"xyz": "3 2 1", "rpy": f"{angle} 0 0", "axis": "0 0 1"}
+    model = dn.parse_model(chain(hinge, hinge, mass=0.01))
+    reach = [np.abs(transform_origin(body.X_tree)).max() for body in reframe(model)[0].bodies]
+    assert max(reach) < 40
+    q, qd, qdd, _ = random_states(model, 20)
+    expected = rnea(model, q, qd, qdd)
+    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(found, expected).max() <= 1e-11
+    for found in interpreted(model, dn.forward_dynamics(model), q, qd, expected):
+        assert np.all(error(found, qdd) <= solved(dn.mass_matrix(model, q)))
+
+
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
+def test_large_angles_lose_no_digits(size):
+    """The offsets of our frames are not added to them."""
+    hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k} 0.2 0.7", "axis": f"0 {k} 1"} for k in range(1, 4)]
+    model = dn.parse_model(chain(*hinges))
+    assert all(body.joint.offset for body in reframe(model)[0].bodies)
+    q, qd, qdd, _ = random_states(model, 100)
+    q = size * q
+    expected = rnea(model, q, qd, qdd)
+    for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
+        assert error(found, expected).max() <= 1e-13
+    for solver in (dn.build(model, dn.inverse_dynamics(model), backend=b) for b in ("c", "numpy")):
+        assert error(solver(q, qd, qdd), expected).max() <= 1e-13
+        one_by_one = [solver(*state) for state in zip(q, qd, qdd, strict=True)]
+        assert error(one_by_one, expected).max() <= 1e-13
+
+
+def test_large_angles_of_long_robots():
+    hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k % 9} 0.2 0.7", "axis": "0 1 1"} for k in range(60)]
+    model = dn.parse_model(chain(*hinges))
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    assert hasattr(solver.engine.kernel.program, "sweeps")
+    q, qd, qdd, _ = random_states(model, 5)
+    for size in (1.0, 1e8):
+        assert error(solver(size * q, qd, qdd), rnea(model, size * q, qd, qdd)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_operations_do_not_depend_on_last_digits(seed):
+    """Zeros stay zeros, however a NumPy rounds sines and products."""
+    random = np.random.default_rng(3)
+    hinges = [{"xyz": _words(random), "rpy": _words(random), "axis": _words(random)} for _ in range(20)]
+    model = dn.parse_model(chain(*hinges, mass=20.0))
+    shaken = np.random.default_rng(seed)
+    other = replace(model, bodies=tuple(_shaken(body, shaken) for body in model.bodies))
+    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
+        one, two = (problem_program(recursive_engines(m, problem)[0]).op_count() for m in (model, other))
+        assert one == two
+
+
+def _words(random):
+    return " ".join(f"{x:.3f}" for x in random.normal(size=3))
+
+
+def _shaken(body, random):
+    """Last digits changed."""
+    X, inertia = (a * (1 + 2e-16 * random.integers(-1, 2, (6, 6))) for a in (body.X_tree, body.inertia))
+    return replace(body, X_tree=X, inertia=(inertia + inertia.T) / 2)

@@ -1,0 +1,68 @@
+"""Joint states of which only some joints matter: the others may say anything."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dynamics_node.node.joint_memory import BadMessage, JointMemory
+
+NAMES = ("shoulder", "rocker", "elbow")
+NEEDED = np.array([0, 2])
+NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
+
+
+def memory():
+    return JointMemory([SimpleNamespace(name=name, kind="revolute") for name in NAMES], NEEDED)
+
+
+def update(joints, names, position, stamp=1, velocity=(), effort=()):
+    return joints.update(names, position, velocity, effort, stamp, stamp)
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_a_joint_the_robot_does_not_have_may_be_anything(bad):
+    """joint_state_broadcaster sends NaN for wheels that have no position interface."""
+    joints = memory()
+    assert update(joints, ("wheel", *NAMES), (bad, 1.0, 2.0, 3.0), velocity=(bad, 0.1, 0.2, 0.3))
+    assert joints.position.tolist() == [1.0, 2.0, 3.0] and joints.velocity.tolist() == [0.1, 0.2, 0.3]
+    assert joints.unknown == 1 and not joints.missing()
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_a_passive_joint_without_position_is_as_if_it_were_not_in_the_message(bad):
+    joints = memory()
+    update(joints, NAMES, (1.0, 2.0, 3.0))
+    assert update(joints, NAMES, (4.0, bad, 6.0), stamp=2)
+    assert joints.position.tolist() == [4.0, 2.0, 6.0]
+    assert joints.stamp.tolist() == [2, 1, 2]
+    assert update(joints, NAMES, (7.0, 8.0, 9.0), stamp=3)
+    assert joints.position.tolist() == [7.0, 8.0, 9.0]
+
+
+def test_a_message_of_passive_joints_without_positions_moves_nothing():
+    joints = memory()
+    assert not update(joints, ("rocker",), (float("nan"),))
+
+
+@pytest.mark.parametrize("bad", NOT_FINITE)
+def test_a_needed_joint_drops_the_message_and_the_reason_says_what_to_do(bad):
+    joints = memory()
+    update(joints, NAMES, (1.0, 2.0, 3.0))
+    with pytest.raises(BadMessage, match=f"position of 'elbow' is {bad}; .*parameter joints"):
+        update(joints, NAMES, (4.0, 5.0, bad), stamp=2)
+    assert joints.position.tolist() == [1.0, 2.0, 3.0] and joints.stamp.tolist() == [1, 1, 1]
+
+
+def test_efforts_of_a_partial_message_are_not_forgotten():
+    joints = memory()
+    update(joints, NAMES, (1.0, float("nan"), 3.0), effort=(1.0, 2.0, 3.0))
+    update(joints, NAMES, (1.0, 2.0, 3.0), stamp=2)
+    assert np.isnan(joints.effort[[0, 2]]).all()
+
+
+def test_joints_that_mimic_others_are_no_strangers():
+    """robot_state_publisher wants them in joint_states; they say nothing that is not known."""
+    driven = JointMemory([SimpleNamespace(name="finger1", kind="prismatic")], followers=["finger2"])
+    update(driven, ("finger1", "finger2", "wheel"), (0.01, 0.01, 3.0))
+    assert driven.unknown == 1 and driven.strangers == ("wheel",)

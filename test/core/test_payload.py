@@ -1,0 +1,34 @@
+"""Payloads that no body can be are refused before anything is computed with them."""
+
+import numpy as np
+import pytest
+from robots import ROBOTS
+
+from dynamics_node.model.parameters import with_payload
+
+LINK = "panda_hand"
+SOLID = 0.01 * np.eye(3)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return ROBOTS["panda7"].model()
+
+
+@pytest.mark.parametrize(
+    "mass, com, inertia",
+    [
+        (1e308, (0, 0, 0), SOLID),
+        (1.0, (1e200, 0, 0), SOLID),
+        (1e9, (0, 1e4, 0), SOLID),
+        (1.0, (0, 0, 0), 1e300 * np.eye(3)),
+    ],
+)
+def test_beyond_all_robots(model, mass, com, inertia):
+    with pytest.raises(ValueError, match=r"payload: mass, com or inertia is beyond 1e\+15"):
+        with_payload(model, LINK, mass, com, inertia)
+
+
+def test_of_a_crane(model):
+    loaded = with_payload(model, LINK, 1e5, (0, 0, 20.0), 1e6 * np.eye(3))
+    assert np.isfinite(loaded.inertias).all()

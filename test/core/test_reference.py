@@ -1,0 +1,78 @@
+"""Trajectories: sizes are judged before anything is allocated, and time is linear in the message."""
+
+import tracemalloc
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage
+from dynamics_node.node.reference import MAX_POINTS, read_points, read_reference
+
+JOINTS = ("a", "b", "c")
+
+
+def point(at, positions=(), velocities=(), accelerations=(), effort=()):
+    time = SimpleNamespace(sec=int(at), nanosec=int(at % 1 * 1e9))
+    return SimpleNamespace(
+        time_from_start=time,
+        positions=positions,
+        velocities=velocities,
+        accelerations=accelerations,
+        effort=effort,
+    )
+
+
+def largest_allocation(function, *arguments):
+    """Bytes, at the highest, while function(...) runs or fails."""
+    tracemalloc.start()
+    try:
+        function(*arguments)
+    except BadMessage:
+        pass
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+def test_values_by_name():
+    points = [point(0, [1.0, 2.0], effort=[5.0, 6.0]), point(0.5, [3.0, 4.0])]
+    reference = read_reference(JOINTS, ("c", "a"), points, 7, 8)
+    nan = np.nan
+    assert np.array_equal(reference.values.positions, [[2, nan, 1], [4, nan, 3]], equal_nan=True)
+    assert np.array_equal(reference.values.effort, [[6, nan, 5], [nan, nan, nan]], equal_nan=True)
+    assert np.isnan(reference.values.velocities).all() and reference.values.velocities.shape == (2, 3)
+    assert (reference.stamp, reference.received, *reference.times) == (7, 8, 0.0, 0.5)
+
+
+def test_unknown_joints_cost_nothing():
+    """Points x names would be 7.5 GB here."""
+    names = [f"x{k}" for k in range(MAX_NAMES)]
+    points = [point(k) for k in range(9_999)] + [point(9_999, np.zeros(MAX_NAMES))]
+    assert largest_allocation(read_reference, JOINTS, names, points, 0, 0) < 30e6
+
+
+def test_times_of_a_reference_rise_those_of_a_batch_need_not():
+    times, _ = read_points(["a"], [point(1), point(1)])
+    assert times.tolist() == [1, 1]
+    with pytest.raises(BadMessage, match="time_from_start of point 1 is not after"):
+        read_reference(("a",), ["a"], [point(1), point(1)], 0, 0)
+
+
+@pytest.mark.parametrize(
+    "names, points, reason",
+    [
+        ([str(k) for k in range(MAX_NAMES + 1)], [point(0)], "10001 names; the limit is 10000"),
+        (["a"], [point(0)] * (MAX_POINTS + 1), "trajectory of 100001 points; the limit is 100000"),
+        ([str(k) for k in range(MAX_NAMES)], [point(0)] * 1001, "the limit is 10000000 numbers a field"),
+        (["a", "b", "a"], [point(0)], "joint 'a' is named twice"),
+        (["a", "b"], [point(0), point(1, [0.0])], "point 1: 2 names but 1 entries in positions"),
+        (["a", "b"], [point(0), point(1, effort=[0.0, np.inf])], "point 1: effort of 'b' is inf"),
+        (["a"], [], "trajectory without points"),
+    ],
+)
+def test_refused_before_anything_is_allocated(names, points, reason):
+    with pytest.raises(BadMessage, match=reason):
+        read_points(names, points)
+    assert largest_allocation(read_points, names, points) < 30e6

@@ -1,0 +1,339 @@
+"""Robots whose mass matrix is singular at some positions only, at those and beside them: an acceleration within
+its tolerance, or a refusal by the joint's name."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+
+from mechanisms import joint, link, robot
+from reference import Reference
+from robots import ROBOTS as REAL
+from tolerances import error, solved
+
+import dynamics_node as dn
+from dynamics_node.algorithms.pivots import weak_coordinates
+from dynamics_node.backends.compiled import compiled
+from dynamics_node.backends.recursive import RecursiveEngine
+from dynamics_node.backends.rolled import LONG
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.program import Rolled
+from dynamics_node.solver.choices import resolve
+from dynamics_node.solver.solvers import ForwardDynamics
+
+BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.3)  # rad or m
+REGULAR = 1e9  # condition of the mass matrix up to which a state has to be served
+BASE = link("base", 0, 1.0)
+POINT = (
+    '<link name="{}"><inertial><origin xyz="{}"/><mass value="{}"/>'
+    '<inertia ixx="{i}" ixy="0" ixz="0" iyy="{i}" iyz="0" izz="{i}"/></inertial></link>'
+)
+
+
+def point(name, xyz, mass=1.0, moment=0.0):
+    return POINT.format(name, xyz, mass, i=moment)
+
+
+def gimbal(parent="base", between=link, camera=None):
+    """Pan, tilt, roll on links between; pan and roll line up where tilt is at zero."""
+    return (
+        between("p"),
+        between("t"),
+        camera or link("camera", 3, 0.7, solid=True),
+        joint("pan", parent, "p", "0.1 0 0.2"),
+        joint("tilt", "p", "t", "0 0 0.05", "0 1 0"),
+        joint("roll", "t", "camera", "0 0 0.04"),
+    )
+
+
+def mimicking(name, parent, master):
+    text = joint(name, parent, f"{name}_link", "0.1 0.1 0")
+    text = text.replace("<limit", f'<mimic joint="{master}" multiplier="0.5"/><limit')
+    return link(f"{name}_link", 9, 0.2, solid=True), text
+
+
+# name: (parts, choices, the coordinate that is moved away from the singular position, that position, the joint named)
+ROBOTS = {
+    "gimbal": ((BASE, *gimbal()), {}, "tilt", {}, "pan"),
+    "gimbal of nearly massless links": (
+        (BASE, *gimbal(between=lambda name: point(name, "0 0 0", 1e-17, 1e-18))),
+        {},
+        "tilt",
+        {},
+        "pan",
+    ),
+    "gimbal on a floating base": (
+        (link("base", 2, 5.0, solid=True), *gimbal()),
+        {"floating_base": True},
+        "tilt",
+        {},
+        "pan",
+    ),
+    "gimbal and a joint that mimics": (
+        (BASE, *gimbal(), *mimicking("m", "base", "tilt")),
+        {},
+        "tilt",
+        {},
+        "pan",
+    ),
+    "gimbal with a tiny rotor": ((BASE, *gimbal()), {"armature": {"pan": 1e-18}}, "tilt", {}, "pan"),
+    "stretched, two links and one point": (
+        (BASE, link("a"), point("b", "0.3 0 0"), joint("j1", "base", "a"), joint("j2", "a", "b", "0.5 0 0")),
+        {},
+        "j2",
+        {},
+        "j1",
+    ),
+    "folded, so that the point is on the first axis": (
+        (BASE, link("a"), point("b", "0.5 0 0"), joint("j1", "base", "a"), joint("j2", "a", "b", "0.5 0 0")),
+        {},
+        "j2",
+        {"j2": np.pi},
+        "j1",
+    ),
+    "slides that line up": (
+        (
+            BASE,
+            link("a"),
+            link("b"),
+            link("c", 4, 1.0, solid=True),
+            joint("s1", "base", "a", axis="1 0 0", kind="prismatic"),
+            joint("turn", "a", "b"),
+            joint("s2", "b", "c", "0.2 0 0", "1 0 0", kind="prismatic"),
+        ),
+        {},
+        "turn",
+        {"s2": 0.4},
+        "s1",
+    ),
+}
+
+
+class Robot:
+    """A robot of ROBOTS, with states at distances BESIDE of where it is singular, and what is right there."""
+
+    def __init__(self, name):
+        parts, choices, self.moved, self.home, self.named = ROBOTS[name]
+        text = robot(*parts)
+        self.model = model = dn.parse_model(text, **choices)
+        random = np.random.default_rng(5)
+        self.reference = Reference(
+            text, model, {"m": ("tilt", 0.5, 0.0)} if model.has_mimic else {}, choices.get("armature")
+        )
+        self.q = sample_positions(model, len(BESIDE), random)
+        names = list(model.q_names)
+        for coordinate, at in self.home.items():
+            self.q[:, names.index(coordinate)] = at
+        self.q[:, names.index(self.moved)] = self.home.get(self.moved, 0.0) + np.array(BESIDE)
+        self.qd, self.qdd = random.uniform(-1, 1, (2, len(BESIDE), model.nv))
+        self.f_ext = random.uniform(-1, 1, (len(BESIDE), model.nbodies, 6))
+        M = np.array([self.reference.mass_matrix(q) for q in self.q])
+        self.condition, self.tolerance = np.linalg.cond(M), solved(M)
+
+    def torques(self, f_ext=None):
+        f_ext = [None] * len(BESIDE) if f_ext is None else f_ext
+        return np.array(
+            [self.reference.inverse(*s) for s in zip(self.q, self.qd, self.qdd, f_ext, strict=True)]
+        )
+
+    def judge(self, found, right=None):
+        """found, right (states, ...): an error within the tolerance, or NaN where that may be; the accelerations
+        by default."""
+        right = self.qdd if right is None else right
+        refused = ~np.isfinite(found).all(axis=tuple(range(1, found.ndim)))
+        assert refused[:2].all(), "an answer at a singular position"
+        assert not refused[self.condition < REGULAR].any()
+        wrong = error(found[~refused], right[~refused], tail=right.ndim - 1)
+        assert (wrong <= self.tolerance[~refused]).all(), (wrong, self.tolerance[~refused])
+
+
+def by_mass_matrix(model):
+    """Compiled code that factors the mass matrix."""
+    problem = dn.forward_dynamics(model)
+    engine = compiled([RecursiveEngine(model, problem, by_mass_matrix=True)])
+    return ForwardDynamics(model, problem, resolve("cluster", "best", "c"), engine)
+
+
+def built(**choice):
+    return lambda model: dn.build(model, dn.forward_dynamics(model), **choice)
+
+
+OFTEN = {  # with every robot
+    "c": built(backend="c", parameters=("inertia", "armature")),
+    "c, mass matrix": by_mass_matrix,
+    "numpy": built(backend="numpy"),
+}
+WAYS = OFTEN | {
+    "c, constant": built(backend="c"),
+    "factor graph": built(solver="factor_graph", backend="numpy"),
+    "factor graph, colamd": built(solver="factor_graph", ordering="colamd", backend="numpy"),
+    "factor graph, auto": built(solver="factor_graph"),
+}
+SELDOM = ("gimbal", "gimbal and a joint that mimics")
+TRIED = [(name, way) for name in ROBOTS for way in (WAYS if name in SELDOM else OFTEN)]
+TWO = [*((name, "numpy") for name in ROBOTS), *((name, "c") for name in SELDOM)]
+MANY = 12  # times the states make a batch that is computed by vectors
+case_of = cache(Robot)
+
+
+@pytest.mark.parametrize("name, way", TRIED)
+def test_forward_dynamics(name, way):
+    case = case_of(name)
+    solver, tau = WAYS[way](case.model), case.torques()
+    case.judge(solver(case.q, case.qd, tau, errors="nan"))
+    case.judge(solver(case.q, case.qd, case.torques(case.f_ext), case.f_ext, errors="nan"))
+    case.judge(np.array([solver(*state, errors="nan") for state in zip(case.q, case.qd, tau, strict=True)]))
+    many = [np.tile(x, (MANY, 1)) for x in (case.q, case.qd, tau)]
+    many[1][len(BESIDE) - 1, 0] = np.nan
+    found = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
+    assert np.isnan(found[0, -1]).all()
+    case.judge(found[1])
+    case.judge(found[-1])
+    right = case.condition < REGULAR
+    states = [np.tile(x[right], (MANY, 1)) for x in (case.q, case.qd, tau)]
+    assert np.isfinite(solver(*states)).all()
+    for which in (0, slice(None), np.zeros(100, dtype=int)):
+        with pytest.raises(dn.SolutionError, match=f"{case.named}' can move almost without"):
+            solver(case.q[which], case.qd[which], tau[which])
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_single_precision_keeps_its_own_digits(name):
+    """Where they do not suffice the states are solved with double precision."""
+    case = case_of(name)
+    solver = dn.build(case.model, dn.forward_dynamics(case.model), backend="c", precision="float32")
+    many = [np.tile(x, (MANY, 1)) for x in (case.q, case.qd, case.torques())]
+    found = solver(*many, errors="nan").reshape(MANY, *case.qd.shape)
+    assert found.dtype == np.float32 and np.isnan(found[:, :2]).all()
+    limit = 100 * np.finfo(np.float32).eps * case.condition
+    served = np.isfinite(found[0]).all(axis=-1)
+    assert served[case.condition < REGULAR].all()
+    assert (error(found[-1], case.qdd)[served] <= limit[served]).all()
+
+
+@pytest.mark.parametrize("name, backend", TWO)
+def test_hybrid_dynamics(name, backend):
+    """With the moved joint driven the same position is singular, with the named one driven it is not."""
+    case = case_of(name)
+    model, tau = case.model, case.torques()
+    joints = [j.name for j in model.independent_joints]
+    for driven, singular in ((case.moved, True), (case.named, False)):
+        others = [name for name in joints if name != driven]
+        problem = dn.hybrid_dynamics(model, others)
+        if case.moved in ("j2",) and singular:
+            continue  # one joint is left, and moves the point
+        solver = dn.build(model, problem, backend=backend)
+        qdd, torques = solver(case.q, case.qd, case.qdd, tau, errors="nan")
+        if singular:
+            case.judge(qdd)
+        else:
+            assert (error(qdd, case.qdd) < 1e-9).all() and (error(torques, tau) < 1e-9).all()
+
+
+@pytest.mark.parametrize("name, backend", TWO)
+def test_derivatives_and_operational_space_inertia(name, backend):
+    case = case_of(name)
+    model, tau = case.model, case.torques()
+    derivatives = dn.build_derivatives(model, dn.forward_dynamics(model), backend=backend)
+    Mi = np.array([np.linalg.pinv(case.reference.mass_matrix(q)) for q in case.q])
+    case.judge(derivatives(case.q, case.qd, tau, errors="nan")[2], Mi)
+    osi = dn.build_quantity(
+        model, "operational_space_inertia", backend=backend, links=[model.bodies[-1].name]
+    )
+    J = dn.link_jacobian(model, case.q, model.bodies[-1].name)
+    case.judge(osi(case.q, errors="nan")[0], J @ Mi @ np.swapaxes(J, -1, -2))
+    many = [np.tile(x[0], (70, 1)) for x in (case.q, case.qd, tau)]
+    for call in (
+        lambda: derivatives(case.q[0], case.qd[0], tau[0]),
+        lambda: derivatives(*many),
+        lambda: osi(case.q[0]),
+        lambda: osi(many[0]),
+        lambda: dn.operational_space_inertia(model, case.q[0], [model.bodies[-1].name]),
+    ):
+        with pytest.raises(dn.SolutionError, match=f"{case.named}' can move almost without"):
+            call()
+
+
+def test_with_model():
+    """A payload on the pan makes the robot regular; taken off, it is watched again."""
+    model = case_of("gimbal").model
+    q, qd, tau = (x[0] for x in (case_of("gimbal").q, case_of("gimbal").qd, case_of("gimbal").qdd))
+    loaded = dn.with_payload(model, "p", 1.0, (0, 0, 0), 0.1 * np.eye(3))
+    loaded = dn.with_payload(loaded, "t", 1.0, (0, 0, 0), 0.1 * np.eye(3))
+    assert weak_coordinates(model).tolist() == [True, True, False] and not weak_coordinates(loaded).any()
+    for backend in ("c", "numpy"):
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
+        regular = solver.with_model(loaded)
+        right = np.linalg.solve(dn.mass_matrix(loaded, q), tau - dn.bias(loaded, q, qd))
+        assert error(regular(q, qd, tau), right) < 1e-9
+        with pytest.raises(dn.SolutionError, match="'pan' can move"):
+            regular.with_model(model)(q, qd, tau)
+    solver = dn.build(loaded, dn.forward_dynamics(model), backend="c", parameters=("inertia",))
+    assert "health" not in solver.engine.kernel.program.outputs
+    with pytest.raises(dn.ModelError, match="'pan', 'tilt' .* build one for this Model"):
+        solver.with_model(model)
+    numpy = dn.build(loaded, dn.forward_dynamics(model), backend="numpy", parameters=("inertia",))
+    with pytest.raises(dn.SolutionError, match="'pan' can move"):
+        numpy.with_model(model)(q, qd, tau)
+
+
+def test_inertias_that_are_given_later():
+    """A robot that is singular everywhere is taken when its inertias may change, and refused state by state."""
+    parts = (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1"))
+    model = dn.parse_model(robot(*parts))
+    for backend in ("c", "numpy"):
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
+        with pytest.raises(dn.SolutionError, match="'j1' can move"):
+            solver([0.1, 0.2], [0, 0], [1, 1])
+        loaded = solver.with_model(dn.with_payload(model, "a", 1.0, (0, 0, 0), np.eye(3)))
+        assert np.isfinite(loaded([0.1, 0.2], [0, 0], [1, 1])).all()
+
+
+@pytest.mark.parametrize("parameters", [(), ("inertia", "armature")])
+def test_loops_watch_pivots_as_well(parameters):
+    """A chain long enough for a Program with loops, a gimbal at its end."""
+    parts = [BASE.replace("base", "l0")]
+    for k in range(1, LONG):
+        kind = "prismatic" if k == 20 else "revolute"
+        parts += [
+            link(f"l{k}", k, 1.0, solid=True),
+            joint(f"j{k}", f"l{k - 1}", f"l{k}", "0.2 0.05 0.1", "0 1 1" if k % 2 else "0 0 1", kind),
+        ]
+    model = dn.parse_model(robot(*parts, *gimbal(f"l{LONG - 1}")))
+    solver, plain = (
+        dn.build(model, dn.forward_dynamics(model), backend=b, parameters=parameters) for b in ("c", "numpy")
+    )
+    assert isinstance(solver.engine.kernel.program, Rolled)
+    random = np.random.default_rng(1)
+    q = sample_positions(model, 3, random)
+    q[:, -2] = (0.0, 1e-9, 0.5)
+    qd, tau = random.uniform(-1, 1, (2, 3, model.nv))
+    found, right = (s(q, qd, tau, errors="nan") for s in (solver, plain))
+    assert np.isnan(found[:2]).all() and np.isnan(right[:2]).all()
+    assert error(found[2], right[2]) < 1e-9
+    with pytest.raises(dn.SolutionError, match="'pan' can move"):
+        solver(q[0], qd[0], tau[0])
+
+
+@pytest.mark.parametrize("name", sorted(REAL))
+def test_nothing_is_watched_of_real_robots(name):
+    """But of the iCub, in which links between the axes of hips and wrists have next to no inertia."""
+    model = REAL[name].model()
+    watched = {model.v_names[v] for v in np.flatnonzero(weak_coordinates(model))}
+    assert watched == ({"r_hip_pitch", "l_wrist_pitch", "r_wrist_pitch"} if name == "icub" else set())
+
+
+def test_the_icub_spreads_its_legs():
+    """The axes of pitch and yaw line up where the roll of a hip is a right angle: the little that is left
+    counts."""
+    model = REAL["icub"].model()
+    q = model.neutral()
+    q[list(model.q_names).index("r_hip_roll")] = np.pi / 2
+    qd, qdd = np.random.default_rng(0).uniform(-1, 1, (2, model.nv))
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
+    found = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
+    M = dn.mass_matrix(model, q)
+    assert np.linalg.cond(M) > 1e9
+    assert error(found, qdd) <= solved(M)

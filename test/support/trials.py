@@ -1,0 +1,99 @@
+"""A linkage at home and beside it, solved in every way, against its Projection."""
+
+from typing import NamedTuple
+
+import numpy as np
+from projection import Projection
+from tolerances import EPS, EXACT, error
+
+import dynamics_node as dn
+
+BESIDE = (0.0, 1e-12, 1e-9, 1e-6, 1e-3, 0.1)  # rad or m from home
+REGULAR = 1e6  # condition of K_dep below which a state has to be served
+OPEN = 1e-6  # m or 1
+
+
+class Trial(NamedTuple):
+    """conditions: of K_dep at the states served; wrong, refused: what was, in words. refused holds what should
+    have been served alone."""
+
+    conditions: list[float]
+    wrong: list[str]
+    refused: list[str]
+
+
+def tried(linkage, compiled=False, seed=0) -> Trial:
+    """Raises ModelError where the linkage is refused at load. compiled: by compiled code besides."""
+    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    trial = Trial([], [], [])
+    if mechanism.nv:
+        reference, random = Projection(linkage, mechanism), np.random.default_rng(seed)
+        solvers = {backend: _Solvers(mechanism, backend) for backend in ("numpy", "c")[: 1 + compiled]}
+        for q in positions(linkage, mechanism, random):
+            _try(trial, reference, solvers, q, random)
+    return trial
+
+
+def positions(linkage, mechanism, random):
+    """Home and closed positions beside it."""
+    home, names = mechanism.neutral(), mechanism.q_names
+    for name, at in linkage.home.items():
+        home[names.index(name)] = at
+    own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
+    for reach in BESIDE:
+        q = home.copy()
+        if linkage.floating_base:
+            turn = random.normal(size=4)
+            q[:3], q[3:7] = random.normal(size=3), turn / np.linalg.norm(turn)
+        q[own] += reach * random.uniform(-1, 1, len(own))
+        yield dn.close_loops(mechanism, q, errors="nan") if reach else q
+
+
+class _Solvers:
+    """What is tried, by one backend."""
+
+    def __init__(self, mechanism, backend):
+        self.inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+        self.forward = dn.build(mechanism, dn.forward_dynamics(mechanism), backend=backend)
+        self.mass_matrix = dn.build_quantity(mechanism, "mass_matrix", backend=backend)
+
+
+def _try(trial, reference, solvers, q, random):
+    mechanism = reference.mechanism
+    yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
+    if not np.isfinite(q).all():
+        return  # no closed position is near
+    if (gap := reference.gap(q)) > OPEN:
+        trial.wrong.append(f"closed, though open by {gap:.2g}")
+        return
+    spread, M, tau = reference.spread(q, yd), reference.projected(q), reference.torques(q, yd, ydd)
+    condition = max(1.0, spread.condition)
+    exact = EXACT * condition
+    solved = np.maximum(1e-9, 100 * EPS * np.linalg.cond(M)) * condition
+    expected = {"rates": (lambda: mechanism.spanning(q, yd)[1], spread.G @ yd, exact)}
+    for name, one in solvers.items():
+        expected |= {
+            f"inverse ({name})": (lambda one=one: one.inverse(q, yd, ydd), tau, exact),
+            f"forward ({name})": (lambda one=one: one.forward(q, yd, tau), ydd, solved),
+            f"mass matrix ({name})": (lambda one=one: one.mass_matrix(q), M, exact),
+        }
+    for what, (find, right, tolerance) in expected.items():
+        _judge(trial, what, find, right, tolerance, condition, np.linalg.cond(M))
+
+
+def _judge(trial, what, find, right, tolerance, condition, weight):
+    where = f"{what} at condition {condition:.2g}"
+    try:
+        found = find()
+    except dn.SolutionError as reason:
+        if condition < REGULAR and weight < REGULAR:
+            trial.refused.append(f"{where}: {reason}")
+        return
+    if not np.isfinite(found).all():
+        if condition < REGULAR:
+            trial.refused.append(f"{where}: not finite")
+        return
+    trial.conditions.append(condition)
+    missed = error(found.ravel(), right.ravel())
+    if not missed <= tolerance:
+        trial.wrong.append(f"{where}: off by {missed:.2g}")

@@ -1,0 +1,47 @@
+"""The recipes of the documentation: what they give the node exists, and what they say twice agrees."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dynamics_node.node.conversions import as_declared
+from dynamics_node.node.settings import PARAMETERS, read_settings
+
+TABLE = {parameter.name: parameter for parameter in PARAMETERS}
+ROS2_CONTROL = (Path(__file__).parents[1] / "docs" / "ros2_control.md").read_text()
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", ROS2_CONTROL, re.DOTALL | re.MULTILINE)
+
+
+NODE = [block for block in blocks("yaml") if "/**:" in block]
+CONTROLLERS = [block for block in blocks("yaml") if "controller_manager:" in block]
+
+
+@pytest.mark.parametrize("block", NODE)
+def test_parameters_of_the_node_are_taken(block):
+    given = yaml.safe_load(block)["/**"]["ros__parameters"]
+    assert set(given) <= set(TABLE)
+    settings = read_settings({name: as_declared(p, given.get(name)) for name, p in TABLE.items()})
+    assert settings.joints == settings.command_joints == ("joint1", "joint2")
+
+
+@pytest.mark.parametrize("block", CONTROLLERS)
+def test_every_controller_has_a_type_and_parameters(block):
+    content = yaml.safe_load(block)
+    types = {
+        name: entry["type"]
+        for name, entry in content.pop("controller_manager")["ros__parameters"].items()
+        if isinstance(entry, dict)
+    }
+    assert set(content) == set(types) - {"joint_state_broadcaster"}
+
+
+def test_three_ways_are_described():
+    assert len(CONTROLLERS) == 3 and len(NODE) == 2
+    (launch,) = blocks("python")
+    compile(launch, "control.launch.py", "exec")
+    assert "/effort_controller/commands" in launch and "effort_controller:" in CONTROLLERS[0]
