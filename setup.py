@@ -1,10 +1,17 @@
 """The ament_python package dynamics_node; `pip install -e .[ros,test,demo]` works as well."""
 
+import os
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from setuptools import find_packages, setup
+from setuptools.command.develop import develop
+from setuptools.command.install import install
 
 NAME = "dynamics_node"
+INTERFACES = "dynamics_interfaces"
 
 # The real ROS 2 from PyPI, for machines without a ROS installation. The generator packages are
 # needed to build dynamics_interfaces; several are missing from the metadata of their dependants.
@@ -38,16 +45,72 @@ TEST = [
     "pytest-timeout>=2.1",
     "pytest-xdist>=3.0",
     "hypothesis>=6.80",
-    "pin>=3.4",
     "example-robot-data>=4.3",
     "ruff>=0.5",
     "mypy>=1.10",
     "import-linter>=2.0",
 ]
+ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 BENCH = ["casadi>=3.6", "mujoco>=3.0"]
-TABLES = ["pyarrow>=12.0", "rosbags>=0.9.20", "rich>=12.0"]
+TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
-DEMO = ["matplotlib>=3.5", "rich>=12.0", "pin>=3.4", "example-robot-data>=4.3"]
+DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE]
+
+
+class Install(install):
+    """What `colcon build` calls. pip makes a wheel, with a root, and gets the library alone."""
+
+    def run(self):
+        super().run()
+        if self.root is None and os.environ.get("AMENT_PREFIX_PATH"):
+            install_interfaces(self)
+
+
+class Develop(develop):
+    """What `colcon build --symlink-install` calls."""
+
+    def run(self):
+        super().run()
+        if not self.uninstall and os.environ.get("AMENT_PREFIX_PATH"):
+            install_interfaces(self)
+
+
+def install_interfaces(command):
+    """Build dynamics_interfaces and install it into the prefix of this package.
+
+    colcon and rosdep look for no package inside a package, so nobody else builds it. CMAKE_ARGS of the
+    environment are passed on, as --cmake-args reach CMake packages only.
+    """
+    prefix = Path(command.get_finalized_command("install_data").install_dir).absolute()
+    modules = Path(command.get_finalized_command("install").install_lib).absolute()
+    build = Path(command.get_finalized_command("build").build_base).absolute() / INTERFACES
+    source = Path(__file__).resolve().parent / INTERFACES
+    definitions = {
+        "CMAKE_INSTALL_PREFIX": prefix,
+        "PYTHON_INSTALL_DIR": os.path.relpath(modules, prefix),
+        "Python3_EXECUTABLE": sys.executable,
+        "CMAKE_BUILD_TYPE": "Release",
+        "BUILD_TESTING": "OFF",
+    }
+    options = [f"-D{name}={value}" for name, value in definitions.items()]
+    for step in (
+        ["-S", source, "-B", build, *options, *shlex.split(os.environ.get("CMAKE_ARGS", ""))],
+        ["--build", build, "--parallel", str(os.cpu_count())],
+        ["--install", build],
+    ):
+        if subprocess.run(["cmake", *map(str, step)], env=_plain_environment(), check=False).returncode:
+            sys.exit(
+                f"{INTERFACES} did not build; see above. What it needs: rosdep install --from-paths src -y"
+            )
+
+
+def _plain_environment():
+    """Without the sitecustomize.py by which colcon gives Python another prefix: of CMake's Python there is
+    only one."""
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    kept = [path for path in paths if path and not Path(path, "sitecustomize.py").exists()]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(kept)}
+
 
 setup(
     name=NAME,
@@ -58,19 +121,22 @@ setup(
         (f"share/{NAME}", ["package.xml"]),
         (f"share/{NAME}/launch", sorted(map(str, Path("launch").glob("*.launch.py")))),
         (f"share/{NAME}/config", sorted(map(str, Path("config").glob("*.yaml")))),
+        (f"share/{NAME}/config/layouts", sorted(map(str, Path("config/layouts").glob("*.*")))),
     ],
     package_data={NAME: ["py.typed", "backends/c/*.c"]},
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
         "ros": ROS_WHEELS,
-        "test": TEST + TABLES + CLUSTER,
+        "test": TEST + TABLES + CLUSTER + ORACLE,
+        "sourced": TEST + TABLES + CLUSTER,  # with constraints-noble.txt
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
         "tables": TABLES,
         "cluster": CLUSTER,
     },
+    cmdclass={"install": Install, "develop": Develop},
     zip_safe=True,
     maintainer="dynamics_node founders",
     maintainer_email="founders@dynamics-node.invalid",
