@@ -6,13 +6,13 @@ from math import sqrt
 import numpy as np
 
 from dynamics_node.backends.c import Kernel
-from dynamics_node.backends.traced import quaternion_places
 from dynamics_node.loops.assembly import continued, first_closed
 from dynamics_node.loops.close import LARGEST, TOLERANCE, ClosureError, bends, close_loops, positions_of
+from dynamics_node.loops.health import HEALTHY
 from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.programs import HEALTHY, step_program
 from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.program import Program, interpret
+from dynamics_node.programs import step_program
 
 MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three will do
 
@@ -83,7 +83,7 @@ def make_closing(mechanism: Mechanism, compile_it) -> Closing:
     step, rates = step_program(mechanism), spanning_program(mechanism)
     kernels: list = [None, None]
     if compile_it:
-        kernels = [Kernel(program, quaternions=quaternion_places(mechanism)) for program in (step, rates)]
+        kernels = [Kernel(program, quaternions=mechanism.quaternion_places) for program in (step, rates)]
     every = range(mechanism.tree.nv)
     bent = bends(mechanism.tree, mechanism.constraints, every)
     places = positions_of(mechanism.tree, [v for v in every if bent[v]])

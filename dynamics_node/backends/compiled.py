@@ -1,45 +1,42 @@
-"""A traced engine, run as compiled C."""
+"""A Program of a Model, run as compiled C."""
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.pivots import HEALTHY, healthy_up_to, refuse_unwatched, weak_coordinates
+from dynamics_node.algorithms.pivots import healthy_up_to, refuse_unwatched, weak_coordinates
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
-from dynamics_node.backends.rolled import can_roll, rolled_program
-from dynamics_node.backends.traced import parameter_values, problem_program, quaternion_places
 from dynamics_node.model import Model
 from dynamics_node.model.reframe import reframe
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, Rolled
+from dynamics_node.programs import cheapest, dynamics_programs, elimination_program, parameter_values
 
 
 @dataclass(frozen=True, eq=False)
 class CompiledEngine:
-    """source: the engine whose Program runs; parameters: of inertia and armature, those that are inputs of
-    it; watched (nv,): coordinates whose pivots it watches, see algorithms/pivots.py.
+    """write(wrenches=...): makes its Program; parameters: of inertia and armature, those that are inputs of
+    it; regroups: whether it has base parameters; watched (nv,): coordinates whose pivots it watches, see
+    algorithms/pivots.py.
     External wrenches are another Program, compiled when the first one comes."""
 
     model: Model
     problem: Problem
-    source: Any
+    description: str
+    write: Any
     parameters: tuple[str, ...]
+    regroups: bool
     watched: np.ndarray
     kernel: Kernel
     batches: dict[Any, BatchKernel] = field(default_factory=dict)  # shared by all that with_model returns
 
-    @property
-    def description(self):
-        return self.source.description
-
     @cached_property
     def kernel_with_wrenches(self):
         """The Program that reads f_ext as well. Raises CompileError."""
-        program = _program(self.source, self.parameters, self.watched, wrenches=True)
-        return _kernel(program, self.source, self.parameters)
+        return _kernel(self.write(wrenches=True), self.model, self.parameters, self.regroups)
 
     @property
     def _takes_vectors(self):
@@ -60,66 +57,58 @@ class CompiledEngine:
         """The same code for a Model with other values of its parameters. Raises ModelError where its mass
         matrix may become singular in a way that the code does not watch."""
         refuse_unwatched(model, weak_coordinates(model, self.problem.forward) & ~self.watched)
-        source = replace(self.source, model=model)
-        new = parameter_values(source, self.frames)
-        other = replace(self, model=model, source=source, kernel=self.kernel.with_parameters(new))
+        new = parameter_values(model, regroups=self.regroups, frames=self.frames)
+        other = replace(self, model=model, kernel=self.kernel.with_parameters(new))
         other.__dict__["frames"] = self.frames
         if "kernel_with_wrenches" in self.__dict__:
             other.__dict__["kernel_with_wrenches"] = self.kernel_with_wrenches.with_parameters(new)
         return other
 
-    @cached_property
-    def _forward(self):
-        return np.array(self.problem.forward, dtype=bool)
-
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
-        watches = self.watched.any()
-        if count < BATCH or not self._takes_vectors or (watches and q.dtype != np.float64):
-            found = kernel(count, *inputs)
-            asked, health = found[:, : self.model.nv], found[:, self.model.nv :]
+        health = np.zeros((count, 0))
+        if count < BATCH or not self._takes_vectors or (kernel.program.limits and q.dtype != np.float64):
+            found = kernel.separate(count, *inputs)
         else:
-            (asked, *health), _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
-        if watches:
-            asked = np.where(np.reshape(health, (count, 1)) <= HEALTHY, asked, np.nan)
-        return self._complete(qdd, tau, asked.reshape(qd.shape))
+            found, _ = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        if kernel.program.limits:
+            *found, health = found
+        healthy = (health <= kernel.program.limits).all(axis=-1, keepdims=True)
+        return self._complete(qdd, tau, [np.where(healthy, part, np.nan).reshape(qd.shape) for part in found])
 
     def vouched(self, q, qd, qdd, tau, f_ext, gravity):
         """The same of unchecked arguments, or None: when a state is not good, or it runs them one by one."""
         kernel, count, inputs = self._packed(q, qd, qdd, tau, f_ext, gravity)
         if count < BATCH or not self._takes_vectors:
             return None
-        (asked, *health), good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
-        good = good and all((part <= healthy_up_to(q.dtype)).all() for part in health)
-        return self._complete(qdd, tau, asked.reshape(qd.shape)) if good else None
+        found, good = self._batch(kernel, q.dtype)(count, *inputs, *kernel.parameters)
+        if kernel.program.limits:
+            *found, health = found
+            good = good and (health <= healthy_up_to(q.dtype)).all()
+        return self._complete(qdd, tau, [part.reshape(qd.shape) for part in found]) if good else None
 
     def _packed(self, q, qd, qdd, tau, f_ext, gravity):
         """The kernel, the number of states, and their rows."""
         batch = q.shape[:-1]
         count = math.prod(batch)
-        gravity = self.model.gravity if gravity is None else gravity
-        inputs = [_rows(a, batch, count) for a in (q, qd, self._known(qdd, tau), gravity)]
-        if f_ext is None:
-            return self.kernel, count, inputs
-        wrenches = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
-        return self.kernel_with_wrenches, count, [*inputs, _rows(wrenches, batch, count)]
+        kernel = self.kernel if f_ext is None else self.kernel_with_wrenches
+        given = {"q": q, "qd": qd, "qdd": qdd, "tau": tau}
+        given["gravity"] = self.model.gravity if gravity is None else gravity
+        if f_ext is not None:
+            given["f_ext"] = f_ext.reshape(*f_ext.shape[:-2], 6 * self.model.nbodies)
+        names = self.problem.reads(self.model, f_ext is not None)
+        return kernel, count, [_rows(given[name], batch, count) for name in names]
 
     def _batch(self, kernel, dtype):
         """The kernel's Program for many states, compiled when they come for the first time."""
         key = (kernel is self.kernel, dtype)
         if key not in self.batches:
-            self.batches[key] = BatchKernel(kernel.program, dtype, quaternion_places(self.model))
+            self.batches[key] = BatchKernel(kernel.program, dtype, self.model.quaternion_places)
         return self.batches[key]
 
-    def _known(self, qdd, tau):
-        if self.problem.kind == "hybrid":
-            return np.where(self._forward, tau, qdd)
-        return qdd if self.problem.kind == "inverse" else tau
-
-    def _complete(self, qdd, tau, asked):
-        if self.problem.kind == "hybrid":
-            return np.where(self._forward, asked, qdd), np.where(self._forward, tau, asked)
-        return (qdd, asked) if self.problem.kind == "inverse" else (asked, tau)
+    def _complete(self, qdd, tau, found):
+        results = {"qdd": qdd, "tau": tau} | dict(zip(self.problem.returns(self.model), found, strict=True))
+        return results["qdd"], results["tau"]
 
 
 def _rows(array, batch, count):
@@ -132,33 +121,30 @@ def _rows(array, batch, count):
     return array.reshape(count, size)
 
 
-STEP = 4  # what one more step of the longest chain costs, in operations (measured: 3 to 5)
-
-
-def compiled(sources, parameters=()) -> CompiledEngine:
-    """The engine that runs the cheapest Program of several engines, the one with loops of a robot with many
-    bodies. Raises CompileError."""
-    model, problem = sources[0].model, sources[0].problem
+def compiled(model, problem, description, write, parameters=(), regroups=True) -> CompiledEngine:
+    """The engine that runs the Program that write(wrenches=...) makes. Raises CompileError."""
     watched = weak_coordinates(model, problem.forward)
-    rolled = [source for source in sources if can_roll(source)]
-    programs = [(_program(source, parameters, watched), source) for source in rolled[:1] or sources]
-    program, source = programs[0] if rolled else min(programs, key=lambda pair: cost(pair[0]))
-    kernel = _kernel(program, source, parameters)
-    return CompiledEngine(model, problem, source, parameters, watched, kernel)
+    kernel = _kernel(write(wrenches=False), model, parameters, regroups)
+    return CompiledEngine(model, problem, description, write, parameters, regroups, watched, kernel)
 
 
-def _program(source, parameters, watched, wrenches=False) -> Program | Rolled:
-    make = rolled_program if can_roll(source) else problem_program
-    return make(source, wrenches, parameters, watched)
+def recursion(model, problem, name, parameters, wrenches) -> Program | Rolled:
+    """One of `dynamics_programs` by its name."""
+    return dynamics_programs(model, problem, wrenches, parameters)[name]
 
 
-def cost(program):
-    """What a Program takes, in operations: all of them, and the wait for the longest chain."""
-    return len(program.ops) + STEP * program.depth()
+def compiled_recursion(model, problem, parameters=()) -> CompiledEngine:
+    """The cheapest recursion. Raises CompileError."""
+    name, _ = cheapest(dynamics_programs(model, problem, parameters=parameters))
+    return compiled(model, problem, name, partial(recursion, model, problem, name, parameters), parameters)
 
 
-def _kernel(program, source, parameters):
-    values = parameter_values(source) if parameters else {}
-    own = {name: values[name] for name in parameters}
-    limits = HEALTHY if "health" in program.outputs else ()
-    return Kernel(program, own, quaternion_places(source.model), limits)
+def compiled_elimination(engine, parameters=()) -> CompiledEngine:
+    """Of a NumericElimination with safe pivots. Raises CompileError."""
+    write = partial(elimination_program, engine.model, engine.problem, engine.plan, parameters=parameters)
+    return compiled(engine.model, engine.problem, engine.description, write, parameters, regroups=False)
+
+
+def _kernel(program, model, parameters, regroups):
+    values = parameter_values(model, parameters, regroups)
+    return Kernel(program, values, model.quaternion_places)

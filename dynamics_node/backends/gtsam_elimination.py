@@ -5,12 +5,13 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.numeric_elimination import joint_values, refined
+from dynamics_node.backends.numeric_elimination import refined
 from dynamics_node.graph import (
     FactorGraph,
     Ordering,
     custom_ordering,
     generic_graph,
+    joint_values,
     ordering_of,
     problem_graph,
 )

@@ -8,8 +8,8 @@ import numpy as np
 
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.numeric_elimination import numeric_elimination
+from dynamics_node.loops.health import HEALTHY, health_program
 from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.programs import HEALTHY, health_program
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
 

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.traced import quaternion_places
-from dynamics_node.loops.close import TURNED
-from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.programs import HEALTHY, OPEN, mechanism_programs
-from dynamics_node.model.inputs import inertial_values
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
+from dynamics_node.programs import cheapest, dynamics_programs, parameter_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +37,7 @@ class MechanismEngine:
         kept = ("program_with_wrenches", "_batch")
         other.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
         if self.kernel is not None:
-            values = inertial_values(model.tree, True)
+            values = parameter_values(model)
             object.__setattr__(other, "kernel", self.kernel.with_parameters(values))
             if "kernel_with_wrenches" in self.__dict__:
                 own = self.kernel_with_wrenches.with_parameters(values)
@@ -52,7 +47,7 @@ class MechanismEngine:
     @cached_property
     def program_with_wrenches(self):
         """The Program that reads f_ext as well."""
-        programs = mechanism_programs(self.model, self.problem, True, self.parameters)
+        programs = dynamics_programs(self.model, self.problem, True, self.parameters)
         return programs[self.description]
 
     @cached_property
@@ -63,27 +58,25 @@ class MechanismEngine:
 
     @cached_property
     def _batch(self):
-        return BatchKernel(self.program, quaternions=quaternion_places(self.model))
+        return BatchKernel(self.program, quaternions=self.model.quaternion_places)
 
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
         """NaN where the loops are open or singular."""
-        forward = np.array(self.problem.forward, dtype=bool)
-        arrays = {"q": q, "qd": qd, "known": np.where(forward, tau, qdd)}
-        arrays["gravity"] = self.model.gravity if gravity is None else gravity
-        if f_ext is not None:
-            arrays["f_ext"] = f_ext
-        asked, health = self._run(arrays, q.shape[:-1])
-        asked = np.where((health <= HEALTHY).all(axis=-1, keepdims=True), asked, np.nan)
-        return np.where(forward, asked, qdd), np.where(forward, tau, asked)
+        given = {"q": q, "qd": qd, "qdd": qdd, "tau": tau, "f_ext": f_ext}
+        given["gravity"] = self.model.gravity if gravity is None else gravity
+        names = self.problem.reads(self.model, f_ext is not None)
+        found = self._run({name: given[name] for name in names}, q.shape[:-1])
+        healthy = (found["health"] <= self.program.limits).all(axis=-1, keepdims=True)
+        results = {name: np.where(healthy, found[name], np.nan) for name in self.problem.returns(self.model)}
+        complete = {"qdd": qdd, "tau": tau} | results
+        return complete["qdd"], complete["tau"]
 
     def _run(self, arrays: dict[str, Any], batch):
         program, kernel = self.program, self.kernel
         if "f_ext" in arrays:
             program, kernel = self.program_with_wrenches, self.kernel_with_wrenches
         if kernel is None:
-            values = inertial_values(self.model.tree, True)
-            found = interpret(program, **arrays, **{name: values[name] for name in self.parameters})
-            return found["asked"], found["health"]
+            return interpret(program, **arrays, **parameter_values(self.model, self.parameters))
         count = int(np.prod(batch, dtype=int))
         rows = [
             np.broadcast_to(arrays[name], (*batch, *shape)).reshape(count, int(np.prod(shape)))
@@ -91,35 +84,22 @@ class MechanismEngine:
             if name not in self.parameters
         ]
         if count >= BATCH and "f_ext" not in arrays:
-            (asked, health), _ = self._batch(count, *rows, *kernel.parameters)
+            found, _ = self._batch(count, *rows, *kernel.parameters)
         else:
-            asked, health = kernel.separate(count, *rows)
-        return asked.reshape(*batch, self.model.nv), health.reshape(*batch, len(HEALTHY))
+            found = kernel.separate(count, *rows)
+        return {
+            name: part.reshape(*batch, *numbers.shape)
+            for (name, numbers), part in zip(program.outputs.items(), found, strict=True)
+        }
 
 
 def _kernel(program, mechanism, parameters):
-    values = inertial_values(mechanism.tree, True) if parameters else {}
-    own = {name: values[name] for name in parameters}
-    return Kernel(program, own, quaternions=quaternion_places(mechanism), limits=HEALTHY)
-
-
-def why_not(mechanism, q):
-    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
-    for constraint in mechanism.constraints:
-        program = position_program(mechanism.tree, (constraint,))
-        found = interpret(program, q=q)
-        gap = np.abs(found["gaps"]).max(initial=0.0)
-        if gap > OPEN:
-            return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
-        if found["turned"].max(initial=0.0) > TURNED:
-            return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
-    names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
-    return f"a loop is at a singular position, or too near: {names}"
+    return Kernel(program, parameter_values(mechanism, parameters), mechanism.quaternion_places)
 
 
 def mechanism_engine(mechanism, problem, compile_it, parameters=()) -> MechanismEngine:
     """The cheapest way to solve the problem. Raises CompileError."""
-    programs = mechanism_programs(mechanism, problem, parameters=parameters)
-    name = min(programs, key=lambda n: cost(programs[n]))
-    kernel = _kernel(programs[name], mechanism, parameters) if compile_it else None
-    return MechanismEngine(mechanism, problem, name, tuple(parameters), programs[name], kernel)
+    name, program = cheapest(dynamics_programs(mechanism, problem, parameters=parameters))
+    assert isinstance(program, Program)
+    kernel = _kernel(program, mechanism, parameters) if compile_it else None
+    return MechanismEngine(mechanism, problem, name, tuple(parameters), program, kernel)

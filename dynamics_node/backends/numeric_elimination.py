@@ -11,11 +11,12 @@ from dynamics_node.graph import (
     Plan,
     eliminate,
     generic_graph,
+    joint_values,
     plan_ordering,
     problem_graph,
     stacked,
 )
-from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE, Variable
+from dynamics_node.graph.variables import Variable
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
@@ -34,7 +35,6 @@ class NumericElimination:
     ordering: Ordering
     plan: Plan
     blocks: tuple[tuple[Variable, ...], ...] = ()
-    regroups = False  # inertias of bodies may be pivots
 
     def with_model(self, model):
         """The same for a Model of other inertias or rotor inertias."""
@@ -42,12 +42,6 @@ class NumericElimination:
 
     def prepare(self, batches):
         """Nothing is left to do."""
-
-    @property
-    def straight_line(self):
-        """False where results are refined until they converge, or loops may be open or singular: that is
-        decided at run time."""
-        return self.plan.safe and isinstance(self.model, Model)
 
     @property
     def description(self):
@@ -104,15 +98,3 @@ def numeric_elimination(model, problem, ordering, parameters=()):
     graph = stacked(*(generic_graph(each, problem) for each in models))
     blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
     return NumericElimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
-
-
-def joint_values(model, values, qdd, tau):
-    """qdd and tau completed by the solved variables."""
-    qdd, tau = np.array(qdd), np.array(tau)
-    at = {joint.name: joint.v for joint in model.independent_joints}
-    for variable, value in values.items():
-        if variable.kind in (TORQUE, JOINT_ACCELERATION):
-            name = model.bodies[variable.body].joint.name
-            if name in at:  # dependent joints of a Mechanism have no place there
-                (tau if variable.kind == TORQUE else qdd)[..., at[name]] = value
-    return qdd, tau

@@ -16,8 +16,6 @@ class RecursiveEngine:
     model: Model
     problem: Problem
     by_mass_matrix: bool = False
-    straight_line = True  # nothing is decided at run time: it can be traced
-    regroups = True  # no body's inertia is read alone: base parameters will do
 
     def with_model(self, model):
         """The same for a Model of other inertias or rotor inertias."""

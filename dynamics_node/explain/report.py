@@ -3,10 +3,6 @@
 from dataclasses import dataclass
 
 from dynamics_node.backends.c.render import render
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.graph import (
     ORDERINGS,
     BayesNet,
@@ -19,10 +15,10 @@ from dynamics_node.graph import (
     plan_ordering,
 )
 from dynamics_node.loops import Mechanism
-from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
+from dynamics_node.programs import cheapest, elimination_program, recursive_programs
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ def make_report(
         programs[name] = program
         lines.append(_line(name, program))
         told(lines[-1])
-    code_of = chosen.name if chosen.name in programs else min(programs, key=lambda n: cost(programs[n]))
+    code_of = chosen.name if chosen.name in programs else cheapest(programs)[0]
     program = programs[code_of]
     net = eliminate(graph, plan)
     return Report(model, problem, chosen, plan, graph, net, tuple(lines), program, code_of, render(program))
@@ -78,25 +74,23 @@ def make_report(
 
 def _recursions(model, problem):
     """{name: Program} of the recursive algorithms, over clusters where there are loops."""
-    if isinstance(model, Mechanism):
-        return {f"clusters: {name}": p for name, p in mechanism_programs(model, problem).items()}
-    engines = recursive_engines(model, problem)
-    return {f"recursion: {engine.description}": problem_program(engine) for engine in engines}
+    what = "clusters" if isinstance(model, Mechanism) else "recursion"
+    return {f"{what}: {name}": program for name, program in recursive_programs(model, problem).items()}
 
 
 def _elimination(model, problem, graph, name, ordering, programs):
     """The Line of an ordering; its Program, if there is one, goes to `programs`."""
     wanted = name if name in ORDERINGS else ordering
     try:
-        engine = numeric_elimination(model, problem, wanted)
+        _, plan = plan_ordering(model, problem, wanted)
     except SingularPivotError as error:
         return Line(name, None, None, None, None, str(error))
-    net = eliminate(graph, engine.plan)
-    if not engine.straight_line:
+    net = eliminate(graph, plan)
+    if not plan.safe or isinstance(model, Mechanism):
         note = "pivots are checked at run time"
-        return Line(name, len(net.edges), engine.plan.size, None, None, note)
-    programs[name] = problem_program(engine)
-    return _line(name, programs[name], len(net.edges), engine.plan.size)
+        return Line(name, len(net.edges), plan.size, None, None, note)
+    programs[name] = elimination_program(model, problem, plan)
+    return _line(name, programs[name], len(net.edges), plan.size)
 
 
 def _line(name, program, edges=None, entries=None):

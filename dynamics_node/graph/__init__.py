@@ -1,7 +1,7 @@
 """The dynamics as a factor graph, and elimination in any ordering (paper 1)."""
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.build import FactorGraph, build_graph
+from dynamics_node.graph.build import FactorGraph, build_graph, joint_values
 from dynamics_node.graph.complete import complete_sketch
 from dynamics_node.graph.draw import to_dot, to_svg
 from dynamics_node.graph.elimination import (
@@ -40,6 +40,7 @@ __all__ = [
     "generic_graph",
     "graph_matrix",
     "graph_rank",
+    "joint_values",
     "mechanism_factors",
     "named_ordering",
     "net_matrix",

@@ -92,6 +92,10 @@ class Mechanism:
         return self.tree.frames
 
     @property
+    def quaternion_places(self):
+        return self.tree.quaternion_places
+
+    @property
     def floating_base(self):
         return self.tree.floating_base
 

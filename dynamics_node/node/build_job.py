@@ -21,7 +21,7 @@ from dynamics_node.backends.closing import Closing
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
-from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
 from dynamics_node.solver import Solver, build_closing, build_for_service
 
 COMPILING = ("auto", "c")  # backends that take their time
@@ -77,13 +77,6 @@ class Failure:
     passing: bool = False
 
 
-def make_problem(model, kind, forward_joints=()):
-    """Problem by its name in the parameters."""
-    if kind == "hybrid":
-        return hybrid_dynamics(model, forward_joints)
-    return {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
-
-
 def do(job: Job) -> Robot | Failure:
     """The job itself; every error of the description or the choice becomes a Failure."""
     try:
@@ -102,7 +95,7 @@ def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    problem = make_problem(model, job.problem, job.forward_joints)
+    problem = named(job.problem, model, job.forward_joints)
     return Robot(
         model,
         build_for_service(model, problem, **choice),

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.backends.closing import Closing
-from dynamics_node.backends.loops import why_not
 from dynamics_node.loops import Actuation
+from dynamics_node.loops.health import why_not
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import Robot
 from dynamics_node.solver import SolutionError

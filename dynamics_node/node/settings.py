@@ -10,11 +10,11 @@ from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, name_pairs, renamed
 from dynamics_node.model.validate import HUGE
-from dynamics_node.node.build_job import COMPILING, Job, make_problem
+from dynamics_node.node.build_job import COMPILING, Job
+from dynamics_node.problem import KINDS, named
 from dynamics_node.solver import BACKENDS, SOLVERS, resolve
 
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
-PROBLEMS = ("inverse", "forward", "hybrid")
 
 
 class Parameter(NamedTuple):
@@ -93,7 +93,7 @@ PARAMETERS = (
         "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
         ("parameter", "imu"),
     ),
-    Parameter("problem", "inverse", "What is computed", PROBLEMS),
+    Parameter("problem", "inverse", "What is computed", KINDS),
     Parameter("forward_joints", STRINGS, "hybrid: joints with known effort and asked acceleration"),
     Parameter("solver", "best", "Algorithm", SOLVERS),
     Parameter("ordering", "best", "Elimination order of solver factor_graph", (*ORDERINGS, "best", "custom")),
@@ -339,7 +339,7 @@ def _check_compensation(settings):
 
 def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    make_problem(model, settings.problem, settings.forward_joints)
+    named(settings.problem, model, settings.forward_joints)
     joints = tree_of(model).joint_names
     known = frozenset(joints)
     for parameter, names in (

@@ -1,21 +1,23 @@
 """Model and Problem -> Solver."""
 
+import contextlib
 import logging
 
-from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import CompileError
+from dynamics_node.backends.c.cache import read_entry, write_entry
 from dynamics_node.backends.closing import Closing, make_closing
-from dynamics_node.backends.compiled import compiled
+from dynamics_node.backends.compiled import compiled_elimination, compiled_recursion
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.loop_elimination import loop_elimination
 from dynamics_node.backends.loops import mechanism_engine
-from dynamics_node.backends.numeric_elimination import numeric_elimination
+from dynamics_node.backends.numeric_elimination import NumericElimination, numeric_elimination
 from dynamics_node.backends.recursive import recursive_engines
 from dynamics_node.loops.determined import require_determined
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
 from dynamics_node.problem import Problem
+from dynamics_node.programs import Memory, best_ordering
 from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
 
@@ -132,18 +134,31 @@ def _engines(model, problem, choice, parameters):
     if choice.backend == "gtsam":
         return [gtsam_elimination(model, problem, choice.ordering)]
     if choice.ordering == "best" and choice.backend != "numpy":
-        cheapest = best_straight_line(model, problem, parameters)
-        if cheapest is not None:
-            return [cheapest]
+        found = best_ordering(model, problem, parameters, Memory(_read, _write))
+        if found is not None:
+            return [NumericElimination(model, problem, found.ordering, found.plan)]
     return [numeric_elimination(model, problem, choice.ordering, parameters)]
+
+
+def _read(name):
+    """A note of the cache, None where there is none to be trusted."""
+    with contextlib.suppress(CompileError):
+        return read_entry(name)
+    return None
+
+
+def _write(name, content):
+    """Keep a note where there is a place for it."""
+    with contextlib.suppress(CompileError):
+        write_entry(name, content)
 
 
 def _compiled(engines, choice, parameters):
     """The cheapest engine as C, or the first as it is where backend auto finds that impossible; and the
     backend's name."""
     engine = engines[0]
-    straight = [engine for engine in engines if engine.straight_line]
-    if not straight:
+    eliminates = isinstance(engine, NumericElimination)
+    if eliminates and not engine.plan.safe:
         if choice.backend == "auto":
             return engine, "numpy"
         raise ChoiceError(
@@ -151,7 +166,9 @@ def _compiled(engines, choice, parameters):
             "backend numpy or gtsam only"
         )
     try:
-        return compiled(straight, parameters), "c"
+        if eliminates:
+            return compiled_elimination(engine, parameters), "c"
+        return compiled_recursion(engine.model, engine.problem, parameters), "c"
     except CompileError as error:
         if choice.backend == "c":
             raise

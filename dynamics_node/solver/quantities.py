@@ -9,50 +9,25 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia, pivots
-from dynamics_node.algorithms.pivots import weak_coordinates, why_singular
+from dynamics_node.algorithms.pivots import why_singular
 from dynamics_node.backends.c import BATCH, BatchKernel, CompileError, Kernel
-from dynamics_node.backends.derivatives import derivative_program
-from dynamics_node.backends.loops import why_not
-from dynamics_node.backends.traced import quantity_program, quaternion_places
 from dynamics_node.loops.determined import require_determined
+from dynamics_node.loops.health import why_not
 from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.programs import HEALTHY, mechanism_quantity
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
+from dynamics_node.programs import QUANTITIES, derivative_program, quantity_program
 from dynamics_node.solver.arguments import Arguments, solve_states
 from dynamics_node.solver.checks import delivered
 
 log = logging.getLogger("dynamics_node")
 
 
-def _mass_matrix(model, q):
-    return (crba(model, q),)
-
-
-def _bias(model, q, qd, gravity):
-    return (bias(model, q, qd, gravity=gravity),)
-
-
-def _jacobian(model, q, link, reference="world_aligned"):
-    return (link_jacobian(model, q, link, reference),)
-
-
-# name: function of (model, arrays, options) -> arrays; which arrays it reads
-QUANTITIES: dict[str, tuple[Callable, tuple[str, ...]]] = {
-    "mass_matrix": (_mass_matrix, ("q",)),
-    "bias": (_bias, ("q", "qd", "gravity")),
-    "link_jacobian": (_jacobian, ("q",)),
-    "operational_space_inertia": (operational_space_inertia, ("q",)),
-}
-NEED_INVERSE = ("operational_space_inertia",)  # of the mass matrix
-
-
 @dataclass(frozen=True, eq=False)
 class Quantity:
-    """A function of a robot's state. Picklable. limits: of the output health of its Program, empty if there
-    is none; why(q): what is wrong at positions beyond them, in words. Its arguments are the inputs of its
+    """A function of a robot's state. Picklable. why(q): what is wrong, in words, at positions beyond the
+    limits of its Program. Its arguments are the inputs of its
     Program in order, over a batch: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6).
 
     It returns an array, or a tuple of arrays if there are several, over the batch; raises InputError and
@@ -63,7 +38,6 @@ class Quantity:
     name: str
     program: Program
     kernel: Kernel | None
-    limits: np.ndarray
     why: Callable
     _one_state: Callable = field(init=False, repr=False)
     _gravity: tuple = field(init=False, repr=False)
@@ -101,7 +75,7 @@ class Quantity:
     @cached_property
     def _batch_kernel(self):
         """The Program for many states, compiled when they come for the first time."""
-        return BatchKernel(self.program, quaternions=quaternion_places(self.model))
+        return BatchKernel(self.program, quaternions=self.model.quaternion_places)
 
     def _over_batch(self, arrays, errors):
         names = list(self.program.inputs)
@@ -117,7 +91,7 @@ class Quantity:
         """By vectors of states; None when one is not good."""
         results, good = self._batch_kernel(math.prod(batch), *self._rows(batch, arrays))
         *found, health = self._shaped(batch, results)
-        return found if good and (health <= self.limits).all() else None
+        return found if good and (health <= self.program.limits).all() else None
 
     def _plain(self, batch, **arrays):
         """NaN where health is beyond its limits."""
@@ -128,7 +102,7 @@ class Quantity:
             *found, health = self._shaped(batch, self.kernel.separate(math.prod(batch), *rows))
         found = [np.array(array) for array in found]
         for array in found:
-            array[~(health <= self.limits).all(axis=-1)] = np.nan
+            array[~(health <= self.program.limits).all(axis=-1)] = np.nan
         return found
 
     def _why(self, q, **_):
@@ -142,7 +116,7 @@ class Quantity:
         """The results over the batch, and at last health, (..., 0) where there is none."""
         shapes = [numbers.shape for numbers in self.program.outputs.values()]
         found = [array.reshape(*batch, *shape) for array, shape in zip(results, shapes, strict=True)]
-        return found if len(self.limits) else [*found, np.empty((*batch, 0))]
+        return found if len(self.program.limits) else [*found, np.empty((*batch, 0))]
 
 
 def _rows(array, shape, count):
@@ -159,14 +133,9 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", **option
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
-    if name in NEED_INVERSE:
+    if QUANTITIES[name].inverts:
         require_determined(model, np.ones(model.nv, dtype=bool))
-    if isinstance(model, Mechanism):
-        return _quantity(model, name, mechanism_quantity(model, name, **options), backend)
-    function, reads = QUANTITIES[name]
-    watched = weak_coordinates(model) if name in NEED_INVERSE else ()
-    program = quantity_program(model, partial(function, **options), reads, watched)
-    return _quantity(model, name, program, backend)
+    return _quantity(model, name, quantity_program(model, name, **options), backend)
 
 
 def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False) -> Quantity:
@@ -190,15 +159,14 @@ def _quantity(model, name, program, backend, forward=None):
     """forward: of its Problem, if it has one."""
     kernel = None
     if isinstance(model, Mechanism):
-        healthy, why = HEALTHY, partial(why_not, model)
+        why = partial(why_not, model)
     else:
-        healthy, why = pivots.HEALTHY, partial(why_singular, model, forward or (True,) * model.nv)
-    limits = healthy if "health" in program.outputs else np.empty(0)
+        why = partial(why_singular, model, forward or (True,) * model.nv)
     if backend != "numpy":
         try:
-            kernel = Kernel(program, quaternions=quaternion_places(model), limits=limits)
+            kernel = Kernel(program, quaternions=model.quaternion_places)
         except CompileError as error:
             if backend == "c":
                 raise
             log.warning("%s; numpy serves instead", error)
-    return Quantity(model, name, program, kernel, limits, why)
+    return Quantity(model, name, program, kernel, why)

@@ -10,7 +10,7 @@ import numpy as np
 from dynamics_node.algorithms.pivots import singular, weak_coordinates, why_singular
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.compiled import CompiledEngine
-from dynamics_node.backends.loops import why_not
+from dynamics_node.loops.health import why_not
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry

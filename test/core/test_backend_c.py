@@ -11,17 +11,13 @@ from test_urdf import INERTIAL, joint, link, robot
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.c.render import render
 from dynamics_node.backends.c.straight import PART, render_run
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.traced import problem_program
-from dynamics_node.graph import ORDERINGS
+from dynamics_node.graph import ORDERINGS, plan_ordering
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.program import interpret, trace
+from dynamics_node.programs import Memory, best_ordering, cost, elimination_program, recursive_programs
 
 TRIED = ("panda7", "panda", "ur5", "double_pendulum", "baxter", "solo12", "panda_floating", "talos")
 
@@ -56,34 +52,32 @@ def test_compiled_equals_numpy(case):
 
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_best_ordering_costs_least(kind):
-    """Of all named ones that are straight lines, and of what a search finds in a small graph."""
+    """Of all named ones with safe pivots, and of what a search finds in a small graph."""
     model = ROBOTS["double_pendulum"].model()
     problem = getattr(dn, kind)(model)
-    best = best_straight_line(model, problem)
-    costs = []
-    for name in ORDERINGS:
-        engine = numeric_elimination(model, problem, name)
-        if engine.straight_line:
-            costs.append(cost(problem_program(engine)))
-    assert costs and cost(problem_program(best)) <= min(costs)
+    best = best_ordering(model, problem)
+    plans = [plan_ordering(model, problem, name)[1] for name in ORDERINGS]
+    costs = [cost(elimination_program(model, problem, plan)) for plan in plans if plan.safe]
+    assert costs and best.cost <= min(costs)
     solver = dn.build(model, problem, solver="factor_graph", backend="c")
-    assert solver.choice.backend == "c" and solver.description == best.description
+    assert solver.choice.backend == "c" and solver.description == best.ordering.name
     q, qd, u, _ = random_states(model, 20)
     expected = dn.build(model, problem, backend="numpy")(q, qd, u)
     assert np.all(error(solver(q, qd, u), expected) <= solved(dn.mass_matrix(model, q)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"])
-def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(own_cache, text):
+def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(text):
     model = ROBOTS["double_pendulum"].model()
     problem = dn.forward_dynamics(model)
-    found = best_straight_line(model, problem).ordering
-    (note,) = own_cache.glob("ordering-*.json")
-    first = note.read_text()
-    assert best_straight_line(model, problem).ordering == found
-    note.write_text(text)
-    assert best_straight_line(model, problem).ordering == found
-    assert note.read_text() == first
+    notes: dict[str, bytes] = {}
+    memory = Memory(notes.get, notes.__setitem__)
+    found = best_ordering(model, problem, memory=memory).ordering
+    ((name, first),) = notes.items()
+    assert best_ordering(model, problem, memory=memory).ordering == found
+    notes[name] = text.encode()
+    assert best_ordering(model, problem, memory=memory).ordering == found
+    assert notes == {name: first}
 
 
 def test_the_cheaper_producer_is_taken():
@@ -95,10 +89,10 @@ def test_the_cheaper_producer_is_taken():
 
 def test_compiled_equals_interpreted():
     model = ROBOTS["ur5"].model()
-    program = problem_program(RecursiveEngine(model, dn.forward_dynamics(model)))
+    program = recursive_programs(model, dn.forward_dynamics(model))["aba"]
     q, qd, tau, _ = random_states(model, 10)
     gravity = np.tile(model.gravity, (10, 1))
-    meant = interpret(program, q=q, qd=qd, known=tau, gravity=gravity)["asked"]
+    meant = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
     assert error(Kernel(program)(10, q, qd, tau, gravity), meant).max() <= 1e-12
 
 
@@ -361,8 +355,9 @@ def test_names_of_the_robot_reach_no_source():
     name = evil.replace('"', "&quot;")
     text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))
     model = dn.parse_model(text)
-    source = render(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model))))
+    program = recursive_programs(model, dn.inverse_dynamics(model))["rnea"]
+    source = render(program)
     assert "reboot" not in source and "pedestal" not in source
-    run = "\n".join(render_run(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model)))))
+    run = "\n".join(render_run(program))
     assert set(run) <= set("abcdefghijklmnopqrstuvwxyz_*()[]{};,=+-<./0123456789\n ")
     assert INERTIAL

@@ -1,7 +1,7 @@
 """Robots whose mass matrix is singular at some positions only, at those and beside them: an acceleration within
 its tolerance, or a refusal by the joint's name."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -15,11 +15,10 @@ from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.backends.compiled import compiled
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.rolled import LONG
+from dynamics_node.backends.compiled import compiled, recursion
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import Rolled
+from dynamics_node.programs.rolled import LONG
 from dynamics_node.solver.choices import resolve
 from dynamics_node.solver.solvers import ForwardDynamics
 
@@ -152,7 +151,8 @@ class Robot:
 def by_mass_matrix(model):
     """Compiled code that factors the mass matrix."""
     problem = dn.forward_dynamics(model)
-    engine = compiled([RecursiveEngine(model, problem, by_mass_matrix=True)])
+    name = "crba + solve"
+    engine = compiled(model, problem, name, partial(recursion, model, problem, name, ()))
     return ForwardDynamics(model, problem, resolve("cluster", "best", "c"), engine)
 
 

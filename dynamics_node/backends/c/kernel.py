@@ -23,22 +23,21 @@ class Kernel(Loaded):
     """kernel(count, *inputs) -> packed outputs, over many states; kernel.solve(*inputs, *outputs) for one
     state, see call.c.
 
-    parameters: {name: array} of the Program's last inputs, which `solve` does not take; limits: of its last
-    output, which `solve` does not give: it declines beyond them.
+    parameters: {name: array} of the Program's last inputs, which `solve` does not take. Nor does it give
+    health: it declines beyond the Program's limits.
     """
 
     PER_PROCESS = ("_entry", "_library", "solve")
 
-    def __init__(self, program, parameters=None, quaternions=(), limits=()):
+    def __init__(self, program, parameters=None, quaternions=()):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._limits = tuple(map(float, limits))
         self._pack(parameters or {})
         super().__init__(program)
 
     def _compile(self):
         if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
             raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
-        how = (self._names, self._quaternions, self._limits)
+        how = (self._names, self._quaternions)
         what = f"{renderer()} {self.program.digest()} {how}", lambda: render(self.program, *how)
         if _may_wait(self.program):
             return compile_fastest(*what, {"fused": (), "separate": NOT_FUSED}, self._trial)

@@ -21,12 +21,12 @@ MOST_LANES = 16  # numbers in a vector: floats
 UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
 
-def render(program, parameters=(), quaternions=(), limits=()) -> str:
+def render(program, parameters=(), quaternions=()) -> str:
     """The C source of a Program.
 
     parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
-    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. limits: of the
-    last output, which `solve` keeps for itself: it declines where an entry is larger.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. It keeps health
+    for itself: it declines where an entry is beyond the Program's limits.
     """
     return "\n".join(
         [
@@ -36,7 +36,7 @@ def render(program, parameters=(), quaternions=(), limits=()) -> str:
             _text("sincos_double.c"),
             _text("sincos.c"),
             *(render_loops if isinstance(program, Rolled) else render_run)(program),
-            *_sizes(program, parameters, quaternions, limits),
+            *_sizes(program, parameters, quaternions),
             _text("arrays.c"),
             _text("call.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
@@ -121,14 +121,14 @@ def _text(name):
     return files(__package__).joinpath(name).read_text()
 
 
-def _sizes(program, parameters, quaternions, limits):
+def _sizes(program, parameters, quaternions):
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
     names = [name for name in program.inputs if name not in parameters]
     outputs = list(program.outputs.values())
     numbers = {
         "INPUTS": len(names),
-        "OUTPUTS": len(outputs) - bool(limits),
-        "LIMITS": len(limits),
+        "OUTPUTS": len(outputs) - bool(program.limits),
+        "LIMITS": len(program.limits),
         "INPUT_SIZE": program.input_size,
         "OUTPUT_SIZE": sum(array.size for array in outputs),
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
@@ -141,7 +141,7 @@ def _sizes(program, parameters, quaternions, limits):
         _numbers("input_size[]", [sizes[name] for name in names]),
         _numbers("output_size[]", [array.size for array in outputs]),
         _numbers("quaternion[]", quaternions),
-        *table("double", "limit", limits),
+        *table("double", "limit", program.limits),
         _shapes("input_shape", [program.inputs[name] for name in names]),
         _shapes("output_shape", [array.shape for array in outputs]),
     ]
