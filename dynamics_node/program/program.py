@@ -80,12 +80,6 @@ class Program:
             depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
         return max(depth, default=0)
 
-    def jacobian(self, outputs, inputs) -> "Program":
-        """Exact derivatives of outputs by inputs, given by their names: see derivative.py."""
-        from dynamics_node.program.derivative import jacobian  # which makes Programs itself
-
-        return jacobian(self, outputs, inputs)
-
     def save(self, path):
         """Write to a .npz file."""
         arrays: dict[str, Any] = {f"output {name}": numbers for name, numbers in self.outputs.items()}

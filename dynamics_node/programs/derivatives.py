@@ -14,7 +14,7 @@ from dynamics_node.loops.closure import closure
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem, inverse_dynamics
-from dynamics_node.program import Program, derivative_name, interpret, trace
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical, parameter_shapes, with_inputs
 from dynamics_node.spatial import solve_definite
@@ -30,7 +30,7 @@ def derivative_program(robot: Model | Mechanism, problem: Problem, wrenches=Fals
     position.
     """
     (inverse,) = recursive_programs(robot, inverse_dynamics(robot), wrenches, parameters).values()
-    derived = inverse.jacobian(["tau"], ["q", "qd", "qdd"])
+    derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
     forward = np.array(problem.forward, dtype=bool)
