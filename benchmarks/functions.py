@@ -25,22 +25,16 @@ TIP = "panda_link7"
 
 
 def together(*calls, repeat=1):
-    """us of each call: they take turns; medians over CALLS, the least of ROUNDS."""
-    best = [np.inf] * len(calls)
-    for _ in range(ROUNDS):
-        for k, call in enumerate(calls):
-            best[k] = min(best[k], _median(call, repeat))
-    return [1e-3 * value / repeat for value in best]
+    """us of each call: they take turns; medians over CALLS turns, the least of ROUNDS."""
+    rounds = [np.median([[_elapsed(c, repeat) for c in calls] for _ in range(CALLS)], 0) for _ in
+    range(ROUNDS)] return (1e-3 * np.min(rounds, axis=0) / repeat).tolist()
 
 
-def _median(call, repeat):
-    times = []
-    for _ in range(CALLS):
-        begin = time.thread_time_ns()
-        for _ in range(repeat):
-            call()
-        times.append(time.thread_time_ns() - begin)
-    return float(np.median(times))
+def _elapsed(call, repeat):
+    begin = time.thread_time_ns()
+    for _ in range(repeat):
+        call()
+    return time.thread_time_ns() - begin
 
 
 def row(name, ours, peer, theirs, target=None, reason=""):
@@ -58,7 +52,7 @@ def one_state():
     out, g = np.empty(7), model.gravity
     solve = inverse.runner.solve
     ours, alone = together(lambda: inverse(q, qd, u, out=out), lambda: solve(q, qd, u, g, out), repeat=200)
-    yield row("panda inverse, call", ours, "builtin", alone, 2.0)
+    yield row("panda inverse, call", ours, "builtin", alone)
     hybrid = dn.build(model, dn.hybrid_dynamics(model, PANDA[::2]), backend="c")
     both = out, np.empty(7)
     for push, what in ((None, ""), (f_ext, ", wrenches")):
@@ -153,7 +147,7 @@ def _batches(name, robot, problem, precision):
             what = (
                 f"{name}, {count}{', f_ext' if push else ''}{', float32' if precision != 'float64' else ''}"
             )
-            yield row(what, ours, "kernel", alone, 1.3)
+            yield row(f"{name}, {count}{push_told}{precise}", ours, "kernel", alone, 1.3)
     if precision == "float32":
         double = dn.build(robot, problem, backend="c")
         a, b = [[x[:1024].astype(t) for x in (q, qd, u)] for t in (np.float32, np.float64)]

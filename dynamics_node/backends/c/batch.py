@@ -9,14 +9,15 @@ import numpy as np
 from dynamics_node.backends.c.compiler import FOR_VECTORS
 from dynamics_node.backends.c.library import compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.backends.c.render import render_batch, renderer
+from dynamics_node.backends.c.render import BATCH, render_batch, renderer
 from dynamics_node.backends.results import limits_in
 
-BATCH = 64  # states from which vectors are worth another compilation
 WORTH_A_THREAD = (
     8_000_000  # operations; to wake a thread takes 100 us, in which a core does 3 million of them
 )
 BLOCK = 16  # states that no two threads share: a vector of floats
+__all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
+
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 

@@ -26,7 +26,7 @@ class CRunner:
         self._take(Kernel(program, parameters, quaternions))
 
     def _take(self, kernel):
-        self.kernel, self.solve = kernel, kernel.solve
+        self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few
         self.inputs, self.outputs = kernel.inputs, kernel.outputs
         self._parameters = {d: [values.astype(d) for values in kernel.parameters] for d in PRECISIONS}
 
@@ -41,12 +41,12 @@ class CRunner:
         if batches and self._few < np.inf:
             self._batch(np.dtype(np.float64))
 
-    def quick(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype):
         """See backends.Runner."""
-        if count >= self._few:
-            found = self._batch(dtype).quick(count, *inputs, *self._parameters[dtype])
-            return found[:-1] if found and self.program.limits else found
-        return self.kernel.quick(count, *inputs) if dtype == np.float64 else None
+        if count < self._few:
+            return None
+        found = self._batch(dtype).quick(count, *inputs, *self._parameters[dtype])
+        return found[:-1] if found and self.program.limits else found
 
     def run(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
@@ -67,8 +67,8 @@ class CRunner:
         return self.batches[dtype]
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "solve"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("solve", "few")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.solve = self.kernel.solve
+        self.solve, self.few = self.kernel.solve, self.kernel.few
