@@ -58,7 +58,7 @@ def problem(model, kind):
 def kernel_time(name, kind):
     """us per state of the compiled Program in a loop over states, in C."""
     model = robot(name)
-    kernel = dn.build(model, problem(model, kind), backend="c").engine.kernel
+    kernel = dn.build(model, problem(model, kind), backend="c").runner.kernel
     x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
     y = np.empty((STATES, model.nv))
     return microseconds(lambda _: kernel.run(x, y), 60) / STATES

@@ -13,8 +13,8 @@ from dynamics import microseconds
 from robots import random_states
 
 import dynamics_node as dn
-from dynamics_node.backends.gtsam_elimination import gaussian_graph
 from dynamics_node.graph import ORDERINGS, build_graph, generic_graph, named_ordering
+from dynamics_node.numeric.gtsam import gaussian_graph
 
 STATES = 32
 TABLES = {  # microseconds in the article
@@ -48,7 +48,7 @@ def program_time(model, problem, name):
         solver = dn.build(model, problem, solver="factor_graph", ordering=name, backend="c")
     except ValueError:
         return None, None
-    return kernel_time(model, solver.engine.kernel)
+    return kernel_time(model, solver.runner.kernel)
 
 
 def kernel_time(model, kernel):
@@ -78,7 +78,7 @@ def rows(model, kind):
             target=0.1, reason=f"{operations} operations" if operations else NO_LINE,
         )  # fmt: skip
     solver = dn.build(model, problem, backend="c")
-    time, operations = kernel_time(model, solver.engine.kernel)
+    time, operations = kernel_time(model, solver.runner.kernel)
     fastest = min(theirs, key=theirs.__getitem__)
     yield harness.Row(
         f"{kind}, recursion ({solver.description}), Program", time, "us", "lower",

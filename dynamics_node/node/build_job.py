@@ -15,14 +15,12 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dynamics_node.backends.c import CompileError
-from dynamics_node.backends.c.cache import sweep
-from dynamics_node.backends.closing import Closing
+from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
-from dynamics_node.solver import Solver, build_closing, build_for_service
+from dynamics_node.solver import Closing, CompileError, Solver, build_closing, build_for_service
 
 COMPILING = ("auto", "c")  # backends that take their time
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver

@@ -9,6 +9,7 @@ from dynamics_node.programs.derivatives import derivative_program
 from dynamics_node.programs.dynamics import dynamics_programs, recursive_programs, rival_programs
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
+from dynamics_node.programs.judging import watched_coordinates, why_no_result
 from dynamics_node.programs.quantities import QUANTITIES, Quantity, quantity_program, quantity_programs
 from dynamics_node.programs.rolled import can_roll, rolled_program
 from dynamics_node.programs.search import Found, Memory, best_ordering
@@ -34,4 +35,6 @@ __all__ = [
     "rival_programs",
     "rolled_program",
     "step_program",
+    "watched_coordinates",
+    "why_no_result",
 ]

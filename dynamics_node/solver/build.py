@@ -1,27 +1,48 @@
-"""Model and Problem -> Solver."""
+"""Robot and what is asked -> Function: `build`, `build_quantity`, `build_derivatives`, `build_closing`."""
 
 import contextlib
-import logging
+from functools import partial
 
-from dynamics_node.backends.c import CompileError
-from dynamics_node.backends.c.cache import read_entry, write_entry
-from dynamics_node.backends.closing import Closing, make_closing
-from dynamics_node.backends.compiled import compiled_elimination, compiled_recursion
-from dynamics_node.backends.gtsam_elimination import gtsam_elimination
-from dynamics_node.backends.loop_elimination import loop_elimination
-from dynamics_node.backends.loops import mechanism_engine
-from dynamics_node.backends.numeric_elimination import NumericElimination, numeric_elimination
-from dynamics_node.backends.recursive import recursive_engines
+import numpy as np
+
+from dynamics_node.backends import CompileError, make
+from dynamics_node.backends.cache import read_entry, write_entry
 from dynamics_node.loops.determined import require_determined
-from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
+from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
-from dynamics_node.problem import Problem
-from dynamics_node.programs import Memory, best_ordering
+from dynamics_node.numeric import (
+    Elimination,
+    dynamics_runner,
+    elimination_algorithm,
+    quantity_runner,
+    recursion_runner,
+)
+from dynamics_node.problem import Problem, state_shapes
+from dynamics_node.programs import (
+    QUANTITIES,
+    Memory,
+    best_ordering,
+    cheapest,
+    derivative_program,
+    dynamics_programs,
+    elimination_program,
+    quantity_program,
+    step_program,
+)
+from dynamics_node.solver.arguments import robot_signature
 from dynamics_node.solver.choices import ChoiceError, resolve
-from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
-
-log = logging.getLogger("dynamics_node")
+from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.function import ProgramFunction
+from dynamics_node.solver.recipe import Recipe
+from dynamics_node.solver.solvers import (
+    ForwardDynamics,
+    HybridDynamics,
+    InverseDynamics,
+    Quantity,
+    Solver,
+)
 
 PRECISIONS = ("float64", "float32")
 _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
@@ -42,77 +63,30 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Solver. The factor graph of a Mechanism takes no backend c. Raises
+    'float32', see Function. The factor graph of a Mechanism takes no backend c. Raises
     CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
     ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
     ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
     """
-    if unknown := set(parameters) - set(PARAMETERS):
-        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+    parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
-    if isinstance(model, Mechanism):
-        return _build_mechanism(model, problem, choice, tuple(parameters), precision)
-    engines = _engines(model, problem, choice, parameters)
-    engine = engines[0]
-    if choice.backend in ("c", "auto"):
-        engine, backend = _compiled(engines, choice, tuple(parameters))
-        choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
-
-
-def _with_generic(model, parameters):
-    """The robot with values of its parameters that are zero nowhere by chance."""
-    if not parameters:
-        return model
-    tree = generic_parameters(tree_of(model), parameters)
-    return model.with_tree(tree) if isinstance(model, Mechanism) else tree
-
-
-def _build_mechanism(model, problem, choice, parameters, precision):
-    """A Solver of a Mechanism: the recursions over clusters, or its factor graph."""
-    if choice.solver == "factor_graph":
-        return _build_loop_graph(model, problem, choice, parameters, precision)
-    if choice.backend != "numpy":
-        try:
-            engine = mechanism_engine(model, problem, True, parameters)
-            choice = choice._replace(backend="c")
-        except CompileError as error:
-            if choice.backend == "c":
-                raise
-            log.warning("%s; numpy serves instead", error)
-            choice = choice._replace(backend="numpy")
-    if choice.backend == "numpy":
-        engine = mechanism_engine(model, problem, False, parameters)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
-
-
-def _build_loop_graph(model, problem, choice, parameters, precision):
-    if choice.backend == "c":
-        raise ChoiceError(
-            "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
-            "gtsam only; solver 'cluster' is compiled"
-        )
-    backend = "numpy" if choice.backend == "auto" else choice.backend
-    engine = loop_elimination(model, problem, choice.ordering, backend)
-    choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
-
-
-def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
-    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
-    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
-    if backend != "numpy":
-        try:
-            return make_closing(mechanism, True)
-        except CompileError as error:
-            if backend == "c":
-                raise
-            log.warning("%s; numpy serves instead", error)
-    return make_closing(mechanism, False)
+    make_recipe = _recursion if choice.solver == "cluster" else _elimination
+    description, recipe, program = make_recipe(model, problem, choice, parameters)
+    runner = recipe.runner(program=program)
+    return _CALLABLE[problem.kind](
+        signature=robot_signature(model).named(f"{problem.kind}_dynamics"),
+        runner=runner,
+        precision=precision,
+        model=model,
+        recipe=recipe,
+        description=description,
+        problem=problem,
+        choice=choice._replace(backend=runner.backend),
+    )
 
 
 def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:
@@ -121,23 +95,151 @@ def build_for_service(model: Model | Mechanism, problem: Problem, batches=False,
 
     choice: solver, ordering, backend of `build`; raises as it does.
     """
-    parameters = PARAMETERS if tree_of(model).armature.any() else ("inertia",)
-    solver = build(model, problem, **choice, parameters=parameters)
+    solver = build(model, problem, **choice, parameters=changeable(model))
     solver.prepare(batches)
     return solver
 
 
-def _engines(model, problem, choice, parameters):
-    """What the choice leaves open, the fastest of numpy first."""
-    if choice.solver == "cluster":
-        return recursive_engines(model, problem)
-    if choice.backend == "gtsam":
-        return [gtsam_elimination(model, problem, choice.ordering)]
-    if choice.ordering == "best" and choice.backend != "numpy":
+def changeable(model: Model | Mechanism):
+    """Parameters of what serves a robot whose payload changes."""
+    return PARAMETERS if tree_of(model).armature.any() else ("inertia",)
+
+
+def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
+    """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
+    (options link, reference) or 'operational_space_inertia' of q (options links, reference).
+
+    backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
+    Raises ValueError for an unknown name, KeyError for an unknown link, CompileError for backend c without a
+    compiler.
+    """
+    if name not in QUANTITIES:
+        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    parameters, quantity = _known_parameters(parameters), QUANTITIES[name]
+    forward = (quantity.inverts,) * model.nv
+    if quantity.inverts:
+        require_determined(_with_generic(model, parameters), np.array(forward))
+    shapes = state_shapes(model, quantity.reads)
+    numeric = partial(quantity_runner, model, name, shapes, forward, options)
+    write = partial(_written_quantity, model, name, parameters, options) if backend != "numpy" else None
+    return _robot_function(model, name, Recipe(model, forward, write, numeric, backend, parameters))
+
+
+def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False) -> Quantity:
+    """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
+
+        dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
+
+    for forward dynamics dqdd_dq, dqdd_dqd, dqdd_dtau of (q, qd, tau), and for hybrid dynamics, of (q, qd,
+    qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
+    nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
+    velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
+    f_ext is another argument; it stays constant in body axes. backend and errors as in `build_quantity`.
+    """
+    if problem.kind != "inverse":
+        require_determined(model, problem.forward)
+    write = partial(_written_derivatives, model, problem, wrenches)
+    return _robot_function(
+        model, f"{problem.kind}_derivatives", Recipe(model, problem.forward, write, None, backend)
+    )
+
+
+def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
+    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
+    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
+    signature, places = robot_signature(mechanism), mechanism.quaternion_places
+    functions = [
+        ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
+        for name, program in (("step", step_program(mechanism)), ("rates", spanning_program(mechanism)))
+    ]
+    return Closing(mechanism, *functions)
+
+
+# --- what is made, and how ----------------------------------------------------------------------------------
+
+
+def _known_parameters(parameters):
+    if unknown := set(parameters) - set(PARAMETERS):
+        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+    return tuple(parameters)
+
+
+def _with_generic(model, parameters):
+    """The robot with values of its parameters that are zero nowhere by chance."""
+    if not parameters:
+        return model
+    return with_tree(model, generic_parameters(tree_of(model), parameters))
+
+
+def _recursion(model, problem, choice, parameters):
+    """(description, Recipe, Program or None) of the cheapest recursion, over bodies or clusters of them."""
+    numeric = partial(recursion_runner, model, problem)
+    runner = numeric()
+    recipe = partial(Recipe, model, problem.forward, parameters=parameters, backend=choice.backend)
+    if choice.backend == "numpy" and runner is not None:
+        return runner.description, recipe(numeric=numeric), None
+    name, program = cheapest(dynamics_programs(model, problem, parameters=parameters))
+    write = partial(_written_recursion, model, problem, name, parameters)
+    return name, recipe(write=write, numeric=numeric), program
+
+
+def _elimination(model, problem, choice, parameters):
+    """(description, Recipe, Program or None) of the factor graph in an ordering."""
+    algorithm = None
+    compiles = choice.backend in ("auto", "c")
+    if choice.ordering == "best" and compiles and not isinstance(model, Mechanism):
         found = best_ordering(model, problem, parameters, Memory(_read, _write))
         if found is not None:
-            return [NumericElimination(model, problem, found.ordering, found.plan)]
-    return [numeric_elimination(model, problem, choice.ordering, parameters)]
+            algorithm = Elimination(model, problem, found.ordering, found.plan)
+    if algorithm is None:
+        algorithm = elimination_algorithm(model, problem, choice.ordering, choice.backend, parameters)
+    numeric_backend = "gtsam" if choice.backend == "gtsam" else "numpy"
+    numeric = partial(dynamics_runner, algorithm, problem, backend=numeric_backend)
+    recipe = partial(
+        Recipe, model, problem.forward, numeric=numeric, backend=choice.backend, parameters=parameters
+    )
+    if not compiles or not _is_straight(algorithm, choice):
+        return algorithm.description, recipe(), None
+    write = partial(elimination_program, model, problem, algorithm.plan, parameters=parameters)
+    return algorithm.description, recipe(write=write, regroups=False), None
+
+
+def _is_straight(algorithm, choice):
+    """Whether a Program of the elimination is there; ChoiceError where backend c needs one."""
+    if isinstance(algorithm.model, Mechanism):
+        why = (
+            "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
+            "gtsam only; solver 'cluster' is compiled"
+        )
+    elif not algorithm.plan.safe:
+        why = (
+            f"ordering {algorithm.description} checks pivots of this robot at run time: "
+            "backend numpy or gtsam only"
+        )
+    else:
+        return True
+    if choice.backend == "c":
+        raise ChoiceError(why)
+    return False
+
+
+def _written_recursion(model, problem, name, parameters, wrenches):
+    return dynamics_programs(model, problem, wrenches, parameters)[name]
+
+
+def _written_quantity(model, name, parameters, options, wrenches=False):
+    return quantity_program(model, name, parameters, **options)
+
+
+def _written_derivatives(model, problem, with_wrenches, wrenches=False):
+    return derivative_program(model, problem, with_wrenches)
+
+
+def _robot_function(model, name, recipe):
+    """A quantity, or derivatives."""
+    runner = recipe.runner()
+    signature = robot_signature(model).named(name)
+    return Quantity(signature=signature, runner=runner, model=model, recipe=recipe, description=name)
 
 
 def _read(name):
@@ -151,26 +253,3 @@ def _write(name, content):
     """Keep a note where there is a place for it."""
     with contextlib.suppress(CompileError):
         write_entry(name, content)
-
-
-def _compiled(engines, choice, parameters):
-    """The cheapest engine as C, or the first as it is where backend auto finds that impossible; and the
-    backend's name."""
-    engine = engines[0]
-    eliminates = isinstance(engine, NumericElimination)
-    if eliminates and not engine.plan.safe:
-        if choice.backend == "auto":
-            return engine, "numpy"
-        raise ChoiceError(
-            f"ordering {engine.description} checks pivots of this robot at run time: "
-            "backend numpy or gtsam only"
-        )
-    try:
-        if eliminates:
-            return compiled_elimination(engine, parameters), "c"
-        return compiled_recursion(engine.model, engine.problem, parameters), "c"
-    except CompileError as error:
-        if choice.backend == "c":
-            raise
-        log.warning("%s; numpy serves instead", error)
-        return engine, "numpy"

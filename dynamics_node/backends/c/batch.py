@@ -10,18 +10,20 @@ from dynamics_node.backends.c.compiler import FOR_VECTORS
 from dynamics_node.backends.c.library import compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render_batch, renderer
+from dynamics_node.backends.results import limits_in
 
 BATCH = 64  # states from which vectors are worth another compilation
 WORTH_A_THREAD = (
-    8_000_000  # operations: to wake one takes some 100 us, in which a core does 3 million of them
+    8_000_000  # operations; to wake a thread takes 100 us, in which a core does 3 million of them
 )
 BLOCK = 16  # states that no two threads share: a vector of floats
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 class BatchKernel(Loaded):
-    """batch(count, *inputs) -> outputs, a list of arrays (count, size) in the Program's order, and whether
-    all states are good: finite in and out, with quaternions of unit length. One that is not changes no other.
+    """batch(count, *inputs) -> outputs, a list of arrays (count, *shape) in the Program's order, and whether
+    all states are good: finite in and out, with quaternions of unit length, health within its limits. One
+    that is not changes no other.
 
     dtype: float64 or float32, of the arithmetic and of all arrays; quaternions: where among the inputs they
     begin. Beside the outputs no memory grows with the number of states: a thread works on one vector of
@@ -32,10 +34,11 @@ class BatchKernel(Loaded):
 
     def __init__(self, program, dtype=np.float64, quaternions=()):
         self.dtype, self._quaternions = np.dtype(dtype), tuple(quaternions)
+        self._shapes = [numbers.shape for numbers in program.outputs.values()]
         super().__init__(program)
 
     def _compile(self):
-        how = (PRECISIONS[self.dtype], self._quaternions)
+        how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
         identity = f"batch {renderer()} {self.program.digest()} {how}"
         return compile_library(identity, lambda: render_batch(self.program, *how), FOR_VECTORS)
 
@@ -44,33 +47,41 @@ class BatchKernel(Loaded):
         self._library, self._run = library, builtin_function(library, "batch_definition")
 
     def __call__(self, count, *inputs, threads=None):
-        """inputs: (count, size) or (size,) in the Program's order, any numbers; threads: at most that many,
-        None for one a core."""
-        results = [np.empty((count, n.size), self.dtype) for n in self.program.outputs.values()]
-        if self._run(0, 0, count, *inputs, *results) < 0:
-            inputs = self._fitting(count, inputs)
-        first, *others = self._parts(count, threads)
-        # the interpreter lock is free while the library works
-        at_work = [_pool().submit(self._run, *part, count, *inputs, *results) for part in others]
-        good = [self._run(*first, count, *inputs, *results), *(work.result() for work in at_work)]
-        if min(good) < 0:
-            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
-        return results, all(good)
-
-    def _fitting(self, count, inputs):
-        """The inputs as contiguous arrays of the right type. Raises ValueError for a wrong shape."""
-        arrays = [np.require(array, self.dtype, ["C", "ALIGNED"]) for array in inputs]
-        for array, size in zip(arrays, self._sizes, strict=True):
-            if array.shape not in ((size,), (count, size)):
-                raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
-        return arrays
-
-    def _parts(self, count, threads):
-        """(start, stop) of about equal parts, whole blocks each but the last."""
+        """inputs: (count, *shape) or (*shape) in the Program's order, any numbers; threads: at most that
+        many, None for one a core."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
         worth = count * len(self.program.ops) // WORTH_A_THREAD
-        number = min(threads or _cores(), worth) if worth > 1 else 1
-        size = max(1, -(-count // (number * BLOCK))) * BLOCK
-        return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
+        good = self._run(0, count if worth <= 1 else 0, count, *inputs, *results)
+        if good < 0:
+            inputs = self.fitting(self.program.inputs, count, inputs, self.dtype)
+        if good < 0 or worth > 1:
+            good = self._in_parts(count, min(threads or _cores(), worth), *inputs, *results)
+        return results, bool(good)
+
+    def quick(self, count, *inputs):
+        """The outputs; None when an input is not contiguous, of the type and of the right shape, or a state
+        is not good."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        worth = count * len(self.program.ops) // WORTH_A_THREAD
+        good = self._run(0, count if worth <= 1 else 0, count, *inputs, *results)
+        if good > 0 and worth > 1:
+            good = self._in_parts(count, min(_cores(), worth), *inputs, *results)
+        return results if good > 0 else None
+
+    def _in_parts(self, count, threads, *arrays):
+        first, *others = _parts(count, max(1, threads))
+        # the interpreter lock is free while the library works
+        at_work = [_pool().submit(self._run, *part, count, *arrays) for part in others]
+        good = min([self._run(*first, count, *arrays), *(work.result() for work in at_work)])
+        if good < 0:
+            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
+        return good
+
+
+def _parts(count, number):
+    """(start, stop) of about equal parts, whole blocks each but the last."""
+    size = max(1, -(-count // (number * BLOCK))) * BLOCK
+    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
 def _cores():

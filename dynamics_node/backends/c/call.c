@@ -1,4 +1,5 @@
-/* The Program as a builtin function of Python: solve(input, ..., output, ...) on arrays of one state.
+/* The Program as builtin functions of Python: solve(input, ..., output, ...) on arrays of one state, and solve_rows over
+   the states of a small batch.
 
    It returns None when it has written the outputs. It returns False, having written nothing that counts, when an
    argument is not a C-contiguous float64 array of the right shape, or anything in or out is not finite, or a
@@ -7,9 +8,14 @@
 
    `self` is a capsule that holds the address of the parameters, the last inputs of the Program. */
 extern PyObject *PyBool_FromLong(long);
+extern PyObject *PyLong_FromLong(long);
+extern long PyLong_AsLong(PyObject *);
+extern void *PyEval_SaveThread(void);
+extern void PyEval_RestoreThread(void *);
 extern void *PyCapsule_GetPointer(PyObject *, const char *);
 extern PyObject _Py_NoneStruct;
 extern void Py_IncRef(PyObject *);
+enum { SHARED = 16 };
 #define PADDED(size) (((size) / 8 + 1) * 8)
 #if 8 * PADDED(INPUT_SIZE) > LARGE || 8 * PADDED(OUTPUT_SIZE) > LARGE
 #define MEMORY static _Thread_local /* the stack of a thread may be small */
@@ -84,3 +90,40 @@ static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count
 }
 
 PyMethodDef solve_definition = {"solve", solve, FAST_CALL, "See dynamics_node/backends/c/call.c"};
+
+/* solve_rows(count, input, ..., output, ...): an input has `count` states along its first axis, or is one state for all;
+   an output has `count`. 1 when every state is solved as by `solve`; 0 when one is not: its outputs are NaN; -1, nothing
+   written, when an array is not as it should be. From SHARED states on other threads of Python run meanwhile. */
+static PyObject *solve_rows(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
+{
+  MEMORY double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  Numbers given[INPUTS + OUTPUTS + 1];
+  int same[INPUTS + 1], seen = 0, fit = number_of_arguments == 1 + INPUTS + OUTPUTS;
+  const long count = fit ? PyLong_AsLong(*arguments++) : 0;
+  for (; fit && seen < INPUTS; ++seen) fit = rows(arguments[seen], given + seen, 0, count, input_shape[seen], same + seen);
+  for (; fit && seen < INPUTS + OUTPUTS; ++seen)
+    fit = rows(arguments[seen], given + seen, 1, count, output_shape[seen - INPUTS], 0);
+  long good = fit ? 1 : -1;
+  void *thread = fit && count >= SHARED ? PyEval_SaveThread() : 0;
+  if (fit) {
+    for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
+    for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
+    if (PARAMETER_SIZE)
+      memcpy(x + INPUT_SIZE - PARAMETER_SIZE, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
+  }
+  for (long row = 0; fit && row < count; ++row) {
+    for (int k = 0, to = 0; k < INPUTS; to += input_size[k++])
+      memcpy(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k] * sizeof(double));
+    const int solved_it = solved(x, y);
+    good &= solved_it;
+    for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++])
+      for (long n = 0; n < output_size[k]; ++n)
+        given[INPUTS + k].data[row * output_size[k] + n] = solved_it ? y[from + n] : NAN;
+  }
+  if (thread) PyEval_RestoreThread(thread);
+  release(given, seen);
+  return PyLong_FromLong(good);
+}
+
+PyMethodDef rows_definition = {"solve_rows", solve_rows, FAST_CALL, "See dynamics_node/backends/c/call.c"};

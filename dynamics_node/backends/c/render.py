@@ -14,7 +14,7 @@ import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import LARGE, memory, table
+from dynamics_node.backends.c.text import LARGE, literal, memory, table
 from dynamics_node.program import Rolled
 
 MOST_LANES = 16  # numbers in a vector: floats
@@ -25,8 +25,8 @@ def render(program, parameters=(), quaternions=()) -> str:
     """The C source of a Program.
 
     parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
-    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. It keeps health
-    for itself: it declines where an entry is beyond the Program's limits.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. Of a Program
+    with limits `solve` keeps the last output for itself: it declines where an entry is larger.
     """
     return "\n".join(
         [
@@ -56,9 +56,9 @@ def renderer() -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def render_batch(program, precision="double", quaternions=()) -> str:
+def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     """The C source that runs a Program over many states at once; precision: 'double' or 'float';
-    quaternions as in `render`."""
+    quaternions as in `render`; limits: of the last output in this precision."""
     return "\n".join(
         [
             "#include <math.h>",
@@ -69,7 +69,8 @@ def render_batch(program, precision="double", quaternions=()) -> str:
             *render_run(program, "vector", "f" if precision == "float" else ""),
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
             _text("batch.c"),
-            *_batch(program, quaternions),
+            *_batch(program, quaternions, limits),
+            *_shapes(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
             _text("arrays.c"),
             _text("batch_call.c"),
             "",
@@ -77,7 +78,7 @@ def render_batch(program, precision="double", quaternions=()) -> str:
     )
 
 
-def _batch(program, quaternions):
+def _batch(program, quaternions, limits):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
@@ -85,8 +86,6 @@ def _batch(program, quaternions):
     return [
         f"#define INPUTS {len(inputs)}",
         f"#define OUTPUTS {len(outputs)}",
-        _numbers("input_size[]", [n for _, n, _ in inputs]),
-        _numbers("output_size[]", [n for _, n, _ in outputs]),
         "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
         "{",
@@ -104,6 +103,10 @@ def _batch(program, quaternions):
         "    run(in, out);",
         f"    bad += not_finite({sum(sizes)}, in) + not_finite({total}, out);",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
+        *(
+            f"    bad += beyond(out[{total - len(limits) + k}], {literal(limit)});"
+            for k, limit in enumerate(limits)
+        ),
         *(f"    write_rows(out + {at}, output[{k}] + k * {n}, {n}, lanes);" for k, n, at in outputs),
         "  }",
         "  return !any(bad);",
@@ -142,8 +145,7 @@ def _sizes(program, parameters, quaternions):
         _numbers("output_size[]", [array.size for array in outputs]),
         _numbers("quaternion[]", quaternions),
         *table("double", "limit", program.limits),
-        _shapes("input_shape", [program.inputs[name] for name in names]),
-        _shapes("output_shape", [array.shape for array in outputs]),
+        *_shapes([program.inputs[name] for name in names], [array.shape for array in outputs]),
     ]
 
 
@@ -151,8 +153,12 @@ def _numbers(name, numbers):
     return f"static const ssize_t {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
 
 
-def _shapes(name, shapes):
-    """Rows of the number of axes and their lengths."""
-    width = 1 + max((len(shape) for shape in shapes), default=0)
-    rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
-    return f"static const ssize_t {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
+def _shapes(inputs, outputs):
+    """Tables of the shapes of all inputs and outputs: rows of the number of axes and their lengths."""
+    inputs, outputs = list(inputs), list(outputs)
+    most = max((len(shape) for shape in [*inputs, *outputs]), default=0)
+    lines = [f"#define MOST_AXES {most}"]
+    for name, shapes in (("input_shape", inputs), ("output_shape", outputs)):
+        rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
+        lines.append(f"static const ssize_t {name}[][{most + 1}] = {{{', '.join([*rows, '{0}'])}}};")
+    return lines

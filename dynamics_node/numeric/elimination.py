@@ -1,4 +1,4 @@
-"""Elimination of the factor graph at every call, run by numpy."""
+"""Elimination of the factor graph at every call, run by NumPy."""
 
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -26,7 +26,7 @@ CONVERGED = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class NumericElimination:
+class Elimination:
     """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
     every factor in the graph that was planned for, when parameters of the model may become zero."""
 
@@ -40,14 +40,14 @@ class NumericElimination:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
-    def prepare(self, batches):
-        """Nothing is left to do."""
-
     @property
     def description(self):
         return self.ordering.name
 
-    def __call__(self, q, qd, qdd, tau, f_ext, gravity):
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd', 'tau'}, both complete."""
+        zero = np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
         graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         graph = _with_blocks(graph, self.blocks)
 
@@ -55,7 +55,7 @@ class NumericElimination:
             return eliminate(graph, self.plan).solve()
 
         values = solve(graph) if self.plan.safe else refined(graph, solve, self.ordering)
-        return joint_values(self.model, values, qdd, tau)
+        return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))
 
 
 def refined(graph, solve, ordering):
@@ -86,15 +86,15 @@ def _with_blocks(graph, blocks):
     return FactorGraph(tuple(factors))
 
 
-def numeric_elimination(model, problem, ordering, parameters=()):
-    """Engine for an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
+def elimination(model, problem, ordering, parameters=()):
+    """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
 
     parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there
     and on no pivot that this Model lacks.
     """
     if not parameters:
-        return NumericElimination(model, problem, *plan_ordering(model, problem, ordering))
+        return Elimination(model, problem, *plan_ordering(model, problem, ordering))
     models = (generic_parameters(model, parameters), model)
     graph = stacked(*(generic_graph(each, problem) for each in models))
     blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
-    return NumericElimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
+    return Elimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
