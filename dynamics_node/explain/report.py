@@ -89,7 +89,7 @@ def _elimination(model, problem, graph, name, ordering, programs):
     if not plan.safe or isinstance(model, Mechanism):
         note = "pivots are checked at run time"
         return Line(name, len(net.edges), plan.size, None, None, note)
-    programs[name] = elimination_program(model, problem, plan)
+    programs[name] = elimination_program(model, problem, wanted)
     return _line(name, programs[name], len(net.edges), plan.size)
 
 

@@ -14,10 +14,11 @@ from dynamics_node.graph.elimination import (
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph, stacked
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
-from dynamics_node.graph.mechanism import build_mechanism_graph, mechanism_factors
+from dynamics_node.graph.mechanism import build_mechanism_graph, build_spanned_graph, mechanism_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.variables import Variable
+from dynamics_node.graph.watch import eliminate_watched, usual_sizes
 
 __all__ = [
     "ORDERINGS",
@@ -33,10 +34,12 @@ __all__ = [
     "Variable",
     "build_graph",
     "build_mechanism_graph",
+    "build_spanned_graph",
     "complete_sketch",
     "custom_ordering",
     "eliminate",
     "eliminate_some",
+    "eliminate_watched",
     "generic_graph",
     "graph_matrix",
     "graph_rank",
@@ -52,4 +55,5 @@ __all__ = [
     "stacked",
     "to_dot",
     "to_svg",
+    "usual_sizes",
 ]

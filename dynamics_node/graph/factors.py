@@ -9,6 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynamics_node.graph.variables import (
+    ACCELERATION,
+    JOINT_ACCELERATION,
+    TORQUE,
+    WRENCH,
     Variable,
     acceleration,
     joint_acceleration,
@@ -47,6 +51,15 @@ class LinearFactor:
 
     def __str__(self):
         return f"{self.name}({', '.join(map(str, self.blocks))})"
+
+
+NATURAL = {ACCELERATION: "acceleration", WRENCH: "wrench", TORQUE: "torque", JOINT_ACCELERATION: "torque"}
+
+
+def is_natural(variable, factor: LinearFactor):
+    """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd. As long as all
+    are solved from their own, the inertia felt by a joint is definite."""
+    return factor.body == variable.body and factor.kind == NATURAL.get(variable.kind)
 
 
 def acceleration_factor(i, parent, owner, S, X, velocity_product, root_acceleration):

@@ -93,14 +93,14 @@ def _tree_methods(model, problem) -> tuple[dict[str, Method], np.ndarray]:
     """{name: Method} of a Model, and the limits of their health."""
     if problem.kind == "inverse":
         return {"rnea": lambda *state: (rnea(*state), NONE)}, NONE
-    through_matrix = {"crba + solve": tree_method(model, problem, mass_matrix_dynamics, by_mass_matrix=True)}
+    through_matrix = {"crba + solve": _tree_method(model, problem, mass_matrix_dynamics, by_mass_matrix=True)}
     limits = pivots.HEALTHY if weak_coordinates(model, problem.forward).any() else NONE
     if model.has_mimic:
         return through_matrix, limits
-    return {"aba": tree_method(model, problem, aba)} | through_matrix, limits
+    return {"aba": _tree_method(model, problem, aba)} | through_matrix, limits
 
 
-def tree_method(model: Model, problem: Problem, solve, by_mass_matrix=False) -> Method:
+def _tree_method(model: Model, problem: Problem, solve, by_mass_matrix=False) -> Method:
     """Of solve(model, q, qd, tau, qdd, forward, f_ext, gravity) -> (qdd, tau), complete.
 
     by_mass_matrix: in whose operations, those of the mass matrix or of the articulated-body recursion, health

@@ -4,6 +4,7 @@ All named orderings are tried; in small graphs the best one is improved by movin
 section IV-D, proposes a search there).
 """
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable
@@ -11,33 +12,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph import (
-    ORDERINGS,
-    Ordering,
-    Plan,
-    SingularPivotError,
-    custom_ordering,
-    generic_graph,
-    named_ordering,
-    plan_elimination,
-)
+from dynamics_node.graph import ORDERINGS, Ordering, SingularPivotError, plan_elimination
+from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
-from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
 from dynamics_node.programs.cost import cost
-from dynamics_node.programs.eliminated import elimination_program
+from dynamics_node.programs.eliminated import economical_graph, ordering_in, plan_program
 
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
+WORTH_TRYING = 3  # entries of a Bayes net, beside the fewest, up to which a Program is made of it
 _SEARCH = 2  # counted up when other orderings are found
 
 
 class Found(NamedTuple):
-    """An ordering, its plan, and the Program of it."""
+    """An ordering, and the Program of it."""
 
     ordering: Ordering
-    plan: Plan
     program: Program
 
     @property
@@ -55,17 +47,18 @@ class Memory(NamedTuple):
 FORGETFUL = Memory(lambda name: None, lambda name, content: None)
 
 
-def best_ordering(robot: Model, problem: Problem, parameters=(), memory=FORGETFUL) -> Found | None:
-    """The cheapest ordering whose pivots are safe, None when those of no ordering are. What was found once is
-    remembered."""
+def best_ordering(robot: Model | Mechanism, problem: Problem, parameters=(), memory=FORGETFUL) -> Found:
+    """The cheapest ordering. What was found once is remembered.
+
+    Raises SingularPivotError when none of ORDERINGS can be followed.
+    """
     search = _Search(robot, problem, tuple(parameters))
     note = f"ordering-{_identity(robot, problem, parameters)}.json"
     known = search.read(memory.read(note))
     if known is not None:
         return known
     best = search.best()
-    if best is not None:
-        memory.write(note, search.written(best.ordering))
+    memory.write(note, search.written(best.ordering))
     return best
 
 
@@ -74,22 +67,30 @@ class _Search:
 
     def __init__(self, robot, problem, parameters):
         self._robot, self._problem, self._parameters = robot, problem, parameters
-        self._graph = generic_graph(generic_parameters(robot, parameters), problem)
+        self._graph = economical_graph(robot, problem, parameters)
 
     def best(self):
         """The cheapest of the named orderings, and in small graphs what can be made of it."""
-        named = [named_ordering(name, self._robot, self._problem, self._graph) for name in ORDERINGS]
-        found = [each for each in map(self.evaluated, named) if each is not None]
-        if not found:
-            return None
-        best = min(found, key=lambda each: each.cost)
+        plans, refusal = {}, None
+        for name in ORDERINGS:
+            ordering = ordering_in(self._graph, self._robot, self._problem, name)
+            try:
+                plans[ordering] = plan_elimination(self._graph, ordering.variables)
+            except SingularPivotError as error:
+                refusal = error
+        if not plans:
+            assert refusal is not None
+            raise refusal
+        least = min(plan.size for plan in plans.values())
+        near = {ordering: plan for ordering, plan in plans.items() if plan.size <= WORTH_TRYING * least}
+        best = min((self._found(*pair) for pair in near.items()), key=lambda each: each.cost)
         return self._improved(best) if len(self._graph.variables) <= SMALL else best
 
     def read(self, note):
         """Found of a note, None when there is none, or nothing sensible in it."""
         try:
             name, variables = json.loads(note or b"null")
-            return self.evaluated(Ordering(str(name), custom_ordering(variables, self._graph).variables))
+            return self._evaluated(str(name), ordering_in(self._graph, None, None, variables).variables)
         except (ValueError, TypeError):
             return None
 
@@ -98,16 +99,13 @@ class _Search:
         """The note of an ordering."""
         return json.dumps([ordering.name, [str(variable) for variable in ordering.variables]]).encode()
 
-    def evaluated(self, ordering):
-        """Found of an ordering, None when its pivots are not safe."""
-        try:
-            plan = plan_elimination(self._graph, ordering.variables)
-        except SingularPivotError:
-            return None
-        if not plan.safe:
-            return None
-        program = elimination_program(self._robot, self._problem, plan, parameters=self._parameters)
-        return Found(ordering, plan, program)
+    def _evaluated(self, name, variables):
+        """Found of an ordering. Raises SingularPivotError."""
+        return self._found(Ordering(name, variables), plan_elimination(self._graph, variables))
+
+    def _found(self, ordering, plan):
+        program = plan_program(self._robot, self._problem, self._graph, plan, parameters=self._parameters)
+        return Found(ordering, program)
 
     def _improved(self, best):
         """The best of TRIALS moves of one variable, each from the best so far; always the same ones."""
@@ -116,14 +114,15 @@ class _Search:
             order = list(best.ordering.variables)
             variable = order.pop(int(random.integers(len(order))))
             order.insert(int(random.integers(len(order) + 1)), variable)
-            found = self.evaluated(Ordering("searched", tuple(order)))
-            if found is not None and found.cost < best.cost:
-                best = found
+            with contextlib.suppress(SingularPivotError):
+                found = self._evaluated("searched", tuple(order))
+                best = min(best, found, key=lambda each: each.cost)
         return best
 
 
-def _identity(model, problem, parameters):
+def _identity(robot, problem, parameters):
     """Hash of all that the search depends on."""
+    model = tree_of(robot)
     joints = [body.joint for body in model.bodies]
     numbers = [
         model.inertias,
