@@ -64,7 +64,7 @@ class Quantity(RobotFunction, ProgramFunction):
 
     def __post_init__(self):
         if "gravity" in self.runner.inputs:
-            self._keep(defaults={"gravity": self.model.gravity})
+            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
         super().__post_init__()
 
 
@@ -79,7 +79,7 @@ class Solver(RobotFunction):
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(_nv=self.model.nv, _gravity=self.model.gravity)
+        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
 
     def __getstate__(self):
         state = super().__getstate__()
