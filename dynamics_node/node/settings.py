@@ -204,7 +204,7 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        return Job(text, choices, *wanted, services, self.loops_file, self.name_pairs())
+        return Job(text, choices, *wanted, services, self.loops_file, self.name_pairs(), self.tip_links)
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""
