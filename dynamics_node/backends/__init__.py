@@ -49,8 +49,13 @@ class Runner(Protocol):
         False when it declines: an array is not plain (C-contiguous float64 of the right shape), or anything
         is not finite, of unit length, or within the limits of health."""
 
-    def quick(self, count: int, inputs, dtype: np.dtype) -> list[np.ndarray] | None:
-        """`run` without a word: None when an array is not plain or a state not good."""
+    def few(self, *inputs):
+        """A few states, the quick way: inputs (count, *shape), or (*shape) for all states. The output (count,
+        *shape), a tuple if there are several; None when it declines, as `solve`, or there are too many."""
+
+    def many(self, count: int, inputs, dtype: np.dtype) -> list[np.ndarray] | None:
+        """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `solve`, or there
+        are too few; arrays of dtype, which is the precision of the arithmetic."""
 
     def run(self, count: int, inputs, dtype=np.float64) -> tuple[list[np.ndarray], bool]:
         """Outputs [(count, *shape)] over many states, and whether all are good: finite, quaternions of unit

@@ -37,8 +37,12 @@ class Backed:
         return self.first.solve
 
     @property
-    def quick(self):
-        return self.first.quick
+    def few(self):
+        return self.first.few
+
+    @property
+    def many(self):
+        return self.first.many
 
     def with_parameters(self, values):
         """Of both."""

@@ -38,8 +38,11 @@ class NumericRunner:
         """Nothing for one state alone: False, as compiled code when it declines."""
         return False
 
-    def quick(self, count, inputs, dtype):
-        """Nothing: None."""
+    def few(self, *inputs):
+        """Nothing: None, as compiled code when it declines."""
+
+    def many(self, count, inputs, dtype):
+        """Nothing: None, as compiled code when it declines."""
 
     def run(self, count, inputs, dtype=np.float64):
         """See backends.Runner; but the states have to be good, and LinAlgError is raised when one has no

@@ -10,6 +10,7 @@ from dynamics_node.solver.arguments import Arguments, Signature, plain_signature
 from dynamics_node.solver.checks import SolutionError, delivered
 
 ERRORS = ("raise", "nan")
+QUICK = ("_one_state", "_few")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -32,21 +33,24 @@ class Function:
     precision: str = "float64"
     dtype: np.dtype = field(init=False, repr=False)
     _one_state: Callable = field(init=False, repr=False)
+    _few: Callable = field(init=False, repr=False)
 
     def __post_init__(self):
-        """Attributes of the object are what Python finds fastest. _one_state: None when it has written the
-        results, False when it declines."""
-        self._keep(dtype=np.dtype(self.precision), _one_state=self._solve_of(self.runner))
+        """Attributes of the object are what Python finds fastest. _one_state, _few: `solve` and `few` of the
+        runner."""
+        one, few = self._quick_ways(self.runner)
+        self._keep(dtype=np.dtype(self.precision), _one_state=one, _few=few)
 
     def _keep(self, **attributes):
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
-    def _solve_of(self, runner):
-        return runner.solve if self.precision == "float64" else _declined
+    def _quick_ways(self, runner):
+        """`solve` and `few` of a runner, which compute with float64."""
+        return (runner.solve, runner.few) if self.precision == "float64" else (_declined, _nothing)
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "_one_state"}
+        return {name: value for name, value in self.__dict__.items() if name not in QUICK}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -63,24 +67,27 @@ class Function:
 
     # --- many states, or arrays that are not plain --------------------------------------------------------
 
-    def _states(self, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple; arrays: those of all inputs of the runner."""
-        if errors not in ERRORS:
-            raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
-        found = self._plain(runner, arrays)
+    def _states(self, found, runner, arrays, out, errors):
+        """The results (..., *shape) in a tuple; found: what `few` gave, arrays: all inputs of the runner."""
         if found is None:
-            found = self._checked(runner, arrays, errors)
+            found = self._many(runner, arrays)
+            if found is None:
+                found = self._checked(runner, arrays, errors)
+        elif not isinstance(found, tuple):
+            found = (found,)
         if out is None:
             return tuple(found)
         return tuple(delivered(result, place) for result, place in zip(found, out, strict=True))
 
-    def _plain(self, runner, arrays):
-        """Of arrays (count, *shape) as compiled code takes them, without a look at them here; else None."""
+    def _many(self, runner, arrays):
+        """The results by `many`, without a look at the arrays here; else None."""
         if not arrays or not isinstance(arrays[0], np.ndarray) or arrays[0].ndim != 2:
             return None
-        return runner.quick(len(arrays[0]), arrays, self.dtype)
+        return runner.many(len(arrays[0]), arrays, self.dtype)
 
     def _checked(self, runner, arrays, errors):
+        if errors not in ERRORS:
+            raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         names = list(runner.inputs)
         if len(arrays) != len(names):
             told = f"{len(names)} arguments, not {len(arrays)}"
@@ -165,7 +172,8 @@ class ProgramFunction(Function):
         else:
             results = out if type(out) is tuple else (out,)
         if self._one_state(*arrays, *results) is not None:
-            results = self._states(self.runner, arrays, None if out is None else results, errors)
+            found = self._few(*arrays)
+            results = self._states(found, self.runner, arrays, None if out is None else results, errors)
         return results[0] if len(results) == 1 else results
 
     def _placed(self, arrays, named):
@@ -181,6 +189,10 @@ class ProgramFunction(Function):
 
 def _declined(*arrays):
     return False
+
+
+def _nothing(*arrays):
+    return None
 
 
 def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:

@@ -1,6 +1,5 @@
 """The Functions of a robot: what `build`, `build_quantity` and `build_derivatives` return."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
@@ -65,7 +64,7 @@ class Quantity(RobotFunction, ProgramFunction):
 
     def __post_init__(self):
         if "gravity" in self.runner.inputs:
-            self._keep(defaults={"gravity": self.model.gravity})
+            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
         super().__post_init__()
 
 
@@ -80,11 +79,11 @@ class Solver(RobotFunction):
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(_nv=self.model.nv, _gravity=self.model.gravity)
+        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
 
     def __getstate__(self):
         state = super().__getstate__()
-        state.pop("_one_state_with_wrenches", None)
+        state.pop("_pushed", None)
         return state
 
     def prepare(self, batches=False):
@@ -93,14 +92,15 @@ class Solver(RobotFunction):
         _ = self.with_wrenches
 
     @cached_property
-    def _one_state_with_wrenches(self) -> Callable:
-        return self._solve_of(self.with_wrenches)
+    def _pushed(self):
+        """`solve` and `few` with wrenches."""
+        return self._quick_ways(self.with_wrenches)
 
-    def _solve(self, f_ext, out, errors, *arrays):
-        """The results where one state was declined; arrays: all inputs but f_ext."""
+    def _solve(self, found, f_ext, out, errors, *arrays):
+        """The results where one state was declined. found: what `few` gave; arrays: all inputs but f_ext."""
         if f_ext is None:
-            return self._states(self.runner, arrays, out, errors)
-        return self._states(self.with_wrenches, (*arrays, f_ext), out, errors)
+            return self._states(found, self.runner, arrays, out, errors)
+        return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)
 
 
 # The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
@@ -114,12 +114,17 @@ class InverseDynamics(Solver):
         one = np.empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            declined = self._one_state(q, qd, qdd, g, one)
+            if self._one_state(q, qd, qdd, g, one) is None:
+                return one
+            found = self._few(q, qd, qdd, g)
         else:
-            declined = self._one_state_with_wrenches(q, qd, qdd, g, f_ext, one)
-        if declined is None:
-            return one
-        return self._solve(f_ext, None if out is None else (out,), errors, q, qd, qdd, g)[0]
+            solve, few = self._pushed
+            if solve(q, qd, qdd, g, f_ext, one) is None:
+                return one
+            found = few(q, qd, qdd, g, f_ext)
+        if found is not None and out is None:
+            return found
+        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, qdd, g)[0]
 
 
 class ForwardDynamics(Solver):
@@ -130,12 +135,17 @@ class ForwardDynamics(Solver):
         one = np.empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            declined = self._one_state(q, qd, tau, g, one)
+            if self._one_state(q, qd, tau, g, one) is None:
+                return one
+            found = self._few(q, qd, tau, g)
         else:
-            declined = self._one_state_with_wrenches(q, qd, tau, g, f_ext, one)
-        if declined is None:
-            return one
-        return self._solve(f_ext, None if out is None else (out,), errors, q, qd, tau, g)[0]
+            solve, few = self._pushed
+            if solve(q, qd, tau, g, f_ext, one) is None:
+                return one
+            found = few(q, qd, tau, g, f_ext)
+        if found is not None and out is None:
+            return found
+        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, tau, g)[0]
 
 
 class HybridDynamics(Solver):
@@ -143,17 +153,23 @@ class HybridDynamics(Solver):
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd, tau (..., nv), complete. out: two arrays for them."""
-        both = (np.empty(self._nv), np.empty(self._nv)) if out is None else out
+        one, other = (np.empty(self._nv), np.empty(self._nv)) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            declined = self._one_state(q, qd, qdd, tau, g, *both)
+            if self._one_state(q, qd, qdd, tau, g, one, other) is None:
+                return one, other
+            found = self._few(q, qd, qdd, tau, g)
         else:
-            declined = self._one_state_with_wrenches(q, qd, qdd, tau, g, f_ext, *both)
-        if declined is None:
-            return both
-        forward = np.array(self.problem.forward)
-        qdd, tau = _known(qdd, ~forward), _known(tau, forward)
-        return self._solve(f_ext, out, errors, q, qd, qdd, tau, g)
+            solve, few = self._pushed
+            if solve(q, qd, qdd, tau, g, f_ext, one, other) is None:
+                return one, other
+            found = few(q, qd, qdd, tau, g, f_ext)
+        if found is None:
+            forward = np.array(self.problem.forward)
+            qdd, tau = _known(qdd, ~forward), _known(tau, forward)
+        elif out is None:
+            return found
+        return self._solve(found, f_ext, out, errors, q, qd, qdd, tau, g)
 
 
 def _known(value, known):

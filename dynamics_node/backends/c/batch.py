@@ -9,14 +9,15 @@ import numpy as np
 from dynamics_node.backends.c.compiler import FOR_VECTORS
 from dynamics_node.backends.c.library import compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.backends.c.render import render_batch, renderer
-from dynamics_node.backends.results import limits_in
+from dynamics_node.backends.c.render import BATCH, render_batch, renderer
+from dynamics_node.backends.results import limits_in, returned
 
-BATCH = 64  # states from which vectors are worth another compilation
 WORTH_A_THREAD = (
     8_000_000  # operations; to wake a thread takes 100 us, in which a core does 3 million of them
 )
 BLOCK = 16  # states that no two threads share: a vector of floats
+__all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
+
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
@@ -35,6 +36,8 @@ class BatchKernel(Loaded):
     def __init__(self, program, dtype=np.float64, quaternions=()):
         self.dtype, self._quaternions = np.dtype(dtype), tuple(quaternions)
         self._shapes = [numbers.shape for numbers in program.outputs.values()]
+        self._given = len(returned(program))  # of the outputs; health is not for those who call `quick`
+        self._one_thread = 2 * WORTH_A_THREAD // max(1, len(program.ops))  # states
         super().__init__(program)
 
     def _compile(self):
@@ -50,26 +53,28 @@ class BatchKernel(Loaded):
         """inputs: (count, *shape) or (*shape) in the Program's order, any numbers; threads: at most that
         many, None for one a core."""
         results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
-        worth = count * len(self.program.ops) // WORTH_A_THREAD
-        good = self._run(0, count if worth <= 1 else 0, count, *inputs, *results)
-        if good < 0:
+        if self._run(0, 0, count, *inputs, *results) < 0:
             inputs = self.fitting(self.program.inputs, count, inputs, self.dtype)
-        if good < 0 or worth > 1:
-            good = self._in_parts(count, min(threads or _cores(), worth), *inputs, *results)
+        good = self._in_parts(count, self._threads(count, threads), *inputs, *results)
         return results, bool(good)
 
-    def quick(self, count, *inputs):
-        """The outputs; None when an input is not contiguous, of the type and of the right shape, or a state
-        is not good."""
-        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+    def _threads(self, count, most=None):
+        """As many as the work is worth, by default at most one a core."""
         worth = count * len(self.program.ops) // WORTH_A_THREAD
-        good = self._run(0, count if worth <= 1 else 0, count, *inputs, *results)
-        if good > 0 and worth > 1:
-            good = self._in_parts(count, min(_cores(), worth), *inputs, *results)
-        return results if good > 0 else None
+        return min(most or _cores(), worth) if worth > 1 else 1
+
+    def quick(self, count, *inputs):
+        """The outputs but health; None when an input is not contiguous, of the type and of the right shape,
+        or a state is not good."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        if count < self._one_thread:
+            good = self._run(0, count, count, *inputs, *results)
+        elif (good := self._run(0, 0, count, *inputs, *results)) > 0:
+            good = self._in_parts(count, self._threads(count), *inputs, *results)
+        return results[: self._given] if good > 0 else None
 
     def _in_parts(self, count, threads, *arrays):
-        first, *others = _parts(count, max(1, threads))
+        first, *others = _parts(count, threads)
         # the interpreter lock is free while the library works
         at_work = [_pool().submit(self._run, *part, count, *arrays) for part in others]
         good = min([self._run(*first, count, *arrays), *(work.result() for work in at_work)])

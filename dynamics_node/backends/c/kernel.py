@@ -21,13 +21,14 @@ MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
 class Kernel(Loaded):
-    """kernel.solve(*inputs, *outputs) for one state, see call.c; kernel(count, *inputs) for a few.
+    """kernel.solve(*inputs, *outputs) for one state and kernel.few(*inputs) for less than BATCH, see call.c;
+    kernel(count, *inputs) for any number of states and any arrays.
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
     health, the last output of a Program with limits: it declines beyond them.
     """
 
-    PER_PROCESS = ("_entry", "_library", "_rows", "solve")
+    PER_PROCESS = ("_entry", "_library", "_rows", "few", "solve")
 
     def __init__(self, program, parameters=None, quaternions=()):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
@@ -54,10 +55,13 @@ class Kernel(Loaded):
     def _open(self, library):
         self._library, self._entry = library, _entry(library)
         trust_arrays(library, np.float64)
+        library.allocate_with.argtypes = (ctypes.py_object,)
+        library.allocate_with(np.empty)
         self._wrap()
 
     def _wrap(self):
         self.solve = builtin_function(self._library, "solve_definition", self._parameters)
+        self.few = builtin_function(self._library, "few_definition", self._parameters)
         self._rows = builtin_function(self._library, "rows_definition", self._parameters)
 
     def with_parameters(self, parameters):
@@ -70,12 +74,6 @@ class Kernel(Loaded):
     def _pack(self, parameters):
         self.parameters = [np.array(parameters[name], dtype=np.float64) for name in self._names]
         self._parameters = np.concatenate([*map(np.ravel, self.parameters), [0.0]])
-
-    def quick(self, count, *inputs):
-        """The outputs; None when an input is not contiguous float64 of the right shape, or a state is not
-        solved."""
-        results = [np.empty((count, *shape)) for shape in self.outputs.values()]
-        return results if self._rows(count, *inputs, *results) > 0 else None
 
     def __call__(self, count, *inputs):
         """Outputs, a list of arrays (count, *shape), and whether all states were solved; those of a state

@@ -15,8 +15,9 @@ import numpy as np
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
 from dynamics_node.backends.c.text import LARGE, literal, memory, table
-from dynamics_node.program import Rolled
+from dynamics_node.program import Program, Rolled
 
+BATCH = 64  # states from which vectors are worth another compilation
 MOST_LANES = 16  # numbers in a vector: floats
 UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
@@ -138,6 +139,7 @@ def _sizes(program, parameters, quaternions):
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "LARGE": LARGE,
+        "FEW": BATCH - 1 if isinstance(program, Program) else "0x7fffffffL",
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

@@ -4,7 +4,7 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.c.batch import BATCH, PRECISIONS, BatchKernel
+from dynamics_node.backends.c.batch import BATCH, BatchKernel
 from dynamics_node.backends.c.kernel import Kernel
 from dynamics_node.backends.results import healthy, limits_in, without_bad
 from dynamics_node.program import Program
@@ -26,9 +26,9 @@ class CRunner:
         self._take(Kernel(program, parameters, quaternions))
 
     def _take(self, kernel):
-        self.kernel, self.solve = kernel, kernel.solve
+        self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few
         self.inputs, self.outputs = kernel.inputs, kernel.outputs
-        self._parameters = {d: [values.astype(d) for values in kernel.parameters] for d in PRECISIONS}
+        self._vectors: dict[np.dtype, tuple] = {}  # of a type the BatchKernel, and the parameters
 
     def with_parameters(self, values):
         """The same code with other values {name: array} of its parameters; other names are ignored."""
@@ -39,36 +39,39 @@ class CRunner:
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         if batches and self._few < np.inf:
-            self._batch(np.dtype(np.float64))
+            self._prepared(np.dtype(np.float64))
 
-    def quick(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype):
         """See backends.Runner."""
-        if count >= self._few:
-            found = self._batch(dtype).quick(count, *inputs, *self._parameters[dtype])
-            return found[:-1] if found and self.program.limits else found
-        return self.kernel.quick(count, *inputs) if dtype == np.float64 else None
+        if count < self._few:
+            return None
+        batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
+        return batch.quick(count, *inputs, *parameters)
 
     def run(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
         see backends.Runner."""
         if count < self._few:
             return self.kernel(count, *inputs)
-        dtype = np.dtype(dtype)
-        outputs, good = self._batch(dtype)(count, *inputs, *self._parameters[dtype])
+        batch, parameters = self._prepared(np.dtype(dtype))
+        outputs, good = batch(count, *inputs, *parameters)
         health = outputs.pop() if self.program.limits else None
         if not good:
             within = True if health is None else healthy(health, limits_in(self.program, dtype))
             without_bad(outputs, within)
         return outputs, good
 
-    def _batch(self, dtype):
+    def _prepared(self, dtype):
         if dtype not in self.batches:
             self.batches[dtype] = BatchKernel(self.program, dtype, self._quaternions)
-        return self.batches[dtype]
+        if dtype not in self._vectors:
+            parameters = [values.astype(dtype) for values in self.kernel.parameters]
+            self._vectors[dtype] = self.batches[dtype], parameters
+        return self._vectors[dtype]
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name != "solve"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("solve", "few")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.solve = self.kernel.solve
+        self.solve, self.few = self.kernel.solve, self.kernel.few
