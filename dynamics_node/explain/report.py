@@ -24,7 +24,8 @@ from dynamics_node.programs import cheapest, elimination_program, recursive_prog
 @dataclass(frozen=True)
 class Line:
     """A way to solve the problem: edges and scalar entries of its Bayes net (None for a recursion), scalar
-    operations and the longest chain of them (None where pivots are checked at run time); note: why."""
+    operations and the longest chain of them (None where the ordering cannot be followed); note: why, or
+    what to mind."""
 
     name: str
     edges: int | None
@@ -36,8 +37,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering, or,
-    where pivots are checked at run time, the cheapest other one (code_of says which)."""
+    """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering
+    (code_of, by its name)."""
 
     model: Model | Mechanism
     problem: Problem
@@ -83,17 +84,15 @@ def _elimination(model, problem, graph, name, ordering, programs):
     wanted = name if name in ORDERINGS else ordering
     try:
         _, plan = plan_ordering(model, problem, wanted)
+        programs[name] = elimination_program(model, problem, wanted)
     except SingularPivotError as error:
         return Line(name, None, None, None, None, str(error))
     net = eliminate(graph, plan)
-    if not plan.safe or isinstance(model, Mechanism):
-        note = "pivots are checked at run time"
-        return Line(name, len(net.edges), plan.size, None, None, note)
-    programs[name] = elimination_program(model, problem, wanted)
-    return _line(name, programs[name], len(net.edges), plan.size)
+    note = "" if plan.safe else "pivots are checked at run time"
+    return _line(name, programs[name], len(net.edges), plan.size, note)
 
 
-def _line(name, program, edges=None, entries=None):
+def _line(name, program, edges=None, entries=None, note=""):
     counts = program.op_count()
     operations = counts["add"] + counts["mul"] + counts["div"]
-    return Line(name, edges, entries, operations, program.depth())
+    return Line(name, edges, entries, operations, program.depth(), note)

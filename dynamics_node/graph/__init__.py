@@ -12,13 +12,20 @@ from dynamics_node.graph.elimination import (
     plan_elimination,
 )
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph, stacked
+from dynamics_node.graph.generic import (
+    chosen_ordering,
+    generic_graph,
+    ordering_of,
+    plan_ordering,
+    problem_graph,
+    stacked,
+)
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
 from dynamics_node.graph.mechanism import build_mechanism_graph, build_spanned_graph, mechanism_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.variables import Variable
-from dynamics_node.graph.watch import eliminate_watched, usual_sizes
+from dynamics_node.graph.watch import eliminate_watched, growth, weakest_pivot
 
 __all__ = [
     "ORDERINGS",
@@ -35,6 +42,7 @@ __all__ = [
     "build_graph",
     "build_mechanism_graph",
     "build_spanned_graph",
+    "chosen_ordering",
     "complete_sketch",
     "custom_ordering",
     "eliminate",
@@ -43,6 +51,7 @@ __all__ = [
     "generic_graph",
     "graph_matrix",
     "graph_rank",
+    "growth",
     "joint_values",
     "mechanism_factors",
     "named_ordering",
@@ -55,5 +64,5 @@ __all__ = [
     "stacked",
     "to_dot",
     "to_svg",
-    "usual_sizes",
+    "weakest_pivot",
 ]

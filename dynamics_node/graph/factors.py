@@ -58,8 +58,12 @@ NATURAL = {ACCELERATION: "acceleration", WRENCH: "wrench", TORQUE: "torque", JOI
 
 def is_natural(variable, factor: LinearFactor):
     """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd. As long as all
-    are solved from their own, the inertia felt by a joint is definite."""
-    return factor.body == variable.body and factor.kind == NATURAL.get(variable.kind)
+    are solved from their own, the inertia felt by a joint is definite. (6) and (7) of a floating joint, whose
+    six rows are the same but for the sign, stand for each other."""
+    kinds = {NATURAL.get(variable.kind)}
+    if variable.dim == factor.rows == 6 and variable.kind != ACCELERATION:
+        kinds = {"wrench", "torque"}
+    return factor.body == variable.body and factor.kind in kinds
 
 
 def acceleration_factor(i, parent, owner, S, X, velocity_product, root_acceleration):

@@ -15,6 +15,7 @@ from dynamics_node.graph import (
     plan_ordering,
     problem_graph,
     stacked,
+    weakest_pivot,
 )
 from dynamics_node.graph.variables import Variable
 from dynamics_node.model import Model
@@ -54,20 +55,27 @@ class Elimination:
         def solve(graph):
             return eliminate(graph, self.plan).solve()
 
-        values = solve(graph) if self.plan.safe else refined(graph, solve, self.ordering)
+        try:
+            values = solve(graph) if self.plan.safe else refined(graph, solve)
+        except np.linalg.LinAlgError:
+            weakest = weakest_pivot(graph, self.plan)
+            which = "a pivot" if weakest is None else f"the pivot of {weakest}"
+            name = self.ordering.name
+            raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
         return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))
 
 
-def refined(graph, solve, ordering):
+def refined(graph, solve):
     """The values {variable: array} that `solve` finds for a graph, corrected until a correction is small at
-    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens."""
+    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens: a
+    pivot vanishes."""
     values = solve(graph)
     for _ in range(REFINEMENTS):
         correction = solve(graph.residuals(values))
         values = {x: value + correction[x] for x, value in values.items()}
         if np.all(_largest(correction) <= CONVERGED * np.maximum(_largest(values), 1e-6)):
             return values
-    raise np.linalg.LinAlgError(f"a pivot of ordering {ordering.name} vanishes here; choose another")
+    raise np.linalg.LinAlgError("a pivot vanishes here")
 
 
 def _largest(values):

@@ -59,7 +59,7 @@ class GtsamElimination:
         for state in np.ndindex(*batch):
             one = [_at(array, axes, batch, state) for array, axes in arrays]
             graph = problem_graph(self.model, self.problem, *one)
-            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering), self.ordering)
+            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
             found[(slice(None), *state)] = joint_values(self.model, values, *one[2:4])
         return {"qdd": found[0], "tau": found[1]}
 

@@ -1,11 +1,12 @@
 """An elimination ordering of the factor graph as a Program, of trees and of robots with loops.
 
 The plan is made in the frames of the Program: what vanishes in the robot's own frames need not vanish there,
-and the other way round. Where a pivot may become weak at some state, health tells how weak it is, see
-graph/watch.py: beyond the limit the result may have lost digits.
+and the other way round. Where pivots may become weak at some state, the last entry of health tells what they
+lose (graph/watch.py); its limit is found by trying the Program.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,26 +18,33 @@ from dynamics_node.graph import (
     Plan,
     build_graph,
     build_spanned_graph,
-    custom_ordering,
+    chosen_ordering,
+    eliminate,
     eliminate_watched,
     generic_graph,
+    growth,
     joint_values,
-    ordering_of,
     plan_elimination,
+    problem_graph,
     stacked,
-    usual_sizes,
-    watch,
 )
 from dynamics_node.loops import health as loops_health
+from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
+from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem import Problem
-from dynamics_node.program import Program
+from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import problem_program
-from dynamics_node.programs.economical import economical
+from dynamics_node.programs.economical import economical, parameter_values
+
+TRIED = 32  # states
+ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
+ROUNDING = 1e-15  # of results of which nothing is lost
+REFINEMENTS = 3
 
 
 def elimination_program(
@@ -53,18 +61,9 @@ def elimination_program(
     followed.
     """
     graph = economical_graph(robot, problem, parameters)
-    chosen = ordering_in(graph, robot, problem, ordering)
+    chosen = chosen_ordering(ordering, robot, problem, graph)
     plan = plan_elimination(graph, chosen.variables)
-    return plan_program(robot, problem, graph, plan, wrenches, parameters)
-
-
-def ordering_in(graph, robot, problem, ordering) -> Ordering:
-    """The Ordering of one of ORDERINGS by name, or of names of variables."""
-    if isinstance(ordering, Ordering):
-        return ordering
-    if isinstance(ordering, str):
-        return ordering_of(ordering, robot, problem, graph)
-    return custom_ordering(ordering, graph)
+    return plan_program(robot, problem, plan, wrenches, parameters)
 
 
 def economical_graph(robot: Model | Mechanism, problem: Problem, parameters=()) -> FactorGraph:
@@ -80,26 +79,80 @@ def economical_graph(robot: Model | Mechanism, problem: Problem, parameters=()) 
 
 
 def plan_program(
-    robot: Model | Mechanism, problem: Problem, graph: FactorGraph, plan: Plan, wrenches=False, parameters=()
+    robot: Model | Mechanism, problem: Problem, plan: Plan, wrenches=False, parameters=()
 ) -> Program:
     """The Program of a Plan of `economical_graph`."""
-    sizes = {} if plan.safe else usual_sizes(graph, plan)
-    state_of = _closed_graph if isinstance(robot, Mechanism) else _open_graph
-    graph_at, limits = state_of(robot, problem)
-    limits = np.concatenate([limits, watch.HEALTHY if not plan.safe else np.zeros(0)])
+    if plan.safe:
+        return _plan_program(robot, problem, plan, {}, wrenches, parameters)
+    states = _Tried(robot, problem, plan, parameters)
+    program = _plan_program(robot, problem, plan, states.weakness(), wrenches, parameters)
+    return replace(program, limits=(*program.limits[:-1], states.limit(program)))
+
+
+def _plan_program(robot, problem, plan, usual, wrenches, parameters):
+    """usual: {variable: how weak its pivot is}, of those that may be weak; their health has no limit yet."""
+    graph_of = _closed_graph if isinstance(robot, Mechanism) else _open_graph
+    graph_at, limits = graph_of(robot, problem)
     forward, zero = np.array(problem.forward, dtype=bool), np.zeros(robot.nv)
 
     def method(own, q, qd, known, f_ext, gravity):
         qdd, tau = np.where(forward, zero, known), np.where(forward, known, zero)
         graph, health = graph_at(own, q, qd, qdd, tau, f_ext, gravity)
-        net, weakness = eliminate_watched(graph, plan, sizes)
+        net, weakness = eliminate_watched(graph, plan)
         qdd, tau = joint_values(own, net.solve(), qdd, tau)
-        if weakness:
-            health = np.append(health, sum(weakness.values()))
+        if usual:
+            health = np.append(health, growth(weakness, usual))
         return np.where(forward, qdd, tau), health
 
+    if usual:
+        limits = np.append(limits, np.inf)
     # the inertia of one body may be a pivot: nothing is regrouped
     return problem_program(robot, problem, method, wrenches, parameters, regroups=False, limits=limits)
+
+
+class _Tried:
+    """A Plan at random states."""
+
+    def __init__(self, robot, problem, plan, parameters):
+        random = np.random.default_rng(23)
+        self._own, _ = economical(robot, regroups=False)
+        self._plan, self._problem = plan, problem
+        sample = closed_samples if isinstance(robot, Mechanism) else sample_positions
+        rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
+        self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
+            "q": sample(self._own, TRIED, random),
+            "f_ext": np.zeros((TRIED, robot.nbodies, 6)),
+            "gravity": robot.gravity,
+            **parameter_values(robot, parameters, regroups=False),
+        }
+        names = ("q", "qd", "qdd", "tau")
+        self._graph = problem_graph(self._own, problem, *(self._state[name] for name in names))
+
+    def weakness(self):
+        """{variable: how weak its pivot usually is}."""
+        _, weakness = eliminate_watched(self._graph, self._plan)
+        return {x: float(np.nanmedian(value)) or 1.0 for x, value in weakness.items()}
+
+    def limit(self, program):
+        """Of the last entry of health: what it is where a result misses the refined one by ERROR, if what
+        they miss is lost by growing elements."""
+        found = interpret(program, **self._state)
+        right = self._refined()
+        missed, size = (
+            np.max([np.abs(array).max(axis=-1) for array in arrays], axis=0)
+            for arrays in ([found[name] - right[name] for name in right], list(right.values()))
+        )
+        lost = np.maximum(missed / np.maximum(size, 1e-6), ROUNDING) / np.sqrt(found["health"][:, -1])
+        return float((ERROR / np.nanmax(lost)) ** 2)
+
+    def _refined(self):
+        """What the problem returns."""
+        values = eliminate(self._graph, self._plan).solve()
+        for _ in range(REFINEMENTS):
+            correction = eliminate(self._graph.residuals(values), self._plan).solve()
+            values = {x: value + correction[x] for x, value in values.items()}
+        qdd, tau = joint_values(self._own, values, self._state["qdd"], self._state["tau"])
+        return {name: {"qdd": qdd, "tau": tau}[name] for name in self._problem.returns(self._own)}
 
 
 def _open_graph(model, problem):

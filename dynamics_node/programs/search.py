@@ -12,13 +12,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph import ORDERINGS, Ordering, SingularPivotError, plan_elimination
+from dynamics_node.graph import (
+    ORDERINGS,
+    Ordering,
+    SingularPivotError,
+    chosen_ordering,
+    custom_ordering,
+    plan_elimination,
+)
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
 from dynamics_node.programs.cost import cost
-from dynamics_node.programs.eliminated import economical_graph, ordering_in, plan_program
+from dynamics_node.programs.eliminated import economical_graph, plan_program
 
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
@@ -73,7 +80,7 @@ class _Search:
         """The cheapest of the named orderings, and in small graphs what can be made of it."""
         plans, refusal = {}, None
         for name in ORDERINGS:
-            ordering = ordering_in(self._graph, self._robot, self._problem, name)
+            ordering = chosen_ordering(name, self._robot, self._problem, self._graph)
             try:
                 plans[ordering] = plan_elimination(self._graph, ordering.variables)
             except SingularPivotError as error:
@@ -90,7 +97,7 @@ class _Search:
         """Found of a note, None when there is none, or nothing sensible in it."""
         try:
             name, variables = json.loads(note or b"null")
-            return self._evaluated(str(name), ordering_in(self._graph, None, None, variables).variables)
+            return self._evaluated(str(name), custom_ordering(variables, self._graph).variables)
         except (ValueError, TypeError):
             return None
 
@@ -104,7 +111,7 @@ class _Search:
         return self._found(Ordering(name, variables), plan_elimination(self._graph, variables))
 
     def _found(self, ordering, plan):
-        program = plan_program(self._robot, self._problem, self._graph, plan, parameters=self._parameters)
+        program = plan_program(self._robot, self._problem, plan, parameters=self._parameters)
         return Found(ordering, program)
 
     def _improved(self, best):

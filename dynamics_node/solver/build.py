@@ -7,13 +7,13 @@ import numpy as np
 
 from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cache import read_entry, write_entry
+from dynamics_node.graph import Ordering, SingularPivotError, chosen_ordering, generic_graph
 from dynamics_node.loops.determined import require_determined
 from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
 from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
 from dynamics_node.numeric import (
-    Elimination,
     dynamics_runner,
     elimination_algorithm,
     quantity_runner,
@@ -32,7 +32,7 @@ from dynamics_node.programs import (
     step_program,
 )
 from dynamics_node.solver.arguments import robot_signature
-from dynamics_node.solver.choices import ChoiceError, resolve
+from dynamics_node.solver.choices import resolve
 from dynamics_node.solver.closing import Closing
 from dynamics_node.solver.function import ProgramFunction
 from dynamics_node.solver.recipe import Recipe
@@ -63,10 +63,10 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Function. The factor graph of a Mechanism takes no backend c. Raises
-    CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
-    ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
-    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
+    'float32', see Function. Raises CompileError for backend c without a compiler, ChoiceError for a
+    combination that does not exist, ModelError (joints by name) where torques do not determine accelerations,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
+    besides.
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -185,42 +185,44 @@ def _recursion(model, problem, choice, parameters):
 
 def _elimination(model, problem, choice, parameters):
     """(description, Recipe, Program or None) of the factor graph in an ordering."""
-    algorithm = None
-    compiles = choice.backend in ("auto", "c")
-    if choice.ordering == "best" and compiles and not isinstance(model, Mechanism):
-        found = best_ordering(model, problem, parameters, Memory(_read, _write))
-        if found is not None:
-            algorithm = Elimination(model, problem, found.ordering, found.plan)
-    if algorithm is None:
-        algorithm = elimination_algorithm(model, problem, choice.ordering, choice.backend, parameters)
-    numeric_backend = "gtsam" if choice.backend == "gtsam" else "numpy"
-    numeric = partial(dynamics_runner, algorithm, problem, backend=numeric_backend)
-    recipe = partial(
-        Recipe, model, problem.forward, numeric=numeric, backend=choice.backend, parameters=parameters
+    ordering, program, write = choice.ordering, None, None
+    if choice.backend in ("auto", "c"):
+        ordering, program = _eliminated(model, problem, choice.ordering, parameters)
+        write = partial(elimination_program, model, problem, ordering, parameters=parameters)
+    numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)
+    recipe = Recipe(
+        model,
+        problem.forward,
+        write,
+        numeric,
+        choice.backend,
+        parameters,
+        regroups=False,
+        refines=numeric is not None and program is not None and bool(program.limits),
     )
-    if not compiles or not _is_straight(algorithm, choice):
-        return algorithm.description, recipe(), None
-    write = partial(elimination_program, model, problem, algorithm.plan, parameters=parameters)
-    return algorithm.description, recipe(write=write, regroups=False), None
+    description = ordering.name if isinstance(ordering, Ordering) else numeric().description
+    return description, recipe, program
 
 
-def _is_straight(algorithm, choice):
-    """Whether a Program of the elimination is there; ChoiceError where backend c needs one."""
-    if isinstance(algorithm.model, Mechanism):
-        why = (
-            "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
-            "gtsam only; solver 'cluster' is compiled"
-        )
-    elif not algorithm.plan.safe:
-        why = (
-            f"ordering {algorithm.description} checks pivots of this robot at run time: "
-            "backend numpy or gtsam only"
-        )
-    else:
-        return True
-    if choice.backend == "c":
-        raise ChoiceError(why)
-    return False
+def _eliminated(model, problem, ordering, parameters):
+    """The Ordering, and its Program."""
+    if ordering == "best":
+        return best_ordering(model, problem, parameters, Memory(_read, _write))
+    chosen = chosen_ordering(ordering, model, problem, generic_graph(model, problem))
+    return chosen, elimination_program(model, problem, chosen, parameters=parameters)
+
+
+def _numeric_elimination(model, problem, ordering, choice, parameters, optional):
+    """What makes the Runner at call time, in the robot's own frames. optional: None where the ordering cannot
+    be followed there."""
+    backend = "gtsam" if choice.backend == "gtsam" else "numpy"
+    try:
+        algorithm = elimination_algorithm(model, problem, ordering, backend, parameters)
+    except SingularPivotError:
+        if optional:
+            return None
+        raise
+    return partial(dynamics_runner, algorithm, problem, backend=backend)
 
 
 def _written_recursion(model, problem, name, parameters, wrenches):
