@@ -177,8 +177,12 @@ def compare(save):
         rows += [
             harness.Row(f"{at}: median", p50, "us", "lower", "echo node", e50, target=1.5),
             harness.Row(f"{at}: p99", p99, "us", "lower", "echo node", e99, target=2.0),
-            harness.Row(f"{at}: passed over, beyond echo", max(0.0, passed - epassed), "%", "lower", target=1),
-            harness.Row(f"{at}: in a row, beyond echo", max(0.0, silent - esilent), "states", "lower", target=2),
+            harness.Row(
+                f"{at}: passed over, beyond echo", max(0.0, passed - epassed), "%", "lower", target=1
+            ),
+            harness.Row(
+                f"{at}: in a row, beyond echo", max(0.0, silent - esilent), "states", "lower", target=2
+            ),
             harness.Row(f"{at}: CPU of one core", cpu, "%", "lower", "echo node", ecpu),
         ]
         if rate == freshness.RATE:
