@@ -2,12 +2,12 @@
 
 import gc
 
-import numpy as np
 import pytest
 from robots import ROBOTS
 
 pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
 
+from cases import case_of
 from rig import Rig
 
 
@@ -37,35 +37,10 @@ def rig():
 @pytest.fixture(scope="session")
 def panda():
     """The Panda's model, oracle and a state."""
-    from oracle import Oracle
-
-    return Case("panda7", Oracle)
-
-
-class Case:
-    """model, oracle, names and one random state within the effort limits."""
-
-    def __init__(self, name, oracle):
-        self.robot = ROBOTS[name]
-        self.model = self.robot.model()
-        self.oracle = oracle(self.robot, self.model)
-        self.names = self.model.joint_names
-        random = np.random.default_rng(1)
-        count = len(self.names)
-        self.q = random.uniform(-1, 1, count) + (np.arange(count) == 3) * -1.2
-        self.qd = random.uniform(-0.5, 0.5, count)
-        self.qdd = random.uniform(-0.5, 0.5, count)
-
-    def torque(self, q=None, qd=None, qdd=None):
-        """By Pinocchio; accelerations are zero unless given."""
-        q, qd = self.q if q is None else q, self.qd if qd is None else qd
-        return self.oracle.inverse(q, qd, 0 * self.q if qdd is None else qdd)
+    return case_of("panda7")
 
 
 @pytest.fixture(scope="session")
 def case():
-    from functools import cache
-
-    from oracle import Oracle
-
-    return cache(lambda name: Case(name, Oracle))
+    """case(name of a robot): the same of another."""
+    return case_of

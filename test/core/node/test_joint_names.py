@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from plain import settings
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder, random_states
-from test_settings import settings
 
 import dynamics_node as dn
 from dynamics_node.node.build_job import Failure, do
