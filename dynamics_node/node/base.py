@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial.transform import Rotation
 
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
@@ -41,6 +40,10 @@ def read_base(model: Model | Mechanism, pose, twist, stamp, now, link="") -> Bas
 
 def _from_frame(X, pose):
     """A pose as seen from the frame at X (6, 6) of the one that it was seen from."""
+    from scipy.spatial.transform import (
+        Rotation,
+    )  # half of the time that a node takes to start, for few robots
+
     E, origin = transform_rotation(X), transform_origin(X)
     turned = Rotation.from_matrix(E) * Rotation.from_quat(pose[3:])
     return np.concatenate([E @ (pose[:3] - origin), turned.as_quat()])

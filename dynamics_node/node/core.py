@@ -1,6 +1,6 @@
 """The node without ROS: messages in as plain values, torques or a reason for silence out."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.node.torques import Torques
-from dynamics_node.solver import InputError, SolutionError, Solver
+from dynamics_node.solver import InputError, SolutionError
 
 
 class Result(NamedTuple):
@@ -57,7 +57,8 @@ class Core:
         return self.robot.model
 
     @property
-    def solver(self) -> Solver:
+    def solver(self) -> Any:
+        """InverseDynamics, ForwardDynamics or HybridDynamics, as its problem says."""
         return self.robot.solver
 
     @property
@@ -119,7 +120,7 @@ class Core:
         self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
 
     def _load(self, payloads):
-        model = self.unloaded.model
+        model: Any = self.unloaded.model
         for link, payload in payloads.items():
             model = with_payload(model, link, *payload)
         self.robot = self.unloaded.with_model(model) if payloads else self.unloaded
@@ -128,16 +129,22 @@ class Core:
     def gravity(self, steady_now):
         """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
         gravity = self._last_gravity()
-        if gravity is not self._gravity and steady_now - self.tilt.received > self.imu_timeout:
+        if (
+            self.settings.gravity_source == "imu"
+            and steady_now - self._seen_tilt().received > self.imu_timeout
+        ):
             raise Silence(f"imu older than {self.imu_timeout * 1e-9:g} s", True)
         return gravity
 
     def _last_gravity(self):
         if self.settings.gravity_source == "parameter":
             return self._gravity
+        return np.linalg.norm(self._gravity) * self._seen_tilt().direction
+
+    def _seen_tilt(self) -> Tilt:
         if self.tilt is None:
             raise Silence("no imu message yet (gravity_source: imu)")
-        return np.linalg.norm(self._gravity) * self.tilt.direction
+        return self.tilt
 
     def solve(self, ros_now, steady_now) -> Result:
         """Result for the latest input; ros_now() gives ns of ROS time. Raises Silence."""
@@ -159,7 +166,8 @@ class Core:
         tau = zero
         if self.settings.on_stale == "gravity":
             try:
-                tau = self.robot.inverse(q, zero, zero, gravity=self._last_gravity())
+                inverse: Any = self.robot.inverse
+                tau = inverse(q, zero, zero, gravity=self._last_gravity())
             except (InputError, SolutionError) as error:
                 raise Silence(str(error)) from None
         return self._result(q, zero, zero, tau)

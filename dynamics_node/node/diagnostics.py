@@ -35,7 +35,8 @@ def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
         "silent because": statistics.silent_because,
         "description error": serving.failure,
     }
-    return Status(*_verdict(serving, statistics, enabled), values)
+    warn, summary = _verdict(serving, statistics, enabled)
+    return Status(warn, summary, values)
 
 
 def _of_core(core: Core) -> dict[str, Any]:

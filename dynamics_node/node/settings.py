@@ -145,7 +145,7 @@ class Settings:
         """The same without megabytes of text."""
         return replace(self, robot_description="")
 
-    def job(self, text: str) -> Job:
+    def job(self, text: str | bytes) -> Job:
         """What has to be built for a robot description."""
         choices = {
             "strict": self.strict,

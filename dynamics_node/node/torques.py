@@ -1,5 +1,7 @@
 """Which torques are asked for: the parts that are compensated, joint friction, and limits."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
@@ -7,7 +9,6 @@ from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.settings import Settings
-from dynamics_node.solver import Solver
 
 
 class Torques:
@@ -23,7 +24,7 @@ class Torques:
         """Whether what is compensated depends on velocities."""
         return self._settings.compensate_coriolis or self._settings.compensate_friction
 
-    def compensation(self, solver: Solver, q, qd, qdd, f_ext, gravity):
+    def compensation(self, solver: Callable[..., np.ndarray], q, qd, qdd, f_ext, gravity):
         """Torques (nv,) of the parts that compensate.* names."""
         settings = self._settings
         tau = solver(

@@ -10,6 +10,8 @@ pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev
 from cases import case_of
 from rig import Rig
 
+NUMPY = {"backend": "numpy"}
+
 
 @pytest.fixture(scope="session", autouse=True)
 def short_pauses():
@@ -22,16 +24,25 @@ def short_pauses():
 
 @pytest.fixture
 def rig():
-    """rig(robot name or None, parameters...) -> Rig."""
+    """rig(robot name or None, parameters...) -> Rig. By NumPy unless another backend is given: to compile in every
+    rig would take most of the time."""
     rigs = []
 
     def make(name="panda7", parameters=None, **options):
-        rigs.append(Rig(ROBOTS[name] if name else None, parameters, **options))
+        rigs.append(Rig(ROBOTS[name] if name else None, NUMPY | (parameters or {}), **options))
         return rigs[-1]
 
     yield make
     for made in rigs:
         made.close()
+
+
+@pytest.fixture(scope="module")
+def arm():
+    """A Panda by NumPy for all tests of a file that leave it as it was."""
+    made = Rig(ROBOTS["panda7"], NUMPY).serving()
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,7 @@ def test_reference_of_a_controller(rig, panda):
         tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
         return error(tau, panda.torque(qdd=panda.qdd)) <= EXACT
 
-    r.until(followed, 15, "the torque of the controller's accelerations")
+    r.until(followed, what="the torque of the controller's accelerations")
     r.spin(0.5)
     tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
     assert error(tau, panda.torque()) <= EXACT, "it has timed out"

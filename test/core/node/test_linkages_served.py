@@ -3,23 +3,13 @@ withheld. Against the five-bar that Pinocchio and geometry know."""
 
 import numpy as np
 import pytest
+from five_bars import ALL, DRIVEN, FIVE_BAR, PASSIVE, QD, QDD, SINGULAR, Q, closed, flat_four_bar, oracle
 from plain import Served, point, settings
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.demo.five_bar import FiveBarOracle
 from dynamics_node.node.build_job import Failure, do
-from dynamics_node.robots import five_bar, four_bar, geared_chain, quadruped
-from dynamics_node.robots.planar import UPRIGHT
-
-pytest.importorskip("pinocchio", reason="the independent oracle: pip install pin")
-
-FIVE_BAR = five_bar(UPRIGHT)
-DRIVEN, PASSIVE = ["j1", "j2"], ["j3", "j4"]
-ALL = [*DRIVEN, *PASSIVE]
-Q = np.array([1.9, 1.2])  # of the driven joints
-QD, QDD = np.array([0.3, -0.4]), np.array([0.5, 0.8])
-OPEN = "a loop is at a singular position, or too near: pin"
+from dynamics_node.robots import four_bar, geared_chain, quadruped
 
 
 class FiveBar:
@@ -27,17 +17,14 @@ class FiveBar:
 
     def __init__(self, **values):
         self.served = Served(FIVE_BAR, settings(**{"backend": "numpy", **values}))
-        self.mechanism, self.theirs = self.served.core.model, FiveBarOracle(FIVE_BAR)
-        self.served.hear(ALL, self.closed(Q, ALL), [*QD, np.nan, np.nan])
+        self.mechanism, self.theirs = self.served.core.model, oracle()
+        self.served.hear(ALL, closed(Q), [*QD, np.nan, np.nan])
         self.served.solve()
-
-    def closed(self, driven, names):
-        return self.theirs.closed(driven)[[self.theirs.at[name] for name in names]]
 
     def torque(self, qdd=(0.0, 0.0), robot=None):
         """By the library, at Q."""
         robot = robot or self.mechanism
-        q = self.closed(Q, robot.q_names)
+        q = closed(Q, robot.q_names)
         return dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, QD, np.array(qdd))
 
 
@@ -59,7 +46,7 @@ def test_torques_without_passive_joints(values):
     assert error(served.published(result, DRIVEN), theirs.torques_of(q, QD, QDD)) <= EXACT
     assert not served.published(result, PASSIVE).any()
     found = dict(zip(served.core.joints.names, result.q[served.core.coordinates.q_at], strict=True))
-    assert error(np.array([found[n] for n in ALL]), bench.closed(Q, ALL)) <= EXACT
+    assert error(np.array([found[n] for n in ALL]), closed(Q, ALL)) <= EXACT
     assert theirs.drift(found) <= 1e-9
     rates = of_joints(served, result.qd)
     expected = (theirs.motion(q) @ QD)[[theirs.at[n] for n in ALL]]
@@ -74,7 +61,7 @@ def test_the_branch_is_kept_over_a_motion():
         bench.served.hear(DRIVEN, driven, QD)
         result = bench.served.solve()
     found = result.q[[bench.mechanism.q_names.index(n) for n in ALL]]
-    assert error(found, bench.closed(driven, ALL)) <= EXACT
+    assert error(found, closed(driven, ALL)) <= EXACT
 
 
 def test_a_driven_joint_is_needed():
@@ -92,16 +79,10 @@ def test_a_position_that_cannot_be_closed_is_withheld():
     assert error(bench.served.tau(DRIVEN), bench.torque()) <= EXACT
 
 
-def flat_four_bar():
-    """A parallelogram that is stretched out at zero: its coupler may go either way."""
-    text = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
-    return text.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')
-
-
 def test_singular_positions_are_withheld():
     served, names = Served(flat_four_bar(), settings(backend="numpy")), ["crank_j", "coupler_j", "rocker_j"]
     served.hear(names, [0, 0, 0], [0.5, 0, 0])
-    served.silence(OPEN)
+    served.silence(SINGULAR)
     served.hear(names, [0.5, -0.5, 0.5], [0.5, 0, 0])
     assert np.isfinite(served.tau()).all() and served.tau(["crank_j"]).any()
     assert 1.0 <= served.core.coordinates.condition < 100
