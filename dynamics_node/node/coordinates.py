@@ -1,5 +1,4 @@
-"""How the joints that are measured and published stand to the coordinates of the robot that are computed
-with."""
+"""Maps measured and published joints to the solver's independent coordinates and back."""
 
 from typing import NamedTuple
 
