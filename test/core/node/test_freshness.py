@@ -127,6 +127,25 @@ def test_a_reference_of_joints_in_another_order_and_of_strangers(panda):
     assert error(served.tau(), panda.torque(qdd=panda.qdd)) <= EXACT
 
 
+@pytest.mark.parametrize(
+    "names, points, words",
+    [
+        ((), [], "trajectory without points"),
+        (["panda_joint1"] * 2, [point(qdd=[1, 1])], "joint 'panda_joint1' is named twice"),
+        (["panda_joint1", "b"], [point(qdd=[1])], "point 0: 2 names but 1 entries in accelerations"),
+        (["panda_joint1"], [point(qdd=[NAN])], "accelerations of 'panda_joint1' is nan"),
+        (["panda_joint1"], [point(0.5), point(0.5)], "time_from_start of point 1"),
+    ],
+)
+def test_after_a_bad_reference_the_last_one_holds(panda, names, points, words):
+    served = serve("panda7")
+    served.hear(panda.names, panda.q, panda.qd)
+    served.refer(panda.names, point(qdd=panda.qdd))
+    with pytest.raises(BadMessage, match=words):
+        served.refer(names, *points)
+    assert error(served.tau(), panda.torque(qdd=panda.qdd)) <= EXACT
+
+
 def test_state_of_the_reference(panda):
     served, q = serve("panda7", state_source="reference"), panda.q + 0.1
     served.silence("no reference in force")
