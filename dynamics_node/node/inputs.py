@@ -67,7 +67,7 @@ class Input(NamedTuple):
 def _description(inputs, core, data, received):
     if len(data) <= MAX_BYTES + FRAME:
         inputs.serving.describe(deserialize_message(data, String).data)
-    elif not inputs.serving.ignores_topic():
+    else:
         inputs.serving.refuse_length(len(data))
 
 

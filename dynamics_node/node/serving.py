@@ -62,22 +62,13 @@ class Serving:
 
     def describe(self, text: str):
         """A description has come on the topic; the parameters win."""
-        if self.ignores_topic():
-            return
-        self._describe(text)
-
-    def ignores_topic(self) -> bool:
-        """Whether parameters give the description; said once."""
-        if not (self.settings.robot_description or self.settings.robot_description_file):
-            return False
-        if not self._topic_ignored:
-            self._log.info("robot_description on the topic ignored: a parameter gives it")
-        self._topic_ignored = True
-        return True
+        if not self._ignore_topic():
+            self._describe(text)
 
     def refuse_length(self, count: int):
-        """A description of so many bytes has come, which is too long to be looked at."""
-        self._fail(f"robot description has {count} bytes; the limit is {MAX_BYTES} (embed no meshes)")
+        """A description of so many bytes has come on the topic, which is too long to be looked at."""
+        if not self._ignore_topic():
+            self._fail(f"robot description has {count} bytes; the limit is {MAX_BYTES} (embed no meshes)")
 
     def reload(self) -> tuple[bool, str]:
         """Build again, from files that may have changed: whether something is built, and a message."""
@@ -87,6 +78,15 @@ class Serving:
         if self.building:
             return True, "building"
         return False, self.failure or "no robot description yet"
+
+    def _ignore_topic(self) -> bool:
+        """Whether parameters give the description; said once."""
+        if not any(_given(self.settings)):
+            return False
+        if not self._topic_ignored:
+            self._log.info("robot_description on the topic ignored: a parameter gives it")
+        self._topic_ignored = True
+        return True
 
     def _describe(self, text):
         if self._builds.describe(text, self.settings):

@@ -49,11 +49,8 @@ class Serving:
 
     def __init__(self, core=None, chosen=None):
         self.core, self.settings = core, chosen or settings()
-        self.described, self.refused, self.ignores = [], [], False
+        self.described, self.refused = [], []
         self.describe, self.refuse_length = self.described.append, self.refused.append
-
-    def ignores_topic(self):
-        return self.ignores
 
 
 class Bench:
@@ -113,10 +110,7 @@ def test_before_there_is_a_robot_nothing_but_its_description_is_read():
 
 def test_a_description_that_is_too_long_is_refused_unread(bench):
     bench.send("robot_description", bytes(MAX_BYTES + 17))
-    assert bench.serving.refused == [MAX_BYTES + 17]
-    bench.serving.ignores = True
-    bench.send("robot_description", bytes(MAX_BYTES + 17))
-    assert len(bench.serving.refused) == 1 and not bench.serving.described
+    assert bench.serving.refused == [MAX_BYTES + 17] and not bench.serving.described
 
 
 @pytest.mark.parametrize(

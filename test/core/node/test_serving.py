@@ -96,8 +96,12 @@ def test_a_parameter_wins_over_the_topic(panda, how):
     node.serving.load_configured()
     for _ in range(3):
         node.describe("<robot name='other'><link name='l'/></robot>")
+    node.serving.refuse_length(MAX_BYTES + 17)
     assert error(node.tau(panda), panda.torque()) <= EXACT
-    assert node.log.of("info").count("robot_description on the topic ignored: a parameter gives it") == 1
+    assert (
+        node.serving.failure == ""
+        and node.log.of("info").count("robot_description on the topic ignored: a parameter gives it") == 1
+    )
 
 
 def test_a_file_that_is_not_there():
