@@ -11,7 +11,8 @@ import pytest
 pytest.importorskip("rich", reason="the demo's table: pip install rich")
 pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
 
-from rig import NodeProcess, fresh_domain
+from domains import fresh_domain
+from rig import TIMEOUT, NodeProcess
 from robots import PANDA_JOINTS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -46,7 +47,8 @@ def test_the_monitor_fails_when_a_torque_is_wrong():
     domain = fresh_domain()
     node = NodeProcess(domain, {"joints": list(PANDA_JOINTS), "gravity": [0.0, 0.0, -9.0]})
     arm = run(".motion", domain, *domain.remappings())
-    monitor = run(".monitor", domain, "--seconds", "0.5", "--plot", "", *domain.remappings())
+    watch = ("--seconds", "0.5", "--patience", "100", "--plot", "")
+    monitor = run(".monitor", domain, *watch, *domain.remappings())
     try:
         output, _ = monitor.communicate(timeout=150)
         assert monitor.returncode == 1, output
@@ -54,7 +56,7 @@ def test_the_monitor_fails_when_a_torque_is_wrong():
     finally:
         time.sleep(PAUSE)
         arm.terminate()
-        assert arm.wait(timeout=40) == 0
+        assert arm.wait(timeout=TIMEOUT) == 0
         time.sleep(PAUSE)
         assert node.stop() == 0
 

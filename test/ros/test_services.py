@@ -37,11 +37,6 @@ def dog(case):
     made.close()
 
 
-@pytest.fixture(scope="session")
-def panda(case):
-    return case("panda7")
-
-
 def state(names=(), q=(), qd=(), effort=()):
     joints = JointState(name=list(names), position=floats(q), velocity=floats(qd), effort=floats(effort))
     return DynamicsState(joints=joints)
@@ -165,10 +160,14 @@ def test_efforts_are_never_guessed(arm, panda):
 def test_base_of_the_request_with_measured_joints(dog, case):
     solo = case("solo12")
     pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
-    dog.send_state(solo.names, solo.q, solo.qd)
-    dog.spin(0.1)
     request = GetMassMatrix.Request(state=with_base(state(), pose))
-    answer = good(dog.call(GetMassMatrix, "get_mass_matrix", request))
+
+    def measured():
+        dog.send_state(solo.names, solo.q, solo.qd)
+        answer = dog.call(GetMassMatrix, "get_mass_matrix", request)
+        return answer if answer.success else None
+
+    answer = dog.until(measured, what="a measured state")
     order = [*LINEAR_FIRST, *range(6, 18)]
     M = solo.oracle.mass_matrix(np.concatenate([pose, solo.q]))[np.ix_(order, order)]
     assert error(matrix(answer.mass_matrix), M, tail=2) <= EXACT
