@@ -27,7 +27,7 @@ def watch(names):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.qos import RELIABLE, SENSOR
     from dynamics_node.node.running import make_executor
 
     rclpy.init()

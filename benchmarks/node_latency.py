@@ -33,7 +33,7 @@ def echo(topic):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.qos import RELIABLE, SENSOR
     from dynamics_node.node.running import run, start_rclpy
 
     stop = start_rclpy()
@@ -59,7 +59,7 @@ def load(rate, robot):
     from sensor_msgs.msg import JointState
 
     from dynamics_node.node.guard import Guard
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.qos import RELIABLE, SENSOR
     from dynamics_node.node.running import make_executor
 
     rclpy.init()
