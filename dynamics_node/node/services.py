@@ -14,7 +14,6 @@ from std_msgs.msg import Header
 
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
 from dynamics_node.node.build_job import REFERENCE
-from dynamics_node.node.core import Silence
 from dynamics_node.node.joint_memory import BadMessage, require_once
 from dynamics_node.node.messages import (
     doubles,
@@ -26,6 +25,7 @@ from dynamics_node.node.messages import (
     trajectory_message,
 )
 from dynamics_node.node.requests import known_torques, read_batch, read_stamp, read_vectors
+from dynamics_node.node.silence import Silence
 from dynamics_node.node.text import shown
 from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build
