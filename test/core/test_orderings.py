@@ -115,7 +115,7 @@ def weakest(model, program, at, qd, u):
 
 
 @pytest.mark.parametrize("ordering", ["rnea", "colamd", "metis", "minimum_degree"])
-@pytest.mark.parametrize("name", ["so101", "kinova", "panda", "solo12"])
+@pytest.mark.parametrize("name", ["kinova", "panda", "solo12"])
 def test_beside_states_where_a_pivot_vanishes(name, ordering):
     """Never wrong without a word, however near; and what is declined is really not to be trusted."""
     model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
@@ -154,14 +154,14 @@ def test_loops_right_or_declined(name, ordering):
 
 def test_what_compiled_code_declines_is_refined():
     """In the middle of a batch and alone, compiled code hands a state to NumPy, which refines."""
-    model = robot_of("so101")
+    model = robot_of("xarm7")
     problem = dn.forward_dynamics(model)
-    program = program_of("so101", "forward", "colamd")
+    program = program_of("xarm7", "forward", "metis")
     at, qd, u = line(model, 0)
     q = at(weakest(model, program, at, qd, u) + BESIDE)
     _, served = run(model, program, q, qd, u)
     assert served.any() and not served.all()
-    solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend="c")
+    solver = dn.build(model, problem, solver="factor_graph", ordering="metis", backend="c")
     q, qd, u, served = (np.concatenate([a, a]) for a in (q, qd, u, served))
     right = expected(model, problem, q, qd, u)
     found = solver(q, qd, u, errors="nan")
@@ -174,12 +174,12 @@ def test_what_compiled_code_declines_is_refined():
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 def test_a_pivot_that_vanishes_is_told_by_name(backend):
-    """At right angles, where that ordering has no equation for a body's acceleration."""
-    model = robot_of("ur5")
+    """At right angles, where that ordering has no equation for a wrench."""
+    model = robot_of("so101")
     problem = dn.forward_dynamics(model)
-    solver = dn.build(model, problem, solver="factor_graph", ordering="minimum_degree", backend=backend)
-    q = np.array([-1, 1, 1, -1, 0, 2]) * np.pi / 2
-    with pytest.raises(dn.SolutionError, match="the pivot of A3 vanishes here in ordering minimum_degree"):
+    solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend=backend)
+    q = np.array([2, 1, 0, -1, -1, -2]) * np.pi / 2
+    with pytest.raises(dn.SolutionError, match="the pivot of F3 vanishes here in ordering colamd"):
         solver(q, np.full(6, 0.3), np.full(6, 0.3))
 
 
