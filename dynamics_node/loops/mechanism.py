@@ -41,7 +41,7 @@ def with_tree(robot: "Model | Mechanism", tree: Model) -> "Model | Mechanism":
 def same_loops(one: "Model | Mechanism", other: "Model | Mechanism") -> bool:
     """Whether two robots have the same loops, or none. Loops are never changed, only carried over."""
     clusters = [robot.clusters if isinstance(robot, Mechanism) else None for robot in (one, other)]
-    return clusters[0] is clusters[1]
+    return clusters[0] == clusters[1]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Mechanism:
 
     @cached_property
     def independent(self):
-        """(nv,) velocity coordinates of the tree that tell the others."""
+        """(nv,) velocity coordinates of the tree that determine all others."""
         return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
 
     @property

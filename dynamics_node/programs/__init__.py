@@ -6,7 +6,12 @@ A robot is a Model or a Mechanism with closed loops; it is asked here which one,
 from dynamics_node.programs.closing import step_program
 from dynamics_node.programs.cost import cheapest, cost
 from dynamics_node.programs.derivatives import derivative_program
-from dynamics_node.programs.dynamics import dynamics_programs, recursive_programs, rival_programs
+from dynamics_node.programs.dynamics import (
+    dynamics_program,
+    dynamics_programs,
+    recursive_programs,
+    rival_programs,
+)
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
@@ -24,6 +29,7 @@ __all__ = [
     "cheapest",
     "cost",
     "derivative_program",
+    "dynamics_program",
     "dynamics_programs",
     "economical",
     "elimination_program",

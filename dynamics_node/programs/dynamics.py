@@ -46,11 +46,25 @@ def recursive_programs(
     robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()
 ) -> dict[str, Program]:
     """The straight-line ones of `dynamics_programs`, of a robot of any length."""
-    methods, limits = _tree_methods(robot, problem) if isinstance(robot, Model) else _cluster_methods(problem)
+    methods, limits = _methods(robot, problem)
     return {
         name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in methods.items()
     }
+
+
+def dynamics_program(
+    robot: Model | Mechanism, problem: Problem, way: str, wrenches=False, parameters=()
+) -> Program | Rolled:
+    """That one of `dynamics_programs` which is called `way`."""
+    if can_roll(robot, problem):
+        return dynamics_programs(robot, problem, wrenches, parameters)[way]
+    methods, limits = _methods(robot, problem)
+    return problem_program(robot, problem, methods[way], wrenches, parameters, limits=limits)
+
+
+def _methods(robot, problem):
+    return _tree_methods(robot, problem) if isinstance(robot, Model) else _cluster_methods(problem)
 
 
 def rival_programs(mechanism: Mechanism) -> dict[str, Program]:

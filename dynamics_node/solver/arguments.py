@@ -45,7 +45,9 @@ class Signature:
 
 def plain_signature(name, shapes) -> Signature:
     """That of arrays whose entries have no names: they are told by number."""
-    rows = {key: (tuple(shape), range(shape[0] if shape else 0)) for key, shape in shapes.items()}
+    rows = {
+        key: (tuple(shape), tuple(map(str, range(shape[0] if shape else 0)))) for key, shape in shapes.items()
+    }
     return Signature(name, rows)
 
 

@@ -26,6 +26,7 @@ from dynamics_node.programs import (
     best_ordering,
     cheapest,
     derivative_program,
+    dynamics_program,
     dynamics_programs,
     elimination_program,
     quantity_program,
@@ -125,7 +126,9 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     return _robot_function(model, name, Recipe(model, forward, write, numeric, backend, parameters))
 
 
-def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False) -> Quantity:
+def build_derivatives(
+    model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False, parameters=()
+) -> Quantity:
     """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
 
         dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
@@ -134,14 +137,15 @@ def build_derivatives(model: Model | Mechanism, problem: Problem, backend="auto"
     qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
     nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
     velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
-    f_ext is another argument; it stays constant in body axes. backend and errors as in `build_quantity`.
+    f_ext is another argument; it stays constant in body axes. backend, parameters and errors as in
+    `build_quantity`.
     """
+    parameters = _known_parameters(parameters)
     if problem.kind != "inverse":
-        require_determined(model, problem.forward)
-    write = partial(_written_derivatives, model, problem, wrenches)
-    return _robot_function(
-        model, f"{problem.kind}_derivatives", Recipe(model, problem.forward, write, None, backend)
-    )
+        require_determined(_with_generic(model, parameters), problem.forward)
+    write = partial(_written_derivatives, model, problem, wrenches, parameters)
+    recipe = Recipe(model, problem.forward, write, None, backend, parameters)
+    return _robot_function(model, f"{problem.kind}_derivatives", recipe)
 
 
 def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
@@ -179,7 +183,7 @@ def _recursion(model, problem, choice, parameters):
     if choice.backend == "numpy" and runner is not None:
         return runner.description, recipe(numeric=numeric), None
     name, program = cheapest(dynamics_programs(model, problem, parameters=parameters))
-    write = partial(_written_recursion, model, problem, name, parameters)
+    write = partial(dynamics_program, model, problem, name, parameters=parameters)
     return name, recipe(write=write, numeric=numeric), program
 
 
@@ -224,16 +228,12 @@ def _numeric_elimination(model, problem, ordering, choice, parameters, optional)
     return partial(dynamics_runner, algorithm, problem, backend=backend)
 
 
-def _written_recursion(model, problem, name, parameters, wrenches):
-    return dynamics_programs(model, problem, wrenches, parameters)[name]
-
-
 def _written_quantity(model, name, parameters, options, wrenches=False):
     return quantity_program(model, name, parameters, **options)
 
 
-def _written_derivatives(model, problem, with_wrenches, wrenches=False):
-    return derivative_program(model, problem, with_wrenches)
+def _written_derivatives(model, problem, with_wrenches, parameters, wrenches=False):
+    return derivative_program(model, problem, with_wrenches, parameters)
 
 
 def _robot_function(model, name, recipe):

@@ -40,31 +40,34 @@ def pytest_generate_tests(metafunc):
         or (algorithm == "default" and backend == "c")
         or (robot in SMALL and (backend == "numpy" or algorithm not in ORDERINGS or robot in COMPILED))
     ]
-    metafunc.parametrize("robot, problem, algorithm, backend", rows, indirect=["robot"])
+    rows = [(*row, sum(map(len, row)) % 2 == 0) for row in rows]  # with wrenches and without in turn
+    metafunc.parametrize("robot, problem, algorithm, backend, pushed", rows, indirect=["robot"])
 
 
 @pytest.mark.timeout(600)
-def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, backend):
+def test_every_way_agrees_with_pinocchio(model, oracle, problem, algorithm, backend, pushed):
     q, qd, qdd, f_ext = random_states(model, COUNT, seed=61)
+    f_ext = f_ext if pushed else np.zeros_like(f_ext)
+    push = (f_ext,) if pushed else ()
     tau = np.array([oracle.inverse(*state) for state in zip(q, qd, qdd, f_ext, strict=True)])
     solver = built(model, problem, algorithm, backend)
     tolerance = solved(np.array([oracle.mass_matrix(x) for x in q]))
     if problem == "inverse":
-        found = solver(q, qd, qdd, f_ext)
+        found = solver(q, qd, qdd, *push)
         assert error(found, tau).max() <= EXACT
     elif problem == "forward":
-        assert np.all(error(solver(q, qd, tau, f_ext), qdd) <= tolerance)
+        assert np.all(error(solver(q, qd, tau, *push), qdd) <= tolerance)
     else:
         known = np.array(solver.problem.forward)
         found_qdd, found_tau = solver(
-            q, qd, np.where(known, np.nan, qdd), np.where(known, tau, np.nan), f_ext
+            q, qd, np.where(known, np.nan, qdd), np.where(known, tau, np.nan), *push
         )
         assert np.all(error(found_qdd, qdd) <= tolerance) and np.all(error(found_tau, tau) <= tolerance)
     if backend == "c" and problem != "hybrid" and solver.choice.backend == "c":
         known = qdd if problem == "inverse" else tau
-        whole = solver(q, qd, known, f_ext)
+        whole = solver(q, qd, known, *push)
         for k in range(COUNT):
-            assert error(solver(q[k], qd[k], known[k], f_ext[k]), whole[k]) <= EXACT
+            assert error(solver(q[k], qd[k], known[k], *(f_ext[k] for _ in push)), whole[k]) <= EXACT
 
 
 def built(model, problem, algorithm, backend):

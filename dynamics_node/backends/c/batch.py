@@ -12,10 +12,9 @@ from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arra
 from dynamics_node.backends.c.render import BATCH, render_batch, renderer
 from dynamics_node.backends.results import limits_in, returned
 
-WORTH_A_THREAD = (
-    8_000_000  # operations; to wake a thread takes 100 us, in which a core does 3 million of them
-)
-BLOCK = 16  # states that no two threads share: a vector of floats
+# Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
+WORTH_A_THREAD = 8_000_000
+BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 __all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
 
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
