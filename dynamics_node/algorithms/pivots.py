@@ -132,10 +132,7 @@ def _stretched(model):
     """q (nq,) with all slides as long as any."""
     q = model.neutral()
     for joint in (body.joint for body in model.bodies):
-        if joint.kind == "prismatic":
-            q[joint.q] = FAR
-        elif joint.kind == "floating":
-            q[joint.q.start : joint.q.start + 3] = FAR
+        q[[joint.q.start + k for k in joint.type.lengths]] = FAR
     return q
 
 

@@ -77,8 +77,8 @@ def quantity_program(model, function, reads, watched=()) -> Program:
 
 
 def quaternion_places(model):
-    """Where in q the quaternions of floating joints begin."""
-    return [joint.q.start + 3 for joint in model.independent_joints if joint.kind == "floating"]
+    """Where in q quaternions begin."""
+    return [at.start for _, at in model.quaternions]
 
 
 def parameter_values(engine, frames=None):

@@ -25,7 +25,7 @@ class Actuation:
 
     def __init__(self, mechanism: Mechanism, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
-        known = {j.name: j.v.start for j in mechanism.tree.independent_joints if j.kind != "floating"}
+        known = {j.name: j.v.start for j in mechanism.tree.independent_joints if j.type.is_scalar}
         self.mechanism, self.joints = mechanism, tuple(joints)
         for name in self.joints:
             if name not in known:
@@ -40,7 +40,7 @@ class Actuation:
         """(nv,) bool: coordinates of a floating base, which no joint drives."""
         floats = np.zeros(self.mechanism.nv, dtype=bool)
         for joint in self.mechanism.independent_joints:
-            floats[joint.v] = joint.kind == "floating"
+            floats[joint.v] = joint.type.is_free
         return floats
 
     def _map(self, q, G):

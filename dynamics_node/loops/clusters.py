@@ -38,7 +38,7 @@ def _cluster(tree, bodies, constraints, flags):
     coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
     if not constraints:
         return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
-    if any(tree.bodies[i].joint.kind == "floating" for i in bodies):
+    if any(tree.bodies[i].joint.type.is_free for i in bodies):
         raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
     K, rank, samples = _usual_positions(tree, constraints, coordinates)
     if rank == 0:

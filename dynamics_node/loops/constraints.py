@@ -92,7 +92,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
 
 def _velocity_columns(tree):
     """(position coordinate, velocity coordinate) of every joint with one of each: only they take part."""
-    joints = [joint for joint in tree.independent_joints if joint.kind != "floating"]
+    joints = [joint for joint in tree.independent_joints if joint.type.is_scalar]
     return [(joint.q.start, joint.v.start) for joint in joints]
 
 

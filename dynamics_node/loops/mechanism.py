@@ -106,7 +106,11 @@ class Mechanism:
 
     @property
     def joint_names(self):
-        return tuple(joint.name for joint in self.independent_joints if joint.kind != "floating")
+        return tuple(joint.name for joint in self.independent_joints if joint.type.is_scalar)
+
+    @property
+    def quaternions(self):
+        return self.tree.quaternions
 
     @cached_property
     def constraints(self):

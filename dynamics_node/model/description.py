@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MOVABLE = ("revolute", "continuous", "prismatic", "floating")
-JOINT_TYPES = (*MOVABLE, "fixed")  # and planar ones in files, see planar.py
+from dynamics_node.model.joints import KINDS
+
+JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
 LOOP_TYPES = ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
 
 

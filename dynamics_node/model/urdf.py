@@ -25,6 +25,7 @@ from dynamics_node.model.description import (
     Mimic,
 )
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.joints import KINDS
 from dynamics_node.model.planar import expand_planar
 from dynamics_node.spatial import rpy_rotation
 
@@ -45,6 +46,7 @@ _JOINT_PARTS = {
     "dynamics": ("damping", "friction"),
     "mimic": ("joint", "multiplier", "offset"),
 }
+_BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -134,7 +136,7 @@ def _left_out(robot):
             for part in parts:
                 if len(element.findall(part)) > 1:
                     yield f"{owner} has {len(element.findall(part))} <{part}>: the first one counts"
-            if element.get("type") in ("revolute", "prismatic") and element.find("limit") is None:
+            if element.get("type") in _BOUNDED and element.find("limit") is None:
                 yield f"{owner} is {element.get('type')} and has no <limit>: none is taken"
 
 
@@ -234,7 +236,7 @@ def _limits(joint):
     if limit is None:
         return Limits()
     lower, upper = -np.inf, np.inf
-    if joint.type in ("revolute", "prismatic"):
+    if joint.type in _BOUNDED:
         lower, upper = float(limit.lower or 0.0), float(limit.upper or 0.0)
     return Limits(lower, upper, float(limit.velocity), float(limit.effort))
 

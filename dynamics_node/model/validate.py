@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, MOVABLE, JointDescription
+from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, JointDescription
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.joints import KINDS
 
 HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 
@@ -28,7 +29,7 @@ def validate(description, strict=False):
     warnings = [w for link in description.links for w in _implausible_inertia(link)]
     if strict and warnings:
         raise ModelError("; ".join(warnings))
-    odd = [w for joint in description.joints for w in _odd_limits(joint)]
+    odd = [w for joint in description.joints for w in _odd_numbers(joint)]
     return (*description.warnings, *warnings, *odd)
 
 
@@ -68,7 +69,7 @@ def _check_joint(joint):
         _finite(owner, what, value)
         if value < 0:
             raise ModelError(f"{owner}: {what} {value} is negative")
-    if joint.kind in ("revolute", "continuous", "prismatic") and not np.linalg.norm(joint.axis) > 1e-9:
+    if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
     if np.isnan([limits.lower, limits.upper, limits.velocity, limits.effort]).any():
@@ -128,8 +129,9 @@ def _check_mimic_joint(joint, joints):
             f"joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: make it fixed too, or let it "
             "mimic a joint that moves"
         )
-    if joint.kind == "floating" or joints[mimic.joint].kind == "floating":
-        raise ModelError(f"joint {joint.name!r}: a floating joint can take no part in mimic")
+    for kind in (joint.kind, joints[mimic.joint].kind):
+        if kind != "fixed" and not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {joint.name!r}: a {kind} joint can take no part in mimic")
     _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
 
 
@@ -188,8 +190,15 @@ def _implausible_inertia(link):
         yield f"link {link.name!r}: inertia breaks the triangle inequality ({moments})"
 
 
-def _odd_limits(joint):
-    if joint.kind in MOVABLE and joint.limits.effort == 0:
+def is_free(joint):
+    """True of a joint across which nothing acts."""
+    return joint.kind != "fixed" and KINDS[joint.kind].is_free
+
+
+def _odd_numbers(joint):
+    if is_free(joint) and joint.armature:
+        yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is left out"
+    if joint.kind != "fixed" and joint.limits.effort == 0:
         yield f"joint {joint.name!r}: effort limit 0 is taken as no limit"
-    if joint.kind in ("revolute", "prismatic") and joint.limits.lower > joint.limits.upper:
+    if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

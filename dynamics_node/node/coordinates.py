@@ -35,7 +35,7 @@ class Coordinates:
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
     def __init__(self, tree: Model):
-        self.joints = tuple(j for j in tree.independent_joints if j.kind != "floating")
+        self.joints = tuple(j for j in tree.independent_joints if j.type.is_scalar)
         self.names = tuple(joint.name for joint in self.joints)
         self.q_at = np.array([joint.q.start for joint in self.joints], dtype=int)
         self.v_at = self.own_v = np.array([joint.v.start for joint in self.joints], dtype=int)
@@ -97,7 +97,7 @@ class LoopCoordinates(Coordinates):
         self._mechanism, self._closing = closing.mechanism, closing
         super().__init__(closing.mechanism.tree)
         number = {name: k for k, name in enumerate(self.names)}
-        independent = [j for j in self._mechanism.independent_joints if j.kind != "floating"]
+        independent = [j for j in self._mechanism.independent_joints if j.type.is_scalar]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
         self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
         self.scalar_only, self._nv = False, self._mechanism.nv

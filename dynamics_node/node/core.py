@@ -18,10 +18,7 @@ from dynamics_node.node.joint_memory import BadMessage, JointMemory, all_finite
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.solver import InputError, SolutionError, Solver
-from dynamics_node.spatial import transform_origin, transform_rotation
-
-QUATERNION_TOLERANCE = 1e-6
-
+from dynamics_node.spatial import UNIT, transform_origin, transform_rotation
 
 NO_STATES = "nothing has come on the topic joint_states"
 LEAVE_OUT = "the parameter joints can leave out what nobody reports, joint_names.* pair other names"
@@ -78,7 +75,7 @@ def read_base(pose, twist, stamp, now) -> Base:
     if not (np.isfinite(pose).all() and np.isfinite(twist).all()):
         raise BadMessage("pose or twist of the base is not finite")
     norm = np.linalg.norm(pose[3:])
-    if abs(norm - 1) > QUATERNION_TOLERANCE:
+    if abs(norm - 1) > UNIT:
         raise BadMessage(f"quaternion of the base has norm {norm:.9g}, not 1")
     return Base(pose, twist, stamp, now)
 
@@ -381,16 +378,18 @@ def _limits(model, settings):
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
     tree = tree_of(model)
-    scalar = [j.v.start for j in tree.independent_joints if j.kind != "floating"]
+    scalar = [j.v.start for j in tree.independent_joints if j.type.is_scalar]
     if settings.effort_limits == "none":
         return np.full(len(scalar), np.inf)
     return tree.effort_limits[scalar]
 
 
 def _unsupported(model):
-    for body in model.bodies[1:]:
-        if body.joint.kind == "floating":
-            return f"floating joint {body.joint.name!r} is not at the root: no topic carries its state"
+    for number, joint in enumerate(body.joint for body in model.bodies):
+        if joint.type.is_free and number > 0:
+            return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
+        if not (joint.type.is_scalar or joint.type.is_free):
+            return f"{joint.kind} joint {joint.name!r} has several coordinates: joint_states cannot carry them"
     return ""
 
 

@@ -4,7 +4,7 @@ from math import isfinite
 
 import numpy as np
 
-QUATERNION_TOLERANCE = 1e-6
+from dynamics_node.spatial import UNIT
 
 
 class InputError(ValueError):
@@ -55,12 +55,12 @@ def _all_finite(array):
 
 
 def refuse_not_unit(model, q):
-    """Raise InputError for a quaternion beyond 1e-6 of unit length. Within, it counts as its direction (as
+    """Raise InputError for a quaternion whose length is not 1 to UNIT. Within, it counts as its direction (as
     `quaternion_rotation` takes it)."""
-    for joint, quaternions, unit in _quaternions(model, q):
+    for name, quaternions, unit in _quaternions(model, q):
         if not unit.all():
             worst = np.linalg.norm(quaternions[~unit][0])
-            raise InputError(f"quaternion of {joint.name!r} has norm {worst:.9g}, not 1: normalise it")
+            raise InputError(f"quaternion of {name!r} has norm {worst:.9g}, not 1: normalise it")
 
 
 def unit_states(model, q):
@@ -72,12 +72,11 @@ def unit_states(model, q):
 
 
 def _quaternions(model, q):
-    """(joint, its quaternions, which are of unit length) of every floating joint."""
-    for joint in model.independent_joints:
-        if joint.kind == "floating":
-            quaternions = q[..., joint.q.start + 3 : joint.q.stop]
-            squares = np.einsum("...k,...k->...", quaternions, quaternions)
-            yield joint, quaternions, np.abs(squares - 1) <= 2 * QUATERNION_TOLERANCE
+    """(joint's name, its quaternions, which are of unit length) of every joint that has them."""
+    for name, at in model.quaternions:
+        quaternions = q[..., at]
+        squares = np.einsum("...k,...k->...", quaternions, quaternions)
+        yield name, quaternions, np.abs(squares - 1) <= 2 * UNIT
 
 
 def same_batch(arrays):

@@ -81,4 +81,4 @@ def _derivatives(path, model, source, orders):
     q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
     joints = model.independent_joints
     columns = np.array([q_at[joint.name] for joint in joints], dtype=int)
-    return Derivatives("q", columns, np.array([j.kind == "continuous" for j in joints], dtype=bool), orders)
+    return Derivatives("q", columns, np.array([j.type.wraps for j in joints], dtype=bool), orders)
