@@ -19,9 +19,7 @@ from dynamics_node.graph.loop_factors import (
     coupling_factor,
     coupling_force_blocks,
     loop_acceleration_factor,
-    loop_torque_factor,
     loop_wrench_blocks,
-    planar_factor,
     with_blocks,
 )
 from dynamics_node.graph.variables import Variable, coupling_force, joint_acceleration, torque, wrench
@@ -69,7 +67,7 @@ def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
         if kept:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
             opened = open_it(tree, number, constraint, list(kept), q, qd, a_root)
-            added += [factor for factor in opened.factors if factor.rows]
+            added += opened.factors
             for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
                 for body, blocks in own.items():
                     all_blocks[body].update(blocks)
@@ -82,12 +80,8 @@ def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
 def _cut(tree, number, loop, kept, q, qd, a_root):
     cut = interpret(cut_program(tree, loop), q=q, qd=qd)
     F = _force(number, loop, kept)
-    factors = (
-        loop_acceleration_factor(number, loop, cut, kept, a_root),
-        loop_torque_factor(number, F, cut),
-        planar_factor(number, F, cut, kept),
-    )
-    return _Opened(factors, loop_wrench_blocks(loop, F, cut), {})
+    factor = loop_acceleration_factor(number, loop, cut, kept, a_root)
+    return _Opened((factor,), loop_wrench_blocks(loop, F, cut, kept), {})
 
 
 def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
@@ -113,9 +107,8 @@ def constraint_variables(mechanism) -> list[Variable]:
 
 
 def _force(number, constraint, kept):
-    if isinstance(constraint, LoopJoint):
-        return wrench(number, 1 if constraint.kind == "rod" else 6)
-    return coupling_force(number, len(kept))
+    kind = wrench if isinstance(constraint, LoopJoint) else coupling_force
+    return kind(number, len(kept))
 
 
 def _dependent(mechanism):

@@ -27,12 +27,12 @@ def _equations(tree, constraints, q):
 def gaps(tree, constraints, q):
     """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod, over 2 L, is by how much it is too long."""
     pairs = zip(constraints, _equations(tree, constraints, q), strict=True)
-    return np.concatenate([np.zeros(0), *(phi / _slope(constraint) for constraint, phi in pairs)])
+    return np.concatenate([np.zeros(0), *(phi / scale_of(constraint) for constraint, phi in pairs)])
 
 
-def _slope(constraint):
-    is_rod = isinstance(constraint, LoopJoint) and constraint.kind == "rod"
-    return 2 * constraint.length if is_rod else 1.0
+def scale_of(constraint):
+    """What phi of a constraint is to be divided by to be m, rad or 1."""
+    return constraint.type.scale(constraint) if isinstance(constraint, LoopJoint) else 1.0
 
 
 def turned(tree, constraints, q):
@@ -46,12 +46,7 @@ def turned(tree, constraints, q):
 
 def _cosines(loop, predecessor, successor):
     (P, _), (S, _) = predecessor, successor
-    if loop.kind in ("fixed", "prismatic"):
-        return [P[:, k] @ S[:, k] for k in (0, 1)]
-    if loop.kind in ("revolute", "planar"):
-        n = loop.axis / np.linalg.norm(loop.axis)
-        return [(P @ n) @ (S @ n)]
-    return []
+    return [(P @ direction) @ (S @ direction) for direction in loop.type.shared(loop)]
 
 
 @lru_cache(maxsize=64)  # clusters of the robots at hand
@@ -120,7 +115,7 @@ def _custom(tree, X_up, constraint: Custom, q):
 def _loop(tree, X_up, loop: LoopJoint, q):
     """By the frames of both ends, seen from the last body that both paths share."""
     (P, p), (S, s) = end_frames(tree, X_up, loop)
-    return np.array(_CLOSED[loop.kind](loop, P, S, p - s), dtype=object)
+    return np.array(loop.type.phi(loop, P, S, p - s), dtype=object)
 
 
 def end_frames(tree, X_up, loop: LoopJoint):
@@ -164,65 +159,6 @@ def members_of(tree, constraint):
     if isinstance(constraint, LoopJoint):
         return between(tree, constraint.predecessor, constraint.successor)
     return set(constraint.bodies)
-
-
-def across(axis):
-    """Two unit vectors (3,) that make a right-handed frame with an axis."""
-    n = axis / np.linalg.norm(axis)
-    first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
-    first = first / np.linalg.norm(first)
-    return first, np.cross(n, first)
-
-
-def _same_axes(P, S):
-    """Three equations of one orientation: each axis is at a right angle to the next one of the other."""
-    return [P[:, k] @ S[:, (k + 1) % 3] for k in range(3)]
-
-
-def _same_direction(loop, P, S):
-    """Two equations: the axis of one end is at right angles to two directions of the other."""
-    n = P @ (loop.axis / np.linalg.norm(loop.axis))
-    return [n @ (S @ side) for side in across(loop.axis)]
-
-
-def _fixed(loop, P, S, d):
-    return [*_same_axes(P, S), *d]
-
-
-def _revolute(loop, P, S, d):
-    return [*_same_direction(loop, P, S), *d]
-
-
-def _prismatic(loop, P, S, d):
-    return [*_same_axes(P, S), *(d @ (S @ side) for side in across(loop.axis))]
-
-
-def _universal(loop, P, S, d):
-    first, second = (axis / np.linalg.norm(axis) for axis in (loop.axis, loop.second_axis))
-    return [(P @ first) @ (S @ second), *d]
-
-
-def _ball(loop, P, S, d):
-    return list(d)
-
-
-def _planar(loop, P, S, d):
-    return [*_same_direction(loop, P, S), d @ (S @ (loop.axis / np.linalg.norm(loop.axis)))]
-
-
-def _rod(loop, P, S, d):
-    return [d @ d - loop.length**2]
-
-
-_CLOSED = {
-    "fixed": _fixed,
-    "revolute": _revolute,
-    "prismatic": _prismatic,
-    "universal": _universal,
-    "ball": _ball,
-    "planar": _planar,
-    "rod": _rod,
-}
 
 
 def _equation(constraint) -> Any:

@@ -7,7 +7,6 @@ import numpy as np
 from dynamics_node.model.joints import KINDS
 
 JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
-LOOP_TYPES = ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +72,7 @@ class LoopEnd:
 
 @dataclass(frozen=True, eq=False)
 class LoopDescription:
-    """A joint that closes a loop between frames on two links.
+    """A joint that closes a loop between frames on two links. kind: one of LOOP_KINDS.
 
     axis (3,): of a revolute or prismatic joint, the normal of a planar one, the first axis of a universal
     one, fixed to the predecessor; second_axis (3,): of a universal joint, fixed to the successor; all in loop

@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, JointDescription
+from dynamics_node.model.description import JOINT_TYPES, JointDescription
 from dynamics_node.model.errors import ModelError
 from dynamics_node.model.joints import KINDS
+from dynamics_node.model.loop_joints import LOOP_KINDS
 
 HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 
@@ -153,8 +154,8 @@ def _check_closures(description):
     _unique("loop or coupling", [c.name for c in (*description.loops, *description.couplings)])
     for loop in description.loops:
         owner = f"loop {loop.name!r}"
-        if loop.kind not in LOOP_TYPES:
-            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_TYPES)}")
+        if loop.kind not in LOOP_KINDS:
+            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_KINDS)}")
         for role, end in (("predecessor", loop.predecessor), ("successor", loop.successor)):
             _check_end(owner, role, end.link, links)
             _finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
@@ -162,8 +163,8 @@ def _check_closures(description):
             _finite(owner, what, axis)
             if not np.linalg.norm(axis) > 1e-9:
                 raise ModelError(f"{owner}: {what} is zero")
-        if loop.kind == "rod" and not (np.isfinite(loop.length) and loop.length > 0):
-            raise ModelError(f"{owner}: a rod needs a positive length, not {loop.length}")
+        if LOOP_KINDS[loop.kind].has_length and not (np.isfinite(loop.length) and loop.length > 0):
+            raise ModelError(f"{owner}: a {loop.kind} needs a positive length, not {loop.length}")
     for coupling in description.couplings:
         owner = f"coupling {coupling.name!r}"
         for role in ("predecessor", "successor"):

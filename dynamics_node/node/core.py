@@ -389,7 +389,9 @@ def _unsupported(model):
         if joint.type.is_free and number > 0:
             return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
         if not (joint.type.is_scalar or joint.type.is_free):
-            return f"{joint.kind} joint {joint.name!r} has several coordinates: joint_states cannot carry them"
+            return (
+                f"{joint.kind} joint {joint.name!r} has several coordinates: joint_states cannot carry them"
+            )
     return ""
 
 
