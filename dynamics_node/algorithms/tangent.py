@@ -1,5 +1,7 @@
 """The tangent space of positions: how q changes along velocities."""
 
+from functools import lru_cache
+
 import numpy as np
 
 
@@ -9,3 +11,33 @@ def tangent_map(model, q):
     for joint in model.independent_joints:
         T[..., joint.q, joint.v] = joint.type.tangent(q[..., joint.q])
     return T
+
+
+def moved(model, q, coordinates, step):
+    """q (..., nq) after a unit of time in which some velocity coordinates (k of them, by number) have the
+    rates `step` (..., k) and all others none. Exact to first order; quaternions stay of unit length."""
+    places, columns, others = _movers(model, tuple(coordinates))
+    out = np.array(q, dtype=np.result_type(q, step))
+    out[..., places] = q[..., places] + step[..., columns]
+    for joint, own, from_columns in others:
+        rates = np.zeros((*step.shape[:-1], joint.type.nv), dtype=step.dtype)
+        rates[..., own] = step[..., from_columns]
+        out[..., joint.q] = joint.type.moved(q[..., joint.q], rates)
+    return out
+
+
+@lru_cache(maxsize=256)  # clusters of the robots at hand
+def _movers(model, coordinates):
+    """Of scalar joints their places in q and among the coordinates; of every other joint that moves: itself,
+    which of its velocities move, and where they are among the coordinates."""
+    column = {v: k for k, v in enumerate(coordinates)}
+    places, columns, others = [], [], []
+    for joint in model.independent_joints:
+        own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
+        found = [column[joint.v.start + k] for k in own]
+        if own and joint.type.is_scalar:
+            places.append(joint.q.start)
+            columns += found
+        elif own:
+            others.append((joint, own, found))
+    return places, columns, others

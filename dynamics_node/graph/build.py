@@ -74,6 +74,11 @@ def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
     """The graph of paper 1 at states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and
     tau are read. f_ext, gravity as in `rnea`."""
     factors = tree_factors(model, q, qd, f_ext, gravity)
+    return FactorGraph(tuple(factors)).given(known_values(model, problem, qdd, tau))
+
+
+def known_values(model, problem, qdd, tau):
+    """{variable: value} of what a Problem knows, out of qdd and tau (..., nv)."""
     known = {}
     for owner in coordinate_owners(model):
         joint = model.bodies[owner].joint
@@ -82,7 +87,7 @@ def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
             known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
         else:
             known[torque(owner, dim)] = tau[..., joint.v]
-    return FactorGraph(tuple(factors)).given(known)
+    return known
 
 
 def tree_factors(model, q, qd, f_ext=None, gravity=None):

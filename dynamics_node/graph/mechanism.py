@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.recursion import root_acceleration
-from dynamics_node.graph.build import FactorGraph, tree_factors
+from dynamics_node.graph.build import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.loop_factors import (
     coupling_factor,
@@ -22,7 +22,7 @@ from dynamics_node.graph.loop_factors import (
     loop_wrench_blocks,
     with_blocks,
 )
-from dynamics_node.graph.variables import Variable, coupling_force, joint_acceleration, torque, wrench
+from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
@@ -44,16 +44,9 @@ def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravi
     read. f_ext, gravity as in `rnea`."""
     _, rates, _ = mechanism.spanning(q, qd)
     graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
-    zero = np.zeros(1)
-    known = {torque(body): zero for body in _dependent(mechanism)}
-    bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
-    for joint in mechanism.independent_joints:
-        body, dim = bodies[joint.name], joint.v.stop - joint.v.start
-        if problem.forward[joint.v.start]:
-            known[torque(body, dim)] = tau[..., joint.v]
-        else:
-            known[joint_acceleration(body, dim)] = qdd[..., joint.v]
-    return graph.given(known)
+    spanned = spanning_problem(mechanism, problem)
+    values = (_spanned(mechanism, array) for array in (qdd, tau))
+    return graph.given(known_values(mechanism.tree, spanned, *values))
 
 
 def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
@@ -94,9 +87,16 @@ def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
 
 
 def spanning_problem(mechanism, problem) -> Problem:
-    """The Problem of the tree: dependent joints are forward joints, whose torque is zero."""
+    """The Problem of the tree: dependent joints are forward joints, whose torque is zero. Raises ValueError
+    where that takes a joint apart."""
     forward = np.ones(mechanism.tree.nv, dtype=bool)
     forward[mechanism.independent] = problem.forward
+    for joint in mechanism.tree.independent_joints:
+        if forward[joint.v].any() != forward[joint.v].all():
+            raise ValueError(
+                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from the loop, and the "
+                "factor graph takes joints as a whole: choose solver 'cluster'"
+            )
     return Problem(problem.kind, tuple(forward.tolist()))
 
 
@@ -111,11 +111,11 @@ def _force(number, constraint, kept):
     return kind(number, len(kept))
 
 
-def _dependent(mechanism):
-    """Bodies whose joints follow from others."""
-    independent = set(mechanism.independent.tolist())
-    bodies = enumerate(mechanism.tree.bodies)
-    return [i for i, body in bodies if body.joint.v.start not in independent]
+def _spanned(mechanism, values):
+    """Over the coordinates of the tree, zero at the dependent ones."""
+    out = np.zeros((*values.shape[:-1], mechanism.tree.nv), values.dtype)
+    out[..., mechanism.independent] = values
+    return out
 
 
 @lru_cache(maxsize=16)  # of the robots at hand

@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.assembly import assembled, assembled_somewhere
-from dynamics_node.loops.close import positions_of
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import RANK
-from dynamics_node.loops.kinds import Linear
+from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
 from dynamics_node.program import interpret
@@ -40,6 +40,7 @@ def _cluster(tree, bodies, constraints, flags):
         return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
     if any(tree.bodies[i].joint.type.is_free for i in bodies):
         raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
+    _require_single_positions(tree, constraints)
     K, rank, samples = _usual_positions(tree, constraints, coordinates)
     if rank == 0:
         return Cluster(bodies, constraints, tuple(coordinates), (), samples)
@@ -52,6 +53,15 @@ def _cluster(tree, bodies, constraints, flags):
     cluster = Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), samples)
     _require_motion(tree, cluster)
     return cluster
+
+
+def _require_single_positions(tree, constraints):
+    """Raise ModelError for a gear or the like at a joint with several coordinates."""
+    several = {v: j for j in tree.independent_joints if not j.type.is_scalar for v in range(tree.nv)[j.v]}
+    for constraint in constraints:
+        coordinates = () if isinstance(constraint, LoopJoint) else coordinates_of(constraint)
+        for joint in (several[v] for v in coordinates if v in several):
+            raise ModelError(f"{constraint.name!r}: {joint.kind} joint {joint.name!r} has no single position")
 
 
 def _require_motion(tree, cluster):
@@ -67,9 +77,9 @@ def _require_motion(tree, cluster):
 
 def _follow(tree, cluster, v, move):
     """Whether the dependent joints can follow when an independent one is moved from a closed position."""
-    moved = cluster.samples[:TRIED].copy()
-    moved[:, positions_of(tree, [v])] += move
-    return len(assembled(tree, cluster.constraints, cluster.dependent, moved)) > 0
+    tried = cluster.samples[:TRIED]
+    start = moved(tree, tried, [v], np.full((len(tried), 1), move))
+    return len(assembled(tree, cluster.constraints, cluster.dependent, start)) > 0
 
 
 def _usual_condition(K, dependent):
@@ -117,7 +127,8 @@ def _usual_positions(tree, constraints, coordinates):
 def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
     """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
     the others those that follow best."""
-    names = {tree.bodies[i].joint.v.start: tree.bodies[i].joint.name for i in bodies}
+    joints = [tree.bodies[i].joint for i in bodies]
+    names = {v: joint.name for joint in joints for v in range(tree.nv)[joint.v]}
     flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
     mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
     followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]

@@ -54,12 +54,11 @@ def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
     K = phi.jacobian(["phi"], ["q"])
-    columns = _velocity_columns(tree)
 
     def function(q):
         return {
             "phi": interpret(phi, q=q)["phi"],
-            "K": _over_velocities(tree, columns, interpret(K, q=q)[derivative_name("phi", "q")]),
+            "K": _over_velocities(tree, q, interpret(K, q=q)[derivative_name("phi", "q")]),
             "gaps": gaps(tree, constraints, q),
             "turned": turned(tree, constraints, q),
         }
@@ -75,26 +74,20 @@ def velocity_program(tree, constraints: tuple) -> Program:
         lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
     )
     change = rates.jacobian(["rate"], ["q"])
-    columns = _velocity_columns(tree)
 
     def function(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        along = _over_velocities(tree, columns, derivative)
+        along = _over_velocities(tree, q, derivative)
         return {"K": interpret(position, q=q)["K"], "k": -(along @ qd)}
 
     return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
 
-def _velocity_columns(tree):
-    """(position coordinate, velocity coordinate) of every joint with one of each: only they take part."""
-    joints = [joint for joint in tree.independent_joints if joint.type.is_scalar]
-    return [(joint.q.start, joint.v.start) for joint in joints]
-
-
-def _over_velocities(tree, columns, derivative):
+def _over_velocities(tree, q, derivative):
+    """Derivatives (rows, nv) by motions with velocity 1, from those by positions (rows, nq)."""
     out = np.zeros((len(derivative), tree.nv), dtype=object)
-    for at, v in columns:
-        out[:, v] = derivative[:, at]
+    for joint in tree.independent_joints:
+        out[:, joint.v] = derivative[:, joint.q] @ joint.type.tangent(q[joint.q])
     return out
 
 

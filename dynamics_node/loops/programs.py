@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.alternatives import lagrange_dynamics, projected_dynamics
-from dynamics_node.loops.close import positions_of
 from dynamics_node.loops.closure import SINGULAR, closure
 from dynamics_node.loops.constraints import gaps, position_program, turned
 from dynamics_node.loops.dynamics import (
@@ -89,8 +89,8 @@ def step_program(mechanism: Mechanism) -> Program:
                 found = interpret(position_program(tree, cluster.constraints), q=q)
                 rows, sizes = counting_equations(tree, cluster)
                 elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
-                at = positions_of(tree, cluster.dependent)
-                following[at] = following[at] - elimination.solve(found["phi"][rows][:, None])[:, 0]
+                step = -elimination.solve(found["phi"][rows][:, None])[:, 0]
+                following = moved(tree, following, cluster.dependent, step)
         health = _health(economical, q, closure(economical, q, rest).condition)
         return {"following": following, "health": health}
 

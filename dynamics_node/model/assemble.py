@@ -156,6 +156,10 @@ def _hold_others(description, chosen, positions):
     by_name = {joint.name: joint for joint in description.joints}
     movable = [j.name for j in description.joints if j.kind != "fixed"]
     _require_known([*chosen, *positions], movable, "joint")
+    for name in positions:
+        kind = by_name[name].kind
+        if not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be held at")
     for name in chosen:
         if by_name[name].mimic is not None:
             raise ModelError(f"joint {name!r} mimics {by_name[name].mimic.joint!r}: choose that one")

@@ -144,6 +144,14 @@ _SLIDING = (_along(3), _sliding_factors, _sliding_parts, _one, _added)
 # --- several coordinates ------------------------------------------------------------------------------------
 
 
+def _turns_of_all_axes(axis):
+    return np.eye(6)[:, :3]
+
+
+def _orientation_factors(axis, q):
+    return (Turn(transpose(quaternion_rotation(q))),)
+
+
 def _all_motions(axis):
     return np.eye(6)
 
@@ -168,6 +176,16 @@ KINDS: dict[str, JointType] = {
     "revolute": JointType(*_TURNING, turns=True, bounded=True),
     "continuous": JointType(*_TURNING, turns=True, wraps=True),
     "prismatic": JointType(*_SLIDING, lengths=(0,), slides=True, bounded=True),
+    "ball": JointType(
+        _turns_of_all_axes,
+        _orientation_factors,
+        None,
+        quaternion_rates,
+        turned_quaternion,
+        q_names=POSE[3:],
+        v_names=TWIST[:3],
+        quaternion=0,
+    ),
     "floating": JointType(
         _all_motions,
         _pose_factors,

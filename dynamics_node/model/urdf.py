@@ -47,6 +47,7 @@ _JOINT_PARTS = {
     "mimic": ("joint", "multiplier", "offset"),
 }
 _BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
+_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; it reads them as floating joints
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -54,19 +55,23 @@ def parse_urdf(text):
     """Read URDF text.
 
     text: str or bytes. Returns a Description, not yet validated.
-    Besides URDF it knows the elements of URDF+ for closed loops: <loop>, <coupling>, `independent` of a
-    joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML, unreadable element
-    (named).
+    Besides URDF it knows what URDF+ adds: ball joints, and for closed loops <loop>, <coupling>,
+    `independent` of a joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML,
+    unreadable element (named).
     """
     robot = _read_xml(text)
     _require_few(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
     independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
+    kinds = {j.get("name"): j.get("type") for j in robot.iterfind("joint")}
     parsed = _parse(_stripped(robot))
     links, joints = expand_planar(
         [_link(link) for link in parsed.links],
-        [_joint(joint, armature[joint.name], independent[joint.name]) for joint in parsed.joints],
+        [
+            _joint(joint, kinds[joint.name], armature[joint.name], independent[joint.name])
+            for joint in parsed.joints
+        ],
     )
     return Description(
         name=parsed.name,
@@ -156,6 +161,8 @@ def _stripped(robot):
         _copy(link, clean, ("name",), _LINK_PARTS)
     for joint in robot.iterfind("joint"):
         copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
+        if copy.get("type") in _UNKNOWN_TO_PARSER:
+            copy.set("type", "floating")
         for limit in copy.iterfind("limit"):  # the parser insists on both
             limit.set("effort", limit.get("effort", "inf"))
             limit.set("velocity", limit.get("velocity", "inf"))
@@ -211,12 +218,12 @@ def _link(link):
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
-def _joint(joint, armature, independent):
+def _joint(joint, kind, armature, independent):
     rotation, origin = _pose(joint.origin)
     dynamics = joint.dynamics
     return JointDescription(
         name=joint.name,
-        kind=joint.type,
+        kind=kind,
         parent=joint.parent,
         child=joint.child,
         rotation=rotation,

@@ -157,7 +157,8 @@ def test_drawings_of_loops():
     mechanism = dn.parse_mechanism(ALL["five_bar"])
     graph = generic_graph(mechanism, dn.forward_dynamics(mechanism))
     net = eliminate(graph, plan_ordering(mechanism, dn.forward_dynamics(mechanism), "aba")[1])
-    assert all('"F5"' in to_dot(drawn) and "F5" in to_svg(drawn) for drawn in (graph, net))
+    assert '"F5" -- "loop acceleration5"' not in to_dot(graph) and '"F5" -- "wrench4"' in to_dot(graph)
+    assert "loop acceleration5(" in to_svg(graph) and "F5" in to_dot(net)
     assert {str(c.variable) for c in net} >= {"F5", "A4", "qdd4"}
     drawn = complete_sketch(mechanism, dn.forward_dynamics(mechanism))
     loop_factors = [keys for name, keys in drawn.factors if name == "loop acceleration 5"]
