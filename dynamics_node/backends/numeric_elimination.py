@@ -16,6 +16,7 @@ from dynamics_node.graph import (
     stacked,
 )
 from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE, Variable
+from dynamics_node.loops.mechanism import tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
@@ -109,10 +110,11 @@ def numeric_elimination(model, problem, ordering, parameters=()):
 def joint_values(model, values, qdd, tau):
     """qdd and tau completed by the solved variables."""
     qdd, tau = np.array(qdd), np.array(tau)
-    at = {joint.name: joint.v for joint in model.independent_joints}
+    names, place = tree_of(model).v_names, {name: k for k, name in enumerate(model.v_names)}
     for variable, value in values.items():
         if variable.kind in (TORQUE, JOINT_ACCELERATION):
-            name = model.bodies[variable.body].joint.name
-            if name in at:  # dependent joints of a Mechanism have no place there
-                (tau if variable.kind == TORQUE else qdd)[..., at[name]] = value
+            own = names[model.bodies[variable.body].joint.v]
+            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones of a Mechanism
+            found = tau if variable.kind == TORQUE else qdd
+            found[..., [place[own[k]] for k in columns]] = value[..., columns]
     return qdd, tau

@@ -133,7 +133,7 @@ def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
     mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
     followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
     if not flagged:
-        return _following_best(K, rank, followers)
+        return _whole_joints_if_possible(K, rank, followers, [names[v] for v in coordinates])
     marked = sorted({*flagged, *followers})
     if len(marked) != rank:
         named = ", ".join(repr(names[coordinates[k]]) for k in marked)
@@ -142,6 +142,22 @@ def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
             f"as dependent: {named}"
         )
     return marked
+
+
+def _whole_joints_if_possible(K, rank, first, owners):
+    """Columns that follow well, with all coordinates of a joint among them or none where there is such a
+    choice. owners: the joint of every column."""
+    found = _following_best(K, rank, first)
+    if _are_whole(found, owners):
+        return found
+    several = [k for k, name in enumerate(owners) if owners.count(name) > 1]
+    other = _following_best(K, rank, [*first, *several])
+    return other if _are_whole(other, owners) and _usual_condition(K, other) <= WEAK else found
+
+
+def _are_whole(columns, owners):
+    chosen = {owners[k] for k in columns}
+    return len(columns) == sum(name in chosen for name in owners)
 
 
 def _following_best(K, rank, first=()):

@@ -49,7 +49,7 @@ def turned_quaternion(quaternion, turn):
     """The quaternion x y z w (..., 4) after a turn (..., 3) in body axes: p (2 u, 1 - u u) / (1 + u u) with
     u = turn / 4, exact to second order in the turn and without a root. The length's error is squared."""
     u = 0.25 * turn
-    size = (u * u).sum(axis=-1)[..., None]
+    size = (u * u).sum(axis=-1, keepdims=True)
     along = 4.0 * (quaternion_rates(quaternion) @ u[..., None])[..., 0]
     p = (along + (1.0 - size) * quaternion) / (1.0 + size)
-    return 0.5 * (3.0 - (p * p).sum(axis=-1)[..., None]) * p
+    return 0.5 * (3.0 - (p * p).sum(axis=-1, keepdims=True)) * p

@@ -91,6 +91,15 @@ def test_the_tangent_is_how_positions_move(of, random):
         assert np.allclose((ahead - behind) / (2 * STEP), T[:, k], atol=1e-8)
 
 
+def test_symbols_move_as_floats_do(of, random):
+    q, step = position(of, random), random.normal(size=of.nv)
+    shapes = {"q": (of.nq,), "step": (of.nv,)}
+    program = trace(lambda q, step: {"q": of.moved(q, step), "T": 1.0 * of.tangent(q)}, shapes)
+    found = interpret(program, q=q, step=step)
+    assert np.allclose(found["q"], of.moved(q, step), atol=1e-15)
+    assert np.allclose(found["T"], of.tangent(q), atol=1e-15)
+
+
 def test_moving_far_keeps_quaternions_and_mends_them(of, random):
     if of.quaternion is None:
         pytest.skip("no quaternion")

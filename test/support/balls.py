@@ -47,15 +47,15 @@ class BallOracle(Oracle):
     def _velocity_order(self):
         within = {"floating": [3, 4, 5, 0, 1, 2], "ball": [0, 1, 2]}
         order = np.zeros(self.model.nv, dtype=int)
-        for joint in self.model.independent_joints:
-            order[joint.v] = [self._joint(joint).idx_v + k for k in within.get(joint.kind, [0])]
+        for own in self.model.independent_joints:
+            order[own.v] = [self._joint(own).idx_v + k for k in within.get(own.kind, [0])]
         return order
 
     def q(self, q):
         theirs = pin.neutral(self.pin)
-        for joint in self.model.independent_joints:
-            at = self._joint(joint)
-            theirs[at.idx_q : at.idx_q + at.nq] = q[joint.q]
+        for own in self.model.independent_joints:
+            at = self._joint(own)
+            theirs[at.idx_q : at.idx_q + at.nq] = q[own.q]
         return theirs
 
     def _forces(self, f_ext):
