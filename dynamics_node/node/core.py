@@ -205,6 +205,7 @@ class Core:
 
     def gravity_torques(self) -> Result:
         """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
+        self.require_supported()
         if self.joints.missing() or (self.model.floating_base and self.base is None):
             raise Silence("there was never a complete state")
         q, _ = self.vectors(self.joints.position, self.joints.position, self.base)
