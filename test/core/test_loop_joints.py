@@ -1,19 +1,21 @@
 """A loop joint is its phi: the directions that follow from it are those of a joint of that kind."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
-from test_mechanisms import SPATIAL, states
+from mechanisms import joint, link, numbers, robot
+from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.constraints import end_frames, scale_of
 from dynamics_node.loops.cut import cut_program
+from dynamics_node.loops.kinds import LoopJoint
 from dynamics_node.model.loop_joints import LOOP_KINDS, across
 from dynamics_node.program import interpret, trace
 from dynamics_node.spatial import cross_motion, matvec, transpose
+
+NOWHERE = (0.0, 0.0, 0.0)
 
 
 def bears(loop, P, d):
@@ -35,16 +37,57 @@ def bears(loop, P, d):
     return np.concatenate(columns[loop.kind], axis=1)
 
 
-@pytest.fixture(scope="module", params=LOOP_KINDS)
-def closed(request):
-    """Tree, loop joint, closed positions and rates. A fixed one lets this arm not move: tried at home."""
-    kind = request.param
-    mechanism = dn.parse_mechanism(SPATIAL["revolute" if kind == "fixed" else kind])
-    (loop,) = mechanism.constraints
-    q, yd, _ = states(mechanism, 3, reach=0.1)
-    if kind == "fixed":
-        return mechanism.tree, replace(loop, kind=kind), 0 * q, 0 * q
-    return mechanism.tree, loop, q, mechanism.spanning(q, yd)[1]
+def about(axis, angle):
+    return Rotation.from_rotvec(np.asarray(axis, dtype=float) * angle).as_matrix()
+
+
+ANY = Rotation.from_rotvec([0.4, -1.1, 0.7]).as_matrix()
+SECOND = np.array([1.0, 0.0, 0.0])
+# how the predecessor's frame may lie in the successor's, of joints with axis z
+ALLOWED = {
+    "fixed": (np.eye(3), NOWHERE),
+    "revolute": (about([0, 0, 1], 0.8), NOWHERE),
+    "prismatic": (np.eye(3), (0, 0, 0.3)),
+    "universal": (about([1, 0, 0], 0.5) @ about([0, 0, 1], 0.9), NOWHERE),
+    "ball": (ANY, NOWHERE),
+    "planar": (about([0, 0, 1], -0.6), (0.2, -0.1, 0)),
+    "rod": (ANY, (0.3, 0, -0.4)),
+}
+
+
+@pytest.fixture(scope="module")
+def tree():
+    parts, names = [link("l0")], ["l0"]
+    random = np.random.default_rng(5)
+    for k in range(1, 6):
+        place, axis, turn = (numbers(x) for x in np.round(random.uniform(-1, 1, (3, 3)), 3))
+        kind = "prismatic" if k == 3 else "revolute"
+        parts += [
+            link(f"l{k}", k, 1.0),
+            joint(f"j{k}", names[-1 if k != 4 else 1], f"l{k}", place, axis, kind, rpy=turn),
+        ]
+        names.append(f"l{k}")
+    return dn.parse_model(robot(*parts))
+
+
+@pytest.fixture(params=[(kind, ends) for kind in LOOP_KINDS for ends in ((-1, 4), (2, 4))], ids=str)
+def closed(request, tree):
+    """A loop joint from the root or between two branches, and a position at which it is closed."""
+    kind, (predecessor, successor) = request.param
+    q = np.random.default_rng(7).uniform(-1, 1, tree.nq)
+    (A, a), (B, b) = (
+        (np.eye(3), np.zeros(3)) if body < 0 else dn.link_pose(tree, q, tree.bodies[body].name)
+        for body in (predecessor, successor)
+    )
+    S, s = ANY.T, np.array([0.1, 0.2, -0.3])  # on the successor
+    D, d = ALLOWED[kind]
+    P, p = B @ S @ D, B @ (S @ d + s) + b
+    frames = ((A.T @ P, S), (A.T @ (p - a), s))
+    return (
+        tree,
+        LoopJoint("tie", kind, predecessor, successor, *frames, np.array([0, 0, 2.0]), SECOND, 0.5),
+        q,
+    )
 
 
 def place(tree, loop, q):
@@ -54,20 +97,19 @@ def place(tree, loop, q):
 
 
 def test_what_it_bears(closed):
-    tree, loop, q, qd = closed
+    tree, loop, q = closed
     at = interpret(trace(lambda q: place(tree, loop, q), {"q": (tree.nq,)}), q=q)
-    T = interpret(cut_program(tree, loop), q=q, qd=qd)["T"]
-    for own, P, d in zip(T, at["P"], at["d"], strict=True):
-        expected = bears(loop, P, d)
-        rank = expected.shape[1]
-        assert own.shape == expected.shape and np.linalg.matrix_rank(own, tol=0.1) == rank
-        assert np.linalg.matrix_rank(np.hstack([own, expected]), tol=1e-8) == rank
+    assert np.allclose(loop.type.phi(loop, at["P"], np.eye(3), at["d"]), 0, atol=1e-12)
+    T, expected = interpret(cut_program(tree, loop), q=q, qd=0 * q)["T"], bears(loop, at["P"], at["d"])
+    rank = expected.shape[1]
+    assert T.shape == expected.shape and np.linalg.matrix_rank(T, tol=0.1) == rank
+    assert np.linalg.matrix_rank(np.hstack([T, expected]), tol=1e-9) == rank
 
 
 def test_rate_and_change_are_those_of_phi(closed):
     """The derivatives of phi by time, once through the motion of its ends and once through the joints, at rates and
     positions that may open it."""
-    tree, loop, _, _ = closed
+    tree, loop, _ = closed
     random = np.random.default_rng(8)
     q, qd, qdd = random.uniform(-1, 1, (3, 4, tree.nv))
 
