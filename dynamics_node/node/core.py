@@ -386,13 +386,13 @@ def _limits(model, settings):
 
 
 def _unsupported(model):
-    for number, joint in enumerate(body.joint for body in model.bodies):
+    """Which independent joint no topic tells of; '' when there is none. Others follow from these."""
+    for number, joint in enumerate(model.independent_joints):
         if joint.type.is_free and number > 0:
             return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
         if not (joint.type.is_scalar or joint.type.is_free):
-            return (
-                f"{joint.kind} joint {joint.name!r} has several coordinates: joint_states cannot carry them"
-            )
+            owner = f"{joint.kind} joint {joint.name!r}"
+            return f"{owner} has several coordinates, and joint_states cannot carry them"
     return ""
 
 

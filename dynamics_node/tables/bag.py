@@ -25,7 +25,7 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
     """
     if model.floating_base:
         raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
-    for joint in (body.joint for body in model.bodies):
+    for joint in model.independent_joints:
         if not joint.type.is_scalar:
             owner = f"{joint.kind} joint {joint.name!r}"
             raise TableError(

@@ -8,8 +8,9 @@ from bags import write_bag
 from balls import ball_robot
 from mechanisms import joint, link, robot
 from robots import random_states
+from test_ball_loops import wrist
 from test_joint_names import served
-from tolerances import error
+from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.cli import main
@@ -90,7 +91,7 @@ def test_the_node_says_what_it_cannot_serve(leg):
     """No topic that it listens to has the orientation of the hip."""
     core = served(leg.read_text())
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
-    message = "ball joint 'hip' has several coordinates: joint_states cannot carry them"
+    message = "ball joint 'hip' has several coordinates, and joint_states cannot carry them"
     for call in (lambda: core.solve(lambda: 1, 1), core.gravity_torques, lambda: core.measured_state(1)):
         with pytest.raises(Silence, match=message):
             call()
@@ -102,6 +103,24 @@ def test_the_node_serves_what_is_left_when_the_ball_joint_is_held(leg):
     model = dn.load_model(leg, joints=["knee"])
     expected = dn.build(model, dn.inverse_dynamics(model), backend="numpy")([0.3], [0.1], [0.0])
     assert error(core.solve(lambda: 1, 1).tau, expected) <= 1e-12
+
+
+def test_a_ball_joint_that_follows_from_others_needs_no_topic(tmp_path):
+    """Of the wrist one hinge is measured; the orientation of the hand follows, in the node and from a bag."""
+    mechanism = dn.parse_mechanism(wrist())
+    (own,) = mechanism.joint_names
+    at = {joint.name: joint for joint in mechanism.tree.independent_joints}[own].q.start
+    core = served(wrist())
+    core.joints.update((own,), (-0.1,), (0.2,), (), 1, 1)
+    found = core.solve(lambda: 1, 1)
+    assert found.q[at] == -0.1
+    assert error(dn.close_loops(mechanism, found.q), found.q) <= 1e-8
+    expected = dn.build(mechanism, dn.inverse_dynamics(mechanism))(found.q, [0.2], [0.0])
+    assert error(found.tau[mechanism.independent], expected) <= EXACT
+    write_bag(tmp_path / "bag", [("/joint_states", [own], [-0.1], [0.2], [0.0])])
+    table = open_table(tmp_path / "bag", mechanism, dn.inverse_dynamics(mechanism))
+    (rows,) = table.chunks()
+    assert error(rows["q"][0], found.q) <= 1e-8
 
 
 def test_long_names_of_a_random_robot():
