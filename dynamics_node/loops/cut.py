@@ -1,7 +1,8 @@
 """A loop joint cut open: what its two ends do to each other (paper 1, section VII).
 
 Everything is seen from the frame of the loop on its successor. The equations phi of the joint tell the
-directions T (6, r) in which its ends cannot move against each other, dphi/dt = T^T (X_p V_p - X_s V_s), so
+directions T (6, r) in which its ends cannot move against each other: dphi/dt = T^T (X_p V_p - X_s V_s) is
+zero while the loop is closed. Most kinds then have the T of two equal frames, which is constant. So
 
     T^T (X_p V_p - X_s V_s) = 0,    T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s)
 
@@ -34,10 +35,12 @@ def cut_program(tree, loop) -> Program:
         X_p, X_s = (_into(tree, X_up, loop, body, S, s) for body in (loop.predecessor, loop.successor))
         v = outward(tree, X_up, joint_motions(tree, qd))
         V_p, V_s = (_moved(X, v, i) for X, i in ((X_p, loop.predecessor), (X_s, loop.successor)))
-        at = {"P": S.T @ P, "d": S.T @ (p - s), "w": V_p - V_s}
-        found, by = interpret(rate, **at), interpret(slopes, **at)
-        T_rate = _directions(by, "rate", at["P"], at["d"]).T @ at["w"]
-        change = found["T"].T @ cross_motion(V_s, V_p) - T_rate
+        w, at = V_p - V_s, {"P": np.eye(3), "d": np.zeros(3)}
+        at |= {name: x for name, x in (("P", S.T @ P), ("d", S.T @ (p - s))) if name in loop.type.varies}
+        found = interpret(rate, **at, w=w)
+        change = found["T"].T @ cross_motion(V_s, V_p)
+        if loop.type.varies:
+            change = change - _directions(interpret(slopes, **at, w=w), "rate", **at).T @ w
         return {"X_p": X_p, "X_s": X_s, "T": found["T"], "rate": found["rate"], "change": change}
 
     return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})

@@ -19,12 +19,15 @@ class LoopType(NamedTuple):
     shared: loop -> directions (3,) that both frames have in common: the equations alone also hold with the
         ends half a turn apart.
     scale: loop -> what phi is to be divided by to be m, rad or 1.
+    varies: 'P' or 'd' where the directions in which the closed joint bears force depend on how the frames lie
+        (as the cross of a universal joint does), and not on that of two equal frames.
     has_length: whether the joint has one, which is positive.
     """
 
     phi: Callable
     shared: Callable = lambda loop: ()
     scale: Callable = lambda loop: 1.0
+    varies: str = ""
     has_length: bool = False
 
 
@@ -91,8 +94,8 @@ LOOP_KINDS: dict[str, LoopType] = {
     "fixed": LoopType(_fixed, _two_axes),
     "revolute": LoopType(_revolute, _its_axis),
     "prismatic": LoopType(_prismatic, _two_axes),
-    "universal": LoopType(_universal),
+    "universal": LoopType(_universal, varies="P"),
     "ball": LoopType(_ball),
     "planar": LoopType(_planar, _its_axis),
-    "rod": LoopType(_rod, scale=lambda loop: 2 * loop.length, has_length=True),
+    "rod": LoopType(_rod, scale=lambda loop: 2 * loop.length, varies="d", has_length=True),
 }

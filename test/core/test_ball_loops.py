@@ -153,7 +153,7 @@ def test_the_factor_graph(mechanism, state):
     q, yd, ydd = (array[:3] for array in state)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     for ordering in ORDERINGS:
-        choice = {"solver": "factor_graph", "ordering": ordering}
+        choice = {"solver": "factor_graph", "ordering": ordering, "backend": "numpy"}
         forward = dn.build(mechanism, dn.forward_dynamics(mechanism), **choice)
         assert error(forward(q, yd, tau), ydd).max() <= 1e-8, ordering
         if mechanism.name != "rssr":
