@@ -16,7 +16,14 @@ from dynamics_node.graph.factors import (
     torque_factor,
     wrench_factor,
 )
-from dynamics_node.graph.variables import Variable, joint_acceleration, torque
+from dynamics_node.graph.variables import (
+    JOINT_ACCELERATION,
+    TORQUE,
+    Variable,
+    joint_acceleration,
+    torque,
+)
+from dynamics_node.loops.mechanism import tree_of
 from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 
@@ -114,3 +121,16 @@ def tree_factors(model, q, qd, f_ext=None, gravity=None):
     for owner, members in owners.items():
         S = {i: model.bodies[i].joint.S for i in members}
         yield torque_factor(owner, S, model.armature[model.bodies[owner].joint.v])
+
+
+def joint_values(model, values, qdd, tau):
+    """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
+    qdd, tau = np.array(qdd), np.array(tau)
+    names, place = tree_of(model).v_names, {name: k for k, name in enumerate(model.v_names)}
+    for variable, value in values.items():
+        if variable.kind in (TORQUE, JOINT_ACCELERATION):
+            own = names[model.bodies[variable.body].joint.v]
+            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones of a Mechanism
+            found = tau if variable.kind == TORQUE else qdd
+            found[..., [place[own[k]] for k in columns]] = value[..., columns]
+    return qdd, tau

@@ -43,6 +43,11 @@ def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravi
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
     read. f_ext, gravity as in `rnea`."""
     _, rates, _ = mechanism.spanning(q, qd)
+    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity)
+
+
+def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None):
+    """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
     graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
     spanned = spanning_problem(mechanism, problem)
     values = (_spanned(mechanism, array) for array in (qdd, tau))

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
-from dynamics_node.program import Program, derivative_name, interpret, trace
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 
 
 def equations(tree, constraints, q):
@@ -53,7 +53,7 @@ def _cosines(loop, predecessor, successor):
 def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
-    K = phi.jacobian(["phi"], ["q"])
+    K = jacobian(phi, ["phi"], ["q"])
 
     def function(q):
         return {
@@ -73,7 +73,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
     rates = trace(
         lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
     )
-    change = rates.jacobian(["rate"], ["q"])
+    change = jacobian(rates, ["rate"], ["q"])
 
     def function(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]

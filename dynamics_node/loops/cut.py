@@ -16,7 +16,7 @@ import numpy as np
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.constraints import common_ancestor, end_frames, frame_in, scale_of
-from dynamics_node.program import Program, derivative_name, interpret, trace
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.spatial import cross_motion, motion_transform
 
 _PLACE = {"P": (3, 3), "d": (3,)}  # axes and origin of the predecessor's frame in the successor's
@@ -27,7 +27,7 @@ def cut_program(tree, loop) -> Program:
     """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T; rate (r,) =
     T^T (X_p V_p - X_s V_s), and change (r,), the right-hand side for accelerations."""
     rate = _rate_program(loop)
-    slopes = rate.jacobian(["rate"], list(_PLACE))
+    slopes = jacobian(rate, ["rate"], list(_PLACE))
 
     def function(q, qd):
         X_up = joint_transforms(tree, q)
@@ -49,7 +49,7 @@ def cut_program(tree, loop) -> Program:
 def _rate_program(loop) -> Program:
     """P, d, w (6,): how the predecessor's frame moves -> T, and rate = T^T w of phi in m, rad or 1."""
     phi = trace(lambda P, d: {"phi": np.array(loop.type.phi(loop, P, np.eye(3), d), dtype=object)}, _PLACE)
-    slopes = phi.jacobian(["phi"], list(_PLACE))
+    slopes = jacobian(phi, ["phi"], list(_PLACE))
 
     def function(P, d, w):
         T = _directions(interpret(slopes, P=P, d=d), "phi", P, d) / scale_of(loop)

@@ -104,6 +104,11 @@ class Model:
         """Names of the independent joints with one coordinate: what a JointState is matched against."""
         return tuple(j.name for j in self.independent_joints if j.type.is_scalar)
 
+    @cached_property
+    def quaternion_places(self):
+        """Where in q the quaternions begin."""
+        return tuple(at.start for _, at in self.quaternions)
+
     @property
     def floating_base(self):
         """True when the first body hangs on a floating joint."""

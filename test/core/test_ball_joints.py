@@ -183,13 +183,11 @@ def test_payloads_and_rotors_without_compilation():
 
 
 def test_a_long_robot_has_no_loops_over_its_bodies():
-    from dynamics_node.backends.recursive import recursive_engines
-    from dynamics_node.backends.rolled import can_roll
+    from dynamics_node.programs.rolled import can_roll
 
     text = ball_robot(5, joints=70, kinds=("revolute",))
     model = dn.parse_model(text)
-    (engine, *_) = recursive_engines(model, dn.inverse_dynamics(model))
-    assert model.nbodies == 70 and not can_roll(engine)
+    assert model.nbodies == 70 and not can_roll(model, dn.inverse_dynamics(model))
     q, qd, qdd, _ = random_states(model, 2, seed=47)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     forward = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)

@@ -24,13 +24,12 @@ from dynamics_node.loops import (
 from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import position_program, velocity_program
-from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.node.build_job import Job, do
 from dynamics_node.node.core import Core
 from dynamics_node.node.settings import PARAMETERS, read_settings
 from dynamics_node.program import interpret, trace
+from dynamics_node.programs import QUANTITIES, dynamics_programs, quantity_programs, rival_programs
 from dynamics_node.robots import (
     belt_chain,
     belt_leg,
@@ -168,20 +167,17 @@ def test_point_loops_against_pinocchios_constraint_dynamics():
 @pytest.mark.parametrize("name", ALL)
 def test_every_algorithm_and_backend_agrees(name):
     mechanism = dn.parse_mechanism(ALL[name])
-    q, yd, ydd = states(mechanism, 70, reach=0.03)
-    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
+    count = 20 if name in SPATIAL else 70  # vectors of many operations take long to compile
+    q, yd, ydd = states(mechanism, count, reach=0.03)
+    f_ext = np.random.default_rng(5).uniform(-2, 2, (count, mechanism.nbodies, 6))
     forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
     tau = dn.build(mechanism, inverse, backend="c")(q, yd, ydd, f_ext)
-    for wrenches in (
-        (True,) if name in SPATIAL else (False, True)
-    ):  # vectors take no wrenches, and long to compile
+    for wrenches in (True,) if name in SPATIAL else (False, True):
         push = f_ext if wrenches else None
         known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
-        inputs = {"q": q, "qd": yd, "known": known, "gravity": mechanism.gravity} | (
-            {"f_ext": f_ext} if wrenches else {}
-        )
-        for program in mechanism_programs(mechanism, forward, wrenches).values():
-            assert error(interpret(program, **inputs)["asked"], ydd).max() <= 1e-8
+        inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}
+        for program in dynamics_programs(mechanism, forward, wrenches).values():
+            assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
         for backend in ("c", "numpy"):
             solver = dn.build(mechanism, forward, backend=backend)
             assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
@@ -244,14 +240,12 @@ def test_legged_robots_with_gears(name):
         h = pin.nonLinearEffects(theirs, data, at, rates)[order]
         expected = G.T @ (M @ (G @ ydd[k] + g) + h)
         assert error(tau[k], expected) <= EXACT
-    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism)).values():
-        back = interpret(program, q=q, qd=yd, known=tau, gravity=mechanism.gravity)["asked"]
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism)).values():
+        back = interpret(program, q=q, qd=yd, tau=tau, gravity=mechanism.gravity)["qdd"]
         assert error(back, ydd).max() <= 1e-9
     feet = [body.name for body in mechanism.bodies[-2:]]
-    ways = [
-        quantity_of(mechanism, w, ("q",), links=feet) for w in (operational_space_inertia, extended_forces)
-    ]
-    right, found = (interpret(way, q=q)["y0"] for way in ways)
+    ways = quantity_programs(mechanism, "operational_space_inertia", links=feet).values()
+    right, found = (interpret(way, q=q)["inverse_inertia"] for way in ways)
     assert error(found, right, tail=2).max() <= 1e-9
 
 
@@ -319,8 +313,8 @@ def test_rivals_give_the_same(name):
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
     rivals = rival_programs(mechanism)
     given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
-    assert error(interpret(rivals["Lagrange"], known=tau, **given)["asked"], ydd).max() <= 1e-8
-    assert error(interpret(rivals["projected M and h"], known=ydd, **given)["asked"], tau).max() <= EXACT
+    assert error(interpret(rivals["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
+    assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
 
 
 def test_the_independent_tree_with_reflected_inertia():
@@ -458,10 +452,9 @@ def test_extended_forces(name, reference):
         mechanism.bodies[-2].name,
     ]
     options = {"links": links, "reference": reference}
-    ways = [
-        quantity_of(mechanism, way, ("q",), **options) for way in (operational_space_inertia, extended_forces)
-    ]
-    (right, J), (found, same) = ([interpret(way, q=q)[y] for y in ("y0", "y1")] for way in ways)
+    ways = quantity_programs(mechanism, "operational_space_inertia", **options).values()
+    returns = QUANTITIES["operational_space_inertia"].returns
+    (right, J), (found, same) = ([interpret(way, q=q)[name] for name in returns] for way in ways)
     assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
 
 
@@ -815,12 +808,13 @@ def test_a_joint_is_a_cluster_of_one(name):
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
     ours = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert error(ours(q, qd, qdd, f_ext), tau).max() <= EXACT
-    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
-        given = {"q": q, "qd": qd, "known": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
-        assert error(interpret(program, **given)["asked"], qdd).max() <= 1e-9
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
+        given = {"q": q, "qd": qd, "tau": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
+        assert error(interpret(program, **given)["qdd"], qdd).max() <= 1e-9
     link = model.bodies[-1].name
     expected, _ = dn.operational_space_inertia(model, q, [link])
-    found = interpret(quantity_of(mechanism, extended_forces, ("q",), links=[link]), q=q)["y0"]
+    way = quantity_programs(mechanism, "operational_space_inertia", links=[link])["c-efpa"]
+    found = interpret(way, q=q)["inverse_inertia"]
     assert error(found, expected, tail=2).max() <= 1e-9
 
 
