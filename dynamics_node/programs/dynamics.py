@@ -48,7 +48,7 @@ def recursive_programs(
     """The straight-line ones of `dynamics_programs`, of a robot of any length."""
     methods, limits = _methods(robot, problem)
     return {
-        name: problem_program(robot, problem, method, wrenches, parameters, limits=limits)
+        name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in methods.items()
     }
 
@@ -87,7 +87,6 @@ def problem_program(
     method: Method,
     wrenches=False,
     parameters=(),
-    regroups=True,
     limits=(),
 ) -> Program:
     """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`."""
@@ -100,7 +99,7 @@ def problem_program(
         found = {name: complete[name] for name in returns}
         return found | ({"health": health} if len(limits) else {})
 
-    return economical_program(robot, problem.reads(robot, wrenches), function, parameters, regroups, limits)
+    return economical_program(robot, problem.reads(robot, wrenches), function, parameters, limits)
 
 
 def _tree_methods(model, problem) -> tuple[dict[str, Method], np.ndarray]:
