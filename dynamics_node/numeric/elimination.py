@@ -6,10 +6,10 @@ from functools import reduce
 import numpy as np
 
 from dynamics_node.graph import (
-    FactorGraph,
     Ordering,
     Plan,
     eliminate,
+    filled,
     generic_graph,
     joint_values,
     plan_ordering,
@@ -50,7 +50,7 @@ class Elimination:
         zero = np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
         graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        graph = _with_blocks(graph, self.blocks)
+        graph = filled(graph, self.blocks)
 
         def solve(graph):
             return eliminate(graph, self.plan).solve()
@@ -81,17 +81,6 @@ def refined(graph, solve):
 def _largest(values):
     """The largest entry of all variables, at every state."""
     return reduce(np.maximum, (np.abs(value).max(axis=-1, initial=0.0) for value in values.values()))
-
-
-def _with_blocks(graph, blocks):
-    """The graph with zeros where the one that was planned for has a block and this one none."""
-    if not blocks:
-        return graph
-    factors = [
-        replace(factor, blocks={x: np.zeros((factor.rows, x.dim)) for x in wanted} | factor.blocks)
-        for factor, wanted in zip(graph.factors, blocks, strict=True)
-    ]
-    return FactorGraph(tuple(factors))
 
 
 def elimination(model, problem, ordering, parameters=()):

@@ -21,6 +21,7 @@ from dynamics_node.graph import (
     chosen_ordering,
     eliminate,
     eliminate_watched,
+    filled,
     generic_graph,
     growth,
     joint_values,
@@ -80,11 +81,13 @@ def economical_graph(robot: Model | Mechanism, problem: Problem, parameters=()) 
 
 
 def plan_program(
-    robot: Model | Mechanism, problem: Problem, plan: Plan, wrenches=False, parameters=()
+    robot: Model | Mechanism, problem: Problem, plan: Plan, wrenches=False, parameters=(), tried=True
 ) -> Program:
-    """The Program of a Plan of `economical_graph`."""
-    if plan.safe:
-        return _plan_program(robot, problem, plan, {}, wrenches, parameters)
+    """The Program of a Plan of `economical_graph`. tried: else its limits are for counting operations
+    only."""
+    if plan.safe or not tried:
+        usual = {step.variable: 2.0 for step in plan.steps if not step.pivot.safe}
+        return _plan_program(robot, problem, plan, usual, wrenches, parameters)
     states = _Tried(robot, problem, plan, parameters)
     program = _plan_program(robot, problem, plan, states.weakness(), wrenches, parameters)
     return replace(program, limits=(*program.limits[:-1], states.limit(program)))
@@ -126,7 +129,9 @@ class _Tried:
             **parameter_values(robot, parameters),
         }
         names = ("q", "qd", "qdd", "tau")
-        self._graph = problem_graph(self._own, problem, *(self._state[name] for name in names))
+        graph = problem_graph(self._own, problem, *(self._state[name] for name in names))
+        blocks = [factor.blocks for factor in economical_graph(robot, problem, parameters).factors]
+        self._graph = filled(graph, blocks)
 
     def weakness(self):
         """{variable: how weak its pivot usually is}."""
