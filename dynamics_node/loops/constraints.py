@@ -13,6 +13,8 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, trace
 
+WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
+
 
 def equations(tree, constraints, q):
     """phi (rows,) of some constraints at symbols q (nq,)."""
@@ -74,20 +76,51 @@ def position_program(tree, constraints: tuple) -> Program:
 
 @lru_cache(maxsize=64)
 def velocity_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k."""
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
+    operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
     position = position_program(tree, constraints)
-    rates = trace(
-        lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
-    )
-    change = rates.jacobian(["rate"], ["q"])
     columns = _velocity_columns(tree)
+    shapes = {"q": (tree.nq,), "qd": (tree.nv,)}
 
-    def function(q, qd):
+    def program(right_hand_side):
+        def function(q, qd):
+            return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
+
+        return trace(function, shapes)
+
+    by_rates = program(_change_of_rates(position, columns, shapes))
+    by_positions = program(_second_change(tree, constraints, columns, shapes))
+    return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
+
+
+def _change_of_rates(position, columns, shapes):
+    """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
+    rates = trace(lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, shapes)
+    change = rates.jacobian(["rate"], ["q"])
+
+    def k(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        along = _over_velocities(tree, columns, derivative)
-        return {"K": interpret(position, q=q)["K"], "k": -(along @ qd)}
+        return -(derivative[:, [at for at, _ in columns]] @ qd[[v for _, v in columns]])
 
-    return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+    return k
+
+
+def _second_change(tree, constraints, columns, shapes):
+    """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+
+    def moving(q, qd, t):
+        q = np.array(q, dtype=object)
+        for at, v in columns:
+            q[at] = q[at] + t[0] * qd[v]
+        return {"phi": equations(tree, constraints, q)}
+
+    rate = derivative_name("phi", "t")
+    change = trace(moving, shapes | {"t": (1,)}).jacobian(["phi"], ["t"]).jacobian([rate], ["t"])
+
+    def k(q, qd):
+        return -interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name(rate, "t")][:, 0, 0]
+
+    return k
 
 
 def _velocity_columns(tree):

@@ -11,14 +11,15 @@ import numpy as np
 from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.closure import closure
+from dynamics_node.loops.closure import Rates, closure
 from dynamics_node.spatial import inverse_congruence, rotation_transform, solve_definite, symmetric
 
 
 def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
     """tau (nv,) at the independent joints, and the condition of the constraints. Eqs. (31), (35)."""
-    G, g, condition = closure(mechanism, q, yd)
-    return G.T @ rnea(mechanism.tree, q, G @ yd, G @ ydd + g, f_ext, gravity), condition
+    rates = Rates(mechanism, q, yd)
+    tau = rnea(mechanism.tree, q, rates.qd, rates.accelerations(ydd), f_ext, gravity)
+    return rates.independent(tau), rates.condition
 
 
 def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forward):
@@ -47,8 +48,8 @@ def mass_matrix(mechanism, q):
 
 def bias(mechanism, q, yd, gravity):
     """h (nv,) of G^T M G ydd + h = tau, and the condition of the constraints."""
-    G, g, condition = closure(mechanism, q, yd)
-    return (G.T @ rnea(mechanism.tree, q, G @ yd, g, gravity=gravity),), condition
+    tau, condition = inverse_dynamics(mechanism, q, yd, np.zeros(mechanism.nv), gravity=gravity)
+    return (tau,), condition
 
 
 def jacobian(mechanism, q, link, reference="world_aligned"):

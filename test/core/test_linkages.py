@@ -17,6 +17,7 @@ from linkages import (
     parallelograms,
     rod,
     spatial,
+    stewart,
 )
 from mechanisms import joint, link, robot
 from projection import Projection
@@ -28,6 +29,7 @@ from dynamics_node.loops import Actuation
 from dynamics_node.loops.elimination import Elimination, parts
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import Custom
+from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.program import interpret, trace
 from dynamics_node.robots import four_bar
 
@@ -173,6 +175,24 @@ def test_elimination_without_pivots(n, rows):
         assert n == 1 or condition >= np.linalg.cond(A) ** 2 * 0.99
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("n", [1, 3, 4, 6, 9])
+def test_transposed_elimination(n, rows):
+    """Forces of the constraints from torques of the dependent joints: with more equations than unknowns the least."""
+    random = np.random.default_rng(n)
+    for scale in (1.0, 1e-2, 1e-4):
+        U, V = (np.linalg.qr(random.normal(size=(m, m)))[0] for m in (n + rows, n))
+        A = U[:, :n] * np.logspace(0, np.log10(scale), n) @ V
+        b = A.T @ random.normal(size=(n + rows, 2))
+
+        def function(numbers, b, A=A):
+            return {"x": Elimination(numbers.reshape(A.shape), np.ones(len(A))).solve_transposed(b)}
+
+        program = trace(function, {"numbers": (A.size,), "b": b.shape})
+        found = interpret(program, numbers=A.ravel(), b=b)["x"]
+        assert np.abs(found - np.linalg.pinv(A.T) @ b).max() <= 1e-13 * n / scale
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_what_is_singular_has_a_large_condition(n):
     random = np.random.default_rng(n)
@@ -195,6 +215,22 @@ def test_parts_of_what_hangs_on_each_other():
     assert set(columns[found[-1][1]]) == {5, 6}
     x = random.normal(size=(7, 1))
     assert np.allclose(eliminated(shuffled, shuffled @ x)[0], x, atol=1e-12)
+
+    def transposed(numbers, b):
+        symbols = np.zeros(shuffled.shape, dtype=object)
+        symbols[shuffled != 0] = numbers
+        return {"x": Elimination(symbols, np.ones(7)).solve_transposed(b)}
+
+    program = trace(transposed, {"numbers": (np.count_nonzero(shuffled),), "b": x.shape})
+    back = interpret(program, numbers=shuffled[shuffled != 0], b=shuffled.T @ x)["x"]
+    assert np.allclose(back, x, atol=1e-12)
+
+
+def test_a_stewart_platform_is_solved_three_times():
+    """For rates, accelerations and torques, not once for every rod: 3277 operations then."""
+    mechanism = dn.parse_mechanism(drawn(stewart, 0).text)
+    (program,) = mechanism_programs(mechanism, dn.inverse_dynamics(mechanism)).values()
+    assert len(program.ops) <= 2320
 
 
 # --- what is open ---------------------------------------------------------------------------------------------
