@@ -13,6 +13,7 @@ from dynamics_node.algorithms.pivots import health, inertia_scale, mass_matrix_p
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.backends.recursive import RecursiveEngine
 from dynamics_node.backends.traced import problem_program
+from dynamics_node.loops import pivots as loop_pivots
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.programs import mechanism_programs
@@ -78,8 +79,12 @@ def _derivatives(model, forward, inverse, derived, q, qd, gravity, qdd=None, tau
         asked[free] = solve_definite(M_free, own - changes[free])
         asked[driven] = changes[driven] + M[driven[:, None], free] @ asked[free]
     found = dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
-    if "health" in inverse.outputs:
+    if isinstance(model, Mechanism):
         found["health"] = interpret(inverse, **given, known=np.zeros(model.nv))["health"]
+        if (weak := loop_pivots.weak_coordinates(model, forward)).any():
+            G = closure(model, q, np.zeros(model.nv)).G
+            own = mass_matrix_pivots(M, forward)
+            found["health"][0] = found["health"][0] + loop_pivots.singularity(model, q, G, own, weak)
     elif free.size and (weak := weak_coordinates(model, forward)).any():
         found["health"] = health(mass_matrix_pivots(M, forward)[weak], inertia_scale(model, q)[weak])
     return found

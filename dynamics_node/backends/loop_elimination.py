@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
 from dynamics_node.backends.numeric_elimination import numeric_elimination
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.pivots import singular, weak_coordinates
 from dynamics_node.loops.programs import HEALTHY, health_program
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
@@ -37,10 +38,21 @@ class LoopElimination:
     def _health(self):
         return health_program(self.model)
 
+    @cached_property
+    def _weak(self):
+        return weak_coordinates(self.model, self.problem.forward)
+
+    def _is_good(self, q):
+        good = (interpret(self._health, q=q)["health"] <= HEALTHY).all(axis=-1)
+        if self._weak.any():
+            forward = np.array(self.problem.forward, dtype=bool)
+            good = good & ~singular(self.model, q, forward, self._weak).any(axis=-1)
+        return good
+
     def __call__(self, q, qd, qdd, tau, f_ext, gravity):
-        """NaN where the loops are open or singular."""
+        """NaN where the loops are open or singular, or the mass matrix is."""
         batch, nv = q.shape[:-1], self.model.nv
-        good = np.broadcast_to((interpret(self._health, q=q)["health"] <= HEALTHY).all(axis=-1), batch)
+        good = np.broadcast_to(self._is_good(q), batch)
         arrays = [(a, axes) for a, axes in ((q, 1), (qd, 1), (qdd, 1), (tau, 1), (f_ext, 2), (gravity, 1))]
         chosen = [None if a is None else _chosen(a, axes, batch, good) for a, axes in arrays]
         results = np.full((2, *batch, nv), np.nan)

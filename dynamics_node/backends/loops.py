@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.algorithms.pivots import refuse_unwatched
 from dynamics_node.backends.c import BATCH, BatchKernel, Kernel
 from dynamics_node.backends.compiled import cost
 from dynamics_node.backends.traced import quaternion_places
 from dynamics_node.loops.close import TURNED
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.pivots import weak_coordinates, why_singular
 from dynamics_node.loops.programs import HEALTHY, OPEN, mechanism_programs
 from dynamics_node.model.inputs import inertial_values
 from dynamics_node.problem import Problem
@@ -20,7 +22,8 @@ from dynamics_node.program import Program, interpret
 
 @dataclass(frozen=True, eq=False)
 class MechanismEngine:
-    """program: that of `kernel`, which is None for NumPy; parameters: its inputs beside the state."""
+    """program: that of `kernel`, which is None for NumPy; parameters: its inputs beside the state; watched
+    (nv,): coordinates whose pivots count in its health, see loops/pivots.py."""
 
     model: Mechanism
     problem: Problem
@@ -28,6 +31,7 @@ class MechanismEngine:
     parameters: tuple[str, ...]
     program: Program
     kernel: Kernel | None
+    watched: np.ndarray
 
     def prepare(self, batches):
         """Do now what `with_model`, external wrenches and, on demand, many states need."""
@@ -37,7 +41,9 @@ class MechanismEngine:
                 _ = self._batch
 
     def with_model(self, model):
-        """The same code for a Mechanism with other values of its parameters."""
+        """The same code for a Mechanism with other values of its parameters. Raises ModelError where its mass
+        matrix may become singular in a way that the code does not watch."""
+        refuse_unwatched(model, weak_coordinates(model, self.problem.forward) & ~self.watched)
         other = replace(self, model=model)
         kept = ("program_with_wrenches", "_batch")
         other.__dict__.update({name: self.__dict__[name] for name in kept if name in self.__dict__})
@@ -103,8 +109,9 @@ def _kernel(program, mechanism, parameters):
     return Kernel(program, own, quaternions=quaternion_places(mechanism), limits=HEALTHY)
 
 
-def why_not(mechanism, q):
-    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
+def why_not(mechanism, q, forward=None):
+    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular, or where
+    `forward` (nv,) is true torques determine no acceleration."""
     for constraint in mechanism.constraints:
         program = position_program(mechanism.tree, (constraint,))
         found = interpret(program, q=q)
@@ -113,6 +120,8 @@ def why_not(mechanism, q):
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
         if found["turned"].max(initial=0.0) > TURNED:
             return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
+    if forward is not None and (reason := why_singular(mechanism, forward, q)):
+        return reason
     names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
     return f"a loop is at a singular position, or too near: {names}"
 
@@ -122,4 +131,5 @@ def mechanism_engine(mechanism, problem, compile_it, parameters=()) -> Mechanism
     programs = mechanism_programs(mechanism, problem, parameters=parameters)
     name = min(programs, key=lambda n: cost(programs[n]))
     kernel = _kernel(programs[name], mechanism, parameters) if compile_it else None
-    return MechanismEngine(mechanism, problem, name, tuple(parameters), programs[name], kernel)
+    watched = weak_coordinates(mechanism, problem.forward)
+    return MechanismEngine(mechanism, problem, name, tuple(parameters), programs[name], kernel, watched)

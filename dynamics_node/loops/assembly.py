@@ -75,14 +75,17 @@ def assembled_somewhere(tree, constraints, coordinates, random, reach=1.5):
 
 
 def closed_samples(mechanism, count, random):
-    """Random closed positions (count, nq), the dependent joints well determined by the others."""
+    """Random closed positions (count, nq), the dependent joints determined by the others better than at half
+    of all: not the best determined, for these are right angles, at which other things vanish."""
     tree = mechanism.tree
     q = sample_positions(tree, count, random)
     for cluster in mechanism.clusters:
         if cluster.constraints:
-            best = cluster.samples[np.argsort(_weakness(tree, cluster, cluster.samples))]
+            samples = cluster.samples
+            better = np.argsort(_weakness(tree, cluster, samples))[: (len(samples) + 1) // 2]
+            chosen = samples[random.permutation(better)[np.arange(count) % len(better)]]
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
-            q[:, at] = best[np.arange(count) % len(best)][:, at]
+            q[:, at] = chosen[:, at]
     return q
 
 

@@ -1,10 +1,12 @@
 """Mechanism and Problem -> Program: inputs q, qd, known, gravity (, f_ext), outputs asked and health.
 
-health (2,): the condition of the constraints and the sum of the squares of what they miss, see HEALTHY.
+health (2,): the condition of the constraints, of the projected mass matrix too where that is watched (see
+loops/pivots.py), and the sum of the squares of what they miss, see HEALTHY.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +28,7 @@ from dynamics_node.loops.elimination import Elimination
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import LoopJoint
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.pivots import weak_coordinates
 from dynamics_node.model.inputs import with_inputs
 from dynamics_node.model.reframe import reframe
 from dynamics_node.model.regroup import regroup
@@ -40,6 +43,7 @@ QUANTITIES: dict[str, tuple[tuple[Callable, ...], tuple[str, ...]]] = {
     "link_jacobian": ((jacobian,), ("q",)),
     "operational_space_inertia": ((operational_space_inertia, extended_forces), ("q",)),
 }
+NEED_INVERSE = ("operational_space_inertia",)  # of the projected mass matrix
 HEALTHY = np.array([SINGULAR, OPEN**2])  # the condition, and what loops may miss, both squared
 
 
@@ -50,9 +54,10 @@ def mechanism_programs(mechanism: Mechanism, problem, wrenches=False, parameters
     if problem.kind == "inverse":
         methods = {"c-rnea": inverse_dynamics}
     else:
-        methods = {"projection": lambda *a: hybrid_dynamics(*a, forward=forward)}
+        watched = weak_coordinates(mechanism, forward)
+        methods = {"projection": partial(hybrid_dynamics, forward=forward, watched=watched)}
         if forward.all():
-            methods["c-aba"] = forward_dynamics
+            methods["c-aba"] = partial(forward_dynamics, watched=watched)
     return {name: _program(mechanism, method, wrenches, parameters) for name, method in methods.items()}
 
 
@@ -60,6 +65,8 @@ def mechanism_quantity(mechanism: Mechanism, name, **options) -> Program:
     """The Program of a quantity of QUANTITIES: outputs y0, y1, ... and health. Raises KeyError for an unknown
     link."""
     functions, reads = QUANTITIES[name]
+    if name in NEED_INVERSE:
+        options["watched"] = weak_coordinates(mechanism)
     programs = [quantity_of(mechanism, function, reads, **options) for function in functions]
     return min(programs, key=lambda program: len(program.ops))
 

@@ -162,7 +162,8 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", **option
     if name in NEED_INVERSE:
         require_determined(model, np.ones(model.nv, dtype=bool))
     if isinstance(model, Mechanism):
-        return _quantity(model, name, mechanism_quantity(model, name, **options), backend)
+        forward = (True,) * model.nv if name in NEED_INVERSE else None
+        return _quantity(model, name, mechanism_quantity(model, name, **options), backend, forward)
     function, reads = QUANTITIES[name]
     watched = weak_coordinates(model) if name in NEED_INVERSE else ()
     program = quantity_program(model, partial(function, **options), reads, watched)
@@ -190,7 +191,7 @@ def _quantity(model, name, program, backend, forward=None):
     """forward: of its Problem, if it has one."""
     kernel = None
     if isinstance(model, Mechanism):
-        healthy, why = HEALTHY, partial(why_not, model)
+        healthy, why = HEALTHY, partial(why_not, model, forward=forward)
     else:
         healthy, why = pivots.HEALTHY, partial(why_singular, model, forward or (True,) * model.nv)
     limits = healthy if "health" in program.outputs else np.empty(0)

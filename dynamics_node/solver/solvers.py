@@ -121,7 +121,7 @@ class Solver:
     def _why(self, q, **_):
         """Why there is no solution at one of the positions q, if it is known."""
         if isinstance(self.model, Mechanism):
-            return why_not(self.model, q)
+            return why_not(self.model, q, self.problem.forward)
         return why_singular(self.model, self.problem.forward, q)
 
     def _vouched(self, batch, q, qd, qdd=None, tau=None, f_ext=None, gravity=None):
