@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.backends.gtsam_elimination import gtsam_elimination
-from dynamics_node.backends.numeric_elimination import numeric_elimination
+from dynamics_node.backends.numeric_elimination import (
+    NumericElimination,
+    joint_values,
+    numeric_elimination,
+    refined,
+)
+from dynamics_node.graph import eliminate, plan_elimination
+from dynamics_node.graph.mechanism import build_mechanism_graph, rows_kept_at
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.pivots import singular, weak_coordinates
 from dynamics_node.loops.programs import HEALTHY, health_program
@@ -57,9 +64,37 @@ class LoopElimination:
         chosen = [None if a is None else _chosen(a, axes, batch, good) for a, axes in arrays]
         results = np.full((2, *batch, nv), np.nan)
         if good.any():
-            for result, found in zip(results, self.elimination(*chosen), strict=True):
+            for result, found in zip(results, self._solved(chosen), strict=True):
                 result[good] = found
         return results[0], results[1]
+
+    def _solved(self, states):
+        """qdd and tau (count, nv) at regular states. Where a pivot of the plan vanishes, which was made once
+        for most positions, another is made there. GTSAM chooses its own."""
+        try:
+            return self.elimination(*states)
+        except np.linalg.LinAlgError:
+            if not isinstance(self.elimination, NumericElimination):
+                raise
+            count = len(states[0])
+            if count == 1:
+                return self._planned_here([None if a is None else a[0] for a in states])
+            one_by_one = [[None if a is None else a[k : k + 1] for a in states] for k in range(count)]
+            return [np.concatenate(found) for found in zip(*map(self._solved, one_by_one), strict=True)]
+
+    def _planned_here(self, state):
+        """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
+        where there are none."""
+        q, qd, qdd, tau, f_ext, gravity = (None if a is None else a[None] for a in state)
+        kept = rows_kept_at(self.model, q[0])
+        graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
+        ordering = self.elimination.ordering
+        try:
+            plan = plan_elimination(graph, ordering.variables)
+            values = refined(graph, lambda own: eliminate(own, plan).solve(), ordering)
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full((2, 1, self.model.nv), np.nan)
+        return joint_values(self.model, values, qdd, tau)
 
 
 def _chosen(array, axes, batch, good):

@@ -41,11 +41,11 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
+def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
-    read. f_ext, gravity as in `rnea`."""
+    read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
     _, rates, _ = mechanism.spanning(q, qd)
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
+    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
     zero = np.zeros(1)
     known = {torque(body): zero for body in _dependent(mechanism)}
     bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
@@ -58,17 +58,17 @@ def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravi
     return graph.given(known)
 
 
-def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
+def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints."""
+    tree) are those of all joints. kept: as of `build_mechanism_graph`."""
     tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
-    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), tree.nbodies)
-    for number, (constraint, kept) in numbered:
-        if kept:
+    kept = kept_rows(mechanism) if kept is None else kept
+    for number, (constraint, rows) in enumerate(zip(mechanism.constraints, kept, strict=True), tree.nbodies):
+        if rows:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
-            opened = open_it(tree, number, constraint, list(kept), q, qd, a_root)
+            opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
             added += [factor for factor in opened.factors if factor.rows]
             for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
                 for body, blocks in own.items():
@@ -127,8 +127,13 @@ def _dependent(mechanism):
 
 @lru_cache(maxsize=16)  # of the robots at hand
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
-    """For every constraint the rows of its acceleration factor that no other row of its cluster implies."""
-    q = closed_samples(mechanism, 1, np.random.default_rng(5))[0]
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
+    most positions."""
+    return rows_kept_at(mechanism, closed_samples(mechanism, 1, np.random.default_rng(5))[0])
+
+
+def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
+    """The same at a closed position q (nq,), where others may."""
     kept: list[tuple[int, ...]] = []
     for cluster in mechanism.clusters:
         if cluster.constraints:

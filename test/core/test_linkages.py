@@ -22,7 +22,7 @@ from linkages import (
 from mechanisms import joint, link, robot
 from projection import Projection
 from tolerances import EXACT, error
-from trials import tried
+from trials import positions, tried
 
 import dynamics_node as dn
 from dynamics_node.loops import Actuation
@@ -126,6 +126,29 @@ def test_every_way_at_home(linkage: Linkage):
             lambda x: reference.torques(_moved(mechanism, q, x), yd, ydd), np.zeros(mechanism.nv)
         )
         assert error(dq, moved, tail=2) <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "make, seed, kind, ordering",
+    [(palletizer, 2, "inverse", "colamd"), (parallelograms, 5, "forward", "colamd")],
+)
+def test_the_graph_at_home(make, seed, kind, ordering):
+    """Where a pivot of the plan vanishes, made once for most positions, another is taken; alone and among others."""
+    linkage = drawn(make, seed)
+    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    reference = Projection(linkage, mechanism)
+    problem = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}[kind](mechanism)
+    solver = dn.build(mechanism, problem, solver="factor_graph", ordering=ordering)
+    states = list(positions(linkage, mechanism, np.random.default_rng(1)))
+    q = np.array([states[0], states[-1], states[0]])
+    assert reference.spread(q[0], np.zeros(mechanism.nv)).condition < 100
+    with pytest.raises(np.linalg.LinAlgError):
+        solver.engine.elimination(q[0], *np.zeros((3, mechanism.nv)), None, None)
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, 3, mechanism.nv))
+    tau = np.array([reference.torques(*state) for state in zip(q, yd, ydd, strict=True)])
+    known, right = (ydd, tau) if kind == "inverse" else (tau, ydd)
+    assert error(solver(q, yd, known), right).max() <= 1e-9
+    assert error(solver(q[0], yd[0], known[0]), right[0]) <= 1e-9
 
 
 def _moved(mechanism, q, change):
