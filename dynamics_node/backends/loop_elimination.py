@@ -86,7 +86,7 @@ class LoopElimination:
         """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
         where there are none."""
         q, qd, qdd, tau, f_ext, gravity = (None if a is None else a[None] for a in state)
-        kept = rows_kept_at(self.model, q[0])
+        kept = rows_kept_at(self.model, state[0])
         graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
         ordering = self.elimination.ordering
         try:

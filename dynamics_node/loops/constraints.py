@@ -79,48 +79,55 @@ def velocity_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
     operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
     position = position_program(tree, constraints)
-    columns = _velocity_columns(tree)
-    shapes = {"q": (tree.nq,), "qd": (tree.nv,)}
 
     def program(right_hand_side):
         def function(q, qd):
             return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
 
-        return trace(function, shapes)
+        return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
-    by_rates = program(_change_of_rates(position, columns, shapes))
-    by_positions = program(_second_change(tree, constraints, columns, shapes))
+    by_rates = program(_change_of_rates(tree, position))
+    by_positions = program(_second_change(tree, constraints))
     return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
 
 
-def _change_of_rates(position, columns, shapes):
+def _change_of_rates(tree, position):
     """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
-    rates = trace(lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, shapes)
-    change = rates.jacobian(["rate"], ["q"])
+    rates = trace(
+        lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
+    )
+    change, columns = rates.jacobian(["rate"], ["q"]), _velocity_columns(tree)
 
     def k(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        return -(derivative[:, [at for at, _ in columns]] @ qd[[v for _, v in columns]])
+        return -(_over_velocities(tree, columns, derivative) @ qd)
 
     return k
 
 
-def _second_change(tree, constraints, columns, shapes):
+def _second_change(tree, constraints):
     """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+    first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
+    second = _along_motion(tree, first)
+    return lambda q, qd: -second(q, qd)
 
-    def moving(q, qd, t):
-        q = np.array(q, dtype=object)
-        for at, v in columns:
-            q[at] = q[at] + t[0] * qd[v]
-        return {"phi": equations(tree, constraints, q)}
 
-    rate = derivative_name("phi", "t")
-    change = trace(moving, shapes | {"t": (1,)}).jacobian(["phi"], ["t"]).jacobian([rate], ["t"])
+def _along_motion(tree, function):
+    """The derivative by time of function(q, qd) (rows,), while rates stay."""
 
-    def k(q, qd):
-        return -interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name(rate, "t")][:, 0, 0]
+    def later(q, qd, t):
+        moved = np.array(q, dtype=object)
+        for at, v in _velocity_columns(tree):
+            moved[at] = q[at] + t[0] * qd[v]
+        return {"f": function(moved, qd)}
 
-    return k
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
+    change = trace(later, shapes).jacobian(["f"], ["t"])
+
+    def derivative(q, qd):
+        return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
+
+    return derivative
 
 
 def _velocity_columns(tree):
