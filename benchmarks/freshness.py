@@ -10,9 +10,7 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from pathlib import Path
 
 import harness
 
@@ -29,7 +27,7 @@ def watch(names):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.ros_node import RELIABLE, SENSOR
+    from dynamics_node.node.qos import RELIABLE, SENSOR
     from dynamics_node.node.running import make_executor
 
     rclpy.init()
@@ -116,9 +114,8 @@ def _run(names, peer, node, requests):
     def own(role):
         return start([sys.executable, __file__, role, ",".join(names)], stdout=subprocess.PIPE)
 
-    log = tempfile.NamedTemporaryFile("w+")  # noqa: SIM115, for as long as the node runs
-    served = [start(peer), start(node, stderr=log)]
-    _until_compiled(Path(log.name))
+    served = [start(peer), start(node, stderr=subprocess.DEVNULL)]
+    own("settled").communicate(timeout=120)
     busy = [start([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
     try:
         watching = own("watch")
@@ -135,14 +132,26 @@ def _run(names, peer, node, requests):
     return found["torques"], found["echoes"], answered
 
 
-def _until_compiled(log):
-    """What is measured is a robot that is served by compiled code, its services too."""
-    end = time.monotonic() + 60
-    while log.read_text().count("(c)") < 2:
-        if time.monotonic() > end:
-            raise TimeoutError(f"no compiled solver within 60 s: {log.read_text()}")
-        time.sleep(0.1)
+def settled(_names):
+    """Wait until the node says that nothing is left to build: the robot is served by compiled code, its
+    services too."""
+    import rclpy
+    from diagnostic_msgs.msg import DiagnosticArray
+    from rclpy.node import Node
+
+    rclpy.init()
+    node, is_settled = Node("settled"), []
+
+    def heard(message):
+        for status in message.status:
+            values = {pair.key: pair.value for pair in status.values}
+            if values.get("backend") == "c" and values.get("building") == "False":
+                is_settled.append(True)
+
+    node.create_subscription(DiagnosticArray, "/diagnostics", heard, 10)
+    while not is_settled:
+        rclpy.spin_once(node, timeout_sec=0.1)
 
 
 if __name__ == "__main__":
-    {"watch": watch, "ask": ask}[sys.argv[1]](sys.argv[2].split(","))
+    {"watch": watch, "ask": ask, "settled": settled}[sys.argv[1]](sys.argv[2].split(","))

@@ -15,8 +15,8 @@ from dynamics_node.spatial import definite_pivots, matvec, solve, symmetric, tra
 
 
 class Given(NamedTuple):
-    """What the inward sweep leaves of a joint for the outward one: U (..., 6, k) = IA S; of a joint that
-    gives way D = S^T U and u = tau - pA S, of a driven one no D, and u = pA S."""
+    """Results of the inward sweep at one joint: U (..., 6, k) = IA S. Known torque: D = S^T U and
+    u = tau - S^T pA. Known acceleration: D is None and u = S^T pA."""
 
     U: np.ndarray
     D: np.ndarray | None

@@ -35,7 +35,7 @@ def body_motions(model, X_up, qd, qdd, gravity=None) -> list[Motion]:
 
 
 def root_motion(gravity) -> Motion:
-    """The root accelerates by -gravity (..., 3), to the same effect."""
+    """Motion of the root: gravity (..., 3) enters as the fictitious acceleration -g (RBDA 5.3)."""
     still = np.zeros_like(gravity)
     return Motion(still, still, np.zeros((*gravity.shape, 3), still.dtype), -gravity)
 

@@ -20,7 +20,8 @@ VANISHES = 1e-11  # relative size of a block that counts as identically zero
 
 
 class Step(NamedTuple):
-    """Solve `variable` from the pivot; its parents; then the variables that each touched factor keeps."""
+    """One elimination step: the variable, its pivot rows, the factors it touches, its parents in the Bayes
+    net, and the variables left in each touched factor."""
 
     variable: Variable
     pivot: Pivot

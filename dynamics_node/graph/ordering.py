@@ -66,8 +66,8 @@ def colamd_order(model, problem, graph):
 
 
 def _squared(entries, rows, columns):
-    """(entries, size) of a pattern with more rows and columns, of one entry each, so that it is square and
-    not structurally singular: SuperLU takes no other. Without loops it is so already."""
+    """(entries, size): the pattern padded with single-entry rows and columns until it is square and
+    structurally non-singular, as SuperLU requires. Without closed loops nothing is added."""
     from scipy.sparse import csr_matrix
     from scipy.sparse.csgraph import maximum_bipartite_matching
 

@@ -12,8 +12,8 @@ from dynamics_node.loops.spanning import closure_matrix
 
 
 class Driven(NamedTuple):
-    """torques (..., k) of the driven joints; rest (..., nv): of the torques at the independent coordinates
-    what they cannot bring about, a floating base's wrench for one."""
+    """torques (..., k) of the driven joints; rest (..., nv): the part of tau that the driven joints cannot
+    produce, such as the wrench on a floating base."""
 
     torques: np.ndarray
     rest: np.ndarray
@@ -55,9 +55,9 @@ class Actuation:
         return (self._map(q, G) @ np.asarray(torques, dtype=float)[..., None])[..., 0]
 
     def from_coordinates(self, q, tau, G=None) -> Driven:
-        """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the only ones there
-        are; those of least weighted square where there are many; those that miss tau by least square where
-        there are none. NaN at singular positions."""
+        """The driven joints' torques for tau (..., nv) at closed positions q (..., nq): the unique solution;
+        the one of minimum weighted norm where the drives are redundant; the least-squares fit where there
+        is none. NaN at singular positions."""
         A, tau = self._map(q, G), np.asarray(tau, dtype=float)
         regular = np.isfinite(A).all(axis=(-2, -1))[..., None]
         scale = 1.0 / np.sqrt(self._weights)

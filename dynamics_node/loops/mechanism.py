@@ -48,7 +48,7 @@ class Mechanism:
 
     @cached_property
     def independent(self):
-        """(nv,) velocity coordinates of the tree that tell the others."""
+        """(nv,) velocity coordinates of the tree that determine all others."""
         return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
 
     @property

@@ -23,7 +23,8 @@ def with_parameters(model: Model, inertias, armature) -> Model:
 
 
 def generic_parameters(model: Model, names) -> Model:
-    """The Model with values in place of the named PARAMETERS of which none is zero by chance."""
+    """The Model with random generic values of the named PARAMETERS, so that a plan relies on no accidental
+    zero."""
     random = np.random.default_rng(21)
     A = random.normal(size=(model.nbodies, 3, 3))
     moments = A @ transpose(A) + np.eye(3)

@@ -1,2 +1,2 @@
-"""The ROS 2 node. rclpy and messages are seen by main, ros_node, messages, parameters, services and
-diagnostics alone; core and what it is made of know nothing of ROS."""
+"""The ROS 2 node. What decides knows nothing of ROS: core and what it is made of, serving, answers. ros_node,
+inputs, outputs, messages, parameters and the services join it to rclpy; pyproject.toml keeps both apart."""

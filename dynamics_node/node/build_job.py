@@ -39,7 +39,7 @@ class Job:
     services, which are made ready for many states; loops_file: path of a sidecar file, or ''; names: pairs of
     what drivers call joints and what the description does. The robot has the drivers' names."""
 
-    text: str
+    text: str | bytes
     choices: dict
     problem: str
     forward_joints: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Values as people write them, in the type that the parameter has: 100 is a number as 100.0 is."""
 
-from dynamics_node.node.settings import STRINGS, Parameter
+from dynamics_node.node.settings import Numbers, Parameter, Strings
 
 
 def as_declared(parameter: Parameter, value):
@@ -11,17 +11,11 @@ def as_declared(parameter: Parameter, value):
     """
     if value is None:
         return parameter.default
-    read, expected = _READERS[_kind(parameter.default)]
+    read, expected = _READERS[parameter.kind]
     try:
         return read(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{parameter.name} is {expected}, not {value!r}") from None
-
-
-def _kind(default):
-    if not isinstance(default, list):
-        return type(default)
-    return "strings" if default is STRINGS else "numbers"
 
 
 def _only(kind):
@@ -56,6 +50,6 @@ _READERS = {
     bool: (_only(bool), "true or false"),
     str: (_only(str), "a text"),
     float: (_number, "a number"),
-    "numbers": (_numbers, "a list of numbers"),
-    "strings": (_strings, "a list of texts, as [a, b]"),
+    Numbers: (_numbers, "a list of numbers"),
+    Strings: (_strings, "a list of texts, as [a, b]"),
 }

@@ -1,5 +1,4 @@
-"""How the joints that are measured and published stand to the coordinates of the robot that are computed
-with."""
+"""Maps measured and published joints to the solver's independent coordinates and back."""
 
 from typing import NamedTuple
 
@@ -7,7 +6,7 @@ import numpy as np
 
 from dynamics_node.backends.closing import Closing
 from dynamics_node.backends.loops import why_not
-from dynamics_node.loops import Actuation
+from dynamics_node.loops import Actuation, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import Robot
 from dynamics_node.solver import SolutionError
@@ -128,7 +127,7 @@ class LoopCoordinates(Coordinates):
         return closed
 
     def forget(self, positions, unsaid):
-        dependent = np.setdiff1d(np.arange(len(self.joints)), self.own)
+        dependent = np.setdiff1d(np.arange(len(self.joints)), np.arange(len(self.joints))[self.own])
         positions = positions.copy()
         later = positions[1:, dependent]
         later[unsaid[1:, dependent]] = np.nan
@@ -171,4 +170,6 @@ class LoopCoordinates(Coordinates):
 
 def coordinates_of(robot: Robot) -> Coordinates:
     """Those of a robot that is served."""
-    return Coordinates(robot.model) if robot.closing is None else LoopCoordinates(robot.closing)
+    if robot.closing is not None:
+        return LoopCoordinates(robot.closing)
+    return Coordinates(tree_of(robot.model))

@@ -1,34 +1,28 @@
-"""/diagnostics, once a second."""
+"""What /diagnostics says, once a second. Without ROS."""
 
 from time import monotonic_ns
+from typing import Any, NamedTuple
 
-from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-
+from dynamics_node.node.core import Core
 from dynamics_node.node.joint_memory import NEVER
-from dynamics_node.node.text import shown
+from dynamics_node.node.serving import Serving
+from dynamics_node.node.statistics import Statistics
 
 
-def diagnostic_message(stamp, name, level, summary, values) -> DiagnosticArray:
-    """One status; values: {key: anything printable}."""
-    status = DiagnosticStatus(
-        level=level,
-        name=name,
-        message=shown(summary),
-        hardware_id="",
-        values=[KeyValue(key=key, value=shown(value)) for key, value in values.items()],
-    )
-    message = DiagnosticArray(status=[status])
-    message.header.stamp = stamp
-    return message
+class Status(NamedTuple):
+    """warn: something is not as it should be; values: {key: anything printable}."""
+
+    warn: bool
+    summary: str
+    values: dict[str, Any]
 
 
-def report(core, statistics, *, enabled, building, failure):
-    """Level, summary and values of the status."""
-    values = {"enabled": enabled, "building": building}
-    if core is not None:
-        values |= _of_core(core)
-    percentiles = statistics.take_percentiles()
-    if percentiles:
+def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
+    """What is served, how fast and why not; the solve times begin anew."""
+    values: dict[str, Any] = {"enabled": enabled, "building": serving.building}
+    if serving.core is not None:
+        values |= _of_core(serving.core)
+    if percentiles := statistics.take_percentiles():
         values["solve time p50 [us]"], values["solve time p99 [us]"] = (f"{p:.1f}" for p in percentiles)
     values |= {
         "solved": statistics.counts["solved"],
@@ -39,12 +33,13 @@ def report(core, statistics, *, enabled, building, failure):
         "last error": statistics.last_error,
         "clamped joints": ", ".join(statistics.clamped),
         "silent because": statistics.silent_because,
-        "description error": failure,
+        "description error": serving.failure,
     }
-    return *_verdict(core, statistics, enabled, failure), values
+    warn, summary = _verdict(serving, statistics, enabled)
+    return Status(warn, summary, values)
 
 
-def _of_core(core):
+def _of_core(core: Core) -> dict[str, Any]:
     robot = core.robot
     now, condition = monotonic_ns(), core.coordinates.condition
     oldest = int(core.joints.oldest(now))
@@ -67,14 +62,14 @@ def _of_core(core):
     }
 
 
-def _verdict(core, statistics, enabled, failure):
-    if failure:
-        served = "the last good model serves" if core is not None else "no model yet"
-        return DiagnosticStatus.WARN, f"{failure} ({served})"
+def _verdict(serving, statistics, enabled):
+    if serving.failure:
+        served = "the last good model serves" if serving.core is not None else "no model yet"
+        return True, f"{serving.failure} ({served})"
     if not enabled:
-        return DiagnosticStatus.OK, "disabled"
+        return False, "disabled"
     if statistics.silent_because:
-        return DiagnosticStatus.WARN, f"silent: {statistics.silent_because}"
+        return True, f"silent: {statistics.silent_because}"
     if statistics.clamped:
-        return DiagnosticStatus.WARN, f"torque clamped at {', '.join(statistics.clamped)}"
-    return DiagnosticStatus.OK, "running"
+        return True, f"torque clamped at {', '.join(statistics.clamped)}"
+    return False, "running"

@@ -12,6 +12,8 @@ def main(arguments=None):
     from dynamics_node.node.ros_node import DynamicsNode
     from dynamics_node.node.running import run, start_rclpy
 
+    if stop.asked:
+        return 0
     try:
         start_rclpy(arguments, stop)
         node = DynamicsNode()

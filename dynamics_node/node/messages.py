@@ -1,13 +1,23 @@
 """ROS messages <-> arrays. The one place where linear-first becomes angular-first."""
 
+from __future__ import annotations
+
 from array import array
+from typing import TYPE_CHECKING
 
 import numpy as np
 from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from dynamics_node.node.text import shown
+
+if TYPE_CHECKING:
+    from dynamics_node.node.diagnostics import (
+        Status,
+    )  # which needs all of the node; the demo needs messages alone
 
 SWAP = np.array([3, 4, 5, 0, 1, 2])  # angular first <-> linear first
 AXES = tuple(f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz")
@@ -60,10 +70,6 @@ def torque_message(names, frame) -> JointState:
     return message
 
 
-def command_message(tau) -> Float64MultiArray:
-    return Float64MultiArray(data=doubles(tau))
-
-
 def point_message(q, qd, qdd, tau) -> JointTrajectoryPoint:
     return JointTrajectoryPoint(
         positions=doubles(q), velocities=doubles(qd), accelerations=doubles(qdd), effort=doubles(tau)
@@ -100,3 +106,17 @@ def matrix_message(matrix, row_names, col_names) -> NamedMatrix:
         cols=cols,
         data=doubles(matrix.ravel()),
     )
+
+
+def diagnostic_message(stamp: Time, name: str, status: Status) -> DiagnosticArray:
+    """One status under a name."""
+    only = DiagnosticStatus(
+        level=DiagnosticStatus.WARN if status.warn else DiagnosticStatus.OK,
+        name=name,
+        message=shown(status.summary),
+        hardware_id="",
+        values=[KeyValue(key=key, value=shown(value)) for key, value in status.values.items()],
+    )
+    message = DiagnosticArray(status=[only])
+    message.header.stamp = stamp
+    return message

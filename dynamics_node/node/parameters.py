@@ -4,8 +4,15 @@ from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParam
 from rclpy.parameter import Parameter as RosParameter
 
 from dynamics_node.node.conversions import as_declared
-from dynamics_node.node.settings import PARAMETERS, STRINGS, read_settings
+from dynamics_node.node.settings import PARAMETERS, Numbers, Parameter, Strings, read_settings
 
+_ROS_TYPES = {
+    bool: RosParameter.Type.BOOL,
+    str: RosParameter.Type.STRING,
+    float: RosParameter.Type.DOUBLE,
+    Strings: RosParameter.Type.STRING_ARRAY,
+    Numbers: RosParameter.Type.DOUBLE_ARRAY,
+}
 _TABLE = {parameter.name: parameter for parameter in PARAMETERS}
 
 
@@ -17,7 +24,7 @@ def declare_parameters(node):
     values = {name: as_declared(parameter, _given_at_start(node, name)) for name, parameter in _TABLE.items()}
     read_settings(values)  # says it better than rclpy
     for parameter in PARAMETERS:
-        value, kind = values[parameter.name], _ros_type(parameter.default)
+        value, kind = values[parameter.name], _ROS_TYPES[parameter.kind]
         node.declare_parameter(
             parameter.name, value if value != [] else kind, _descriptor(parameter), ignore_override=True
         )
@@ -55,7 +62,7 @@ def _in_declared_type(change):
         value = as_declared(parameter, change.value)
     except ValueError:
         return change
-    return RosParameter(change.name, _ros_type(parameter.default), value)
+    return RosParameter(change.name, _ROS_TYPES[parameter.kind], value)
 
 
 def _keep_read_only(node, changes):
@@ -71,15 +78,7 @@ def _keep_read_only(node, changes):
     return SetParametersResult(successful=True)
 
 
-def _ros_type(default):
-    if default is STRINGS:
-        return RosParameter.Type.STRING_ARRAY
-    if isinstance(default, list):
-        return RosParameter.Type.DOUBLE_ARRAY
-    return RosParameter.Type.from_parameter_value(default)
-
-
-def _descriptor(parameter):
+def _descriptor(parameter: Parameter):
     constraints = [f"one of {', '.join(parameter.choices)}"] if parameter.choices else []
     constraints += ["read at start only"] if parameter.read_only else []
     descriptor = ParameterDescriptor(

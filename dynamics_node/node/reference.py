@@ -62,11 +62,11 @@ def reading(joint_names, data: bytes, ros_now: int, now: int):
     """Generator that reads a JointTrajectory as it came over the wire: it yields None between SLICE points
     and the next, so that the caller can do something else, and returns the Reference. Raises BadMessage."""
     trajectory = read_trajectory(data, MAX_POINTS)
-    _require_points(trajectory.count)
+    _require_points(trajectory.points)
     source, target = _columns(joint_names, trajectory.names)
-    shape = (trajectory.count, len(joint_names))
+    shape = (trajectory.points, len(joint_names))
     _require_room(*shape)
-    times, numbers = np.empty(trajectory.count), doubles_of(data)
+    times, numbers = np.empty(trajectory.points), doubles_of(data)
     values = [_nothing(shape)] * len(FIELDS)
     first = 0
     for points in points_in_slices(trajectory, SLICE):

@@ -5,10 +5,12 @@ from typing import NamedTuple
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from dynamics_node.node.core import Base, Core, Silence, listed
+from dynamics_node.node.base import Base
+from dynamics_node.node.core import Core
 from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage, JointMemory
 from dynamics_node.node.messages import pose_numbers, twist_numbers
 from dynamics_node.node.reference import read_points
+from dynamics_node.node.silence import Silence, listed
 
 
 class State(NamedTuple):
@@ -42,12 +44,12 @@ def read_state(core: Core, message, now, complete=True) -> State:
     Raises BadMessage and Silence.
     """
     why = ""
-    core.require_supported()
+    core.state.require_supported()
     if message.joints.name:
         position, velocity, effort = _given_joints(core, message.joints, now)
     else:
         try:
-            (position, velocity), effort = core.measured_joints(now), core.joints.effort
+            (position, velocity), effort = core.state.joints_now(now), core.joints.effort
         except Silence as reason:
             if complete:
                 raise
@@ -61,7 +63,7 @@ def read_vectors(core: Core, message, now):
     """q (nq,) and qd (nv,) of a DynamicsState, loops closed. Raises as `read_state`, SolutionError where
     loops are singular."""
     state = read_state(core, message, now)
-    q, qd = core.vectors(state.position, state.velocity, state.base)
+    q, qd = core.state.vectors(state.position, state.velocity, state.base)
     core.coordinates.require_regular(q)
     return q, qd
 
@@ -87,8 +89,10 @@ def _given_joints(core, joints, now):
 
 def _base(core, message, now):
     if core.model.floating_base and message.has_base:
-        return core.read_base(pose_numbers(message.base_pose), twist_numbers(message.base_twist), 0, now)
-    return core.fresh_base(now)
+        return core.state.read_base(
+            pose_numbers(message.base_pose), twist_numbers(message.base_twist), 0, now
+        )
+    return core.state.base_now(now)
 
 
 def read_batch(core: Core, message, points, now) -> Batch:

@@ -20,7 +20,6 @@ from dynamics_node.loops import (
     mechanism_mass_matrix,
     mechanism_operational_space_inertia,
 )
-from dynamics_node.node.core import Silence
 from dynamics_node.node.joint_memory import BadMessage, require_once
 from dynamics_node.node.messages import (
     doubles,
@@ -32,6 +31,7 @@ from dynamics_node.node.messages import (
     trajectory_message,
 )
 from dynamics_node.node.requests import known_torques, read_batch, read_stamp, read_vectors
+from dynamics_node.node.silence import Silence
 from dynamics_node.node.text import shown
 from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build

@@ -4,7 +4,7 @@ from collections import Counter, deque
 
 import numpy as np
 
-from dynamics_node.node.core import NO_DESCRIPTION, Silence
+from dynamics_node.node.silence import NO_DESCRIPTION, Silence
 
 
 class Statistics:

@@ -35,11 +35,11 @@ class States(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """Stamp (ns), joint names, count of points and the place where they begin in `data`."""
+    """Stamp (ns), joint names, number of points and the place where they begin in `data`."""
 
     stamp: int
     names: tuple[str, ...]
-    count: int
+    points: int
     start: int
     data: bytes
 
@@ -78,7 +78,8 @@ class StateReader:
             if at > len(data):
                 raise BadMessage("the message ends early")
             numbers.append(np.frombuffer(data, "<f8", count, begin))
-        return States(names, *numbers, _time(data, HEAD))
+        position, velocity, effort = numbers
+        return States(names, position, velocity, effort, _time(data, HEAD))
 
     def _names(self, data):
         """frame_id and names as they stand in the message, and the names."""
@@ -107,8 +108,8 @@ def read_trajectory(data: bytes, most: int) -> Trajectory:
 def points_in_slices(trajectory: Trajectory, size: int) -> Iterator[Points]:
     """Its points, `size` at a time. Raises BadMessage when the message ends early."""
     data, at = trajectory.data, trajectory.start
-    for first in range(0, trajectory.count, size):
-        points = min(size, trajectory.count - first)
+    for first in range(0, trajectory.points, size):
+        points = min(size, trajectory.points - first)
         times = np.empty(points)
         counts, starts = np.zeros((2, FIELDS, points), dtype=np.int64)
         for k in range(points):

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from rig import Rig
-from robots import ROBOTS
+from robots import PANDA_JOINTS, ROBOTS
 from std_msgs.msg import Float64MultiArray
-from std_srvs.srv import SetBool
 
 
 class ForwardCommandController:
@@ -27,14 +26,14 @@ class ForwardCommandController:
         self.accepted += 1
 
 
-@pytest.fixture
-def joints(panda):
-    return [panda.names[k] for k in (6, 0, 3)]
+@pytest.fixture(scope="module")
+def joints():
+    return [PANDA_JOINTS[k] for k in (6, 0, 3)]
 
 
-@pytest.fixture
-def bench(panda, joints):
-    rig = Rig(ROBOTS["panda7"], {"command_joints": joints, "joint_state_timeout": 0.15})
+@pytest.fixture(scope="module")
+def bench(joints):
+    rig = Rig(ROBOTS["panda7"], {"backend": "numpy", "command_joints": joints, "joint_state_timeout": 0.15})
     yield rig, ForwardCommandController(rig, 3)
     rig.close()
 
@@ -64,24 +63,13 @@ def test_a_controller_holds_what_it_should(bench, panda, joints):
     limits = panda.model.effort_limits[at]
     assert np.array_equal(np.abs(controller.command), limits), "these speeds ask for more than the limits"
 
-    rig.spin(0.3)
+    rig.diagnostic(lambda s: "joint states older than 0.15 s" in s.message)
     held, accepted = controller.command.copy(), controller.accepted
-    rig.spin(0.5)
+    rig.spin(0.3)
     assert controller.accepted == accepted and np.array_equal(controller.command, held), (
         "silence: the last value stays"
     )
     assert controller.rejected == 0
-
-
-def test_a_disabled_node_commands_nothing(bench, panda):
-    rig, controller = bench
-    rig.answered(panda.names, panda.q, panda.qd)
-    rig.until(lambda: controller.accepted, what="a command")
-    assert rig.call(SetBool, "set_enabled", SetBool.Request(data=False)).success
-    rig.spin(0.2)
-    accepted = controller.accepted
-    assert rig.silent_for(0.5, lambda: rig.send_state(panda.names, panda.q, panda.qd))
-    assert controller.accepted == accepted
 
 
 def test_another_robot_commands_nothing_of_a_wrong_length(bench, panda):

@@ -30,9 +30,9 @@ def used():
     """used(what, expected): names of running nodes, one for each of USES, without their namespaces."""
     rigs = [support.Rig(support_robot(), parameters) for parameters in USES]
     for rig in rigs:
-        rig.until(lambda rig=rig: NODE in rig.neighbours(), 20)
+        rig.until(lambda rig=rig: NODE in rig.neighbours())
         own = NODE, rig.node.get_namespace()
-        rig.until(lambda rig=rig, own=own: rig.node.get_service_names_and_types_by_node(*own), 20)
+        rig.until(lambda rig=rig, own=own: rig.node.get_service_names_and_types_by_node(*own))
 
     def names(what):
         return set().union(*(_names(rig.node, what) for rig in rigs))
@@ -40,7 +40,7 @@ def used():
     def seen(what, expected):
         """When all that is expected is seen, or after a while."""
         with contextlib.suppress(AssertionError):
-            rigs[0].until(lambda: expected <= names(what), 20)
+            rigs[0].until(lambda: expected <= names(what))
         return names(what)
 
     yield seen
@@ -125,9 +125,9 @@ def built(r):
 
 def test_without_a_cache_numpy_serves_and_says_why_once(confine, rig, panda):
     confine()
-    r = rig()
+    r = rig(parameters={"backend": "auto"})
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
-    r.until(lambda: "no place for compiled code" in r.process.output(), 30)
+    r.until(lambda: "no place for compiled code" in r.process.output())
     built(r)
     assert "Read-only file system" in r.process.output() and "(c)" not in r.process.output()
     assert r.process.output().count("no place for compiled code") == 1
@@ -140,8 +140,8 @@ def test_with_a_filled_cache_compiled_code_serves(confine, rig, panda, tmp_path,
     subprocess.run(command, check=True, capture_output=True, timeout=110)
     monkeypatch.setenv("DYNAMICS_NODE_CACHED_ONLY", "1")
     confine()
-    r = rig()
-    r.until(lambda: "(c)" in r.process.output(), 30)
+    r = rig(parameters={"backend": "auto"})
+    r.until(lambda: "(c)" in r.process.output())
     assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
     built(r)
     assert "only cached code" not in r.process.output(), "all of it was there"

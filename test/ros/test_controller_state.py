@@ -1,4 +1,4 @@
-"""The reference of a controller's state, where control_msgs is installed; a clear line where it is not."""
+"""The reference of a controller's state, where control_msgs is installed; elsewhere see test_messages_in."""
 
 import importlib.util
 
@@ -29,7 +29,7 @@ def test_reference_of_a_controller(rig, panda):
         tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
         return error(tau, panda.torque(qdd=panda.qdd)) <= EXACT
 
-    r.until(followed, 15, "the torque of the controller's accelerations")
+    r.until(followed, what="the torque of the controller's accelerations")
     r.spin(0.5)
     tau = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
     assert error(tau, panda.torque()) <= EXACT, "it has timed out"
@@ -38,11 +38,3 @@ def test_reference_of_a_controller(rig, panda):
     states.publish(message)
     _, values, _ = r.diagnostic(lambda s: "named twice" in str(s))
     assert values["last drop"].startswith("arm_controller/controller_state: joint")
-
-
-@pytest.mark.skipif(INSTALLED, reason="control_msgs is installed: nothing to say")
-def test_without_control_msgs_one_line_says_what_to_install(rig, panda):
-    r = rig(parameters={"controller_state_topic": TOPIC})
-    assert error(efforts(r.answered(panda.names, panda.q, panda.qd), panda.names), panda.torque()) <= EXACT
-    (line,) = [line for line in r.process.output().splitlines() if "control_msgs" in line]
-    assert "controller_state_topic needs control_msgs: sudo apt install ros-" in line

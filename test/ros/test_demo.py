@@ -3,16 +3,22 @@
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("rich", reason="the demo's table: pip install rich")
 pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
 
-from rig import NodeProcess, fresh_domain
+from domains import fresh_domain
+from rig import TIMEOUT, NodeProcess
 from robots import PANDA_JOINTS
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_node.demo.__main__ import PAUSE
+from dynamics_node.demo.monitor import Monitor
 
 
 def run(module, domain, *arguments):
@@ -27,7 +33,7 @@ def run(module, domain, *arguments):
 def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     plot = tmp_path / "torques.png"
     domain = fresh_domain()
-    demo = run("", domain, "--robot", robot, "--seconds", "2", "--plot", str(plot))
+    demo = run("", domain, "--robot", robot, "--seconds", "1", "--plot", str(plot))
     output, _ = demo.communicate(timeout=150)
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "torques checked against Pinocchio" in output
@@ -37,31 +43,63 @@ def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
 
 
-@pytest.mark.parametrize(
-    ("parameters", "motion", "words"),
-    [
-        ({"gravity": [0.0, 0.0, -9.0]}, (), "FAILED: a torque is wrong"),
-        ({"compensate.inertia": False}, (), "FAILED: a torque is wrong"),
-        ({"velocity_source": "zero"}, (), "solutions do not carry the state of their stamp"),
-        ({}, ("--rate", "20"), "torques were checked, 100 are wanted"),
-    ],
-    ids=["gravity", "inertia", "velocity", "slow"],
-)
-def test_the_monitor_fails_when_something_is_wrong(parameters, motion, words):
+def test_the_monitor_fails_when_a_torque_is_wrong():
     domain = fresh_domain()
-    node = NodeProcess(domain, {"joints": list(PANDA_JOINTS), **parameters})
-    arm = run(".motion", domain, *motion, *domain.remappings())
-    monitor = run(".monitor", domain, "--seconds", "1", "--plot", "", *domain.remappings())
+    node = NodeProcess(domain, {"joints": list(PANDA_JOINTS), "gravity": [0.0, 0.0, -9.0]})
+    arm = run(".motion", domain, *domain.remappings())
+    watch = ("--seconds", "0.5", "--patience", "100", "--plot", "")
+    monitor = run(".monitor", domain, *watch, *domain.remappings())
     try:
         output, _ = monitor.communicate(timeout=150)
         assert monitor.returncode == 1, output
-        assert words in output, node.output()
+        assert "FAILED: a torque is wrong" in output, node.output()
     finally:
         time.sleep(PAUSE)
         arm.terminate()
-        assert arm.wait(timeout=40) == 0
+        assert arm.wait(timeout=TIMEOUT) == 0
         time.sleep(PAUSE)
         assert node.stop() == 0
+
+
+GOOD = {"times": range(100), "errors": [0.0], "drifts": [], "wrong_states": 0, "wrong_accelerations": 0}
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, ""),
+        ({"times": []}, "no torque arrived"),
+        ({"errors": [0.0, 1e-6]}, "a torque is wrong: relative error 1.0e-06"),
+        ({"drifts": [1e-12, 1e-6]}, "the loop is open by 1.0e-06 m"),
+        ({"wrong_states": 2}, "2 solutions do not carry the state of their stamp"),
+        ({"wrong_accelerations": 3}, "3 solutions ignore the reference acceleration"),
+        ({"times": range(99)}, "only 99 torques were checked, 100 are wanted"),
+    ],
+)
+def test_what_the_monitor_says_of_what_it_has_seen(change, verdict):
+    said = Monitor.verdict(SimpleNamespace(**{**GOOD, **change}), 100)
+    assert said.startswith(verdict) and bool(said) == bool(verdict)
+
+
+def test_a_velocity_that_is_not_that_of_the_state_is_seen():
+    """As of a node with velocity_source zero: its torques are right for the solution that it tells."""
+    monitor = Monitor.__new__(Monitor)
+    state, stamp = JointState(name=["a"], position=[0.1], velocity=[0.2]), 7
+    oracle = SimpleNamespace(torques=lambda *_: np.ones(1), drift=lambda _: None)
+    robot = SimpleNamespace(
+        joints=["a"], acceleration_at=lambda q: np.ones(1), acceleration_tolerance=lambda late: 0.1
+    )
+    vars(monitor).update(
+        robot=robot, oracle=oracle, times=[], published=[], computed=[], errors=[], drifts=[],
+        wrong_states=0, wrong_accelerations=0,
+        _states={stamp: (np.array(state.position), np.array(state.velocity))}, _torques={stamp: np.ones(1)},
+    )  # fmt: skip
+    for velocity, acceleration, wrong in ((0.2, 1.0, (0, 0)), (0.0, 1.0, (1, 0)), (0.2, 0.5, (1, 1))):
+        point = JointTrajectoryPoint(positions=[0.1], velocities=[velocity], accelerations=[acceleration])
+        message = JointTrajectory(joint_names=["a"], points=[point])
+        message.header.stamp.nanosec = stamp
+        monitor._on_solution(message)
+        assert (monitor.wrong_states, monitor.wrong_accelerations) == wrong
 
 
 def test_the_monitor_fails_when_nothing_comes():

@@ -85,7 +85,7 @@ class Fuzz:
             self.settle()
 
     def answer_to(self, stamp):
-        self.rig.until(lambda: stamp in self.rig.torques, 30, "the torque of the newest state")
+        self.rig.until(lambda: stamp in self.rig.torques, what="the torque of the newest state")
 
     def act(self):
         kind = self.random.choices(
@@ -172,13 +172,13 @@ class Fuzz:
             qdd = np.array(self.numbers(7))
             self.mirror.qdds.append(qdd)
             self.rig.send_reference(self.panda.names, point(qdd=qdd))
-            self.rig.until(lambda: self.follows(qdd), 30, "a torque of the new reference")
+            self.rig.until(lambda: self.follows(qdd), what="a torque of the new reference")
             self.mirror.qdds = [qdd]
 
     def follows(self, qdd):
         """Whether the node has a reference by now."""
         stamp = self.good_whole_state()
-        self.rig.until(lambda: stamp in self.rig.solutions, 30, "a solution")
+        self.rig.until(lambda: stamp in self.rig.solutions, what="a solution")
         solution = self.rig.solutions[stamp]
         found = dict(zip(solution.joint_names, solution.points[0].accelerations, strict=True))
         return [found[name] for name in self.panda.names] == list(qdd)
@@ -266,6 +266,7 @@ class Fuzz:
 def test_ten_thousand_inputs(rig, panda):
     r = rig(
         parameters={
+            "backend": "auto",
             "joint_state_timeout": 60.0,
             "reference_timeout": 3600.0,
             "effort_limits": "none",

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from dynamics_interfaces.msg import DynamicsState
 from dynamics_interfaces.srv import GetOperationalSpaceInertia, InverseDynamics
-from rig import floats, point, stamp_of, trajectory
+from rig import TIMEOUT, floats, point, stamp_of, trajectory
 from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
 
@@ -42,7 +42,7 @@ def whole_state():
 
 def test_torques_go_on_while_a_long_request_is_answered(rig, panda):
     """rclpy alone makes 20 000 points into Python objects for longer than ten of these states take."""
-    r = rig()
+    r = rig(parameters={"joint_state_timeout": 60.0})
     r.answered(panda.names, panda.q, panda.qd)
     points = [point(float(k), qdd=panda.qdd) for k in range(20_000)]
     client = r.node.create_client(InverseDynamics, "dynamics_node/inverse_dynamics")
@@ -87,7 +87,7 @@ def test_it_ends_with_the_node(rig, number):
     pid = process_of(r)
     r.until(r.states.get_subscription_count)
     r.process.process.send_signal(number)
-    r.process.process.wait(20)
+    r.process.process.wait(TIMEOUT)
     r.until(lambda: "service_process" not in _command(pid))
     r.process.process.returncode = 0  # for the rig, which expects a node that ends by itself
 
@@ -107,7 +107,7 @@ def test_links_are_counted_before_anything_is_computed(rig):
 
 def test_points_that_bring_the_whole_state_need_no_measured_one(rig, panda):
     """... also when there was one, which is stale by now."""
-    r = rig(parameters={"joint_state_timeout": 0.05})
+    r = rig(parameters={"joint_state_timeout": 0.3})
     r.answered(panda.names, panda.q, panda.qd)
     r.diagnostic(lambda status: "joint states older" in status.message)
 
@@ -122,5 +122,5 @@ def test_points_that_bring_the_whole_state_need_no_measured_one(rig, panda):
         response = reply(**fields)
         assert not response.success
         assert f"neither points nor state give the {what} of panda_joint1" in response.message
-        assert "(joint states older than 0.05 s" in response.message
+        assert "(joint states older than 0.3 s" in response.message
     assert stamp_of(r.torque_log[-1])

@@ -9,7 +9,9 @@ from dynamics_interfaces.srv import (
     GetOperationalSpaceInertia,
     HybridDynamics,
     InverseDynamics,
+    SetPayload,
 )
+from payloads import payload
 from rig import Rig, floats, point, stamp_of, trajectory
 from robots import ROBOTS
 from sensor_msgs.msg import JointState
@@ -29,15 +31,10 @@ def arm(case):
 
 @pytest.fixture(scope="module")
 def dog(case):
-    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0})
+    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0, "backend": "numpy"})
     made.until(lambda: "12 joints" in made.process.output())
     yield made
     made.close()
-
-
-@pytest.fixture(scope="session")
-def panda(case):
-    return case("panda7")
 
 
 def state(names=(), q=(), qd=(), effort=()):
@@ -163,10 +160,14 @@ def test_efforts_are_never_guessed(arm, panda):
 def test_base_of_the_request_with_measured_joints(dog, case):
     solo = case("solo12")
     pose = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5])
-    dog.send_state(solo.names, solo.q, solo.qd)
-    dog.spin(0.1)
     request = GetMassMatrix.Request(state=with_base(state(), pose))
-    answer = good(dog.call(GetMassMatrix, "get_mass_matrix", request))
+
+    def measured():
+        dog.send_state(solo.names, solo.q, solo.qd)
+        answer = dog.call(GetMassMatrix, "get_mass_matrix", request)
+        return answer if answer.success else None
+
+    answer = dog.until(measured, what="a measured state")
     order = [*LINEAR_FIRST, *range(6, 18)]
     M = solo.oracle.mass_matrix(np.concatenate([pose, solo.q]))[np.ix_(order, order)]
     assert error(matrix(answer.mass_matrix), M, tail=2) <= EXACT
@@ -261,6 +262,7 @@ def test_floating_base(dog, case):
 
 def test_before_there_is_a_model(rig):
     r = rig(None)
+    assert r.call(SetPayload, "set_payload", payload()).message == "no model yet"
     for kind, name in (
         (InverseDynamics, "inverse_dynamics"),
         (ForwardDynamics, "forward_dynamics"),
@@ -321,7 +323,7 @@ def test_too_many_points_are_refused(arm):
     request = InverseDynamics.Request(state=FULL)
     request.points.points = [point(float(k)) for k in range(100_001)]
     refused(
-        arm.call(InverseDynamics, "inverse_dynamics", request, timeout=60),
+        arm.call(InverseDynamics, "inverse_dynamics", request),
         "trajectory of 100001 points; the limit is 100000",
     )
 

@@ -6,9 +6,10 @@ import time
 import numpy as np
 import pytest
 from dynamics_interfaces.srv import SetPayload
+from environments import load
 from oracle import Oracle
+from payloads import payload
 from rig import efforts, stamp_of
-from test_environment import load, payload
 from tolerances import error
 
 from campaigns.cores import Waiting
@@ -108,7 +109,7 @@ class Traffic:
 def test_every_torque_is_of_the_old_or_the_new_configuration(rig, panda):
     # On a busy machine a state may be old when the node gets a core; that is no silence of the node's making.
     r = rig(parameters={**ALGORITHMS[0], "effort_limits": "none", "joint_state_timeout": 60.0})
-    r.until(lambda: "(c)" in r.process.output(), 40)
+    r.until(lambda: "(c)" in r.process.output())
     r.answered(panda.names, panda.q, panda.qd)
     clients, random = _Clients(r), np.random.default_rng(5)
     gravity, loaded = GRAVITIES[0], False

@@ -29,6 +29,7 @@ from std_msgs.msg import Float64MultiArray, String
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+TIMEOUT = 100.0  # s: how long a busy machine may take for anything; what comes ends the waiting
 BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -62,7 +63,7 @@ class NodeProcess:
         if self.process.poll() is None:
             self.process.send_signal(number)
         try:
-            return self.process.wait(timeout=30)
+            return self.process.wait(timeout=TIMEOUT)
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise
@@ -116,7 +117,7 @@ class Client:
         while (left := end - time.monotonic()) > 0:
             self.executor.spin_once(timeout_sec=left)
 
-    def until(self, condition, timeout=40.0, what=""):
+    def until(self, condition, timeout=TIMEOUT, what=""):
         """Spin until condition() is truthy; its value. Fails after the timeout."""
         end = time.monotonic() + timeout
         while time.monotonic() < end:
@@ -153,7 +154,7 @@ class Client:
         set_stamp(message, self.next_stamp() if stamp is None else stamp)
         self.references.publish(message)
 
-    def answered(self, names, q, qd=(), effort=(), timeout=40.0, **options):
+    def answered(self, names, q, qd=(), effort=(), timeout=TIMEOUT, **options):
         """Send the state again and again until a torque with one of its stamps comes; that torque."""
         stamps, end = [], time.monotonic() + timeout
         while time.monotonic() < end:
@@ -175,7 +176,7 @@ class Client:
             self.spin(0.03)
         return not self.torque_log
 
-    def diagnostic(self, condition=lambda status: True, timeout=40.0, send=None):
+    def diagnostic(self, condition=lambda status: True, timeout=TIMEOUT, send=None):
         """The next status that satisfies the condition, as (message, {key: value}, level); meanwhile
         send() keeps the input fresh."""
         self.diagnostics.clear()
@@ -189,7 +190,7 @@ class Client:
         found = self.until(found, timeout, "diagnostics")
         return found.message, {v.key: v.value for v in found.values}, found.level
 
-    def call(self, kind, name, request=None, timeout=30.0):
+    def call(self, kind, name, request=None, timeout=TIMEOUT):
         """Response of a service of the node."""
         client = self.node.create_client(kind, f"dynamics_node/{name}")
         self.until(client.service_is_ready, timeout, name)
@@ -236,13 +237,13 @@ class Rig(Client):
 
     def serving(self):
         """Wait until the node has a solver for its robot and hears joint states; self. Silence before that says nothing."""
-        self.until(lambda: " dynamics by " in self.process.output(), 30, "a solver")
+        self.until(lambda: " dynamics by " in self.process.output(), what="a solver")
         self.until(self.states.get_subscription_count, what="discovery")
         return self
 
     def close(self):
         code = self.process.stop()
-        self.until(lambda: self.neighbours() == ["client"], 60, "the node's farewell")
+        self.until(lambda: self.neighbours() == ["client"], what="the node's farewell")
         super().close()
         output = self.process.output()
         assert code == 0, f"the node ended with {code}:\n{output}"

@@ -12,10 +12,9 @@ from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arra
 from dynamics_node.backends.c.render import render_batch, renderer
 
 BATCH = 64  # states from which vectors are worth another compilation
-WORTH_A_THREAD = (
-    8_000_000  # operations: to wake one takes some 100 us, in which a core does 3 million of them
-)
-BLOCK = 16  # states that no two threads share: a vector of floats
+# Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
+WORTH_A_THREAD = 8_000_000
+BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 

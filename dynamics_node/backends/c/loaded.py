@@ -50,7 +50,7 @@ def trust_arrays(library, dtype):
 
 
 def builtin_function(library, definition, memory=None):
-    """A library's function as a builtin one, with the address of an array as its `self`. A call with four
+    """Wrap a C function as a Python builtin whose `self` points to the array `memory`. A call with four
     arrays takes 60 ns beside the Program, 160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns
     through ctypes. The library must stay open as long as the function lives."""
     api = ctypes.pythonapi

@@ -27,7 +27,7 @@ def tau(core, link="trunk"):
     random = np.random.default_rng(2)
     turn = Rotation.random(random_state=3).as_quat()
     core.joints.update(("hinge",), (0.4,), (0.7,), (), 1, 1)
-    core.base = core.read_base([*random.normal(size=3), *turn], random.normal(size=6), 1, 1, link)
+    core.state.base = core.state.read_base([*random.normal(size=3), *turn], random.normal(size=6), 1, 1, link)
     return core.solve(lambda: 1, 1).tau
 
 

@@ -7,12 +7,13 @@ import pytest
 from robots import ROBOTS
 
 from dynamics_node.node.build_job import Robot
-from dynamics_node.node.core import Core, Silence
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.core import Core
+from dynamics_node.node.settings import Settings
+from dynamics_node.node.silence import Silence
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build_for_service
 
-SETTINGS = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
+SETTINGS = Settings()
 MS = 1_000_000  # ns
 
 

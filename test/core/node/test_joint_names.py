@@ -2,12 +2,13 @@
 
 import numpy as np
 import pytest
+from plain import settings
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder, random_states
-from test_settings import settings
 
 import dynamics_node as dn
 from dynamics_node.node.build_job import Failure, do
-from dynamics_node.node.core import Core, Silence
+from dynamics_node.node.core import Core
+from dynamics_node.node.silence import Silence
 from dynamics_node.robots import five_bar
 
 THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)

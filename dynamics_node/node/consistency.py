@@ -1,0 +1,119 @@
+"""What settings must have in common with each other, and with the robot that they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynamics_node.loops import Mechanism, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.names import name_pairs
+from dynamics_node.model.validate import HUGE
+from dynamics_node.node.build_job import make_problem
+from dynamics_node.solver import resolve
+
+if TYPE_CHECKING:
+    from dynamics_node.node.settings import Settings
+
+# By the names of parameters.
+SAME_LENGTH = (
+    ("joint_names.from", "joint_names.to"),
+    ("held.joints", "held.positions"),
+    ("armature.joints", "armature.values"),
+    ("friction.joints", "friction.viscous"),
+    ("friction.joints", "friction.coulomb"),
+)
+SAME_LENGTH_OR_EMPTY = (("driven.joints", "driven.weights"), ("armature.joints", "armature.gears"))
+NOT_NEGATIVE = ("armature.values", "effort_limits_list", "friction.viscous", "friction.coulomb")
+JOINTS_ONCE = ("joints", "command_joints", "forward_joints", "friction.joints", "driven.joints")
+JOINTS_OF_THE_ROBOT = ("command_joints", "friction.joints", "driven.joints")
+
+
+def check_together(settings: Settings):
+    """Raise ValueError when settings contradict each other."""
+    _check_lists(settings)
+    _check_names(settings)
+    _check_armature(settings)
+    _check_gravity(settings)
+    if settings.held_joints and not settings.joints:
+        raise ValueError("held.joints has no meaning while joints is empty")
+    if settings.problem == "hybrid" and not settings.forward_joints:
+        raise ValueError("problem hybrid needs forward_joints")
+    if (settings.ordering == "custom") != bool(settings.custom_ordering):
+        raise ValueError("ordering custom and a non-empty custom_ordering go together")
+    _check_compensation(settings)
+    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+
+
+def _of(settings, name):
+    return getattr(settings, name.replace(".", "_"))
+
+
+def _check_lists(settings):
+    for a, b in SAME_LENGTH:
+        if len(_of(settings, a)) != len(_of(settings, b)):
+            raise ValueError(f"{a} and {b} differ in length")
+    for a, b in SAME_LENGTH_OR_EMPTY:
+        if len(_of(settings, b)) not in (0, len(_of(settings, a))):
+            raise ValueError(f"{a} and {b} differ in length")
+    if any(weight <= 0 for weight in settings.driven_weights):
+        raise ValueError("driven.weights must be positive")
+    for name in NOT_NEGATIVE:
+        if any(value < 0 for value in _of(settings, name)):
+            raise ValueError(f"{name} must not be negative")
+    for name in JOINTS_ONCE:
+        if len(set(_of(settings, name))) != len(_of(settings, name)):
+            raise ValueError(f"{name} names a joint twice")
+
+
+def _check_names(settings):
+    try:
+        name_pairs(settings.name_pairs())
+    except ValueError as error:
+        raise ValueError(f"joint_names: {error}") from None
+
+
+def _check_armature(settings):
+    for joint, value in settings.armature().items():
+        if not value < HUGE:
+            raise ValueError(f"armature of {joint!r} is {value:g} with its gear, which is beyond {HUGE:g}")
+
+
+def _check_gravity(settings):
+    if len(settings.gravity) != 3:
+        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
+    if settings.gravity_source == "imu" and not any(settings.gravity):
+        raise ValueError("gravity_source imu takes the strength of gravity from gravity, which is zero")
+    if settings.gravity_source == "imu" and settings.floating_base:
+        raise ValueError("gravity_source imu is for a fixed root; a floating base has its pose from odom")
+
+
+def _check_compensation(settings):
+    parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
+    if settings.problem != "inverse" and not all(parts):
+        raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
+    if settings.problem != "inverse" and settings.compensate_friction:
+        raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
+
+
+def check_against(settings: Settings, model: Model | Mechanism):
+    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    make_problem(model, settings.problem, settings.forward_joints)
+    joints = tree_of(model).joint_names
+    known = frozenset(joints)
+    for parameter in JOINTS_OF_THE_ROBOT:
+        for name in _of(settings, parameter):
+            if name not in known:
+                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
+    if settings.driven_joints and settings.problem == "hybrid":
+        raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
+    if settings.driven_joints and not isinstance(model, Mechanism):
+        raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
+    for link in settings.tip_links:
+        if link not in model.frames:
+            raise ValueError(f"tip_links: the robot has no link {link!r}")
+    limits = settings.effort_limits_list
+    if settings.effort_limits == "list" and len(limits) != len(joints):
+        raise ValueError(
+            f"effort_limits_list has {len(limits)} entries, "
+            f"the robot {len(joints)} joints: {', '.join(joints)}"
+        )

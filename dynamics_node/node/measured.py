@@ -1,0 +1,143 @@
+"""What is measured of a robot: its joints and its floating base, as long as they are fresh. Without ROS."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.loops import ClosureError, tree_of
+from dynamics_node.model.names import proposed_pair
+from dynamics_node.node.base import Base, read_base
+from dynamics_node.node.build_job import Robot
+from dynamics_node.node.coordinates import coordinates_of
+from dynamics_node.node.joint_memory import JointMemory, all_finite
+from dynamics_node.node.settings import Settings
+from dynamics_node.node.silence import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, Silence, listed
+
+
+class Measured:
+    """The state of one robot as its topics tell it."""
+
+    def __init__(self, robot: Robot, settings: Settings):
+        self.coordinates = coordinates_of(robot)
+        followers = [body.joint.name for body in tree_of(robot.model).bodies if body.joint.mimic is not None]
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
+        self.base: Base | None = None
+        self._model, self._refusal = robot.model, _unsupported(robot.model)
+        self.apply(settings)
+
+    def apply(self, settings: Settings):
+        """Take over settings."""
+        self._settings = settings
+        self._timeout = int(settings.joint_state_timeout * 1e9)
+
+    def replace(self, robot: Robot):
+        """The same joints solved another way: nothing measured is lost."""
+        self.coordinates = coordinates_of(robot).resumed(self.coordinates)
+        self._model = robot.model
+
+    def reset(self):
+        """Forget everything."""
+        self.joints.reset()
+        self.base = None
+
+    def read_base(self, pose, twist, stamp, now, link="") -> Base:
+        """See base.read_base."""
+        return read_base(self._model, pose, twist, stamp, now, link)
+
+    def vectors_now(self, steady_now, with_velocity=True):
+        """q (nq,), qd (nv,) of the latest messages. Raises Silence when incomplete or stale."""
+        position, velocity = self.joints_now(steady_now, with_velocity)
+        return self.vectors(position, velocity, self.base_now(steady_now))
+
+    def joints_now(self, steady_now, with_velocity=True):
+        """Position and velocity (joints,) of the scalar joints. Raises Silence when incomplete or stale."""
+        self.require_supported()
+        self._require_fresh_joints(steady_now)
+        return self.joints.position, self._velocity(with_velocity)
+
+    def base_now(self, steady_now) -> Base | None:
+        """The floating base, None for a fixed one. Raises Silence when it is missing or stale."""
+        if not self._model.floating_base:
+            return None
+        if self.base is None:
+            raise Silence("floating base, but no odom message yet", remedy=GIVE_ODOM)
+        if steady_now - self.base.received > self._timeout:
+            raise Silence(f"odom older than {self._timeout * 1e-9:g} s", True)
+        return self.base
+
+    def last_position(self):
+        """q (nq,) of the latest messages, however old. Raises Silence when there was never a complete one."""
+        if self.joints.missing() or (self._model.floating_base and self.base is None):
+            raise Silence("there was never a complete state")
+        return self.vectors(self.joints.position, self.joints.position, self.base)[0]
+
+    def require_fresh(self, steady_now):
+        """Raise Silence when what was measured is too old, by now, for what was computed from it."""
+        self._require_fresh_joints(steady_now)
+        self.base_now(steady_now)
+
+    def require_supported(self):
+        """Raise Silence for a robot that no topic carries the state of."""
+        if self._refusal:
+            raise Silence(self._refusal)
+
+    def vectors(self, position, velocity, base: Base | None):
+        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises Silence when loops cannot be
+        closed."""
+        at = self.coordinates
+        if at.scalar_only:
+            return position, velocity
+        q, qd = np.zeros(self._model.nq), np.zeros(self._model.nv)
+        q[at.q_at], qd[at.own_v] = position, velocity[at.own]
+        if base is not None:
+            q[:7], qd[:6] = base.pose, base.twist
+        try:
+            return at.close(q), qd
+        except ClosureError as error:
+            raise Silence(str(error)) from None
+
+    def _require_fresh_joints(self, steady_now):
+        joints = self.joints
+        if joints.oldest(steady_now) < steady_now - self._timeout:
+            if missing := joints.missing():
+                remedy = NO_STATES if joints.untold() else LEAVE_OUT
+                raise Silence(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
+            stale = joints.stale(steady_now, self._timeout)
+            raise Silence(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
+
+    def _other_names(self, missing):
+        """What may help when joint states have joints that we do not know."""
+        if self._settings.joint_names_from:
+            return ""
+        return _pair_told(self.joints.strangers, tuple(missing))
+
+    def _velocity(self, wanted):
+        source = self._settings.velocity_source
+        if source == "zero" or not wanted:
+            return np.zeros(len(self.joints.names))
+        velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
+        if all_finite(velocity[self.coordinates.own]):
+            return velocity
+        absent = listed(self.joints.without(velocity))
+        if source == "message":
+            raise Silence(
+                f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
+            )
+        raise Silence(f"two positions are needed to differentiate: {absent}")
+
+
+def _unsupported(model):
+    for body in model.bodies[1:]:
+        if body.joint.kind == "floating":
+            return f"floating joint {body.joint.name!r} is not at the root: no topic carries its state"
+    return ""
+
+
+@lru_cache(maxsize=16)
+def _pair_told(strangers, missing):
+    """Said again and again while the node is silent, found once."""
+    if (pair := proposed_pair(strangers, missing)) is None:
+        return ""
+    theirs, ours = pair
+    told = f"but {listed(strangers)}: joint_names.from ['{theirs}'] and joint_names.to ['{ours}'] pair them"
+    return f", {told}"

@@ -1,0 +1,187 @@
+"""Robots with closed loops as the node serves them: passive joints missing, every joint published, bad positions
+withheld. Against the five-bar that Pinocchio and geometry know."""
+
+import numpy as np
+import pytest
+from five_bars import ALL, DRIVEN, FIVE_BAR, PASSIVE, QD, QDD, SINGULAR, Q, closed, flat_four_bar, oracle
+from plain import Served, point, settings
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.node.build_job import Failure, do
+from dynamics_node.robots import four_bar, geared_chain, quadruped
+
+
+class FiveBar:
+    """One that is served, assembled as `theirs` is at Q."""
+
+    def __init__(self, **values):
+        self.served = Served(FIVE_BAR, settings(**{"backend": "numpy", **values}))
+        self.mechanism, self.theirs = self.served.core.model, oracle()
+        self.served.hear(ALL, closed(Q), [*QD, np.nan, np.nan])
+        self.served.solve()
+
+    def torque(self, qdd=(0.0, 0.0), robot=None):
+        """By the library, at Q."""
+        robot = robot or self.mechanism
+        q = closed(Q, robot.q_names)
+        return dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, QD, np.array(qdd))
+
+
+def of_joints(served, values):
+    """{joint: value} of numbers over the tree's rates."""
+    core = served.core
+    return dict(zip(core.joints.names, values[core.coordinates.v_at], strict=True))
+
+
+@pytest.mark.parametrize("values", [{}, {"solver": "factor_graph", "ordering": "colamd"}], ids=str)
+def test_torques_without_passive_joints(values):
+    """Every joint has a position, closed, and a torque: of the passive ones zero."""
+    bench = FiveBar(**values)
+    served, theirs = bench.served, bench.theirs
+    served.hear(DRIVEN, Q, QD)
+    served.refer(DRIVEN, point(qdd=QDD))
+    result, q = served.solve(), theirs.closed(Q)
+    assert sorted(served.core.joints.names) == sorted(ALL)
+    assert error(served.published(result, DRIVEN), theirs.torques_of(q, QD, QDD)) <= EXACT
+    assert not served.published(result, PASSIVE).any()
+    found = dict(zip(served.core.joints.names, result.q[served.core.coordinates.q_at], strict=True))
+    assert error(np.array([found[n] for n in ALL]), closed(Q, ALL)) <= EXACT
+    assert theirs.drift(found) <= 1e-9
+    rates = of_joints(served, result.qd)
+    expected = (theirs.motion(q) @ QD)[[theirs.at[n] for n in ALL]]
+    assert error(np.array([rates[n] for n in ALL]), expected) <= 1e-9
+
+
+def test_the_branch_is_kept_over_a_motion():
+    """Only the driven joints move, a long way; the elbows stay outside."""
+    bench = FiveBar()
+    for part in np.linspace(0, 1, 25):
+        driven = Q + part * np.array([0.35, -0.4])
+        bench.served.hear(DRIVEN, driven, QD)
+        result = bench.served.solve()
+    found = result.q[[bench.mechanism.q_names.index(n) for n in ALL]]
+    assert error(found, closed(driven, ALL)) <= EXACT
+
+
+def test_a_driven_joint_is_needed():
+    served = Served(FIVE_BAR, settings(backend="numpy"))
+    served.hear(["j1", *PASSIVE], [1.9, -1.0, 1.0], [0.0] * 3)
+    assert str(served.silence("never seen: j2")) == "never seen: j2"
+
+
+def test_a_position_that_cannot_be_closed_is_withheld():
+    """The driven bars too far apart: silence with the loop by name, then torques again from the old branch."""
+    bench = FiveBar()
+    bench.served.hear(DRIVEN, [3.1, 0.0], QD)
+    assert "'j5' stay open by" in str(bench.served.silence("no closed position"))
+    bench.served.hear(DRIVEN, Q, QD)
+    assert error(bench.served.tau(DRIVEN), bench.torque()) <= EXACT
+
+
+def test_singular_positions_are_withheld():
+    served, names = Served(flat_four_bar(), settings(backend="numpy")), ["crank_j", "coupler_j", "rocker_j"]
+    served.hear(names, [0, 0, 0], [0.5, 0, 0])
+    served.silence(SINGULAR)
+    served.hear(names, [0.5, -0.5, 0.5], [0.5, 0, 0])
+    assert np.isfinite(served.tau()).all() and served.tau(["crank_j"]).any()
+    assert 1.0 <= served.core.coordinates.condition < 100
+
+
+def test_a_payload_on_a_loop():
+    bench = FiveBar()
+    bench.served.core.set_payload("left_lower", 2.0, (0.4, 0, 0), np.zeros((3, 3)))
+    loaded = dn.with_payload(bench.mechanism, "left_lower", 2.0, (0.4, 0, 0), np.zeros((3, 3)))
+    assert error(bench.torque(robot=loaded), bench.torque()) > 0.01
+    assert error(bench.served.tau(DRIVEN), bench.torque(robot=loaded)) <= EXACT
+
+
+def test_friction_at_passive_joints_costs_the_driven_ones():
+    """tau += G^T tau_q."""
+    bench = FiveBar(
+        compensate__friction=True, friction__joints=["j3"], friction__viscous=[2.0], friction__coulomb=[0.0]
+    )
+    G = bench.theirs.motion(bench.theirs.closed(Q))[bench.theirs.at["j3"]]
+    assert error(bench.served.tau(DRIVEN), bench.torque() + G * 2.0 * (G @ QD)) <= 1e-9
+
+
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (
+            FIVE_BAR.replace('successor link="right_lower"', 'successor link="hand"'),
+            "successor link 'hand' does not exist",
+        ),
+        (
+            FIVE_BAR.replace('independent="true"', 'independent="false"'),
+            "2 joints follow from the others, but the file marks 4",
+        ),
+        (
+            four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'),
+            "no position was found in which the loop is closed",
+        ),
+    ],
+)
+def test_bad_loops_are_refused(wrong, reason):
+    failure = do(settings(backend="numpy").job(wrong))
+    assert isinstance(failure, Failure) and reason in failure.reason
+
+
+def test_rotors_of_a_floating_robot():
+    """A quadruped: rotors need not be measured; they turn with their gears; the base comes from odom."""
+    served = Served(quadruped(), settings(backend="numpy", floating_base=True))
+    mechanism, names = served.core.model, served.core.model.joint_names
+    q, qd = np.random.default_rng(0).uniform(-0.5, 0.5, (2, len(names)))
+    pose, twist = [0.1, 0.2, 0.3, 0, 0, 0, 1], [0.1, 0.2, -0.1, 0.3, 0.0, 0.2]
+    served.hear(names, q, qd)
+    served.core.state.base = served.core.state.read_base(pose, twist, 0, 0)
+    full = mechanism.neutral()
+    full[:7] = pose
+    full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
+    full = dn.close_loops(mechanism, full)
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    expected = solver(full, np.concatenate([twist, qd]), np.zeros(18))
+    result = served.solve()
+    assert len(served.core.joints.names) == 24
+    assert error(served.published(result, names), expected[6:]) <= EXACT
+    rates = of_joints(served, result.qd)
+    assert rates["fl_hip_rotor_joint"] == pytest.approx(6.0 * rates["fl_hip_joint"])
+
+
+# --- driven joints ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def geared():
+    """Two joints with a motor each behind a gear of 6, and the torques of the joints."""
+    text = geared_chain(2)
+    q, qd, qdd = np.array([0.3, -0.5]), np.array([0.2, 0.4]), np.array([0.5, -0.6])
+    served = Served(text, settings(backend="numpy", driven__joints=["m1", "m2"]))
+    mechanism = served.core.model
+    full = mechanism.neutral()
+    full[[joint.q.start for joint in mechanism.independent_joints]] = q
+    full = dn.close_loops(mechanism, full)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(full, qd, qdd)
+    served.hear(["j1", "j2"], q, qd)
+    served.refer(["j1", "j2"], point(qdd=qdd))
+    return served, tau
+
+
+def test_rotors_bear_the_torques(geared):
+    served, tau = geared
+    assert error(served.tau(["m1", "m2"]), tau / 6.0) <= EXACT and not served.tau(["j1", "j2"]).any()
+    assert served.core.coordinates.unrealized <= 1e-9
+
+
+def test_more_driven_joints_than_needed_share_by_their_weights(geared):
+    served, tau = geared
+    served.use(driven__joints=["m1", "j1", "m2"], driven__weights=[1.0, 1.0, 1.0])
+    expected = np.array([6.0, 1.0, 0.0]) * tau[0] / 37.0 + np.array([0.0, 0.0, tau[1] / 6.0])
+    assert error(served.tau(["m1", "j1", "m2"]), expected) <= EXACT
+
+
+def test_too_few_driven_joints_miss_a_torque(geared):
+    served, tau = geared
+    served.use(driven__joints=["m2"], driven__weights=[1.0])
+    assert error(served.tau(["m2"]), tau[1:] / 6.0) <= EXACT
+    assert served.core.coordinates.unrealized == pytest.approx(abs(tau[0]))

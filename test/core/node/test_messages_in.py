@@ -1,0 +1,222 @@
+"""The rows of inputs.py and the guard around them, without a node: messages as bytes, as the middleware has them."""
+
+from time import monotonic_ns
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from plain import serve, settings
+
+pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+
+from geometry_msgs.msg import WrenchStamped
+from nav_msgs.msg import Odometry
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import String
+from tolerances import EXACT, error
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from dynamics_node.model.urdf import MAX_BYTES
+from dynamics_node.node.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
+from dynamics_node.node.statistics import Statistics
+
+
+class Node:
+    """What Inputs asks of rclpy's: callbacks by topic, in the order of their creation."""
+
+    def __init__(self):
+        self.callbacks, self.lines = {}, []
+
+    def create_subscription(self, kind, topic, callback, qos, **options):
+        assert options["raw"]
+        self.callbacks[topic] = callback
+        return topic
+
+    def destroy_subscription(self, topic):
+        del self.callbacks[topic]
+
+    def get_logger(self):
+        log = lambda text, **_: self.lines.append(text)  # noqa: E731
+        return SimpleNamespace(warning=log, error=log)
+
+    def get_clock(self):
+        return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
+
+
+class Serving:
+    """What Inputs asks of Serving."""
+
+    def __init__(self, core=None, chosen=None):
+        self.core, self.settings = core, chosen or settings()
+        self.described, self.refused = [], []
+        self.describe, self.refuse_length = self.described.append, self.refused.append
+
+
+class Bench:
+    def __init__(self, serving):
+        self.serving, self.node, self.statistics = serving, Node(), Statistics()
+        self.inputs = Inputs(self.node, serving, self.statistics)
+
+    def send(self, topic, message):
+        data = message if isinstance(message, bytes) else serialize_message(message)
+        self.node.callbacks[topic](data, {"received_timestamp": 0})
+
+
+@pytest.fixture
+def bench():
+    return Bench(Serving(serve("panda7").core))
+
+
+def states(panda, sec=5):
+    message = JointState(name=list(panda.names), position=list(panda.q), velocity=list(panda.qd))
+    message.header.stamp.sec = sec
+    return message
+
+
+def tau(bench):
+    return bench.serving.core.solve(lambda: 0, monotonic_ns()).tau
+
+
+def test_joint_states_are_the_last_that_a_turn_takes(bench):
+    """What they are answered with has been read before."""
+    assert list(bench.node.callbacks)[-1] == "joint_states"
+    assert INPUTS[-1].topic == "joint_states"
+
+
+@pytest.fixture(params=["plain", "other"])
+def encoding(request, monkeypatch):
+    """Of an encoding that wire.py does not know rclpy makes objects."""
+    monkeypatch.setattr("dynamics_node.node.inputs.is_plain", lambda data: request.param == "plain")
+    return request.param
+
+
+def test_a_joint_state(bench, panda, encoding):
+    assert not bench.inputs.end_turn()
+    bench.send("joint_states", states(panda))
+    assert bench.inputs.end_turn() and not bench.inputs.end_turn()
+    assert bench.inputs.stamp.sec == 5
+    assert error(tau(bench), panda.torque()) <= EXACT
+
+
+def test_before_there_is_a_robot_nothing_but_its_description_is_read():
+    bench = Bench(Serving())
+    for topic in bench.node.callbacks:
+        if topic != "robot_description":
+            bench.send(topic, b"whatever")
+    bench.send("robot_description", String(data="<robot/>"))
+    assert bench.serving.described == ["<robot/>"] and not bench.statistics.counts
+
+
+def test_a_description_that_is_too_long_is_refused_unread(bench):
+    bench.send("robot_description", bytes(MAX_BYTES + 17))
+    assert bench.serving.refused == [MAX_BYTES + 17] and not bench.serving.described
+
+
+@pytest.mark.parametrize(
+    "topic, most",
+    [("joint_states", MIDDLE), ("~/reference", LONG), ("~/external_wrench", SHORT)],
+)
+def test_a_message_that_is_too_long_is_dropped_unread(bench, topic, most):
+    bench.send(topic, bytes(most + 1))
+    label = topic.removeprefix("~/")
+    assert bench.statistics.last_drop == f"{label}: a message of {most + 1} bytes; the limit is {most}"
+    assert bench.node.lines == [f"{label} dropped: a message of {most + 1} bytes; the limit is {most}"]
+
+
+def test_a_wrench(bench, panda):
+    message = WrenchStamped()
+    message.header.frame_id = "panda_hand"
+    message.wrench.force.x, message.wrench.torque.z = 1.0, 2.0
+    bench.send("~/external_wrench", message)
+    (link,) = bench.serving.core.wrenches.links(monotonic_ns(), 10**12)
+    assert link == "panda_hand"
+    assert bench.serving.core.wrenches._wrenches[link][0].tolist() == [0, 0, 2, 1, 0, 0], "moment first"
+    message.header.frame_id = "nowhere"
+    bench.send("~/external_wrench", message)
+    assert bench.statistics.last_drop == "external_wrench: frame_id 'nowhere' is no link of the robot"
+
+
+def reference(panda, count):
+    points = [JointTrajectoryPoint(accelerations=list(panda.qdd)) for _ in range(count)]
+    for k, point in enumerate(points):
+        point.time_from_start.sec = k
+    return JointTrajectory(joint_names=list(panda.names), points=points)
+
+
+def test_a_short_reference_is_in_force_at_once(bench, panda, encoding):
+    bench.send("~/reference", reference(panda, 1))
+    assert not bench.inputs.reads
+    bench.send("joint_states", states(panda))
+    assert error(tau(bench), panda.torque(qdd=panda.qdd)) <= EXACT
+
+
+def test_a_long_reference_is_read_in_slices_and_may_be_overtaken(bench, panda):
+    bench.send("~/reference", reference(panda, 1000))
+    assert bench.inputs.reads and bench.serving.core.reference is None
+    bench.send("~/reference", reference(panda, 500))
+    slices = 0
+    while bench.inputs.read_on():
+        slices += 1
+    assert slices and len(bench.serving.core.reference.times) == 500
+
+
+def test_a_reference_with_a_bad_end_is_dropped_when_that_is_read(bench, panda):
+    message = reference(panda, 1000)
+    message.points[-1].accelerations[3] = np.nan
+    bench.send("~/reference", message)
+    while bench.inputs.read_on():
+        pass
+    assert bench.statistics.last_drop == "reference: point 999: accelerations of 'panda_joint4' is nan"
+    assert bench.serving.core.reference is None
+
+
+def test_after_a_jump_of_time_the_rest_of_a_reference_is_not_read(bench, panda):
+    bench.send("~/reference", reference(panda, 1000))
+    bench.inputs.forget()
+    assert not bench.inputs.read_on() and bench.serving.core.reference is None
+
+
+def test_imu_and_odom_are_heard_while_something_asks_for_them(bench, panda):
+    assert {"imu", "odom"}.isdisjoint(bench.node.callbacks)
+    bench.serving.settings = settings(gravity_source="imu")
+    bench.inputs.listen()
+    assert "imu" in bench.node.callbacks and "odom" not in bench.node.callbacks
+    message = Imu()
+    message.linear_acceleration.z = 9.81
+    message.orientation_covariance[0] = -1.0
+    bench.send("imu", message)
+    assert bench.serving.core.tilt.direction.tolist() == [0, 0, -1]
+    bench.serving.settings = settings()
+    bench.inputs.listen()
+    assert "imu" not in bench.node.callbacks
+
+
+def test_odometry_of_a_floating_robot():
+    bench = Bench(Serving(serve("solo12").core))
+    message = Odometry(child_frame_id="base_link")
+    message.pose.pose.position.x = 3.0
+    message.twist.twist.linear.x, message.twist.twist.angular.z = 1.0, 2.0
+    bench.send("odom", message)
+    base = bench.serving.core.state.base
+    assert base.pose.tolist() == [3, 0, 0, 0, 0, 0, 1] and base.twist.tolist() == [0, 0, 2, 1, 0, 0]
+    message.child_frame_id = "camera"
+    bench.send("odom", message)
+    assert bench.statistics.last_drop.startswith("odom: child_frame_id 'camera' is not")
+    assert bench.serving.core.state.base is base
+
+
+def test_before_the_first_robot_the_parameter_says_whether_the_base_floats():
+    assert "odom" in Bench(Serving(chosen=settings(floating_base=True))).node.callbacks
+    assert "odom" not in Bench(Serving()).node.callbacks
+
+
+def test_without_control_msgs_one_line_says_what_to_install():
+    import importlib.util
+
+    bench = Bench(Serving(chosen=settings(controller_state_topic="arm/state")))
+    if importlib.util.find_spec("control_msgs"):
+        assert "arm/state" in bench.node.callbacks
+    else:
+        (line,) = bench.node.lines
+        assert line.startswith("controller_state_topic needs control_msgs: sudo apt install ros-")

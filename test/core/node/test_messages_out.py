@@ -1,0 +1,126 @@
+"""The rows of outputs.py and the answers of services as messages, without a node: names, order, frames."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from plain import Served, serve, settings
+
+pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+interfaces = pytest.importorskip(
+    "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
+)
+
+from builtin_interfaces.msg import Time
+from tolerances import error
+
+import dynamics_node as dn
+from dynamics_node.node.outputs import OUTPUTS, Outputs
+from dynamics_node.node.services import Services
+from dynamics_node.robots import quadruped
+
+STAMP = Time(sec=3, nanosec=4)
+
+
+class Listened:
+    """A publisher with so many listeners."""
+
+    def __init__(self, listeners):
+        self.listeners, self.sent = listeners, []
+        self.publish = self.sent.append
+
+    def get_subscription_count(self):
+        return self.listeners
+
+
+@pytest.fixture
+def outputs():
+    """outputs(listeners): Outputs of a node that publishes nowhere, and its publishers by topic."""
+
+    def make(listeners=1):
+        publishers = {}
+
+        def create_publisher(kind, topic, qos, **_):
+            return publishers.setdefault(topic, Listened(listeners))
+
+        return Outputs(SimpleNamespace(create_publisher=create_publisher)), publishers
+
+    return make
+
+
+def publish(made, served):
+    made.publish(served.core, served.solve(), STAMP)
+
+
+def test_every_row_has_a_topic_of_its_own():
+    assert len({row.topic for row in OUTPUTS}) == len(OUTPUTS)
+
+
+def test_messages_name_the_joints_and_carry_the_stamp_of_the_input(panda, outputs):
+    (made, topics), served = outputs(), serve("panda7")
+    served.hear(panda.names, panda.q, panda.qd)
+    publish(made, served)
+    (torques,), (solution,) = topics["~/joint_torques"].sent, topics["~/solution"].sent
+    assert tuple(torques.name) == tuple(solution.joint_names) == panda.names
+    assert np.array_equal(torques.effort, served.tau()) and not torques.position
+    assert torques.header.stamp == solution.header.stamp == STAMP
+    assert torques.header.frame_id == solution.header.frame_id == "panda_link0"
+    (point,) = solution.points
+    assert np.array_equal(point.positions, panda.q) and np.array_equal(point.velocities, panda.qd)
+    assert np.array_equal(point.effort, torques.effort) and not np.any(point.accelerations)
+    assert not topics["~/effort_commands"].sent
+
+
+def test_a_solution_is_for_listeners_alone(panda, outputs):
+    (made, topics), served = outputs(listeners=0), serve("panda7")
+    served.hear(panda.names, panda.q, panda.qd)
+    publish(made, served)
+    assert not topics["~/solution"].sent and len(topics["~/joint_torques"].sent) == 1
+
+
+def test_commands_have_the_order_of_command_joints(panda, outputs):
+    """Also when that changes while the node runs."""
+    chosen = ["panda_joint6", "panda_joint1", "panda_joint4"]
+    (made, topics), served = outputs(), serve("panda7", command_joints=chosen)
+    served.hear(panda.names, panda.q, panda.qd)
+    publish(made, served)
+    served.use(command_joints=chosen[:2])
+    publish(made, served)
+    served.use(command_joints=[])
+    publish(made, served)
+    first, second = (list(message.data) for message in topics["~/effort_commands"].sent)
+    assert first == list(served.tau(chosen)) and second == first[:2]
+
+
+def test_forward_dynamics_commands_nothing(panda, outputs):
+    (made, topics), served = outputs(), serve("panda7", problem="forward", command_joints=panda.names)
+    served.hear(panda.names, panda.q, panda.qd, np.ones(7))
+    publish(made, served)
+    assert not topics["~/effort_commands"].sent and len(topics["~/solution"].sent) == 1
+
+
+# --- services -----------------------------------------------------------------------------------------------
+
+
+def test_operational_space_of_a_floating_robot_with_loops():
+    """Columns and rows are linear first; the base comes from odom."""
+    served = Served(quadruped(), settings(backend="numpy", floating_base=True))
+    mechanism, names = served.core.model, served.core.model.joint_names
+    q = np.random.default_rng(0).uniform(-0.5, 0.5, len(names))
+    pose = [0.1, 0.2, 0.3, 0, 0, 0, 1]
+    kind = interfaces.GetOperationalSpaceInertia
+    request = kind.Request(links=["fl_shank", "hr_shank"])
+    request.state.joints.name, request.state.joints.position = list(names), list(q)
+    request.state.has_base = True
+    request.state.base_pose.position.x, request.state.base_pose.position.y = pose[:2]
+    request.state.base_pose.position.z = pose[2]
+    answer = Services(lambda: served.core).callback(kind)(request, kind.Response())
+    assert answer.success, answer.message
+    full = mechanism.neutral()
+    full[:7] = pose
+    full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
+    full = dn.close_loops(mechanism, full)
+    quantity = dn.build_quantity(mechanism, "operational_space_inertia", links=request.links, backend="numpy")
+    right, order = quantity(full)[0], [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
+    found = np.array(answer.inertia_inverse.data).reshape(12, 12)
+    assert error(found, right[np.ix_(order, order)], tail=2) <= 1e-9

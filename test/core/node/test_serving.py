@@ -1,0 +1,315 @@
+"""Which robot is served when descriptions and parameters come, good ones and bad ones. Robots are built here and
+now; which build comes when is in test_builds.py."""
+
+import dataclasses
+import time
+
+import numpy as np
+import pytest
+from plain import robot_settings, settings
+from robots import PANDA_JOINTS, ROBOTS
+from tolerances import EXACT, error
+
+from dynamics_node.model.urdf import MAX_BYTES
+from dynamics_node.node.build_job import do
+from dynamics_node.node.builds import Builds
+from dynamics_node.node.serving import MOST_WARNINGS, Serving
+from dynamics_node.robots import five_bar, geared_chain
+
+PANDA = ROBOTS["panda7"].file.read_text()
+UR5 = ROBOTS["ur5"].file.read_text()
+
+
+class Log:
+    def __init__(self):
+        self.lines = []
+
+    def info(self, text):
+        self.lines.append(("info", text))
+
+    def warning(self, text):
+        self.lines.append(("warning", text))
+
+    def error(self, text):
+        self.lines.append(("error", text))
+
+    def of(self, level):
+        return [text for kind, text in self.lines if kind == level]
+
+
+class BuildHere:
+    """A Building without a process: it is done when somebody looks."""
+
+    def __init__(self, job, aside):
+        self.job = job
+
+    def poll(self):
+        return do(self.job)
+
+    def cancel(self):
+        pass
+
+
+class Node:
+    """What the node does with Serving."""
+
+    def __init__(self, chosen=None, **values):
+        chosen = chosen or robot_settings("panda7", **values)
+        self.log, self.began = Log(), 0
+        self.serving = Serving(chosen, self.log, self._begin, Builds(BuildHere, time.monotonic))
+
+    def _begin(self):
+        self.began += 1
+
+    def finish(self):
+        while self.serving.building:
+            self.serving.step()
+        return self
+
+    def describe(self, text):
+        self.serving.describe(text)
+        return self.finish()
+
+    def set(self, **values):
+        """As the node validates and uses parameters."""
+        changed = dataclasses.replace(self.serving.settings, **values)
+        self.serving.check(changed)
+        self.serving.use(changed)
+        return self
+
+    @property
+    def core(self):
+        return self.serving.core
+
+    def tau(self, case, q=None, qd=None):
+        q, qd = case.q if q is None else q, case.qd if qd is None else qd
+        self.core.joints.update(case.names, q, qd, (), self.core.joints.newest + 1, 0)
+        return self.core.solve(lambda: 0, 0).tau
+
+
+# --- where a description comes from -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["robot_description", "robot_description_file"])
+def test_a_parameter_wins_over_the_topic(panda, how):
+    node = Node(**{how: str(panda.robot.file) if how.endswith("file") else PANDA})
+    node.serving.load_configured()
+    for _ in range(3):
+        node.describe("<robot name='other'><link name='l'/></robot>")
+    node.serving.refuse_length(MAX_BYTES + 17)
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+    assert (
+        node.serving.failure == ""
+        and node.log.of("info").count("robot_description on the topic ignored: a parameter gives it") == 1
+    )
+
+
+def test_a_file_that_is_not_there():
+    node = Node(robot_description_file="/nowhere/robot.urdf")
+    node.serving.load_configured()
+    assert "robot_description_file" in node.serving.failure and "/nowhere/robot.urdf" in node.serving.failure
+    assert node.core is None and node.log.of("error") == [node.serving.failure]
+
+
+def test_reload_reads_the_file_again(panda, tmp_path):
+    path = tmp_path / "robot.urdf"
+    path.write_text(PANDA)
+    node = Node(robot_description_file=str(path))
+    node.serving.load_configured()
+    before = node.finish().tau(panda)
+    path.write_text(PANDA.replace("panda_link0", "pedestal"))
+    assert node.serving.reload() == (True, "building")
+    assert node.finish().core.model.base_link == "pedestal" and error(node.tau(panda), before) <= EXACT
+
+
+def test_reload_without_any_description():
+    assert Node().serving.reload() == (False, "no robot description yet")
+
+
+def test_one_that_is_too_long_is_refused_unread(panda):
+    node = Node().describe(PANDA)
+    node.serving.refuse_length(MAX_BYTES + 17)
+    assert "embed no meshes" in node.serving.failure
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+
+
+# --- bad descriptions ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("<robot", "malformed XML"),
+        ("", "malformed XML"),
+        ('<!DOCTYPE r [<!ENTITY x SYSTEM "file:///etc/passwd">]><robot>&x;</robot>', "DTD or an entity"),
+        ("<robot name='r'><link name='a'/><link name='b'/></robot>", "without a parent joint: 'a', 'b'"),
+    ],
+)
+def test_a_bad_description_leaves_the_last_good_model(panda, text, words):
+    node = Node().describe(PANDA).describe(text)
+    assert words in node.serving.failure and node.log.of("error") == [node.serving.failure]
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+    assert node.describe(PANDA).serving.failure == ""
+
+
+def test_parameters_still_work_after_a_bad_description(panda):
+    """Found by the fuzz test: the bad text was built again and the new value never used."""
+    node = Node().describe(PANDA).describe("<robot")
+    node.set(gravity=(0.0, 0.0, 0.0), solver="factor_graph", ordering="aba").finish()
+    assert node.core.solver.description == "aba"
+    assert np.abs(node.tau(panda, qd=np.zeros(7))).max() < 1e-12
+
+
+def test_a_first_description_refused_by_a_parameter_is_built_when_that_changes(panda):
+    node = Node(joints=["no_such_joint"]).describe(PANDA)
+    assert "unknown joint 'no_such_joint'" in node.serving.failure and node.core is None
+    node.set(joints=PANDA_JOINTS).finish()
+    assert error(node.tau(panda), panda.torque()) <= EXACT and node.serving.failure == ""
+
+
+def test_a_robot_that_does_not_fit_the_settings_is_refused(panda):
+    """Its joints are not those of command_joints: the old robot goes on."""
+    node = Node(command_joints=PANDA_JOINTS[:3]).describe(PANDA).set(joints=()).describe(UR5)
+    assert "command_joints: 'panda_joint1' is none of" in node.serving.failure
+    assert node.core.joints.names[:7] == PANDA_JOINTS
+
+
+def test_driven_joints_are_for_loops():
+    node = Node(driven__joints=["panda_joint1"]).describe(PANDA)
+    assert "for robots with closed loops" in node.serving.failure and node.core is None
+
+
+# --- other robots -------------------------------------------------------------------------------------------
+
+
+def test_another_joint_set_forgets_what_was_measured(panda):
+    node = Node(settings(backend="numpy")).describe(PANDA)
+    first = node.core
+    assert node.describe(UR5).core is not first
+    assert len(node.core.joints.names) == 6 and node.core.joints.missing()
+
+
+def test_the_same_joints_keep_what_was_measured(panda):
+    node = Node().describe(PANDA)
+    tau = node.tau(panda)
+    first = node.core
+    node.describe(PANDA.replace("panda_link0", "pedestal"))
+    assert node.core is first and error(node.core.solve(lambda: 0, 0).tau, tau) <= EXACT
+
+
+def test_from_a_tree_to_loops_and_back():
+    node = Node(settings(backend="numpy")).describe(geared_chain(2)).describe(PANDA)
+    assert len(node.core.joints.names) == 8
+    node.describe(five_bar())
+    assert len(node.core.joints.names) == 4 and node.core.model.nv == 2
+
+
+def test_a_loops_file_is_read_when_the_robot_is_built(tmp_path):
+    file = tmp_path / "loops.yaml"
+    file.write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
+    ends = (
+        '<link name="end2"/><link name="end4"/>'
+        '<joint name="e2" type="fixed"><parent link="left_lower"/><child link="end2"/><origin xyz="0.5 0 0"/></joint>'
+        '<joint name="e4" type="fixed"><parent link="right_lower"/><child link="end4"/><origin xyz="0.5 0 0"/></joint>'
+    )
+    text = five_bar().split("<loop")[0] + ends + "</robot>"
+    node = Node(settings(backend="numpy", loops_file=str(file))).describe(text)
+    assert node.core.model.nv == 2 and node.serving.failure == ""
+    file.unlink()
+    node.serving.reload()
+    assert "loops.yaml" in node.finish().serving.failure and node.core.model.nv == 2
+
+
+# --- settings -----------------------------------------------------------------------------------------------
+
+
+def test_settings_are_checked_while_a_build_is_under_way():
+    """Found by the fuzz test: the check was left out then."""
+    node = Node().describe(PANDA).set(solver="factor_graph")
+    assert node.serving.building
+    with pytest.raises(ValueError, match="effort_limits_list has 0 entries"):
+        node.set(effort_limits="list")
+
+
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        ({"problem": "hybrid", "forward_joints": ("knee",)}, "forward joint 'knee' is unknown"),
+        ({"command_joints": ("knee",)}, "command_joints: 'knee' is none of panda_joint1"),
+        ({"friction_joints": ("knee",)}, "friction.joints: 'knee' is none of panda_joint1"),
+        ({"tip_links": ("nose",)}, "tip_links: the robot has no link 'nose'"),
+        ({"effort_limits": "list", "effort_limits_list": (1.0,)}, "effort_limits_list has 1 entries"),
+        ({"driven_joints": ("panda_joint1",)}, "driven.joints is for robots with closed loops"),
+    ],
+)
+def test_settings_that_do_not_fit_the_robot_are_refused(values, words):
+    node = Node().describe(PANDA)
+    before = node.serving.settings
+    with pytest.raises(ValueError, match=words):
+        node.set(**values)
+    assert node.serving.settings is before and node.core.settings is before
+
+
+def test_settings_for_another_choice_of_joints_are_judged_when_it_is_built(panda):
+    node = Node().describe(PANDA)
+    node.set(joints=PANDA_JOINTS[:4], command_joints=PANDA_JOINTS[:2]).finish()
+    assert node.core.joints.names == PANDA_JOINTS[:4] and len(node.core.command_index) == 2
+
+
+def test_what_needs_no_building_is_used_at_once(panda):
+    node = Node().describe(PANDA)
+    began = node.began
+    node.set(gravity=(0.0, 0.0, 0.0), effort_limits="none", rate=50.0)
+    assert node.began == began and not node.serving.building
+    assert np.abs(node.tau(panda, qd=np.zeros(7))).max() < 1e-12
+
+
+def test_the_problem_changes_at_run_time(panda):
+    node = Node().describe(PANDA).set(problem="forward").finish()
+    assert node.core.solver.problem.kind == "forward"
+    node.set(problem="inverse").finish()
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+
+
+@pytest.mark.parametrize(
+    "choice, described",
+    [
+        ({"ordering": "colamd"}, "colamd"),
+        ({"ordering": "metis"}, "metis"),
+        ({"ordering": "minimum_degree"}, "minimum_degree"),
+        ({"ordering": "rnea"}, "rnea"),
+    ],
+)
+def test_orderings_change_at_run_time(panda, choice, described):
+    node = Node().describe(PANDA)
+    node.set(solver="factor_graph", **choice).finish()
+    assert node.core.solver.description == described and node.core.solver.choice.solver == "factor_graph"
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+
+
+# --- what is said -------------------------------------------------------------------------------------------
+
+
+def test_without_a_compiler_numpy_serves_and_that_is_said_once(panda, monkeypatch, fresh, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    node = Node(backend="auto").describe(PANDA)
+    assert node.core.solver.choice.backend == "numpy" and node.serving.failure == ""
+    assert len([line for line in node.log.of("warning") if "no C compiler on the PATH" in line]) == 1
+    assert error(node.tau(panda), panda.torque()) <= EXACT
+
+
+def test_what_is_served_is_said_once():
+    node = Node().describe(PANDA)
+    node.describe(PANDA).describe(PANDA)
+    assert node.log.of("info") == ["panda: 7 joints, inverse dynamics by rnea (numpy)"]
+
+
+def test_a_robot_of_many_warnings_does_not_fill_the_log():
+    link = "<link name='{0}'><inertial><mass value='1'/><inertia ixx='9' ixy='0' ixz='0' iyy='1' iyz='0' izz='1'/></inertial></link>"
+    joint = "<joint name='j{0}' type='continuous'><parent link='{1}'/><child link='{0}'/></joint>"
+    count = MOST_WARNINGS + 5
+    parts = "".join(link.format(k) + joint.format(k, k - 1 if k > 1 else "root") for k in range(1, count + 1))
+    node = Node(settings(backend="numpy")).describe(f"<robot name='r'><link name='root'/>{parts}</robot>")
+    assert len(node.core.model.warnings) >= count
+    warnings = node.log.of("warning")
+    assert len(warnings) == MOST_WARNINGS + 1 and warnings[-1].endswith("more warnings: see `dynamics info`")

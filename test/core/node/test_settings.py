@@ -1,0 +1,130 @@
+"""Parameters: no value that nothing can be computed with is taken, and config/ documents each."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from plain import settings
+
+from dynamics_node.node.settings import PARAMETERS
+
+
+@pytest.mark.parametrize(
+    "values, reason",
+    [
+        (
+            {"armature__joints": ["a"], "armature__values": [0.1], "armature__gears": [1e200]},
+            "armature.gears has",
+        ),
+        ({"armature__joints": ["a"], "armature__values": [1e308]}, "armature.values has 1e\\+308"),
+        (
+            {"armature__joints": ["a"], "armature__values": [1e10], "armature__gears": [1e5]},
+            "armature of 'a' is 1e\\+20 with its gear",
+        ),
+        ({"gravity": [0.0, 0.0, -1e200]}, "gravity has -1e\\+200, which is not between"),
+        ({"joints": ["a", "b"], "held__joints": ["c"], "held__positions": [1e12]}, "held.positions"),
+        (
+            {"friction__joints": ["a"], "friction__viscous": [1e300], "friction__coulomb": [0.0]},
+            "friction.visc",
+        ),
+        ({"driven__joints": ["a"], "driven__weights": [1e300]}, "driven.weights"),
+        ({"effort_limits": "list", "effort_limits_list": [float("inf")]}, "not finite"),
+        ({"rate": float("nan")}, "rate nan is not between"),
+        ({"robot_description_file": "/a\0b"}, "robot_description_file '/a.x00b' has a character"),
+        ({"loops_file": "/a\udcff"}, "loops_file '/a.udcff' has a character"),
+        ({"joints": ["a", "b\0"]}, "joints 'b.x00' has a character"),
+        ({"rate": -5.0}, "rate -5.0 is not between 0 and 10000"),
+        ({"joint_state_timeout": 1e9}, "joint_state_timeout 1000000000.0 is not between 0.001 and 60"),
+        ({"gravity": [0.0, 0.0, float("nan")]}, "gravity has an entry that is not finite"),
+        ({"gravity": [0.0, 0.0]}, "gravity needs 3 numbers, not 2"),
+        ({"gravity_source": "imu", "gravity": [0.0] * 3}, "strength of gravity from gravity, which is zero"),
+        ({"gravity_source": "imu", "floating_base": True}, "has its pose from odom"),
+        ({"problem": "sideways"}, "problem 'sideways' is none of inverse, forward, hybrid"),
+        ({"problem": "hybrid"}, "problem hybrid needs forward_joints"),
+        ({"solver": "magic"}, "solver 'magic' is none of"),
+        ({"solver": "cluster", "backend": "gtsam"}, "valid: best with auto.numpy.c"),
+        ({"solver": "factor_graph", "ordering": "alphabetical"}, "ordering 'alphabetical'"),
+        ({"ordering": "aba"}, "has no orderings"),
+        ({"solver": "factor_graph", "ordering": "custom"}, "go together"),
+        ({"problem": "forward", "compensate__gravity": False}, "compensate\\.\\* can be switched off"),
+        (
+            {"problem": "forward", "compensate__friction": True},
+            "compensate.friction is for problem inverse only",
+        ),
+        ({"command_joints": ["a", "a"]}, "command_joints names a joint twice"),
+        ({"effort_limits_list": [-1.0]}, "effort_limits_list must not be negative"),
+        ({"held__joints": ["a"]}, "held.joints and held.positions differ in length"),
+        (
+            {"held__joints": ["a"], "held__positions": [0.0]},
+            "held.joints has no meaning while joints is empty",
+        ),
+        ({"armature__joints": ["a"]}, "armature.joints and armature.values differ in length"),
+        (
+            {"armature__joints": ["a", "b"], "armature__values": [1.0, 1.0], "armature__gears": [1.0]},
+            "armature.joints and armature.gears differ in length",
+        ),
+        (
+            {"friction__viscous": [1.0], "friction__coulomb": [1.0]},
+            "friction.joints and friction.viscous differ",
+        ),
+        (
+            {"friction__joints": ["a"], "friction__viscous": [-1.0], "friction__coulomb": [1.0]},
+            "friction.viscous must not be negative",
+        ),
+        ({"driven__joints": ["a"], "driven__weights": [-1.0]}, "driven.weights must be positive"),
+        ({"driven__joints": ["a"], "driven__weights": [1.0, 1.0]}, "driven.joints and driven.weights differ"),
+    ],
+)
+def test_refused(values, reason):
+    with pytest.raises(ValueError, match=reason):
+        settings(**values)
+
+
+def test_motors_with_gears_are_taken():
+    job = settings(armature__joints=["a"], armature__values=[2e-5], armature__gears=[-160.0]).job("")
+    assert job.choices["armature"] == {"a": pytest.approx(2e-5 * 160**2)}
+
+
+def test_files_are_given_at_the_start_alone():
+    files = {parameter.name for parameter in PARAMETERS if parameter.name.endswith("_file")}
+    assert files == {"robot_description_file", "loops_file"}
+    assert all(parameter.read_only for parameter in PARAMETERS if parameter.name in files)
+
+
+# --- config/dynamics.yaml -----------------------------------------------------------------------------------
+
+CONFIG = Path(__file__).parents[3] / "config" / "dynamics.yaml"
+
+
+def flat(tree, prefix=""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def test_the_file_of_the_package_has_every_parameter_with_its_default():
+    written = dict(flat(yaml.safe_load(CONFIG.read_text())["/**"]["ros__parameters"]))
+    assert list(written) == [parameter.name for parameter in PARAMETERS]
+    for parameter in PARAMETERS:
+        empty = parameter.default == [] and written[parameter.name] in ([""], [0.0], [])
+        assert empty or written[parameter.name] == parameter.default, parameter.name
+
+
+@pytest.mark.parametrize("parameter", PARAMETERS, ids=[parameter.name for parameter in PARAMETERS])
+def test_the_file_of_the_package_says_what_the_table_says(parameter):
+    said = [parameter.description]
+    said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
+    said += ["({:g} to {:g})".format(*parameter.bounds)] if parameter.bounds else []
+    said += ["(read only)"] if parameter.read_only else []
+    lines = [line.strip() for line in CONFIG.read_text().splitlines()]
+    at = lines.index(f"# {' '.join(said)}")
+    assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
+
+
+def test_a_name_is_a_field_and_a_group():
+    fields = {parameter.name: parameter.field for parameter in PARAMETERS}
+    assert fields["joint_names.from"] == "joint_names_from" and fields["held.joints"] == "held_joints"
+    assert fields["joint_state_timeout"] == "joint_state_timeout"
+    assert all(name.replace(".", "_") == field for name, field in fields.items())

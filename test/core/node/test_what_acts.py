@@ -1,0 +1,129 @@
+"""What acts on the robot from outside: payloads, wrenches, and gravity as an IMU sees it. Against Pinocchio."""
+
+import numpy as np
+import pytest
+from environments import COM, HAND, MASS, MOMENTS, PUSHED, TILT, UP, load, pin, quaternion, with_wrench
+from oracle import Oracle
+from plain import built, serve
+from tolerances import EXACT, error
+
+from dynamics_node.node.environment import read_tilt
+from dynamics_node.node.joint_memory import BadMessage
+
+
+@pytest.fixture
+def own(panda):
+    """Pinocchio's Panda, ours to change."""
+    return Oracle(panda.robot, panda.model)
+
+
+@pytest.fixture
+def served(panda):
+    made = serve("panda7", imu_timeout=0.5, wrench_timeout=0.4, joint_state_timeout=60.0)
+    made.hear(panda.names, panda.q, panda.qd)
+    return made
+
+
+def carry(served, link=HAND, mass=MASS, com=COM, moments=MOMENTS):
+    served.core.set_payload(link, mass, com, moments)
+
+
+# --- payloads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_a_payload_comes_and_goes(panda, own, backend):
+    served = serve("panda7", backend=backend)
+    served.hear(panda.names, panda.q, panda.qd)
+    carry(served)
+    load(own)
+    loaded = own.inverse(panda.q, panda.qd, 0 * panda.q)
+    assert error(loaded, panda.torque()) > 0.05 and error(served.tau(), loaded) <= EXACT
+    carry(served, mass=0)
+    assert error(served.tau(), panda.torque()) <= EXACT and served.core.payloads == {}
+
+
+def test_a_payload_replaces_the_last_one_and_stays_through_a_rebuild(panda, own, served):
+    carry(served, mass=9)
+    carry(served)
+    carry(served, "panda_link5", 0.7)
+    load(own)
+    load(own, "panda_link5", 0.7)
+    expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
+    assert error(served.tau(), expected) <= EXACT
+    again = serve("panda7", solver="factor_graph", ordering="crba").core.settings
+    served.core.replace(built(served.text, again), again)
+    assert served.core.solver.description == "crba" and error(served.tau(), expected) <= EXACT
+
+
+def test_a_payload_on_the_fixed_root_changes_nothing(panda, served):
+    carry(served, "panda_link0")
+    assert error(served.tau(), panda.torque()) <= EXACT
+
+
+# --- wrenches -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_wrenches_act_and_time_out(panda, own, backend):
+    served = serve("panda7", backend=backend, wrench_timeout=0.4, joint_state_timeout=60.0)
+    served.hear(panda.names, panda.q, panda.qd)
+    for link, (moment, force) in PUSHED.items():
+        served.core.wrenches.update(link, (*moment, *force), served.now)
+    expected = with_wrench(own, panda, PUSHED)
+    assert error(expected, panda.torque()) > 0.05 and error(served.tau(), expected) <= EXACT
+    assert error(served.wait(400).tau(), expected) <= EXACT
+    assert error(served.wait(1).tau(), panda.torque()) <= EXACT, "both have timed out"
+
+
+@pytest.mark.parametrize(
+    "link, wrench, reason",
+    [
+        ("nowhere", (0, 0, 0, 1, 0, 0), "frame_id 'nowhere' is no link"),
+        ("", (0, 0, 0, 1, 0, 0), "frame_id '' is no link"),
+        (HAND, (0, 0, 0, np.nan, 0, 0), "not finite"),
+    ],
+    ids=["unknown", "empty", "NaN"],
+)
+def test_a_bad_wrench_is_dropped(panda, served, link, wrench, reason):
+    with pytest.raises(BadMessage, match=reason):
+        served.core.wrenches.update(link, wrench, served.now)
+    assert error(served.tau(), panda.torque()) <= EXACT
+
+
+# --- gravity ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "link, orientation, acceleration",
+    [("", None, UP), ("panda_link0", None, 1.3 * UP), ("", quaternion(TILT), (0, 0, 0))],
+    ids=["acceleration", "its direction only", "orientation"],
+)
+def test_gravity_of_an_imu(panda, own, served, link, orientation, acceleration):
+    served.use(gravity_source="imu")
+    served.silence("no imu message yet (gravity_source: imu)")
+    served.core.tilt = read_tilt(served.core.model, link, orientation, acceleration, served.now)
+    own.pin.gravity.linear = -UP
+    expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
+    assert error(served.tau(), expected) <= 1e-9
+    assert error(served.wait(500).tau(), expected) <= 1e-9
+    assert served.wait(1).silence("imu older than 0.5 s").stale
+
+
+@pytest.mark.parametrize(
+    "link, orientation, acceleration, reason",
+    [
+        ("panda_link3", None, (0, 0, 9.81), "moves against the root link"),
+        ("camera", None, (0, 0, 9.81), "frame_id 'camera' is no link"),
+        ("", None, (0, 0, 0.1), "shows no vertical"),
+        ("", None, (0, 0, np.nan), "shows no vertical"),
+        ("", (0, 0, 0, 0), (0, 0, 9.81), "norm 0, not 1"),
+    ],
+)
+def test_a_bad_imu_is_dropped(served, link, orientation, acceleration, reason):
+    with pytest.raises(BadMessage, match=reason):
+        read_tilt(served.core.model, link, orientation, acceleration, served.now)
+
+
+def test_pinocchio_is_asked_about_the_same_tilt():
+    assert np.allclose(pin.Quaternion(np.array(quaternion(TILT))).matrix() @ UP, [0, 0, 9.81])

@@ -1,0 +1,86 @@
+"""From the first line of the process to its end: descriptions, signals, a middleware that hangs.
+
+Every rig describes its robot before its node is there, and ends it by SIGINT, with exit code 0: see rig.py."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from domains import fresh_domain
+from rig import NodeProcess, efforts
+from std_srvs.srv import Trigger
+from tolerances import EXACT, error
+
+
+def test_reload_reads_the_file_again(rig, panda, tmp_path):
+    path = tmp_path / "robot.urdf"
+    text = panda.robot.file.read_text()
+    path.write_text(text)
+    r = rig(parameters={"robot_description_file": str(path)}, describe=False)
+    before = efforts(r.answered(panda.names, panda.q, panda.qd), panda.names)
+    path.write_text(text.replace("panda_link0", "pedestal"))
+    assert r.call(Trigger, "reload").success
+    r.until(lambda: r.answered(panda.names, panda.q, panda.qd).header.frame_id == "pedestal")
+    assert error(efforts(r.torque_log[-1], panda.names), before) <= EXACT
+
+
+def test_signal_while_it_runs(rig, panda):
+    r = rig()
+    r.answered(panda.names, panda.q, panda.qd)
+    assert r.process.stop(signal.SIGTERM) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_while_it_waits_for_a_description(rig, number):
+    r = rig(describe=False)
+    r.until(r.states.get_subscription_count, what="discovery")
+    assert r.process.stop(number) == 0
+
+
+def test_signal_while_the_model_is_built(rig, panda):
+    r = rig(describe=False)
+    r.until(r.states.get_subscription_count, what="discovery")
+    r.describe(panda.robot.file.read_text())
+    r.spin(0.05)
+    assert r.process.stop() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_while_it_starts(number):
+    """From its first line on: most of its imports and the middleware are still to come."""
+    process = NodeProcess(fresh_domain())
+    caught = Path(f"/proc/{process.process.pid}/status")
+
+    def listens():
+        (mask,) = [line.split()[1] for line in caught.read_text().splitlines() if line.startswith("SigCgt")]
+        return int(mask, 16) >> (signal.SIGTERM - 1) & 1
+
+    while not listens():
+        time.sleep(0.001)
+    assert process.stop(number) == 0
+    assert process.output() == ""
+
+
+STUCK = """
+from rclpy.node import Node
+from dynamics_node.node import running
+
+class Stuck(Node):
+    def destroy_node(self):
+        print("destroying", flush=True)
+        sum(iter(int, 1))  # like Fast DDS: in C, where no signal handler of Python's runs
+
+running.END_TIMEOUT = 1
+stop = running.start_rclpy()
+stop.asked = True
+running.run(Stuck("stuck"), stop)
+"""
+
+
+def test_a_middleware_that_does_not_end_is_ended():
+    """Fast DDS may go round forever while a participant is destroyed."""
+    process = subprocess.run([sys.executable, "-c", STUCK], stdout=subprocess.PIPE, text=True, timeout=120)
+    assert (process.returncode, process.stdout) == (-signal.SIGALRM, "destroying\n")

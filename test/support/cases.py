@@ -1,0 +1,32 @@
+"""A robot, what Pinocchio says of it, and one state."""
+
+from functools import cache
+
+import numpy as np
+from oracle import Oracle
+from robots import ROBOTS
+
+
+class Case:
+    """model, oracle, names and one random state within the effort limits."""
+
+    def __init__(self, name):
+        self.robot = ROBOTS[name]
+        self.model = self.robot.model()
+        self.oracle = Oracle(self.robot, self.model)
+        self.names = self.model.joint_names
+        random = np.random.default_rng(1)
+        count = len(self.names)
+        self.q = random.uniform(-1, 1, count) + (np.arange(count) == 3) * -1.2
+        self.qd = random.uniform(-0.5, 0.5, count)
+        self.qdd = random.uniform(-0.5, 0.5, count)
+
+    def torque(self, q=None, qd=None, qdd=None):
+        """By Pinocchio; accelerations are zero unless given."""
+        q, qd = self.q if q is None else q, self.qd if qd is None else qd
+        return self.oracle.inverse(q, qd, 0 * self.q if qdd is None else qdd)
+
+
+@cache
+def case_of(name) -> Case:
+    return Case(name)

@@ -1,0 +1,34 @@
+"""The five-bar at a position, and a four-bar at one that is singular."""
+
+import numpy as np
+import pytest
+
+from dynamics_node.robots import five_bar, four_bar
+from dynamics_node.robots.planar import UPRIGHT
+
+pytest.importorskip("pinocchio", reason="the independent oracle: pip install pin")
+
+from dynamics_node.demo.five_bar import FiveBarOracle
+
+FIVE_BAR = five_bar(UPRIGHT)
+DRIVEN, PASSIVE = ["j1", "j2"], ["j3", "j4"]
+ALL = [*DRIVEN, *PASSIVE]
+Q = np.array([1.9, 1.2])  # of the driven joints
+QD, QDD = np.array([0.3, -0.4]), np.array([0.5, 0.8])
+SINGULAR = "a loop is at a singular position, or too near: pin"
+
+
+def oracle() -> FiveBarOracle:
+    return FiveBarOracle(FIVE_BAR)
+
+
+def closed(driven, names=ALL):
+    """Positions of joints by name, the elbows outside."""
+    theirs = oracle()
+    return theirs.closed(driven)[[theirs.at[name] for name in names]]
+
+
+def flat_four_bar():
+    """Its text: a parallelogram that is stretched out at zero, where its coupler may go either way."""
+    text = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
+    return text.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')

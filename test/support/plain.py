@@ -1,0 +1,106 @@
+"""A Core that is given plain values: no ROS, no other process, and time stands still unless it is moved."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from robots import ROBOTS
+
+from dynamics_node.node.build_job import Failure, Robot, do
+from dynamics_node.node.core import Core
+from dynamics_node.node.reference import read_reference
+from dynamics_node.node.settings import PARAMETERS, Settings, read_settings
+from dynamics_node.node.silence import Silence
+
+MS = 1_000_000  # ns
+BEGIN = 1_700_000_000_000_000_000  # ns of ROS time
+DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
+_built: dict[str, Robot] = {}
+
+
+def settings(**values) -> Settings:
+    """Of parameters; double underscores stand for dots."""
+    named = {name.replace("__", "."): value for name, value in values.items()}
+    assert named.keys() <= DEFAULTS.keys(), named.keys() - DEFAULTS.keys()
+    return read_settings({**DEFAULTS, **named})
+
+
+def robot_settings(name, **values) -> Settings:
+    """What a robot of robots.py needs, by NumPy unless another backend is given."""
+    robot = ROBOTS[name]
+    values = {"backend": "numpy", "floating_base": robot.floating_base, **values}
+    return settings(**{"joints": list(robot.joints or ())} | values)
+
+
+def built(text, chosen: Settings) -> Robot:
+    """The robot of a description, made once. It must not be refused."""
+    job = chosen.job(text)
+    if repr(job) not in _built:
+        robot = do(job)
+        assert not isinstance(robot, Failure), robot
+        _built[repr(job)] = robot
+    return _built[repr(job)]
+
+
+class Served:
+    """core: of a robot, by NumPy unless told otherwise. now: steady ns; ros: ns of ROS time."""
+
+    def __init__(self, text, chosen: Settings):
+        self.text, self.core = text, Core(built(text, chosen), chosen)
+        self.now, self.ros = 0, BEGIN
+        self.stamp = BEGIN
+
+    def wait(self, milliseconds):
+        self.now += milliseconds * MS
+        self.ros += milliseconds * MS
+        return self
+
+    def hear(self, names, q, qd=(), effort=(), stamp=None):
+        """A joint state; True when it moves a joint."""
+        self.stamp = self.stamp + MS if stamp is None else stamp
+        return self.core.joints.update(tuple(names), q, qd, effort, self.stamp, self.now)
+
+    def refer(self, names, *points, stamp=None):
+        """A reference, of points made by `point`."""
+        stamp = self.ros if stamp is None else stamp
+        self.core.reference = read_reference(self.core.joints.names, list(names), points, stamp, self.now)
+
+    def use(self, **values):
+        """Other settings that need no building."""
+        given = {p.name.replace(".", "__"): getattr(self.core.settings, p.field) for p in PARAMETERS}
+        self.core.apply(settings(**given | values))
+
+    def solve(self):
+        return self.core.solve(lambda: self.ros, self.now)
+
+    def tau(self, names=None):
+        """Torques that are published, in the order of names (default: as published)."""
+        return self.published(self.solve(), names)
+
+    def published(self, result, names=None):
+        tau, own = result.tau[self.core.coordinates.v_at], list(self.core.joints.names)
+        return tau if names is None else tau[[own.index(name) for name in names]]
+
+    def silence(self, words) -> Silence:
+        """There must be one, with these words."""
+        with pytest.raises(Silence) as caught:
+            self.solve()
+        assert words in str(caught.value), caught.value
+        return caught.value
+
+
+def serve(name, **values) -> Served:
+    """A robot of robots.py."""
+    return Served(ROBOTS[name].file.read_text(), robot_settings(name, **values))
+
+
+def point(time_from_start=0.0, q=(), qd=(), qdd=(), effort=()):
+    """Of a trajectory, as rclpy has it."""
+    seconds, rest = divmod(round(time_from_start * 1e9), 1_000_000_000)
+    return SimpleNamespace(
+        time_from_start=SimpleNamespace(sec=seconds, nanosec=rest),
+        positions=np.asarray(q, dtype=float),
+        velocities=np.asarray(qd, dtype=float),
+        accelerations=np.asarray(qdd, dtype=float),
+        effort=np.asarray(effort, dtype=float),
+    )
