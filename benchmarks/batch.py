@@ -59,7 +59,7 @@ def one_core(name, kind):
     singles = [a.astype(np.float32) for a in states]
     solver = dn.build(model, problem(model, kind), backend="c")
     single = dn.build(model, problem(model, kind), backend="c", precision="float32")
-    kernel = BatchKernel(solver.engine.kernel.program)
+    kernel = BatchKernel(solver.program)
     double, alone, half, theirs = nanoseconds(
         COUNT,
         (1, lambda: solver(*states)),

@@ -13,11 +13,11 @@ import peers
 from dynamics import attempt, microseconds, problem
 
 import dynamics_node as dn
-from dynamics_node.backends.compiled import compiled
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.rolled import LONG
+from dynamics_node.backends.c import Kernel
 from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.programs import recursive_programs, rolled_program
+from dynamics_node.programs.rolled import LONG
 from dynamics_node.spatial import rpy_rotation
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
@@ -102,25 +102,26 @@ def exponent(times):
     return np.polyfit(np.log(LENGTHS), np.log(times), 1)[0]
 
 
-def straight_or_looped():
-    """Where loops begin to pay: forward dynamics of the same chain as a straight line and with loops."""
-    import dynamics_node.backends.rolled as rolled
+WAYS = {
+    "rolled": rolled_program,
+    "straight line": lambda model, problem: recursive_programs(model, problem)["aba"],
+}
 
+
+def straight_or_rolled():
+    """Where rolled Programs begin to pay: forward dynamics of the same chain in both ways."""
     for n in (25, 50, LONG):
         model, found = chain(n), {}
-        for name, least in (("loops", 1), ("straight line", n + 1)):
-            rolled.LONG = least
+        for name, write in WAYS.items():
             begin = time.perf_counter()
-            engine = compiled([RecursiveEngine(model, problem(model, "forward"))])
-            building = time.perf_counter() - begin
+            kernel = Kernel(write(model, problem(model, "forward")))
+            found[name + " built"] = time.perf_counter() - begin
             x = np.random.default_rng(1).uniform(-1, 1, (16, 3 * n + 3))
             y = np.empty((16, n))
-            found[name] = microseconds(lambda _, e=engine, x=x, y=y: e.kernel.run(x, y), 4) / 16
-            found[name + " built"] = building
-        rolled.LONG = LONG
-        note = f"built in {found['loops built']:.1f} s, straight line {found['straight line built']:.1f} s"
+            found[name] = microseconds(lambda _, k=kernel, x=x, y=y: k.run(x, y), 4) / 16
+        note = f"built in {found['rolled built']:.1f} s, straight line {found['straight line built']:.1f} s"
         yield harness.Row(
-            f"chain of {n}, forward, kernel with loops", found["loops"], "us", "lower", "straight line",
+            f"chain of {n}, forward, rolled kernel", found["rolled"], "us", "lower", "straight line",
             found["straight line"], reason=note,
         )  # fmt: skip
 
@@ -128,7 +129,7 @@ def straight_or_looped():
 def main():
     options = harness.arguments("chains").parse_args()
     os.sched_setaffinity(0, {0})
-    found = [*rows(), *straight_or_looped()]
+    found = [*rows(), *straight_or_rolled()]
     harness.finish("chains", found, harness.versions("pin", "numpy"), options.save)
 
 

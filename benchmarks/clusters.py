@@ -8,7 +8,6 @@ measured too.
 """
 
 import os
-from functools import partial
 from pathlib import Path
 
 import cluster_peers
@@ -18,13 +17,15 @@ from dynamics import microseconds, pinocchio_model
 from robots import random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import operational_space_inertia as tree_inertia
 from dynamics_node.backends.c import Kernel
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program, quantity_program, quaternion_places
 from dynamics_node.loops.alternatives import independent_tree
-from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
+from dynamics_node.programs import (
+    dynamics_programs,
+    quantity_program,
+    quantity_programs,
+    recursive_programs,
+    rival_programs,
+)
 from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 
 STATES = cluster_peers.STATES
@@ -75,8 +76,8 @@ def kernel_times(programs, robot, q, *rates):
 
 def _call(program, robot, q, *rates):
     """A call that runs a Program over all states."""
-    kernel = Kernel(program, quaternions=quaternion_places(robot))
-    inputs = [q, *rates][: sum(name in ("q", "qd", "known") for name in program.inputs)]
+    kernel = Kernel(program, quaternions=robot.quaternion_places)
+    inputs = [q, *rates][: sum(name in ("q", "qd", "qdd", "tau") for name in program.inputs)]
     gravity = [np.tile(robot.gravity, (STATES, 1))] if "gravity" in program.inputs else []
     x = np.hstack([*inputs, *gravity])
     y = np.empty((STATES, sum(numbers.size for numbers in program.outputs.values())))
@@ -93,16 +94,16 @@ def tips(mechanism):
 
 def exact_programs(mechanism):
     """{algorithm: Program}"""
-    forward = mechanism_programs(mechanism, dn.forward_dynamics(mechanism))
-    inverse = mechanism_programs(mechanism, dn.inverse_dynamics(mechanism))
-    efpa = {"C-EFPA": extended_forces, "projected OSIM": operational_space_inertia}
-    links = tips(mechanism)
+    forward = dynamics_programs(mechanism, dn.forward_dynamics(mechanism))
+    inverse = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism))
+    inertia = quantity_programs(mechanism, "operational_space_inertia", links=tips(mechanism))
     return {
         "C-RNEA": inverse["c-rnea"],
         "C-ABA": forward["c-aba"],
         "projection": forward["projection"],
         **rival_programs(mechanism),
-        **{name: quantity_of(mechanism, function, ("q",), links=links) for name, function in efpa.items()},
+        "C-EFPA": inertia["c-efpa"],
+        "projected OSIM": inertia["projection"],
     }
 
 
@@ -110,13 +111,12 @@ def approximate_programs(model, links):
     """Of the independent tree, what our compiler makes of it: the cheapest."""
 
     def cheapest(problem):
-        programs = [problem_program(engine) for engine in recursive_engines(model, problem)]
-        return min(programs, key=lambda program: len(program.ops))
+        return min(recursive_programs(model, problem).values(), key=lambda program: len(program.ops))
 
     return {
         "approximate RNEA": cheapest(dn.inverse_dynamics(model)),
         "approximate ABA": cheapest(dn.forward_dynamics(model)),
-        "approximate EFPA": quantity_program(model, partial(tree_inertia, links=links), ("q",)),
+        "approximate EFPA": quantity_program(model, "operational_space_inertia", links=links),
     }
 
 

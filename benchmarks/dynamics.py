@@ -15,9 +15,7 @@ import peers
 from robots import random_chain, random_states, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
+from dynamics_node.programs import cheapest, recursive_programs
 
 ROBOTS = ("panda", "solo12", "talos")
 STATES, BATCHES = 256, 40
@@ -60,7 +58,7 @@ def problem(model, kind):
 def kernel_time(name, kind):
     """us per state of the compiled Program in a loop over states, in C."""
     model = robot(name)
-    kernel = dn.build(model, problem(model, kind), backend="c").engine.kernel
+    kernel = dn.build(model, problem(model, kind), backend="c").runner.kernel
     x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
     y = np.empty((STATES, model.nv))
     return microseconds(lambda _: kernel.run(x, y), 60) / STATES
@@ -201,10 +199,10 @@ def best_osim_route(model, q):
     return min(times.items(), key=lambda pair: pair[1])
 
 
-def cheapest(model, kind):
+def operations(model, kind):
     """mul + add of the Program that `build` chooses; a division counts as one, sin and cos are free."""
-    programs = [problem_program(engine) for engine in recursive_engines(model, problem(model, kind))]
-    count = min(programs, key=cost).op_count()
+    _, program = cheapest(recursive_programs(model, problem(model, kind)))
+    count = program.op_count()
     return count["mul"] + count["add"] + count["div"]
 
 
@@ -212,12 +210,14 @@ def operation_rows():
     """Counted operations beside what the literature counts for n revolute joints; gravity is an input."""
     panda = robot("panda")
     for kind, target in (("inverse", 680), ("forward", 1500)):
-        yield harness.Row(f"panda {kind}, operations", cheapest(panda, kind), "flop", "lower", target=target)
+        yield harness.Row(
+            f"panda {kind}, operations", operations(panda, kind), "flop", "lower", target=target
+        )
     for n in (2, 3, 5, 7, 10, 15, 20, 50, 100):
         chain = random_chain(n)
         for kind, textbook in (("inverse", 174 * n - 134), ("forward", 429 * n - 507)):
             yield harness.Row(
-                f"chain of {n}, {kind}, operations", cheapest(chain, kind), "flop", "lower",
+                f"chain of {n}, {kind}, operations", operations(chain, kind), "flop", "lower",
                 "textbook", textbook, target=1.0,
             )  # fmt: skip
 

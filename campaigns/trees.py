@@ -12,11 +12,9 @@ from stressed import Tree, stressed_tree
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms.pivots import HEALTHY, weak_coordinates
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
+from dynamics_node.programs import recursive_programs
 
 COMPILED, GRAPH = 40, 10  # one in so many
 STATES = 4
@@ -131,11 +129,8 @@ def _needless(problem, states):
 
 def _solvers(model, case, problem):
     """(name, function(q, qd, known, f_ext)) of everything that solves the problem."""
-    engines = recursive_engines(model, problem)
-    watched = weak_coordinates(model, problem.forward)
-    for engine in engines:
-        program = problem_program(engine, wrenches=True, watched=watched)
-        yield f"Program of {engine.description}", _interpreted(program, model)
+    for name, program in recursive_programs(model, problem, wrenches=True).items():
+        yield f"Program of {name}", _interpreted(program, model, problem)
     choices = [{"backend": "numpy"}]
     choices += [{"solver": "factor_graph", "backend": "numpy"}] if case.graph else []
     choices += [{"backend": "c"}] if case.compiled else []
@@ -144,11 +139,15 @@ def _solvers(model, case, problem):
         yield " ".join(choice.values()), _called(solver, problem)
 
 
-def _interpreted(program, model):
+def _interpreted(program, model, problem):
+    forward = np.array(problem.forward)
+
     def solve(q, qd, known, f_ext):
+        state = {"q": q, "qd": qd, "qdd": known, "tau": known, "f_ext": f_ext}
         with np.errstate(all="ignore"):
-            found = interpret(program, q=q, qd=qd, known=known, gravity=model.gravity, f_ext=f_ext)
-            return np.where(found.get("health", HEALTHY) <= HEALTHY, found["asked"], np.nan)
+            found = {"qdd": known, "tau": known} | interpret(program, **state, gravity=model.gravity)
+            healthy = np.all(found.get("health", np.zeros(0)) <= program.limits, axis=-1, keepdims=True)
+            return np.where(healthy, np.where(forward, found["qdd"], found["tau"]), np.nan)
 
     return solve
 

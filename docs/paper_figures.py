@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.graph import (
     complete_sketch,
     custom_ordering,
@@ -24,6 +22,7 @@ from dynamics_node.graph import (
 )
 from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.programs import recursive_programs
 from dynamics_node.robots import five_bar
 from dynamics_node.spatial import rpy_rotation
 
@@ -122,8 +121,8 @@ def operations(n):
     """Of inverse and forward dynamics of a chain: additions, multiplications and divisions."""
     model, counts = chain(n), []
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        programs = [problem_program(engine).op_count() for engine in recursive_engines(model, problem)]
-        counts.append(min(c["add"] + c["mul"] + c["div"] for c in programs))
+        found = [program.op_count() for program in recursive_programs(model, problem).values()]
+        counts.append(min(c["add"] + c["mul"] + c["div"] for c in found))
     return counts
 
 

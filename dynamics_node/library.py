@@ -14,6 +14,7 @@ from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import (
+    Function,
     InputError,
     SolutionError,
     bias,
@@ -21,6 +22,7 @@ from dynamics_node.solver import (
     build_closing,
     build_derivatives,
     build_quantity,
+    function,
     link_jacobian,
     link_pose,
     mass_matrix,
@@ -29,6 +31,7 @@ from dynamics_node.solver import (
 
 __all__ = [
     "ClosureError",
+    "Function",
     "InputError",
     "Mechanism",
     "Model",
@@ -44,6 +47,7 @@ __all__ = [
     "external_wrenches",
     "forward_dynamics",
     "friction_torque",
+    "function",
     "hybrid_dynamics",
     "inverse_dynamics",
     "link_jacobian",

@@ -1,5 +1,92 @@
-"""What runs a Problem: every backend makes an engine, a picklable callable with one signature.
+"""What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
-engine(q, qd, qdd, tau, f_ext, gravity) -> (qdd, tau), complete; arrays as in CONVENTIONS (leading axes are
-the batch), already checked; of qdd and tau only the known parts are read.
+c: compiled by the system's compiler (folder c); numpy: interpreted. A new backend is a class with the members
+of Runner and its name in `make`.
 """
+
+import logging
+from typing import Literal, Protocol
+
+import numpy as np
+
+from dynamics_node.backends.backed import Backed
+from dynamics_node.backends.c import CRunner
+from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.interpreter import Interpreter
+from dynamics_node.backends.results import finite_states
+from dynamics_node.program import Program, Rolled
+
+log = logging.getLogger("dynamics_node")
+
+__all__ = ["Backed", "CompileError", "Runner", "finite_states", "make"]
+
+
+class Runner(Protocol):
+    """Runs one Program. Picklable.
+
+    program: what it runs, None for something else; backend: its name; inputs, outputs: {name: shape} of what
+    a call takes and gives, parameters and health being kept; checks: whether `run` tells by itself that
+    inputs are not finite or not of unit length.
+    """
+
+    @property
+    def program(self) -> Program | Rolled | None: ...
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def checks(self) -> bool: ...
+
+    @property
+    def inputs(self) -> dict[str, tuple[int, ...]]: ...
+
+    @property
+    def outputs(self) -> dict[str, tuple[int, ...]]: ...
+
+    def solve(self, *arrays) -> Literal[False] | None:
+        """One state, the quick way: arrays are the inputs, then the outputs. None when it has written them,
+        False when it declines: an array is not plain (C-contiguous float64 of the right shape), or anything
+        is not finite, of unit length, or within the limits of health."""
+
+    def few(self, *inputs):
+        """A few states, the quick way: inputs (count, *shape), or (*shape) for all states. The output (count,
+        *shape), a tuple if there are several; None when it declines, as `solve`, or there are too many."""
+
+    def many(self, count: int, inputs, dtype: np.dtype) -> list[np.ndarray] | None:
+        """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `solve`, or there
+        are too few; arrays of dtype, which is the precision of the arithmetic."""
+
+    def run(self, count: int, inputs, dtype=np.float64) -> tuple[list[np.ndarray], bool]:
+        """Outputs [(count, *shape)] over many states, and whether all are good: finite, quaternions of unit
+        length, health within its limits. Outputs of a state without a finite and healthy result are NaN; no
+        state changes another. inputs: each (count, *shape), or (*shape) for all states, contiguous, of dtype,
+        which is the precision of the arithmetic where the backend has it."""
+
+    def with_parameters(self, values) -> "Runner":
+        """The same code with other values {name: array} of its parameters; other names are ignored."""
+
+    def prepare(self, batches: bool = False):
+        """Do now what many states need later. Raises CompileError."""
+
+
+def make(program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None) -> Runner:
+    """The Runner of a Program.
+
+    backend: c, numpy, or auto: c where it works. parameters: {name: array} of its last inputs, which a call
+    does not take; quaternions: where among all entries of the inputs those of unit length begin. instead: the
+    Runner that serves where nothing is compiled, by default the interpreter. Raises CompileError for backend
+    c without a compiler.
+    """
+    if backend != "numpy":
+        try:
+            return CRunner(program, parameters, quaternions)
+        except CompileError as error:
+            if backend == "c":
+                raise
+            log.warning("%s; numpy serves instead", error)
+    if instead is not None:
+        return instead
+    if isinstance(program, Rolled):
+        raise CompileError("a Program that is rolled up is not interpreted: it needs a C compiler")
+    return Interpreter(program, dict(parameters or {}))

@@ -3,9 +3,8 @@
 import os
 import time
 from pathlib import Path
-from typing import Any
 
-from dynamics_node.backends.c.cache import cache_folder
+from dynamics_node.backends.cache import cache_folder
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.loops import Mechanism
@@ -33,7 +32,7 @@ def compile_robot(model, options):
     print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
     if isinstance(model, Mechanism):
         closing = build_closing(model, "c")
-        print(f"closing loops: {len(closing.step.ops)} operations a step of Newton's method")
+        print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
     for kind in options.problem:
         print(f"{kind} dynamics ... ", end="", flush=True)
         started = time.perf_counter()
@@ -41,8 +40,7 @@ def compile_robot(model, options):
         solver = build_for_service(
             model, problem, batches=True, solver=options.solver, ordering=options.ordering, backend="c"
         )
-        engine: Any = solver.engine
-        counts = engine.kernel.program.op_count()
+        counts = solver.program.op_count()
         print(
             f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
             f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"

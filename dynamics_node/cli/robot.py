@@ -2,7 +2,7 @@
 
 from dynamics_node.loops import load_robot
 from dynamics_node.model import ModelError
-from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.problem import KINDS, named
 
 
 def robot_command(commands, name, run, text):
@@ -40,7 +40,7 @@ def add_problem(parser, default="forward"):
     """Options for one problem, with hybrid ones."""
     parser.add_argument(
         "--problem",
-        choices=("inverse", "forward", "hybrid"),
+        choices=KINDS,
         default=default,
         help=f"inverse: torques; forward: accelerations; hybrid: of each some ({default})",
     )
@@ -57,8 +57,6 @@ def read_problem(model, options):
     """The Problem of the options of `add_problem`."""
     if options.forward_joints and options.problem != "hybrid":
         raise ValueError("--forward-joints is for --problem hybrid")
-    if options.problem == "hybrid":
-        if not options.forward_joints:
-            raise ValueError("--problem hybrid needs --forward-joints: those whose acceleration is asked")
-        return hybrid_dynamics(model, options.forward_joints)
-    return {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)
+    if options.problem == "hybrid" and not options.forward_joints:
+        raise ValueError("--problem hybrid needs --forward-joints: those whose acceleration is asked")
+    return named(options.problem, model, options.forward_joints)

@@ -3,10 +3,6 @@
 from dataclasses import dataclass
 
 from dynamics_node.backends.c.render import render
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.graph import (
     ORDERINGS,
     BayesNet,
@@ -19,16 +15,17 @@ from dynamics_node.graph import (
     plan_ordering,
 )
 from dynamics_node.loops import Mechanism
-from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
+from dynamics_node.programs import cheapest, elimination_program, recursive_programs
 
 
 @dataclass(frozen=True)
 class Line:
     """A way to solve the problem: edges and scalar entries of its Bayes net (None for a recursion), scalar
-    operations and the longest chain of them (None where pivots are checked at run time); note: why."""
+    operations and the longest chain of them (None where the ordering cannot be followed); note: why, or
+    what to mind."""
 
     name: str
     edges: int | None
@@ -40,8 +37,8 @@ class Line:
 
 @dataclass(frozen=True)
 class Report:
-    """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering, or,
-    where pivots are checked at run time, the cheapest other one (code_of says which)."""
+    """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering
+    (code_of, by its name)."""
 
     model: Model | Mechanism
     problem: Problem
@@ -70,7 +67,7 @@ def make_report(
         programs[name] = program
         lines.append(_line(name, program))
         told(lines[-1])
-    code_of = chosen.name if chosen.name in programs else min(programs, key=lambda n: cost(programs[n]))
+    code_of = chosen.name if chosen.name in programs else cheapest(programs)[0]
     program = programs[code_of]
     net = eliminate(graph, plan)
     return Report(model, problem, chosen, plan, graph, net, tuple(lines), program, code_of, render(program))
@@ -78,28 +75,24 @@ def make_report(
 
 def _recursions(model, problem):
     """{name: Program} of the recursive algorithms, over clusters where there are loops."""
-    if isinstance(model, Mechanism):
-        return {f"clusters: {name}": p for name, p in mechanism_programs(model, problem).items()}
-    engines = recursive_engines(model, problem)
-    return {f"recursion: {engine.description}": problem_program(engine) for engine in engines}
+    what = "clusters" if isinstance(model, Mechanism) else "recursion"
+    return {f"{what}: {name}": program for name, program in recursive_programs(model, problem).items()}
 
 
 def _elimination(model, problem, graph, name, ordering, programs):
     """The Line of an ordering; its Program, if there is one, goes to `programs`."""
     wanted = name if name in ORDERINGS else ordering
     try:
-        engine = numeric_elimination(model, problem, wanted)
+        _, plan = plan_ordering(model, problem, wanted)
+        programs[name] = elimination_program(model, problem, wanted)
     except SingularPivotError as error:
         return Line(name, None, None, None, None, str(error))
-    net = eliminate(graph, engine.plan)
-    if not engine.straight_line:
-        note = "pivots are checked at run time"
-        return Line(name, len(net.edges), engine.plan.size, None, None, note)
-    programs[name] = problem_program(engine)
-    return _line(name, programs[name], len(net.edges), engine.plan.size)
+    net = eliminate(graph, plan)
+    note = "" if plan.safe else "pivots are checked at run time"
+    return _line(name, programs[name], len(net.edges), plan.size, note)
 
 
-def _line(name, program, edges=None, entries=None):
+def _line(name, program, edges=None, entries=None, note=""):
     counts = program.op_count()
     operations = counts["add"] + counts["mul"] + counts["div"]
-    return Line(name, edges, entries, operations, program.depth())
+    return Line(name, edges, entries, operations, program.depth(), note)

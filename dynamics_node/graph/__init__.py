@@ -1,7 +1,7 @@
 """The dynamics as a factor graph, and elimination in any ordering (paper 1)."""
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.build import FactorGraph, build_graph
+from dynamics_node.graph.build import FactorGraph, build_graph, joint_values
 from dynamics_node.graph.complete import complete_sketch
 from dynamics_node.graph.draw import to_dot, to_svg
 from dynamics_node.graph.elimination import (
@@ -12,12 +12,20 @@ from dynamics_node.graph.elimination import (
     plan_elimination,
 )
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.generic import generic_graph, ordering_of, plan_ordering, problem_graph, stacked
+from dynamics_node.graph.generic import (
+    chosen_ordering,
+    generic_graph,
+    ordering_of,
+    plan_ordering,
+    problem_graph,
+    stacked,
+)
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
-from dynamics_node.graph.mechanism import build_mechanism_graph, mechanism_factors
+from dynamics_node.graph.mechanism import build_mechanism_graph, build_spanned_graph, mechanism_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.variables import Variable
+from dynamics_node.graph.watch import eliminate_watched, growth, weakest_pivot
 
 __all__ = [
     "ORDERINGS",
@@ -33,13 +41,18 @@ __all__ = [
     "Variable",
     "build_graph",
     "build_mechanism_graph",
+    "build_spanned_graph",
+    "chosen_ordering",
     "complete_sketch",
     "custom_ordering",
     "eliminate",
     "eliminate_some",
+    "eliminate_watched",
     "generic_graph",
     "graph_matrix",
     "graph_rank",
+    "growth",
+    "joint_values",
     "mechanism_factors",
     "named_ordering",
     "net_matrix",
@@ -51,4 +64,5 @@ __all__ = [
     "stacked",
     "to_dot",
     "to_svg",
+    "weakest_pivot",
 ]

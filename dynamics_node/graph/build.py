@@ -16,7 +16,13 @@ from dynamics_node.graph.factors import (
     torque_factor,
     wrench_factor,
 )
-from dynamics_node.graph.variables import Variable, joint_acceleration, torque
+from dynamics_node.graph.variables import (
+    JOINT_ACCELERATION,
+    TORQUE,
+    Variable,
+    joint_acceleration,
+    torque,
+)
 from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 
@@ -109,3 +115,15 @@ def tree_factors(model, q, qd, f_ext=None, gravity=None):
     for owner, members in owners.items():
         S = {i: model.bodies[i].joint.S for i in members}
         yield torque_factor(owner, S, model.armature[model.bodies[owner].joint.v])
+
+
+def joint_values(model, values, qdd, tau):
+    """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
+    qdd, tau = np.array(qdd), np.array(tau)
+    at = {joint.name: joint.v for joint in model.independent_joints}
+    for variable, value in values.items():
+        if variable.kind in (TORQUE, JOINT_ACCELERATION):
+            name = model.bodies[variable.body].joint.name
+            if name in at:  # dependent joints of a Mechanism have no place there
+                (tau if variable.kind == TORQUE else qdd)[..., at[name]] = value
+    return qdd, tau

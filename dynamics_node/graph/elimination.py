@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
 from dynamics_node.graph.build import FactorGraph
+from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
 from dynamics_node.graph.rank import require_posed
 from dynamics_node.graph.variables import Variable
@@ -38,7 +39,7 @@ class Plan(NamedTuple):
     @property
     def safe(self):
         """True when no pivot can become weak at any state."""
-        return all(step.pivot.sign or step.pivot.definite for step in self.steps)
+        return all(step.pivot.safe for step in self.steps)
 
     @property
     def size(self):
@@ -65,10 +66,12 @@ def plan_elimination(graph: FactorGraph, ordering) -> Plan:
 def _planned(graph, ordering):
     factors = dict(enumerate(graph.factors))
     states = graph.factors[0].rhs.shape[:-1]
-    steps = []
+    steps, symmetric = [], True
     for variable in ordering:
         touched = tuple(number for number, factor in factors.items() if variable in factor.blocks)
-        pivot = choose_pivot(variable, {n: _candidate(factors[n], variable, states) for n in touched})
+        candidates = {n: _candidate(factors[n], variable, states) for n in touched}
+        pivot = choose_pivot(variable, candidates, symmetric)
+        symmetric &= all(is_natural(variable, factors[number]) for number, _ in pivot.rows)
         conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
         rest = {n: factor for n, factor in rest.items() if factor.rows}
         parents = _non_zero(conditional.R)
@@ -87,12 +90,19 @@ def eliminate_some(graph: FactorGraph, plan: Plan, count: int) -> tuple[BayesNet
     """The conditionals of the first `count` variables, and the graph that is left of the others."""
     factors = dict(enumerate(graph.factors))
     conditionals = []
-    for variable, pivot, touched, parents, kept in plan.steps[:count]:
-        conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
-        R = {y: conditional.R[y] for y in parents}
-        conditionals.append(Conditional(variable, R, conditional.d))
-        factors = _advance(factors, touched, rest, dict(zip(touched, kept, strict=True)))
+    for step in plan.steps[:count]:
+        conditional, factors = follow(factors, step)
+        conditionals.append(conditional)
     return BayesNet(tuple(conditionals)), FactorGraph(tuple(factors.values()))
+
+
+def follow(factors, step: Step):
+    """The conditional of a step, and the factors after it; factors: {number: factor} before it."""
+    variable, pivot, touched, parents, kept = step
+    conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
+    R = {y: conditional.R[y] for y in parents}
+    following = _advance(factors, touched, rest, dict(zip(touched, kept, strict=True)))
+    return Conditional(variable, R, conditional.d), following
 
 
 def _candidate(factor, variable, states):
@@ -141,19 +151,26 @@ def _rows(factor, rows):
 
 def _conditional(factors, variable, pivot):
     """Solve the pivot rows P x + sum P_y y = b for x."""
+    if pivot.sign:
+        blocks, rhs = _pivot_rows(factors, pivot)
+        rest = {y: pivot.sign * B for y, B in blocks.items() if y != variable}
+        return Conditional(variable, rest, pivot.sign * rhs)
+    P, joined, others = pivot_system(factors, variable, pivot)
+    solution = np.empty_like(joined)
+    solution[..., list(pivot.columns), :] = solve(P, joined)
+    *R, d = np.split(solution, np.cumsum([y.dim for y in others]), axis=-1)
+    return Conditional(variable, dict(zip(others, R, strict=True)), d[..., 0])
+
+
+def pivot_system(factors, variable, pivot):
+    """P (..., dim, dim) in pivot order, the blocks of the other variables with the right-hand side as last
+    column, side by side, and those variables."""
     blocks, rhs = _pivot_rows(factors, pivot)
     P = blocks.pop(variable)
-    if pivot.sign:
-        return Conditional(variable, {y: pivot.sign * B for y, B in blocks.items()}, pivot.sign * rhs)
     batch = np.broadcast_shapes(rhs.shape[:-1], *(B.shape[:-2] for B in (P, *blocks.values())))
     columns = [np.broadcast_to(B, (*batch, *B.shape[-2:])) for B in (*blocks.values(), rhs[..., None])]
-    order = list(pivot.columns)
-    ordered = np.broadcast_to(P, (*batch, *P.shape[-2:]))[..., order]
-    solution = np.empty_like(joined := np.concatenate(columns, axis=-1))
-    solution[..., order, :] = solve(ordered, joined)
-    bounds = np.cumsum([B.shape[-1] for B in columns])[:-1]
-    *R, d = np.split(solution, bounds, axis=-1)
-    return Conditional(variable, dict(zip(blocks, R, strict=True)), d[..., 0])
+    ordered = np.broadcast_to(P, (*batch, *P.shape[-2:]))[..., list(pivot.columns)]
+    return ordered, np.concatenate(columns, axis=-1), tuple(blocks)
 
 
 def _pivot_rows(factors, pivot):

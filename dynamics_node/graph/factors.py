@@ -9,6 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynamics_node.graph.variables import (
+    ACCELERATION,
+    JOINT_ACCELERATION,
+    TORQUE,
+    WRENCH,
     Variable,
     acceleration,
     joint_acceleration,
@@ -47,6 +51,19 @@ class LinearFactor:
 
     def __str__(self):
         return f"{self.name}({', '.join(map(str, self.blocks))})"
+
+
+NATURAL = {ACCELERATION: "acceleration", WRENCH: "wrench", TORQUE: "torque", JOINT_ACCELERATION: "torque"}
+
+
+def is_natural(variable, factor: LinearFactor):
+    """Whether a factor is a variable's own equation: (5) of A, (6) of F, (7) of tau or qdd. As long as all
+    are solved from their own, the inertia felt by a joint is definite. (6) and (7) of a floating joint, whose
+    six rows are the same but for the sign, stand for each other."""
+    kinds = {NATURAL.get(variable.kind)}
+    if variable.dim == factor.rows == 6 and variable.kind != ACCELERATION:
+        kinds = {"wrench", "torque"}
+    return factor.body == variable.body and factor.kind in kinds
 
 
 def acceleration_factor(i, parent, owner, S, X, velocity_product, root_acceleration):

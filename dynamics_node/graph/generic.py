@@ -62,19 +62,24 @@ def ordering_of(name, model, problem, graph) -> Ordering:
 def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:
     """The Ordering and its Plan, made from the graph at generic states, `generic_graph` by default.
 
-    ordering: a name of ORDERINGS, 'best' (the Plan with the smallest BayesNet), or a list of
-    variable names. Raises ValueError for an unknown one, SingularPivotError for one that cannot be
-    followed, naming the variable.
+    ordering: 'best' (the Plan with the smallest BayesNet), or as of `chosen_ordering`. Raises ValueError for
+    an unknown one, SingularPivotError for one that cannot be followed, naming the variable.
     """
     graph = generic_graph(model, problem) if graph is None else graph
-    if ordering == "best":
+    if isinstance(ordering, str) and ordering == "best":
         return _best(model, problem, graph)
-    chosen = (
-        ordering_of(ordering, model, problem, graph)
-        if isinstance(ordering, str)
-        else custom_ordering(ordering, graph)
-    )
+    chosen = chosen_ordering(ordering, model, problem, graph)
     return chosen, plan_elimination(graph, chosen.variables)
+
+
+def chosen_ordering(ordering, model, problem, graph) -> Ordering:
+    """Of a name of ORDERINGS, an Ordering, or a list of variable names. Raises ValueError for an unknown
+    one."""
+    if isinstance(ordering, Ordering):
+        return ordering
+    if isinstance(ordering, str):
+        return ordering_of(ordering, model, problem, graph)
+    return custom_ordering(ordering, graph)
 
 
 def _best(model, problem, graph):

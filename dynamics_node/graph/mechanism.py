@@ -45,6 +45,11 @@ def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravi
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
     read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
     _, rates, _ = mechanism.spanning(q, qd)
+    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
+
+
+def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
+    """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
     graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
     zero = np.zeros(1)
     known = {torque(body): zero for body in _dependent(mechanism)}

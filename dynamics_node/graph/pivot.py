@@ -29,8 +29,8 @@ class Candidate(NamedTuple):
 class Pivot(NamedTuple):
     """rows: (factor number, row) in pivot order; columns: the variable's entries in the same order.
 
-    sign: +-1 when the pivot block is that times the identity; definite: it is symmetric definite.
-    Any other pivot may be weak at some states.
+    sign: +-1 when the pivot block is that times the identity; definite: it is symmetric definite. Any other
+    pivot may be weak at some states.
     """
 
     rows: tuple[tuple[int, int], ...]
@@ -38,16 +38,22 @@ class Pivot(NamedTuple):
     sign: int = 0
     definite: bool = False
 
+    @property
+    def safe(self):
+        """True when it cannot become weak at any state."""
+        return bool(self.sign or self.definite)
 
-def choose_pivot(variable, factors):
+
+def choose_pivot(variable, factors, symmetric=True):
     """Pivot of a variable.
 
-    factors: {number: Candidate} of the factors that touch it.
-    Raises SingularPivotError when no set of rows determines the variable.
+    factors: {number: Candidate} of the factors that touch it; symmetric: whether every variable before it was
+    solved from its own equation, see `is_natural`. Raises SingularPivotError when no set of rows determines
+    the variable.
     """
     return (
         _identity_pivot(variable, factors)
-        or _definite_pivot(variable, factors)
+        or (_definite_pivot(variable, factors) if symmetric else None)
         or _scalar_pivots(variable, factors)
     )
 
@@ -69,12 +75,12 @@ def _identity_pivot(variable, factors):
 
 
 def _definite_pivot(variable, factors):
-    """D = S^T IA S of the articulated-body algorithm. Only joint accelerations: an inertia itself
-    is no pivot, for links may be massless."""
+    """D = S^T IA S of the articulated-body algorithm, in the joint's own equation. Only joint accelerations:
+    an inertia itself is no pivot, for links may be massless."""
     if variable.kind != "qdd":
         return None
-    for number, (block, _) in factors.items():
-        if block.shape[-2] == variable.dim and _definite(block):
+    for number, (block, own) in factors.items():
+        if own and block.shape[-2] == variable.dim and _definite(block):
             return _whole(number, variable.dim, definite=True)
     return None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
-from dynamics_node.program import Program, derivative_name, interpret, trace
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 
 WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
 
@@ -60,7 +60,7 @@ def _cosines(loop, predecessor, successor):
 def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
-    K = phi.jacobian(["phi"], ["q"])
+    K = jacobian(phi, ["phi"], ["q"])
     columns = _velocity_columns(tree)
 
     def function(q):
@@ -96,7 +96,7 @@ def _change_of_rates(tree, position):
     rates = trace(
         lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
     )
-    change, columns = rates.jacobian(["rate"], ["q"]), _velocity_columns(tree)
+    change, columns = jacobian(rates, ["rate"], ["q"]), _velocity_columns(tree)
 
     def k(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
@@ -122,7 +122,7 @@ def _along_motion(tree, function):
         return {"f": function(moved, qd)}
 
     shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
-    change = trace(later, shapes).jacobian(["f"], ["t"])
+    change = jacobian(trace(later, shapes), ["f"], ["t"])
 
     def derivative(q, qd):
         return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]

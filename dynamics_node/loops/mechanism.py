@@ -33,6 +33,17 @@ def tree_of(robot: "Model | Mechanism") -> Model:
     return robot.tree if isinstance(robot, Mechanism) else robot
 
 
+def with_tree(robot: "Model | Mechanism", tree: Model) -> "Model | Mechanism":
+    """A robot with another tree of the same joints, and its loops."""
+    return robot.with_tree(tree) if isinstance(robot, Mechanism) else tree
+
+
+def same_loops(one: "Model | Mechanism", other: "Model | Mechanism") -> bool:
+    """Whether two robots have the same loops, or none. Loops are never changed, only carried over."""
+    clusters = [robot.clusters if isinstance(robot, Mechanism) else None for robot in (one, other)]
+    return clusters[0] == clusters[1]
+
+
 @dataclass(frozen=True, eq=False)
 class Mechanism:
     """tree: a Model in which every joint has a coordinate of its own. clusters: in the order of their first
@@ -90,6 +101,10 @@ class Mechanism:
     @property
     def frames(self):
         return self.tree.frames
+
+    @property
+    def quaternion_places(self):
+        return self.tree.quaternion_places
 
     @property
     def floating_base(self):

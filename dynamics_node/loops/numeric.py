@@ -20,8 +20,12 @@ def mechanism_bias(mechanism, q, qd, gravity=None):
     return matvec(transpose(closure_matrix(mechanism, q)), torques)
 
 
+def mechanism_jacobian(mechanism, q, link, reference="world_aligned"):
+    """J (..., 6, nv) of a link, as `link_jacobian`, at closed q (..., nq)."""
+    return link_jacobian(mechanism.tree, q, link, reference) @ closure_matrix(mechanism, q)
+
+
 def mechanism_operational_space_inertia(mechanism, q, links, reference="world_aligned"):
     """Lambda^-1 (..., 6 k, 6 k) and J (..., 6 k, nv) of k links, as `operational_space_inertia`."""
-    G = closure_matrix(mechanism, q)
-    J = np.concatenate([link_jacobian(mechanism.tree, q, link, reference) @ G for link in links], axis=-2)
+    J = np.concatenate([mechanism_jacobian(mechanism, q, link, reference) for link in links], axis=-2)
     return inverse_congruence(mechanism_mass_matrix(mechanism, q), J), J

@@ -98,6 +98,11 @@ class Model:
         """Names of the independent joints with one coordinate: what a JointState is matched against."""
         return tuple(j.name for j in self.independent_joints if j.kind != "floating")
 
+    @cached_property
+    def quaternion_places(self):
+        """Where in q the quaternions begin."""
+        return tuple(joint.q.start + 3 for joint in self.independent_joints if joint.kind == "floating")
+
     @property
     def floating_base(self):
         """True when the first body hangs on a floating joint."""

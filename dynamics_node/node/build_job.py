@@ -15,16 +15,24 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dynamics_node.backends.c import CompileError
-from dynamics_node.backends.c.cache import sweep
-from dynamics_node.backends.closing import Closing
+from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
-from dynamics_node.problem import forward_dynamics, hybrid_dynamics, inverse_dynamics
-from dynamics_node.solver import Solver, build_closing, build_for_service
+from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
+from dynamics_node.solver import (
+    Closing,
+    CompileError,
+    Quantity,
+    Solver,
+    build_closing,
+    build_for_service,
+    build_quantity,
+    changeable,
+)
 
 COMPILING = ("auto", "c")  # backends that take their time
+INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
 CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
@@ -35,9 +43,10 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 
 @dataclass(frozen=True)
 class Job:
-    """What to build: `choices` go to parse_robot, the rest to build. services: backend of the two solvers for
-    services, which are made ready for many states; loops_file: path of a sidecar file, or ''; names: pairs of
-    what drivers call joints and what the description does. The robot has the drivers' names."""
+    """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
+    services, made ready for many states; links: those whose operational-space inertia is asked by default;
+    loops_file: path of a sidecar file, or ''; names: pairs of what drivers call joints and what the
+    description does. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -49,24 +58,37 @@ class Job:
     services: str = "numpy"
     loops_file: str = ""
     names: Pairs = ()
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Robot:
-    """A checked Model or Mechanism with the solvers that serve it: what the node computes, and two for
-    services; closing: what closes the loops of a Mechanism; notes: what was not to be had, and why."""
+    """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
+    services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
+    what closes the loops of a Mechanism; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver
     inverse: Solver
     forward: Solver
+    mass_matrix: Quantity
+    bias: Quantity
+    inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
     notes: tuple[str, ...] = ()
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """The same for a robot with other inertias: nothing is compiled."""
-        solver, inverse, forward = (s.with_model(model) for s in (self.solver, self.inverse, self.forward))
-        return replace(self, model=model, solver=solver, inverse=inverse, forward=forward)
+        names = ("solver", "inverse", "forward", "mass_matrix", "bias")
+        changed = {name: getattr(self, name).with_model(model) for name in names}
+        inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
+        return replace(self, model=model, inertias=inertias, **changed)
+
+    def operational_space_inertia(self, links, reference) -> Quantity:
+        """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
+        link, ValueError for an unknown reference."""
+        found = self.inertias.get((tuple(links), reference))
+        return found or build_quantity(self.model, INERTIA, "numpy", links=list(links), reference=reference)
 
 
 @dataclass(frozen=True)
@@ -75,13 +97,6 @@ class Failure:
 
     reason: str
     passing: bool = False
-
-
-def make_problem(model, kind, forward_joints=()):
-    """Problem by its name in the parameters."""
-    if kind == "hybrid":
-        return hybrid_dynamics(model, forward_joints)
-    return {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
 
 
 def do(job: Job) -> Robot | Failure:
@@ -102,12 +117,22 @@ def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    problem = make_problem(model, job.problem, job.forward_joints)
+    problem = named(job.problem, model, job.forward_joints)
+
+    def quantity(name, **options):
+        function = build_quantity(model, name, job.services, changeable(model), **options)
+        function.prepare()
+        return function
+
+    links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
         model,
         build_for_service(model, problem, **choice),
         build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
         build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
+        quantity("mass_matrix"),
+        quantity("bias"),
+        {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
     )
 

@@ -8,7 +8,7 @@ from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.names import name_pairs
 from dynamics_node.model.validate import HUGE
-from dynamics_node.node.build_job import make_problem
+from dynamics_node.problem import named
 from dynamics_node.solver import resolve
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _check_compensation(settings):
 
 def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    make_problem(model, settings.problem, settings.forward_joints)
+    named(settings.problem, model, settings.forward_joints)
     joints = tree_of(model).joint_names
     known = frozenset(joints)
     for parameter in JOINTS_OF_THE_ROBOT:

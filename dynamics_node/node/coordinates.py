@@ -4,12 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.backends.closing import Closing
-from dynamics_node.backends.loops import why_not
 from dynamics_node.loops import Actuation, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.build_job import Robot
-from dynamics_node.solver import SolutionError
+from dynamics_node.solver import Closing, SolutionError
 
 
 class Spread(NamedTuple):
@@ -151,7 +149,7 @@ class LoopCoordinates(Coordinates):
 
     def require_regular(self, q):
         if not self._closing.is_regular(q):
-            raise SolutionError(why_not(self._mechanism, q))
+            raise SolutionError(self._closing.why_not(q))
 
     def gather(self, q, torques):
         zero = np.zeros(self._mechanism.nv)

@@ -12,14 +12,8 @@ from dynamics_interfaces.srv import (
 )
 from std_msgs.msg import Header
 
-from dynamics_node.algorithms import bias, crba, operational_space_inertia
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
-from dynamics_node.loops import (
-    Mechanism,
-    mechanism_bias,
-    mechanism_mass_matrix,
-    mechanism_operational_space_inertia,
-)
+from dynamics_node.node.build_job import REFERENCE
 from dynamics_node.node.joint_memory import BadMessage, require_once
 from dynamics_node.node.messages import (
     doubles,
@@ -118,9 +112,8 @@ class Services:
         q, qd = read_vectors(core, request.state, monotonic_ns())
         order = linear_first(core.model)
         names = [core.model.v_names[k] for k in order]
-        loops = isinstance(core.model, Mechanism)
-        M = (mechanism_mass_matrix if loops else crba)(core.model, q)
-        h = (mechanism_bias if loops else bias)(core.model, q, qd, gravity=core.gravity(monotonic_ns()))
+        M = core.robot.mass_matrix(q)
+        h = core.robot.bias(q, qd, gravity=core.gravity(monotonic_ns()))
         response.header = _header(core, request)
         response.mass_matrix = matrix_message(M[np.ix_(order, order)], names, names)
         response.bias_names, response.bias = names, doubles(h[order])
@@ -133,10 +126,8 @@ class Services:
             raise BadMessage(f"{len(links)} links; the robot has {len(core.model.frames)}")
         require_once(links, "link")
         q, _ = read_vectors(core, request.state, monotonic_ns())
-        reference = request.reference or "world_aligned"
-        loops = isinstance(core.model, Mechanism)
-        compute = mechanism_operational_space_inertia if loops else operational_space_inertia
-        inverse, J = compute(core.model, q, links, reference)
+        compute = core.robot.operational_space_inertia(links, request.reference or REFERENCE)
+        inverse, J = compute(q)
         rows, order = link_rows(links)
         columns = linear_first(core.model)
         names = [core.model.v_names[k] for k in columns]

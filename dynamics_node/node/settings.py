@@ -10,10 +10,10 @@ from dynamics_node.model.names import Pairs, renamed
 from dynamics_node.model.validate import HUGE
 from dynamics_node.node.build_job import COMPILING, Job
 from dynamics_node.node.consistency import check_together
+from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
-PROBLEMS = ("inverse", "forward", "hybrid")
 GROUPS = ("joint_names", "held", "armature", "friction", "driven", "compensate")
 
 Strings = tuple[str, ...]  # types of fields
@@ -96,7 +96,7 @@ class Settings:
         "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
         choices=("parameter", "imu"),
     )
-    problem: str = parameter("inverse", "What is computed", choices=PROBLEMS)
+    problem: str = parameter("inverse", "What is computed", choices=KINDS)
     forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
     ordering: str = parameter(
@@ -157,7 +157,7 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        return Job(text, choices, *wanted, services, self.loops_file, self.name_pairs())
+        return Job(text, choices, *wanted, services, self.loops_file, self.name_pairs(), self.tip_links)
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""

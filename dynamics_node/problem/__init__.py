@@ -6,12 +6,24 @@ from typing import Protocol
 
 from dynamics_node.model import Joint
 
+Shapes = dict[str, tuple[int, ...]]
+
+KINDS = ("inverse", "forward", "hybrid")
+_KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
+_ASKED = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
+
 
 class Coordinates(Protocol):
     """What a Problem needs of a Model, or of a Mechanism with loops."""
 
     @property
+    def nq(self) -> int: ...
+
+    @property
     def nv(self) -> int: ...
+
+    @property
+    def nbodies(self) -> int: ...
 
     @property
     def independent_joints(self) -> tuple[Joint, ...]: ...
@@ -23,6 +35,25 @@ class Problem:
 
     kind: str
     forward: tuple[bool, ...]
+
+    def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
+        """{name: shape} of what is known at a state, in the order of arguments: q, qd, what is known of qdd
+        and tau, gravity, and f_ext if there are external wrenches. Where a hybrid problem asks, an entry of
+        qdd or tau is not used."""
+        names = ["q", "qd", *_KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
+        return state_shapes(robot, names)
+
+    def returns(self, robot: Coordinates) -> Shapes:
+        """{name: shape} of the result: qdd or tau, or both of them, complete, of a hybrid problem."""
+        return state_shapes(robot, _ASKED[self.kind])
+
+
+def state_shapes(robot: Coordinates, names) -> Shapes:
+    """{name: shape} of what belongs to a state of the robot."""
+    rates = (robot.nv,)
+    shapes: Shapes = {"q": (robot.nq,), "qd": rates, "qdd": rates, "tau": rates, "gravity": (3,)}
+    shapes["f_ext"] = (robot.nbodies, 6)
+    return {name: shapes[name] for name in names}
 
 
 def inverse_dynamics(model: Coordinates) -> Problem:
@@ -49,3 +80,13 @@ def hybrid_dynamics(model: Coordinates, forward_joints: Iterable[str]) -> Proble
             )
         forward[known[name].v] = [True] * (known[name].v.stop - known[name].v.start)
     return Problem("hybrid", tuple(forward))
+
+
+def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> Problem:
+    """The problem of one of KINDS; only a hybrid one has `forward_joints`. Raises ValueError for another
+    kind, and as `hybrid_dynamics`."""
+    if kind not in KINDS:
+        raise ValueError(f"unknown problem {kind!r}; there are {', '.join(KINDS)}")
+    if kind == "hybrid":
+        return hybrid_dynamics(robot, forward_joints)
+    return (inverse_dynamics if kind == "inverse" else forward_dynamics)(robot)

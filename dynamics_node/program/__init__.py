@@ -1,10 +1,10 @@
 """Straight-line programs: what a computation on arrays comes to for one robot.
 
 `trace` runs a function of arrays on symbols and keeps the scalar operations as a Program; `interpret`
-says what a Program means; `Program.jacobian` derives it.
+says what a Program means; `jacobian` derives it.
 """
 
-from dynamics_node.program.derivative import derivative_name
+from dynamics_node.program.derivative import derivative_name, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.interpret import interpret
 from dynamics_node.program.program import Program, ProgramError
@@ -21,5 +21,6 @@ __all__ = [
     "Table",
     "derivative_name",
     "interpret",
+    "jacobian",
     "trace",
 ]

@@ -9,7 +9,8 @@ import numpy as np
 
 from dynamics_node.program.expression import BINARY, TURNING, UNARY, Op
 
-FORMAT = 2
+FORMAT = 3
+HEALTH = "health"
 _ARRAYS = ("constants", "ops", "left", "right")
 
 
@@ -23,6 +24,9 @@ class Program:
 
     inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 where
     there is one operand); outputs: {name: array of value numbers}.
+
+    limits: of the entries of the last output, `health` (len(limits),), of a Program that can fail: beyond
+    one of them, or where it is NaN, the other outputs mean nothing. Empty where nothing can fail.
     """
 
     inputs: dict[str, tuple[int, ...]]
@@ -31,6 +35,7 @@ class Program:
     left: np.ndarray
     right: np.ndarray
     outputs: dict[str, np.ndarray]
+    limits: tuple[float, ...] = ()
 
     def __post_init__(self):
         _validate(self)
@@ -61,7 +66,7 @@ class Program:
 
     def digest(self):
         """Hash of all that the Program says."""
-        parts = hashlib.sha256(repr((FORMAT, self.inputs)).encode())
+        parts = hashlib.sha256(repr((FORMAT, self.inputs, self.limits)).encode())
         for name in _ARRAYS:
             parts.update(np.ascontiguousarray(getattr(self, name)).tobytes())
         for name, numbers in self.outputs.items():
@@ -75,18 +80,12 @@ class Program:
             depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
         return max(depth, default=0)
 
-    def jacobian(self, outputs, inputs) -> "Program":
-        """Exact derivatives of outputs by inputs, given by their names: see derivative.py."""
-        from dynamics_node.program.derivative import jacobian  # which makes Programs itself
-
-        return jacobian(self, outputs, inputs)
-
     def save(self, path):
         """Write to a .npz file."""
         arrays: dict[str, Any] = {f"output {name}": numbers for name, numbers in self.outputs.items()}
         arrays |= {f"input {name}": np.array(shape, dtype=int) for name, shape in self.inputs.items()}
         arrays |= {name: getattr(self, name) for name in _ARRAYS}
-        np.savez_compressed(path, format=FORMAT, **arrays)
+        np.savez_compressed(path, format=FORMAT, limits=np.array(self.limits), **arrays)
 
     @classmethod
     def load(cls, path):
@@ -97,7 +96,9 @@ class Program:
                     raise ProgramError(f"{path}: format {file['format']} of another version")
                 inputs = {k[6:]: tuple(map(int, file[k])) for k in file.files if k.startswith("input ")}
                 outputs = {k[7:]: file[k] for k in file.files if k.startswith("output ")}
-                return cls(inputs=inputs, outputs=outputs, **{name: file[name] for name in _ARRAYS})
+                limits = tuple(map(float, file["limits"]))
+                arrays = {name: file[name] for name in _ARRAYS}
+                return cls(inputs=inputs, outputs=outputs, limits=limits, **arrays)
         except (KeyError, OSError, ValueError) as error:
             raise ProgramError(f"{path} holds no Program: {error}") from None
 
@@ -126,3 +127,11 @@ def _validate(program):
     for name, numbers in program.outputs.items():
         if np.any(numbers < 0) or np.any(numbers >= first + count):
             raise ProgramError(f"output {name!r} is no value of the program")
+    require_health(program)
+
+
+def require_health(program):
+    """Raise ProgramError unless the limits belong to the last output, `health`."""
+    last = next(reversed(program.outputs), None)
+    if program.limits and (last != HEALTH or program.outputs[last].shape != (len(program.limits),)):
+        raise ProgramError(f"{len(program.limits)} limits need a last output {HEALTH!r} of as many entries")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.program.program import Program
+from dynamics_node.program.program import Program, require_health
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class Sweep:
 
 @dataclass(frozen=True, eq=False)
 class Rolled:
-    """A Program with loops: inputs and outputs as of a Program.
+    """A Program with loops: inputs, outputs and limits as of a Program.
 
     kinds (n,) of the bodies; table (n, columns): their numbers; q_at, v_at (n,): where their coordinates
     begin; positions (n, 2): a joint is at the first number times its coordinate plus the second; arrays:
@@ -37,6 +37,10 @@ class Rolled:
     positions: np.ndarray
     arrays: dict[str, int]
     sweeps: tuple[Sweep, ...]
+    limits: tuple[float, ...] = ()
+
+    def __post_init__(self):
+        require_health(self)
 
     def sizes(self):
         """Numbers of every input."""
@@ -58,7 +62,8 @@ class Rolled:
     def digest(self):
         """Hash of all that it says."""
         steps = [(sweep.inward, [step.digest() for step in sweep.steps]) for sweep in self.sweeps]
-        hashed = hashlib.sha256(repr((self.inputs, self.arrays, steps)).encode())
+        said = (self.inputs, [*self.outputs], self.limits, self.arrays, steps)
+        hashed = hashlib.sha256(repr(said).encode())
         for array in (self.parents, self.kinds, self.table, self.q_at, self.v_at, self.positions):
             hashed.update(np.ascontiguousarray(array).tobytes())
         return hashed.hexdigest()

@@ -6,17 +6,17 @@ from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.program import Program
 
 
-def trace(function, inputs) -> Program:
+def trace(function, inputs, limits=()) -> Program:
     """The Program of function(**arrays) -> {name: array}.
 
-    inputs: {name: shape}. The function may use what arrays of objects can do: + - * /, sin, cos, matrix
-    products, indexing. Operations that no output needs are left out. Raises TypeError where it asks
-    for a value.
+    inputs: {name: shape}; limits: of the last result, `health`, if there is one: see Program. The function
+    may use what arrays of objects can do: + - * /, sin, cos, matrix products, indexing. Operations that no
+    output needs are left out. Raises TypeError where it asks for a value.
     """
     table = Table()
     arrays = {name: _input_array(table, shape) for name, shape in inputs.items()}
     results = {name: np.asarray(value, dtype=object) for name, value in function(**arrays).items()}
-    return program_of(table, dict(inputs), results)
+    return program_of(table, dict(inputs), results, limits)
 
 
 def _input_array(table, shape):
@@ -26,7 +26,7 @@ def _input_array(table, shape):
     return array
 
 
-def program_of(table, inputs, results) -> Program:
+def program_of(table, inputs, results, limits=()) -> Program:
     """The Program that computes results {name: array of Expressions and numbers} of a Table whose inputs are
     {name: shape} in order."""
     wanted = {
@@ -45,6 +45,7 @@ def program_of(table, inputs, results) -> Program:
         np.array([number[node[1]] for node in nodes], dtype=np.int64),
         np.array([number[node[2]] if len(node) > 2 else -1 for node in nodes], dtype=np.int64),
         {name: np.vectorize(number.get, otypes=[np.int64])(w) for name, w in wanted.items()},
+        tuple(map(float, limits)),
     )
 
 

@@ -1,8 +1,19 @@
 """The public facade: everything in one line, `build(model, problem)`."""
 
-from dynamics_node.solver.build import build, build_closing, build_for_service
+from dynamics_node.backends import CompileError
+from dynamics_node.programs import QUANTITIES
+from dynamics_node.solver.build import (
+    build,
+    build_closing,
+    build_derivatives,
+    build_for_service,
+    build_quantity,
+    changeable,
+)
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
+from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.function import Function, ProgramFunction, function
 from dynamics_node.solver.functions import (
     bias,
     link_jacobian,
@@ -10,11 +21,12 @@ from dynamics_node.solver.functions import (
     mass_matrix,
     operational_space_inertia,
 )
-from dynamics_node.solver.quantities import QUANTITIES, Quantity, build_derivatives, build_quantity
 from dynamics_node.solver.solvers import (
     ForwardDynamics,
     HybridDynamics,
     InverseDynamics,
+    Quantity,
+    RobotFunction,
     Solver,
 )
 
@@ -23,11 +35,16 @@ __all__ = [
     "QUANTITIES",
     "SOLVERS",
     "ChoiceError",
+    "Closing",
+    "CompileError",
     "ForwardDynamics",
+    "Function",
     "HybridDynamics",
     "InputError",
     "InverseDynamics",
+    "ProgramFunction",
     "Quantity",
+    "RobotFunction",
     "SolutionError",
     "Solver",
     "bias",
@@ -36,6 +53,8 @@ __all__ = [
     "build_derivatives",
     "build_for_service",
     "build_quantity",
+    "changeable",
+    "function",
     "link_jacobian",
     "link_pose",
     "mass_matrix",

@@ -1,25 +1,49 @@
-"""Model and Problem -> Solver."""
+"""Robot and what is asked -> Function: `build`, `build_quantity`, `build_derivatives`, `build_closing`."""
 
-import logging
+import contextlib
+from functools import partial
 
-from dynamics_node.backends.best_ordering import best_straight_line
-from dynamics_node.backends.c import CompileError
-from dynamics_node.backends.closing import Closing, make_closing
-from dynamics_node.backends.compiled import compiled
-from dynamics_node.backends.gtsam_elimination import gtsam_elimination
-from dynamics_node.backends.loop_elimination import loop_elimination
-from dynamics_node.backends.loops import mechanism_engine
-from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import recursive_engines
+import numpy as np
+
+from dynamics_node.backends import CompileError, make
+from dynamics_node.backends.cache import read_entry, write_entry
+from dynamics_node.graph import Ordering, SingularPivotError, chosen_ordering, generic_graph
 from dynamics_node.loops.determined import require_determined
-from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
+from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
-from dynamics_node.problem import Problem
-from dynamics_node.solver.choices import ChoiceError, resolve
-from dynamics_node.solver.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Solver
-
-log = logging.getLogger("dynamics_node")
+from dynamics_node.numeric import (
+    dynamics_runner,
+    elimination_algorithm,
+    quantity_runner,
+    recursion_runner,
+)
+from dynamics_node.problem import Problem, state_shapes
+from dynamics_node.programs import (
+    QUANTITIES,
+    Memory,
+    best_ordering,
+    cheapest,
+    derivative_program,
+    dynamics_program,
+    dynamics_programs,
+    elimination_program,
+    quantity_program,
+    step_program,
+)
+from dynamics_node.solver.arguments import robot_signature
+from dynamics_node.solver.choices import resolve
+from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.function import ProgramFunction
+from dynamics_node.solver.recipe import Recipe
+from dynamics_node.solver.solvers import (
+    ForwardDynamics,
+    HybridDynamics,
+    InverseDynamics,
+    Quantity,
+    Solver,
+)
 
 PRECISIONS = ("float64", "float32")
 _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
@@ -40,77 +64,30 @@ def build(
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
     (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
     `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Solver. The factor graph of a Mechanism takes no backend c. Raises
-    CompileError for backend c without a compiler, ChoiceError for a combination that does not exist,
-    ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
-    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
+    'float32', see Function. Raises CompileError for backend c without a compiler, ChoiceError for a
+    combination that does not exist, ModelError (joints by name) where torques do not determine accelerations,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
+    besides.
     """
-    if unknown := set(parameters) - set(PARAMETERS):
-        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+    parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
-    if isinstance(model, Mechanism):
-        return _build_mechanism(model, problem, choice, tuple(parameters), precision)
-    engines = _engines(model, problem, choice, parameters)
-    engine = engines[0]
-    if choice.backend in ("c", "auto"):
-        engine, backend = _compiled(engines, choice, tuple(parameters))
-        choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, tuple(parameters), precision)
-
-
-def _with_generic(model, parameters):
-    """The robot with values of its parameters that are zero nowhere by chance."""
-    if not parameters:
-        return model
-    tree = generic_parameters(tree_of(model), parameters)
-    return model.with_tree(tree) if isinstance(model, Mechanism) else tree
-
-
-def _build_mechanism(model, problem, choice, parameters, precision):
-    """A Solver of a Mechanism: the recursions over clusters, or its factor graph."""
-    if choice.solver == "factor_graph":
-        return _build_loop_graph(model, problem, choice, parameters, precision)
-    if choice.backend != "numpy":
-        try:
-            engine = mechanism_engine(model, problem, True, parameters)
-            choice = choice._replace(backend="c")
-        except CompileError as error:
-            if choice.backend == "c":
-                raise
-            log.warning("%s; numpy serves instead", error)
-            choice = choice._replace(backend="numpy")
-    if choice.backend == "numpy":
-        engine = mechanism_engine(model, problem, False, parameters)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
-
-
-def _build_loop_graph(model, problem, choice, parameters, precision):
-    if choice.backend == "c":
-        raise ChoiceError(
-            "the factor graph of a mechanism with closed loops checks pivots at run time: backend numpy or "
-            "gtsam only; solver 'cluster' is compiled"
-        )
-    backend = "numpy" if choice.backend == "auto" else choice.backend
-    engine = loop_elimination(model, problem, choice.ordering, backend)
-    choice = choice._replace(backend=backend)
-    return _CALLABLE[problem.kind](model, problem, choice, engine, parameters, precision)
-
-
-def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
-    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
-    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
-    if backend != "numpy":
-        try:
-            return make_closing(mechanism, True)
-        except CompileError as error:
-            if backend == "c":
-                raise
-            log.warning("%s; numpy serves instead", error)
-    return make_closing(mechanism, False)
+    make_recipe = _recursion if choice.solver == "cluster" else _elimination
+    description, recipe, program = make_recipe(model, problem, choice, parameters)
+    runner = recipe.runner(program=program)
+    return _CALLABLE[problem.kind](
+        signature=robot_signature(model).named(f"{problem.kind}_dynamics"),
+        runner=runner,
+        precision=precision,
+        model=model,
+        recipe=recipe,
+        description=description,
+        problem=problem,
+        choice=choice._replace(backend=runner.backend),
+    )
 
 
 def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:
@@ -119,41 +96,162 @@ def build_for_service(model: Model | Mechanism, problem: Problem, batches=False,
 
     choice: solver, ordering, backend of `build`; raises as it does.
     """
-    parameters = PARAMETERS if tree_of(model).armature.any() else ("inertia",)
-    solver = build(model, problem, **choice, parameters=parameters)
+    solver = build(model, problem, **choice, parameters=changeable(model))
     solver.prepare(batches)
     return solver
 
 
-def _engines(model, problem, choice, parameters):
-    """What the choice leaves open, the fastest of numpy first."""
-    if choice.solver == "cluster":
-        return recursive_engines(model, problem)
-    if choice.backend == "gtsam":
-        return [gtsam_elimination(model, problem, choice.ordering)]
-    if choice.ordering == "best" and choice.backend != "numpy":
-        cheapest = best_straight_line(model, problem, parameters)
-        if cheapest is not None:
-            return [cheapest]
-    return [numeric_elimination(model, problem, choice.ordering, parameters)]
+def changeable(model: Model | Mechanism):
+    """Parameters of what serves a robot whose payload changes."""
+    return PARAMETERS if tree_of(model).armature.any() else ("inertia",)
 
 
-def _compiled(engines, choice, parameters):
-    """The cheapest engine as C, or the first as it is where backend auto finds that impossible; and the
-    backend's name."""
-    engine = engines[0]
-    straight = [engine for engine in engines if engine.straight_line]
-    if not straight:
-        if choice.backend == "auto":
-            return engine, "numpy"
-        raise ChoiceError(
-            f"ordering {engine.description} checks pivots of this robot at run time: "
-            "backend numpy or gtsam only"
-        )
+def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
+    """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
+    (options link, reference) or 'operational_space_inertia' of q (options links, reference).
+
+    backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
+    Raises ValueError for an unknown name, KeyError for an unknown link, CompileError for backend c without a
+    compiler.
+    """
+    if name not in QUANTITIES:
+        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    parameters, quantity = _known_parameters(parameters), QUANTITIES[name]
+    forward = (quantity.inverts,) * model.nv
+    if quantity.inverts:
+        require_determined(_with_generic(model, parameters), np.array(forward))
+    shapes = state_shapes(model, quantity.reads)
+    numeric = partial(quantity_runner, model, name, shapes, forward, options)
+    write = partial(_written_quantity, model, name, parameters, options) if backend != "numpy" else None
+    return _robot_function(model, name, Recipe(model, forward, write, numeric, backend, parameters))
+
+
+def build_derivatives(
+    model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False, parameters=()
+) -> Quantity:
+    """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
+
+        dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
+
+    for forward dynamics dqdd_dq, dqdd_dqd, dqdd_dtau of (q, qd, tau), and for hybrid dynamics, of (q, qd,
+    qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
+    nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
+    velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
+    f_ext is another argument; it stays constant in body axes. backend, parameters and errors as in
+    `build_quantity`.
+    """
+    parameters = _known_parameters(parameters)
+    if problem.kind != "inverse":
+        require_determined(_with_generic(model, parameters), problem.forward)
+    write = partial(_written_derivatives, model, problem, wrenches, parameters)
+    recipe = Recipe(model, problem.forward, write, None, backend, parameters)
+    return _robot_function(model, f"{problem.kind}_derivatives", recipe)
+
+
+def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
+    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
+    numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
+    signature, places = robot_signature(mechanism), mechanism.quaternion_places
+    functions = [
+        ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
+        for name, program in (("step", step_program(mechanism)), ("rates", spanning_program(mechanism)))
+    ]
+    return Closing(mechanism, *functions)
+
+
+# --- what is made, and how ----------------------------------------------------------------------------------
+
+
+def _known_parameters(parameters):
+    if unknown := set(parameters) - set(PARAMETERS):
+        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+    return tuple(parameters)
+
+
+def _with_generic(model, parameters):
+    """The robot with values of its parameters that are zero nowhere by chance."""
+    if not parameters:
+        return model
+    return with_tree(model, generic_parameters(tree_of(model), parameters))
+
+
+def _recursion(model, problem, choice, parameters):
+    """(description, Recipe, Program or None) of the cheapest recursion, over bodies or clusters of them."""
+    numeric = partial(recursion_runner, model, problem)
+    runner = numeric()
+    recipe = partial(Recipe, model, problem.forward, parameters=parameters, backend=choice.backend)
+    if choice.backend == "numpy" and runner is not None:
+        return runner.description, recipe(numeric=numeric), None
+    name, program = cheapest(dynamics_programs(model, problem, parameters=parameters))
+    write = partial(dynamics_program, model, problem, name, parameters=parameters)
+    return name, recipe(write=write, numeric=numeric), program
+
+
+def _elimination(model, problem, choice, parameters):
+    """(description, Recipe, Program or None) of the factor graph in an ordering."""
+    ordering, program, write = choice.ordering, None, None
+    if choice.backend in ("auto", "c"):
+        ordering, program = _eliminated(model, problem, choice.ordering, parameters)
+        write = partial(elimination_program, model, problem, ordering, parameters=parameters)
+    numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)
+    recipe = Recipe(
+        model,
+        problem.forward,
+        write,
+        numeric,
+        choice.backend,
+        parameters,
+        regroups=False,
+        refines=numeric is not None and program is not None and bool(program.limits),
+    )
+    description = ordering.name if isinstance(ordering, Ordering) else numeric().description
+    return description, recipe, program
+
+
+def _eliminated(model, problem, ordering, parameters):
+    """The Ordering, and its Program."""
+    if ordering == "best":
+        return best_ordering(model, problem, parameters, Memory(_read, _write))
+    chosen = chosen_ordering(ordering, model, problem, generic_graph(model, problem))
+    return chosen, elimination_program(model, problem, chosen, parameters=parameters)
+
+
+def _numeric_elimination(model, problem, ordering, choice, parameters, optional):
+    """What makes the Runner at call time, in the robot's own frames. optional: None where the ordering cannot
+    be followed there."""
+    backend = "gtsam" if choice.backend == "gtsam" else "numpy"
     try:
-        return compiled(straight, parameters), "c"
-    except CompileError as error:
-        if choice.backend == "c":
-            raise
-        log.warning("%s; numpy serves instead", error)
-        return engine, "numpy"
+        algorithm = elimination_algorithm(model, problem, ordering, backend, parameters)
+    except SingularPivotError:
+        if optional:
+            return None
+        raise
+    return partial(dynamics_runner, algorithm, problem, backend=backend)
+
+
+def _written_quantity(model, name, parameters, options, wrenches=False):
+    return quantity_program(model, name, parameters, **options)
+
+
+def _written_derivatives(model, problem, with_wrenches, parameters, wrenches=False):
+    return derivative_program(model, problem, with_wrenches, parameters)
+
+
+def _robot_function(model, name, recipe):
+    """A quantity, or derivatives."""
+    runner = recipe.runner()
+    signature = robot_signature(model).named(name)
+    return Quantity(signature=signature, runner=runner, model=model, recipe=recipe, description=name)
+
+
+def _read(name):
+    """A note of the cache, None where there is none to be trusted."""
+    with contextlib.suppress(CompileError):
+        return read_entry(name)
+    return None
+
+
+def _write(name, content):
+    """Keep a note where there is a place for it."""
+    with contextlib.suppress(CompileError):
+        write_entry(name, content)

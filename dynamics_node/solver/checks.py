@@ -54,30 +54,19 @@ def _all_finite(array):
         return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
 
 
-def refuse_not_unit(model, q):
-    """Raise InputError for a quaternion beyond 1e-6 of unit length. Within, it counts as its direction (as
-    `quaternion_rotation` takes it)."""
-    for joint, quaternions, unit in _quaternions(model, q):
-        if not unit.all():
-            worst = np.linalg.norm(quaternions[~unit][0])
-            raise InputError(f"quaternion of {joint.name!r} has norm {worst:.9g}, not 1: normalise it")
+def refuse_not_unit(name, quaternions):
+    """Raise InputError for a quaternion (..., 4) beyond 1e-6 of unit length. Within, it counts as its
+    direction (as `quaternion_rotation` takes it)."""
+    unit = unit_states(quaternions)
+    if not unit.all():
+        worst = np.linalg.norm(quaternions[~unit][0])
+        raise InputError(f"quaternion of {name!r} has norm {worst:.9g}, not 1: normalise it")
 
 
-def unit_states(model, q):
-    """Which states have quaternions of unit length: True for all of them, or bool (...)."""
-    good = True
-    for _, _, unit in _quaternions(model, q):
-        good = good if unit.all() else good & unit
-    return good
-
-
-def _quaternions(model, q):
-    """(joint, its quaternions, which are of unit length) of every floating joint."""
-    for joint in model.independent_joints:
-        if joint.kind == "floating":
-            quaternions = q[..., joint.q.start + 3 : joint.q.stop]
-            squares = np.einsum("...k,...k->...", quaternions, quaternions)
-            yield joint, quaternions, np.abs(squares - 1) <= 2 * QUATERNION_TOLERANCE
+def unit_states(quaternions):
+    """Which quaternions (..., 4) are of unit length: bool (...)."""
+    squares = np.einsum("...k,...k->...", quaternions, quaternions)
+    return np.abs(squares - 1) <= 2 * QUATERNION_TOLERANCE
 
 
 def same_batch(arrays):

@@ -9,7 +9,7 @@ import numpy as np
 from dynamics_node import algorithms
 from dynamics_node.algorithms.pivots import why_singular
 from dynamics_node.model import Model
-from dynamics_node.solver.arguments import Arguments
+from dynamics_node.solver.arguments import Arguments, robot_signature
 from dynamics_node.solver.checks import SolutionError
 
 
@@ -59,6 +59,6 @@ def _checked(model, **values):
         raise TypeError(
             f"a Model is wanted, not {type(model).__name__}; of a Mechanism `build_quantity` gives the same"
         )
-    arguments = Arguments(model, values)
+    arguments = Arguments(robot_signature(model), values)
     arguments.refuse_bad()
     return arguments.spread().values()

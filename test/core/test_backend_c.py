@@ -6,22 +6,19 @@ import sys
 
 import numpy as np
 import pytest
+from compiled import packed
 from robots import ROBOTS, random_states
 from tolerances import EXACT, error, solved
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.backends.best_ordering import best_straight_line
 from dynamics_node.backends.c import Kernel
 from dynamics_node.backends.c.render import render
 from dynamics_node.backends.c.straight import PART, render_run
-from dynamics_node.backends.compiled import cost
-from dynamics_node.backends.numeric_elimination import numeric_elimination
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.program import interpret, trace
+from dynamics_node.programs import Memory, best_ordering, cost, elimination_program, recursive_programs
 
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating"])
@@ -43,34 +40,31 @@ def test_gravity_of_a_call(name):
 
 @pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
 def test_best_ordering_costs_least(kind):
-    """Of all named ones that are straight lines, and of what a search finds in a small graph."""
+    """Of all named ones, and of what a search finds in a small graph."""
     model = ROBOTS["double_pendulum"].model()
     problem = getattr(dn, kind)(model)
-    best = best_straight_line(model, problem)
-    costs = []
-    for name in ORDERINGS:
-        engine = numeric_elimination(model, problem, name)
-        if engine.straight_line:
-            costs.append(cost(problem_program(engine)))
-    assert costs and cost(problem_program(best)) <= min(costs)
+    best = best_ordering(model, problem)
+    costs = [cost(elimination_program(model, problem, name)) for name in ORDERINGS]
+    assert best.cost <= min(costs)
     solver = dn.build(model, problem, solver="factor_graph", backend="c")
-    assert solver.choice.backend == "c" and solver.description == best.description
+    assert solver.choice.backend == "c" and solver.description == best.ordering.name
     q, qd, u, _ = random_states(model, 20)
     expected = dn.build(model, problem, backend="numpy")(q, qd, u)
     assert np.all(error(solver(q, qd, u), expected) <= solved(dn.mass_matrix(model, q)))
 
 
 @pytest.mark.parametrize("text", ["", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"])
-def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(own_cache, text):
+def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(text):
     model = ROBOTS["double_pendulum"].model()
     problem = dn.forward_dynamics(model)
-    found = best_straight_line(model, problem).ordering
-    (note,) = own_cache.glob("ordering-*.json")
-    first = note.read_text()
-    assert best_straight_line(model, problem).ordering == found
-    note.write_text(text)
-    assert best_straight_line(model, problem).ordering == found
-    assert note.read_text() == first
+    notes: dict[str, bytes] = {}
+    memory = Memory(notes.get, notes.__setitem__)
+    found = best_ordering(model, problem, memory=memory).ordering
+    ((name, first),) = notes.items()
+    assert best_ordering(model, problem, memory=memory).ordering == found
+    notes[name] = text.encode()
+    assert best_ordering(model, problem, memory=memory).ordering == found
+    assert notes == {name: first}
 
 
 def test_the_cheaper_producer_is_taken():
@@ -82,11 +76,11 @@ def test_the_cheaper_producer_is_taken():
 
 def test_compiled_equals_interpreted():
     model = ROBOTS["ur5"].model()
-    program = problem_program(RecursiveEngine(model, dn.forward_dynamics(model)))
+    program = recursive_programs(model, dn.forward_dynamics(model))["aba"]
     q, qd, tau, _ = random_states(model, 10)
     gravity = np.tile(model.gravity, (10, 1))
-    meant = interpret(program, q=q, qd=qd, known=tau, gravity=gravity)["asked"]
-    assert error(Kernel(program)(10, q, qd, tau, gravity), meant).max() <= 1e-12
+    meant = interpret(program, q=q, qd=qd, tau=tau, gravity=gravity)["qdd"]
+    assert error(packed(Kernel(program)(10, q, qd, tau, gravity)), meant).max() <= 1e-12
 
 
 def test_golden_text():
@@ -133,7 +127,7 @@ def test_sines_and_cosines(scale):
     if scale == 1.0:
         x[1] = np.pi / 4 * np.arange(-4, 5)
     program = trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (9,)})
-    s, c = np.hsplit(Kernel(program)(1000, x), 2)
+    s, c = np.hsplit(packed(Kernel(program)(1000, x)), 2)
     for found, function in ((s, np.sin), (c, np.cos)):
         exact = function(x.astype(np.longdouble))
         assert (np.abs(found - exact) <= 2.5 * np.spacing(np.abs(exact).astype(float))).all()
@@ -141,7 +135,9 @@ def test_sines_and_cosines(scale):
 
 def test_angles_that_are_not_finite():
     program = trace(lambda x: {"s": np.sin(x), "c": np.cos(x)}, {"x": (3,)})
-    found = Kernel(program)(1, np.array([np.nan, np.inf, 1.0]))[0]
+    x, found = np.array([[np.nan, np.inf, 1.0]]), np.empty((1, 6))
+    Kernel(program).run(x, found)
+    found = found[0]
     assert np.isnan(found[[0, 1, 3, 4]]).all() and np.allclose(found[[2, 5]], [np.sin(1), np.cos(1)])
 
 
@@ -152,7 +148,7 @@ def test_angles_that_are_computed():
 
     program = trace(function, {"x": (3,)})
     x = np.random.default_rng(0).normal(size=(20, 3))
-    found = Kernel(program)(20, x)
+    found = packed(Kernel(program)(20, x))
     assert np.allclose(found, np.hstack([*interpret(program, x=x).values()]), rtol=1e-14, atol=1e-15)
 
 
@@ -316,7 +312,7 @@ def test_programs_of_several_parts():
     program = trace(chain, {"x": (2,)})
     assert len(program.ops) > 2 * PART and "part2(x, w)" in render(program)
     x = np.random.default_rng(0).normal(size=(7, 2))
-    assert np.allclose(Kernel(program)(7, x), interpret(program, x=x)["y"], rtol=1e-9, atol=1e-12)
+    assert np.allclose(packed(Kernel(program)(7, x)), interpret(program, x=x)["y"], rtol=1e-9, atol=1e-12)
 
 
 def test_empty_batch_and_any_shape():
@@ -348,7 +344,8 @@ def test_names_of_the_robot_reach_no_source():
     name = evil.replace('"', "&quot;")
     text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))
     model = dn.parse_model(text)
-    source = render(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model))))
+    program = recursive_programs(model, dn.inverse_dynamics(model))["rnea"]
+    source = render(program)
     assert "reboot" not in source and "pedestal" not in source
-    run = "\n".join(render_run(problem_program(RecursiveEngine(model, dn.inverse_dynamics(model)))))
+    run = "\n".join(render_run(program))
     assert set(run) <= set("abcdefghijklmnopqrstuvwxyz_*()[]{};,=+-<./0123456789\n ")

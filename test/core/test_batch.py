@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from compiled import packed
 from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
@@ -17,11 +18,6 @@ from dynamics_node.program import trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
 SINGLE = 2e-4  # of float32 with float64, beside the largest entry: a chain of joints adds its roundings up
-
-
-def packed(found):
-    """The outputs of a BatchKernel side by side."""
-    return np.concatenate(found[0], axis=1)
 
 
 def program():
@@ -38,14 +34,14 @@ def program():
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_batch_equals_scalar(count, dtype):
     random = np.random.default_rng(count)
-    x, m = random.uniform(-1, 1, (count, 2)), random.uniform(-1, 1, (count, 4))
+    x, m = random.uniform(-1, 1, (count, 2)), random.uniform(-1, 1, (count, 2, 2))
     batch, agreement = BatchKernel(program(), dtype), AGREEMENT if dtype == np.float64 else SINGLE
     (y, z), good = batch(count, x.astype(dtype), m.astype(dtype))
     assert good
     assert (y.shape, z.shape, y.dtype, z.dtype) == ((count, 2), (count, 3), dtype, dtype)
-    assert error(np.hstack([y, z]), Kernel(program())(count, x, m)).max() <= agreement
+    assert error(np.hstack([y, z]), packed(Kernel(program())(count, x, m))).max() <= agreement
     same = packed(batch(count, x, m[0]))
-    assert error(same, Kernel(program())(count, x, m[0])).max() <= agreement
+    assert error(same, packed(Kernel(program())(count, x, m[0]))).max() <= agreement
     assert np.array_equal(packed(pickle.loads(pickle.dumps(batch))(count, x, m[0])), same)
 
 
@@ -144,7 +140,7 @@ def test_facade_on_many_states(name):
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         solver = dn.build(model, problem, backend="c", parameters=("inertia",))
         whole = solver(q, qd, qdd)
-        assert len(solver.engine.batches) == 1
+        assert len(solver.runner.batches) == 1
         assert (
             error(whole[:20], np.array([solver(*row) for row in zip(q, qd, qdd, strict=True)][:20])).max()
             <= EXACT
@@ -230,9 +226,9 @@ def test_a_forked_child_has_threads_of_its_own():
     """The pool's threads stay with the parent: a child that waited for them would wait for ever."""
     model = ROBOTS["double_pendulum"].model()
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    kernel = BatchKernel(solver.engine.kernel.program)
+    kernel = BatchKernel(solver.program)
     count = 2 * WORTH_A_THREAD // len(kernel.program.ops) + BATCH
-    rows = [np.zeros((count, size)) for size in kernel._sizes]
+    rows = [np.zeros((count, *shape)) for shape in solver.program.inputs.values()]
     (expected,), _ = kernel(count, *rows, threads=2)
     child = os.fork()
     if child == 0:

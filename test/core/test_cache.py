@@ -12,11 +12,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from compiled import packed
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.backends.c import CompileError, Kernel, cache, compiler, library
-from dynamics_node.backends.c.cache import cache_folder, read_entry, sweep, work_folder, write_entry
+from dynamics_node.backends import cache
+from dynamics_node.backends.c import CompileError, Kernel, compiler, library
+from dynamics_node.backends.cache import cache_folder, read_entry, sweep, work_folder, write_entry
 from dynamics_node.program import trace
 
 ONE = np.array([1.0, 2.0])
@@ -41,14 +43,14 @@ def in_a_process(code, **environment):
     return done.stdout.strip()
 
 
-TIMES = "print(Kernel(times())(1, ONE).tolist())"
+TIMES = "print(packed(Kernel(times())(1, ONE)).tolist())"
 RIGHT = "[[4.0, 7.0]]"
 
 
 def anew():
     """The same in this process, as if it had loaded nothing."""
     library._loaded.clear()
-    return str(Kernel(times())(1, ONE).tolist())
+    return str(packed(Kernel(times())(1, ONE)).tolist())
 
 
 # --- used again ---------------------------------------------------------------------------------------------
@@ -60,7 +62,7 @@ def test_cache_is_private_and_used_again(fresh):
     (made,) = fresh.glob("*.so")
     assert made.stat().st_mode & 0o777 == 0o600
     made = made.stat().st_ino
-    assert Kernel(times())(1, ONE).tolist() == [[4.0, 7.0]]
+    assert packed(Kernel(times())(1, ONE)).tolist() == [[4.0, 7.0]]
     assert pickle.loads(pickle.dumps(kernel))(1, ONE).tolist() == [[4.0, 7.0]]
     assert anew() == RIGHT and in_a_process(TIMES) == RIGHT
     assert [path.stat().st_ino for path in fresh.iterdir()] == [made]

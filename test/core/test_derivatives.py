@@ -12,7 +12,7 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms import crba, rnea
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.program import interpret, trace
+from dynamics_node.program import interpret, jacobian, trace
 
 STEP = 1e-30  # of a complex step: no digit is lost to it
 SMALL = ["panda7", "panda", "double_pendulum", "solo12", "baxter"]
@@ -41,7 +41,7 @@ def many_to_one(x, m):
 @pytest.mark.parametrize("function", [few_to_many, many_to_one])
 def test_jacobian_of_a_program(function):
     program = trace(function, {"x": (2,), "m": (2, 2)})
-    derivative = program.jacobian(["y", "z"], ["m", "x"])
+    derivative = jacobian(program, ["y", "z"], ["m", "x"])
     assert derivative.inputs == program.inputs
     assert list(derivative.outputs) == ["dy_dm", "dy_dx", "dz_dm", "dz_dx"]
     random = np.random.default_rng(0)
@@ -64,16 +64,16 @@ def test_the_cheaper_direction_is_taken():
     down = trace(lambda x: {"y": np.prod(np.sin(x), keepdims=True)}, {"x": (30,)})
     up = trace(lambda x: {"y": np.sin(np.arange(1.0, 31.0) * x)}, {"x": (1,)})
     for program in (down, up):
-        assert len(program.jacobian(["y"], ["x"]).ops) <= 4 * len(program.ops)
+        assert len(jacobian(program, ["y"], ["x"]).ops) <= 4 * len(program.ops)
 
 
 def test_names_that_are_not_there():
     program = trace(lambda x: {"y": x}, {"x": (2,)})
     with pytest.raises(KeyError, match="z"):
-        program.jacobian(["z"], ["x"])
+        jacobian(program, ["z"], ["x"])
     with pytest.raises(KeyError, match="z"):
-        program.jacobian(["y"], ["z"])
-    assert np.array_equal(interpret(program.jacobian(["y"], ["x"]), x=np.zeros(2))["dy_dx"], np.eye(2))
+        jacobian(program, ["y"], ["z"])
+    assert np.array_equal(interpret(jacobian(program, ["y"], ["x"]), x=np.zeros(2))["dy_dx"], np.eye(2))
 
 
 # --- dynamics -----------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, Robot)
-        assert robot.inverse.engine.batches and robot.forward.engine.batches  # whole trajectories are ready
+        assert robot.inverse.runner.batches and robot.forward.runner.batches  # whole trajectories are ready
     assert set((tmp_path / "dynamics_node").iterdir()) == made
 
 

@@ -68,13 +68,13 @@ def test_lines_of_the_table(explained):
     report = make_report(model, dn.forward_dynamics(model), "aba")
     lines = {line.name: line for line in report.lines}
     assert lines["recursion: aba"].operations == 1243 and lines["aba"].edges == 26
-    assert lines["colamd"].operations is None and "checked at run time" in lines["colamd"].note
+    assert lines["colamd"].operations > 2000 and "checked at run time" in lines["colamd"].note
     assert report.code_of == "aba" and lines["aba"].operations < lines["crba"].operations
     page = (explained / "index.html").read_text()
     assert all(f"<td>{line.name}</td>" in page for line in report.lines)
     assert (explained / "program.c").read_text() == report.code
     unsafe = make_report(model, dn.forward_dynamics(model), "colamd")
-    assert unsafe.code_of.startswith("recursion") and not unsafe.plan.safe
+    assert unsafe.code_of == "colamd" and not unsafe.plan.safe
 
 
 @pytest.mark.parametrize("name", ["solo12", "baxter"])

@@ -10,8 +10,10 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
 from dynamics_node.algorithms.operational_space import invert
+from dynamics_node.numeric import dynamics_runner
 from dynamics_node.robots import five_bar
-from dynamics_node.solver.arguments import Arguments, solve_states
+from dynamics_node.solver import ProgramFunction
+from dynamics_node.solver.arguments import robot_signature
 
 
 @pytest.fixture(scope="module")
@@ -237,16 +239,24 @@ def test_functions_refuse_quaternions_that_are_none(quadruped):
 
 
 def test_as_many_good_states_as_bodies_with_one_wrench(panda):
-    """Seven states and wrenches on seven bodies are not the same axis."""
+    """Seven states and wrenches on seven bodies are not the same axis: where states are solved one by one,
+    every one feels all wrenches."""
+
+    class Stubborn:
+        """At call time: refuses several states together, and where q is not zero."""
+
+        model, problem, description = panda, dn.inverse_dynamics(panda), "stubborn"
+
+        def __call__(self, q, qd, qdd, gravity, f_ext):
+            assert f_ext.shape == (panda.nbodies, 6)
+            if len(q) > 1 or q.any():
+                raise np.linalg.LinAlgError("together not")
+            return {"tau": q + f_ext.sum()}
+
+    runner = dynamics_runner(Stubborn(), dn.inverse_dynamics(panda), wrenches=True)
+    function = ProgramFunction(signature=robot_signature(panda), runner=runner)
     q = np.zeros((panda.nbodies, panda.nv))
-    arguments = Arguments(panda, {"q": q, "f_ext": np.ones((panda.nbodies, 6))})
-
-    def function(batch, q, f_ext):
-        assert f_ext.shape == (panda.nbodies, 6)
-        if len(q) > 1 or q.any():
-            raise np.linalg.LinAlgError("together not")
-        return [q[..., 0] + f_ext.sum()]
-
     q[2] = 1.0
-    (found,) = solve_states(function, arguments, "nan")
-    assert np.isnan(found).tolist() == [k == 2 for k in range(panda.nbodies)]
+    found = function(q, q[0], q[0], panda.gravity, np.ones((panda.nbodies, 6)), errors="nan")
+    assert np.isnan(found).any(axis=1).tolist() == [k == 2 for k in range(panda.nbodies)]
+    assert np.all(found[[0, 6]] == 6.0 * panda.nbodies)

@@ -15,17 +15,17 @@ from tolerances import error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms import rnea
 from dynamics_node.algorithms.transforms import fixed_turns
-from dynamics_node.backends.recursive import recursive_engines
-from dynamics_node.backends.traced import problem_program
 from dynamics_node.model.reframe import reframe
 from dynamics_node.program import interpret
+from dynamics_node.programs import recursive_programs
 from dynamics_node.spatial import transform_origin
 
 
 def interpreted(model, problem, q, qd, known):
-    """The result by every engine's Program."""
-    for engine in recursive_engines(model, problem):
-        yield interpret(problem_program(engine), q=q, qd=qd, known=known, gravity=model.gravity)["asked"]
+    """The result of inverse or forward dynamics by every Program."""
+    (asked,) = problem.returns(model)
+    for program in recursive_programs(model, problem).values():
+        yield interpret(program, q=q, qd=qd, qdd=known, tau=known, gravity=model.gravity)[asked]
 
 
 def chain(*joints, mass=1.0):
@@ -97,7 +97,7 @@ def test_large_angles_of_long_robots():
     hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k % 9} 0.2 0.7", "axis": "0 1 1"} for k in range(60)]
     model = dn.parse_model(chain(*hinges))
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    assert hasattr(solver.engine.kernel.program, "sweeps")
+    assert hasattr(solver.program, "sweeps")
     q, qd, qdd, _ = random_states(model, 5)
     for size in (1.0, 1e8):
         assert error(solver(size * q, qd, qdd), rnea(model, size * q, qd, qdd)).max() <= 1e-12
@@ -112,7 +112,7 @@ def test_operations_do_not_depend_on_last_digits(seed):
     shaken = np.random.default_rng(seed)
     other = replace(model, bodies=tuple(_shaken(body, shaken) for body in model.bodies))
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        one, two = (problem_program(recursive_engines(m, problem)[0]).op_count() for m in (model, other))
+        one, two = (next(iter(recursive_programs(m, problem).values())).op_count() for m in (model, other))
         assert one == two
 
 

@@ -7,7 +7,6 @@ from tolerances import EXACT, OUT_OF_GTSAM, error, solved
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.backends.numeric_elimination import refined
 from dynamics_node.graph import (
     ORDERINGS,
     IllPosedError,
@@ -22,6 +21,7 @@ from dynamics_node.graph import (
     to_svg,
 )
 from dynamics_node.model.parameters import with_payload
+from dynamics_node.numeric.elimination import refined
 from dynamics_node.solver import ChoiceError, resolve
 
 SMALL = ("panda7", "panda", "ur5", "so101", "double_pendulum", "panda_floating")
@@ -249,11 +249,12 @@ def test_a_state_does_not_depend_on_the_others():
     model = ROBOTS["double_pendulum"].model()
     problem = dn.hybrid_dynamics(model, [model.joint_names[0]])
     solver = dn.build(model, problem, solver="factor_graph", ordering="colamd", backend="numpy")
-    assert not solver.engine.plan.safe
+    elimination = solver.runner.algorithm.algorithm
+    assert not elimination.plan.safe
     q, qd, qdd, tau = (np.zeros((2, 2)) for _ in range(4))
     q[:], qd[1], tau[:] = [[0.3, 0.4], [0.5, 0.6]], 1e7, 1.0
     graph = problem_graph(model, problem, q, qd, qdd, tau)
-    exact = eliminate(graph, solver.engine.plan).solve()
+    exact = eliminate(graph, elimination.plan).solve()
 
     def stubborn(asked):
         """Corrections of the first state never become small."""
@@ -262,7 +263,7 @@ def test_a_state_does_not_depend_on_the_others():
         return {x: value * np.array([[0.25], [0.0]]) for x, value in exact.items()}
 
     with pytest.raises(np.linalg.LinAlgError, match="vanishes here"):
-        refined(graph, stubborn, solver.engine.ordering)
+        refined(graph, stubborn)
 
 
 @pytest.mark.parametrize("ordering", [*ORDERINGS, "best"])
@@ -277,7 +278,9 @@ def test_parameters_of_the_factor_graph(ordering, parameters):
         )
         for one in (model, other):
             states = consistent_states(one, 10)
-            qdd, tau = solver.with_model(one).engine(*states, None)
+            names = ("q", "qd", "qdd", "tau", "f_ext")
+            algorithm = solver.with_model(one).runner.algorithm
+            qdd, tau = algorithm(**dict(zip(names, states, strict=True))).values()
             assert np.all(error(qdd, states[2]) <= solved(dn.mass_matrix(one, states[0])))
             assert error(tau, states[3]).max() <= 1e-9
 

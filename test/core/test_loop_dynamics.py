@@ -14,12 +14,11 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 import dynamics_node as dn
 from dynamics_node.loops import Custom
 from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import mechanism_programs, quantity_of, rival_programs
 from dynamics_node.node.build_job import Job, do
 from dynamics_node.node.core import Core
 from dynamics_node.node.settings import PARAMETERS, read_settings
 from dynamics_node.program import interpret
+from dynamics_node.programs import dynamics_programs, quantity_programs, rival_programs
 from dynamics_node.robots import four_bar, geared_chain, humanoid, quadruped
 from dynamics_node.robots.text import coupling
 
@@ -95,11 +94,9 @@ def test_every_algorithm_and_backend_agrees(name):
     ):  # vectors take no wrenches, and long to compile
         push = f_ext if wrenches else None
         known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
-        inputs = {"q": q, "qd": yd, "known": known, "gravity": mechanism.gravity} | (
-            {"f_ext": f_ext} if wrenches else {}
-        )
-        for program in mechanism_programs(mechanism, forward, wrenches).values():
-            assert error(interpret(program, **inputs)["asked"], ydd).max() <= 1e-8
+        inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}
+        for program in dynamics_programs(mechanism, forward, wrenches).values():
+            assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
         for backend in backends:
             solver = dn.build(mechanism, forward, backend=backend)
             assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
@@ -163,14 +160,12 @@ def test_legged_robots_with_gears(name):
         h = pin.nonLinearEffects(theirs, data, at, rates)[order]
         expected = G.T @ (M @ (G @ ydd[k] + g) + h)
         assert error(tau[k], expected) <= EXACT
-    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism)).values():
-        back = interpret(program, q=q, qd=yd, known=tau, gravity=mechanism.gravity)["asked"]
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism)).values():
+        back = interpret(program, q=q, qd=yd, tau=tau, gravity=mechanism.gravity)["qdd"]
         assert error(back, ydd).max() <= 1e-9
     feet = [body.name for body in mechanism.bodies[-2:]]
-    ways = [
-        quantity_of(mechanism, w, ("q",), links=feet) for w in (operational_space_inertia, extended_forces)
-    ]
-    right, found = (interpret(way, q=q)["y0"] for way in ways)
+    ways = quantity_programs(mechanism, "operational_space_inertia", links=feet).values()
+    right, found = (interpret(way, q=q)["inverse_inertia"] for way in ways)
     assert error(found, right, tail=2).max() <= 1e-9
 
 
@@ -208,8 +203,8 @@ def test_rivals_give_the_same(name):
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
     rivals = rival_programs(mechanism)
     given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
-    assert error(interpret(rivals["Lagrange"], known=tau, **given)["asked"], ydd).max() <= 1e-8
-    assert error(interpret(rivals["projected M and h"], known=ydd, **given)["asked"], tau).max() <= EXACT
+    assert error(interpret(rivals["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
+    assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
 
 
 @pytest.mark.parametrize("name", ["panda7", "solo12", "ur5"])
@@ -222,12 +217,13 @@ def test_a_joint_is_a_cluster_of_one(name):
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
     ours = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert error(ours(q, qd, qdd, f_ext), tau).max() <= EXACT
-    for program in mechanism_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
-        given = {"q": q, "qd": qd, "known": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
-        assert error(interpret(program, **given)["asked"], qdd).max() <= 1e-9
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
+        given = {"q": q, "qd": qd, "tau": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
+        assert error(interpret(program, **given)["qdd"], qdd).max() <= 1e-9
     link = model.bodies[-1].name
     expected, _ = dn.operational_space_inertia(model, q, [link])
-    found = interpret(quantity_of(mechanism, extended_forces, ("q",), links=[link]), q=q)["y0"]
+    way = quantity_programs(mechanism, "operational_space_inertia", links=[link])["c-efpa"]
+    found = interpret(way, q=q)["inverse_inertia"]
     assert error(found, expected, tail=2).max() <= 1e-9
 
 

@@ -98,10 +98,21 @@ def test_the_graph_of_an_open_or_singular_loop_gives_nothing():
     assert np.isnan(found[1]).all() and np.array_equal(found[[0, 2]], right[[0, 2]])
 
 
-def test_loops_are_not_compiled_through_the_graph():
-    mechanism = mechanism_of("four_bar")
-    with pytest.raises(ValueError, match="numpy or gtsam only; solver 'cluster' is compiled"):
-        dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph", backend="c")
+@pytest.mark.parametrize("kind", ["inverse_dynamics", "forward_dynamics"])
+def test_loops_are_compiled_through_the_graph(kind):
+    """The cheapest ordering, with wrenches and without; an open loop is told."""
+    mechanism = mechanism_of("five_bar")
+    problem = getattr(dn, kind)(mechanism)
+    solver, plain = (dn.build(mechanism, problem, solver=s, backend="c") for s in ("factor_graph", "cluster"))
+    q, yd, u = states(mechanism, 70, reach=0.05)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
+    for push in (None, f_ext):
+        right = plain(q, yd, u, push)
+        assert error(solver(q, yd, u, push), right).max() <= 1e-9
+        assert error(solver(q[0], yd[0], u[0], None if push is None else push[0]), right[0]) <= 1e-9
+    q[1] += 0.01
+    with pytest.raises(dn.SolutionError, match="'j5' is open by"):
+        solver(q[1], yd[1], u[1])
 
 
 @pytest.mark.parametrize("name", ["five_bar", "belt_chain"])

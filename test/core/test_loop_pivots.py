@@ -11,9 +11,9 @@ from tolerances import EPS, error
 
 import dynamics_node as dn
 from dynamics_node.loops.pivots import weak_coordinates
-from dynamics_node.loops.programs import mechanism_programs
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.program import interpret
+from dynamics_node.programs import dynamics_programs
 from dynamics_node.robots import humanoid, quadruped
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m
@@ -114,14 +114,14 @@ def test_forward_dynamics(name, way):
 def test_every_algorithm(name):
     """Projection and C-ABA, whichever is compiled."""
     case = case_of(name)
-    given = {"q": case.q, "qd": case.yd, "known": case.tau, "gravity": case.mechanism.gravity}
-    programs = mechanism_programs(case.mechanism, dn.forward_dynamics(case.mechanism))
+    given = {"q": case.q, "qd": case.yd, "tau": case.tau, "gravity": case.mechanism.gravity}
+    programs = dynamics_programs(case.mechanism, dn.forward_dynamics(case.mechanism))
     assert set(programs) == {"projection", "c-aba"}
     for program in programs.values():
         with np.errstate(all="ignore"):
             found = interpret(program, **given)
         bad = ~(found["health"] <= [1e12, 1e-12]).all(axis=-1, keepdims=True)
-        case.judge(np.where(bad, np.nan, found["asked"]), case.ydd)
+        case.judge(np.where(bad, np.nan, found["qdd"]), case.ydd)
 
 
 @pytest.mark.parametrize("name", LINKAGES)

@@ -7,9 +7,8 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.loops import mechanism_bias, mechanism_mass_matrix, mechanism_operational_space_inertia
-from dynamics_node.loops.dynamics import extended_forces, operational_space_inertia
-from dynamics_node.loops.programs import quantity_of
 from dynamics_node.program import interpret
+from dynamics_node.programs import QUANTITIES, quantity_programs
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,9 @@ def test_extended_forces(name, reference):
         mechanism.bodies[-2].name,
     ]
     options = {"links": links, "reference": reference}
-    ways = [
-        quantity_of(mechanism, way, ("q",), **options) for way in (operational_space_inertia, extended_forces)
-    ]
-    (right, J), (found, same) = ([interpret(way, q=q)[y] for y in ("y0", "y1")] for way in ways)
+    ways = quantity_programs(mechanism, "operational_space_inertia", **options).values()
+    returns = QUANTITIES["operational_space_inertia"].returns
+    (right, J), (found, same) = ([interpret(way, q=q)[name] for name in returns] for way in ways)
     assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics_node.program import Op, Program, ProgramError, interpret, trace
+from dynamics_node.program import Op, Program, ProgramError, interpret, jacobian, trace
 
 
 def run(function, **arrays):
@@ -177,3 +177,31 @@ def test_files_that_hold_no_program(tmp_path):
     for name in ("noise.npz", "other.npz", "absent.npz"):
         with pytest.raises(ProgramError, match=name):
             Program.load(tmp_path / name)
+
+
+# --- health ---------------------------------------------------------------------------------------------
+
+
+def judged(limits):
+    return trace(lambda x: {"y": 1.0 / x, "health": 1.0 / (x * x)}, {"x": (2,)}, limits)
+
+
+def test_limits_are_part_of_a_program(tmp_path):
+    program = judged((1e4, 1e6))
+    assert program.limits == (1e4, 1e6)
+    assert program.digest() != judged((1e4, 1e5)).digest() != judged(()).digest()
+    program.save(tmp_path / "p.npz")
+    loaded = Program.load(tmp_path / "p.npz")
+    assert loaded.limits == program.limits and loaded.digest() == program.digest()
+    assert jacobian(program, ["y"], ["x"]).limits == ()
+
+
+@pytest.mark.parametrize("limits", [(1.0,), (1.0, 2.0, 3.0)])
+def test_limits_belong_to_the_entries_of_health(limits):
+    with pytest.raises(ProgramError, match="limits need a last output 'health' of as many entries"):
+        judged(limits)
+
+
+def test_limits_belong_to_the_last_output():
+    with pytest.raises(ProgramError, match="last output 'health'"):
+        trace(lambda x: {"health": x, "y": x}, {"x": (2,)}, (1.0, 1.0))

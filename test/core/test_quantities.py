@@ -37,13 +37,13 @@ def test_compiled_equals_numpy(name, robot, reference):
         "operational_space_inertia": {"links": links, "reference": reference},
     }.get(name, {})
     function = dn.build_quantity(model, name, backend="c", **options)
-    reads = [{"q": q, "qd": qd}[read] for read in QUANTITIES[name][1] if read != "gravity"]
+    reads = [{"q": q, "qd": qd}[read] for read in QUANTITIES[name].reads if read != "gravity"]
     expected = PLAIN[name](model, q, qd, **options)
     tolerance = np.maximum(EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.mass_matrix(model, q)).max())
     one = [a[0].copy() for a in reads]
     places = as_tuple(function(*one))
-    gravity = [model.gravity] if "gravity" in QUANTITIES[name][1] else []
-    assert function.kernel.solve(*one, *gravity, *places) is None, "compiled code does it"
+    gravity = [model.gravity] if "gravity" in QUANTITIES[name].reads else []
+    assert function.runner.solve(*one, *gravity, *places) is None, "compiled code does it"
     copy, whole = pickle.loads(pickle.dumps(function)), as_tuple(function(*reads))
     for k in range(10):
         found = as_tuple(function(*(a[k] for a in reads)))

@@ -1,25 +1,28 @@
-"""Programs with loops over the bodies: the same results as the recursions they are made of."""
+"""Rolled Programs: the same results as the recursions they are made of."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from compiled import packed
 from robots import ROBOTS, random_states
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.backends import rolled
+from dynamics_node.algorithms import aba, rnea
 from dynamics_node.backends.c import Kernel
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.traced import parameter_values
 from dynamics_node.model.assemble import assemble
-from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.description import Description, JointDescription, Link, Mimic
 from dynamics_node.program import Rolled
+from dynamics_node.programs import can_roll, parameter_values, rolled_program
+from dynamics_node.programs.rolled import LONG
 from dynamics_node.spatial import rpy_rotation
 
 
-def snake(n, seed=0, branches=False):
-    """n joints in a chain or a random tree: mostly revolute, a few prismatic, of generic geometry."""
+def snake(n, seed=0, branches=False, mimics=False):
+    """n joints in a chain or a random tree: mostly revolute, a few prismatic, of generic geometry; the last
+    one mimics the first."""
     random = np.random.default_rng(seed)
     links, joints = [Link("l0")], []
     for k in range(1, n + 1):
@@ -30,6 +33,8 @@ def snake(n, seed=0, branches=False):
         turn = rpy_rotation(random.uniform(-3, 3, 3))
         place, axis = 0.2 * random.normal(size=3), random.normal(size=3)
         joints.append(JointDescription(f"j{k}", kind, f"l{parent}", f"l{k}", turn, place, axis))
+    if mimics:
+        joints[-1] = replace(joints[-1], mimic=Mimic("j1", 2.0, 0.1))
     return assemble(Description("snake", tuple(links), tuple(joints)))
 
 
@@ -40,10 +45,12 @@ def problems(model):
         yield "hybrid", dn.hybrid_dynamics(model, model.joint_names[::2])
 
 
-def asked(engine, q, qd, u, f_ext):
-    forward = np.array(engine.problem.forward)
-    qdd, tau = engine(q, qd, np.where(forward, 0, u), np.where(forward, u, 0), f_ext, None)
-    return np.where(forward, qdd, tau)
+def plainly(model, problem, q, qd, u, f_ext):
+    """What the problem returns, side by side; u: what is known."""
+    if problem.kind == "inverse":
+        return rnea(model, q, qd, u, f_ext)
+    qdd, tau = aba(model, q, qd, u, u, np.array(problem.forward), f_ext)
+    return qdd if problem.kind == "forward" else np.hstack([qdd, tau])
 
 
 @pytest.mark.parametrize("name", [*ROBOTS])
@@ -53,14 +60,15 @@ def test_every_kind_of_robot(name):
     q, qd, u, f_ext = random_states(model, 5, seed=41)
     condition = np.linalg.cond(dn.mass_matrix(model, q))
     for kind, problem in problems(model):
-        engine = RecursiveEngine(model, problem)
         for parameters, wrenches in (((), False), (("inertia", "armature"), True)):
-            program = rolled.rolled_program(engine, wrenches, parameters)
-            kernel = Kernel(program, {k: parameter_values(engine)[k] for k in parameters})
-            inputs = [q, qd, u, model.gravity, *([f_ext.reshape(5, -1)] if wrenches else [])]
-            right = asked(engine, q, qd, u, f_ext if wrenches else None)
+            program = rolled_program(model, problem, wrenches, parameters)
+            kernel = Kernel(program, parameter_values(model, parameters))
+            state = {"q": q, "qd": qd, "qdd": u, "tau": u, "gravity": model.gravity}
+            state["f_ext"] = f_ext
+            inputs = [state[read] for read in problem.reads(model, wrenches)]
+            right = plainly(model, problem, q, qd, u, f_ext if wrenches else None)
             tolerance = EXACT if kind == "inverse" else np.maximum(1e-9, 1e-13 * condition)
-            assert np.all(error(kernel(5, *inputs), right) <= tolerance), (kind, parameters, wrenches)
+            assert np.all(error(packed(kernel(5, *inputs)), right) <= tolerance), (kind, parameters, wrenches)
 
 
 @pytest.mark.parametrize("branches", [False, True])
@@ -69,7 +77,7 @@ def test_facade_of_a_long_robot(branches):
     q, qd, u, f_ext = random_states(model, 70, seed=42)
     for kind, problem in problems(model):
         solver = dn.build(model, problem, backend="c", parameters=("inertia",))
-        assert isinstance(solver.engine.kernel.program, Rolled)
+        assert isinstance(solver.program, Rolled)
         plain = dn.build(model, problem, backend="numpy", solver="cluster", parameters=("inertia",))
         known = (u, u) if kind == "hybrid" else (u,)
         right = plain(q[:5], qd[:5], *(k[:5] for k in known), f_ext[:5])
@@ -107,18 +115,19 @@ def test_a_long_chain_solves_its_own_inverse():
     assert error(again, tau) <= EXACT
 
 
-def test_what_is_short_or_coupled_has_no_loops():
+def test_what_is_short_or_coupled_is_not_rolled():
     model = ROBOTS["panda7"].model()
-    assert not rolled.can_roll(RecursiveEngine(model, dn.inverse_dynamics(model)))
-    long = snake(rolled.LONG)
-    assert rolled.can_roll(RecursiveEngine(long, dn.forward_dynamics(long)))
-    assert not rolled.can_roll(RecursiveEngine(long, dn.forward_dynamics(long), by_mass_matrix=True))
+    assert not can_roll(model, dn.inverse_dynamics(model))
+    long, coupled = snake(LONG), snake(LONG, mimics=True)
+    assert can_roll(long, dn.forward_dynamics(long))
+    assert can_roll(coupled, dn.inverse_dynamics(coupled))
+    assert not can_roll(coupled, dn.forward_dynamics(coupled))
 
 
 def test_derivatives_too_long_to_compile_are_interpreted(monkeypatch, caplog):
     monkeypatch.setattr("dynamics_node.backends.c.kernel.MOST_OPERATIONS", 1000)
     model = ROBOTS["panda7"].model()
     derivatives = dn.build_derivatives(model, dn.inverse_dynamics(model))
-    assert derivatives.kernel is None and "operations are too many to compile" in caplog.text
-    with pytest.raises(dn.backends.c.CompileError, match="too many to compile"):
+    assert derivatives.runner.backend == "numpy" and "operations are too many to compile" in caplog.text
+    with pytest.raises(dn.solver.CompileError, match="too many to compile"):
         dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")

@@ -31,7 +31,7 @@ for name in ("panda7", "solo12"):
                 batch = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
                     batch(*(a.copy() for a in random_states(model, count)[:3]))
-        one = solve.engine.kernel.solve
+        one = solve.runner.solve
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
             one(bad, qd[0], qdd[0], model.gravity, out)

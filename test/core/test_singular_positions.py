@@ -1,6 +1,7 @@
 """Robots whose mass matrix is singular at some positions only, at those and beside them: an acceleration within
 its tolerance, or a refusal by the joint's name."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,13 +16,10 @@ from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.backends.compiled import compiled
-from dynamics_node.backends.recursive import RecursiveEngine
-from dynamics_node.backends.rolled import LONG
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import Rolled
-from dynamics_node.solver.choices import resolve
-from dynamics_node.solver.solvers import ForwardDynamics
+from dynamics_node.programs import recursive_programs
+from dynamics_node.programs.rolled import LONG
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.3)  # rad or m
 REGULAR = 1e9  # condition of the mass matrix up to which a state has to be served
@@ -151,9 +149,12 @@ class Robot:
 
 def by_mass_matrix(model):
     """Compiled code that factors the mass matrix."""
-    problem = dn.forward_dynamics(model)
-    engine = compiled([RecursiveEngine(model, problem, by_mass_matrix=True)])
-    return ForwardDynamics(model, problem, resolve("cluster", "best", "c"), engine)
+    solver = dn.build(model, dn.forward_dynamics(model), backend="c")
+    recipe = replace(
+        solver.recipe,
+        write=lambda wrenches: recursive_programs(model, solver.problem, wrenches)["crba + solve"],
+    )
+    return replace(solver, runner=recipe.runner(), recipe=recipe, _with_wrenches={})
 
 
 def built(**choice):
@@ -271,7 +272,7 @@ def test_with_model():
         with pytest.raises(dn.SolutionError, match="'pan' can move"):
             regular.with_model(model)(q, qd, tau)
     solver = dn.build(loaded, dn.forward_dynamics(model), backend="c", parameters=("inertia",))
-    assert "health" not in solver.engine.kernel.program.outputs
+    assert "health" not in solver.program.outputs
     with pytest.raises(dn.ModelError, match="'pan', 'tilt' .* build one for this Model"):
         solver.with_model(model)
     numpy = dn.build(loaded, dn.forward_dynamics(model), backend="numpy", parameters=("inertia",))
@@ -305,7 +306,7 @@ def test_loops_watch_pivots_as_well(parameters):
     solver, plain = (
         dn.build(model, dn.forward_dynamics(model), backend=b, parameters=parameters) for b in ("c", "numpy")
     )
-    assert isinstance(solver.engine.kernel.program, Rolled)
+    assert isinstance(solver.program, Rolled)
     random = np.random.default_rng(1)
     q = sample_positions(model, 3, random)
     q[:, -2] = (0.0, 1e-9, 0.5)

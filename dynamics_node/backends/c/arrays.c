@@ -88,3 +88,14 @@ static void release(Numbers *given, int count)
   for (int k = 0; k < count; ++k)
     if (given[k].view.obj) PyBuffer_Release(&given[k].view);
 }
+
+/* An array of `count` states, or, if `same` is given, of one state for all of them. */
+static int rows(PyObject *object, Numbers *found, int writable, long count, const ssize_t *shape, int *same)
+{
+  ssize_t wanted[MOST_AXES + 1] = {count};
+  memcpy(wanted + 1, shape + 1, shape[0] * sizeof(ssize_t));
+  if (same) *same = 0;
+  if (numbers(object, found, writable, shape[0] + 1, wanted)) return 1;
+  release(found, 1);
+  return same && (*same = numbers(object, found, writable, shape[0], shape + 1));
+}

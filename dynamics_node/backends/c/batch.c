@@ -66,6 +66,12 @@ static inline vector not_unit(const vector *p)
   return (vector)(off * off > (number)(UNIT_TOLERANCE * UNIT_TOLERANCE));
 }
 
+/* Not 0 in the lanes where a number is beyond its limit. */
+static inline vector beyond(vector x, number limit)
+{
+  return (vector)(x > limit);
+}
+
 static inline int any(vector x)
 {
   const bits found = x != 0;

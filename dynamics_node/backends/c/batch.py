@@ -9,18 +9,21 @@ import numpy as np
 from dynamics_node.backends.c.compiler import FOR_VECTORS
 from dynamics_node.backends.c.library import compile_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.backends.c.render import render_batch, renderer
+from dynamics_node.backends.c.render import BATCH, render_batch, renderer
+from dynamics_node.backends.results import limits_in, returned
 
-BATCH = 64  # states from which vectors are worth another compilation
 # Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
 WORTH_A_THREAD = 8_000_000
 BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
+__all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
+
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
 class BatchKernel(Loaded):
-    """batch(count, *inputs) -> outputs, a list of arrays (count, size) in the Program's order, and whether
-    all states are good: finite in and out, with quaternions of unit length. One that is not changes no other.
+    """batch(count, *inputs) -> outputs, a list of arrays (count, *shape) in the Program's order, and whether
+    all states are good: finite in and out, with quaternions of unit length, health within its limits. One
+    that is not changes no other.
 
     dtype: float64 or float32, of the arithmetic and of all arrays; quaternions: where among the inputs they
     begin. Beside the outputs no memory grows with the number of states: a thread works on one vector of
@@ -31,10 +34,13 @@ class BatchKernel(Loaded):
 
     def __init__(self, program, dtype=np.float64, quaternions=()):
         self.dtype, self._quaternions = np.dtype(dtype), tuple(quaternions)
+        self._shapes = [numbers.shape for numbers in program.outputs.values()]
+        self._given = len(returned(program))  # of the outputs; health is not for those who call `quick`
+        self._one_thread = 2 * WORTH_A_THREAD // max(1, len(program.ops))  # states
         super().__init__(program)
 
     def _compile(self):
-        how = (PRECISIONS[self.dtype], self._quaternions)
+        how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
         identity = f"batch {renderer()} {self.program.digest()} {how}"
         return compile_library(identity, lambda: render_batch(self.program, *how), FOR_VECTORS)
 
@@ -43,33 +49,43 @@ class BatchKernel(Loaded):
         self._library, self._run = library, builtin_function(library, "batch_definition")
 
     def __call__(self, count, *inputs, threads=None):
-        """inputs: (count, size) or (size,) in the Program's order, any numbers; threads: at most that many,
-        None for one a core."""
-        results = [np.empty((count, n.size), self.dtype) for n in self.program.outputs.values()]
+        """inputs: (count, *shape) or (*shape) in the Program's order, any numbers; threads: at most that
+        many, None for one a core."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
         if self._run(0, 0, count, *inputs, *results) < 0:
-            inputs = self._fitting(count, inputs)
-        first, *others = self._parts(count, threads)
-        # the interpreter lock is free while the library works
-        at_work = [_pool().submit(self._run, *part, count, *inputs, *results) for part in others]
-        good = [self._run(*first, count, *inputs, *results), *(work.result() for work in at_work)]
-        if min(good) < 0:
-            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
-        return results, all(good)
+            inputs = self.fitting(self.program.inputs, count, inputs, self.dtype)
+        good = self._in_parts(count, self._threads(count, threads), *inputs, *results)
+        return results, bool(good)
 
-    def _fitting(self, count, inputs):
-        """The inputs as contiguous arrays of the right type. Raises ValueError for a wrong shape."""
-        arrays = [np.require(array, self.dtype, ["C", "ALIGNED"]) for array in inputs]
-        for array, size in zip(arrays, self._sizes, strict=True):
-            if array.shape not in ((size,), (count, size)):
-                raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
-        return arrays
-
-    def _parts(self, count, threads):
-        """(start, stop) of about equal parts, whole blocks each but the last."""
+    def _threads(self, count, most=None):
+        """As many as the work is worth, by default at most one a core."""
         worth = count * len(self.program.ops) // WORTH_A_THREAD
-        number = min(threads or _cores(), worth) if worth > 1 else 1
-        size = max(1, -(-count // (number * BLOCK))) * BLOCK
-        return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
+        return min(most or _cores(), worth) if worth > 1 else 1
+
+    def quick(self, count, *inputs):
+        """The outputs but health; None when an input is not contiguous, of the type and of the right shape,
+        or a state is not good."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        if count < self._one_thread:
+            good = self._run(0, count, count, *inputs, *results)
+        elif (good := self._run(0, 0, count, *inputs, *results)) > 0:
+            good = self._in_parts(count, self._threads(count), *inputs, *results)
+        return results[: self._given] if good > 0 else None
+
+    def _in_parts(self, count, threads, *arrays):
+        first, *others = _parts(count, threads)
+        # the interpreter lock is free while the library works
+        at_work = [_pool().submit(self._run, *part, count, *arrays) for part in others]
+        good = min([self._run(*first, count, *arrays), *(work.result() for work in at_work)])
+        if good < 0:
+            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
+        return good
+
+
+def _parts(count, number):
+    """(start, stop) of about equal parts, whole blocks each but the last."""
+    size = max(1, -(-count // (number * BLOCK))) * BLOCK
+    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
 
 
 def _cores():

@@ -5,9 +5,9 @@ extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 
 /* run_batch(from, to, count, input, ..., output, ...): states from .. to - 1 of the count that the arrays hold. An input
-   is (count, size) or (size,), an output (count, size). 1 when all states are good: finite in and out, with quaternions
-   of unit length; 0 when one is not, which changes no other; -1, nothing written, when an array is not as it should be.
-   Other threads of Python run meanwhile. */
+   has `count` states along its first axis or is one state for all, an output has `count`. 1 when all states are good:
+   finite in and out, with quaternions of unit length, the last output within its limits; 0 when one is not, which changes
+   no other; -1, nothing written, when an array is not as it should be. Other threads of Python run meanwhile. */
 static PyObject *run_batch(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
 {
   if (number_of_arguments != 3 + INPUTS + OUTPUTS) return PyLong_FromLong(-1);
@@ -17,18 +17,11 @@ static PyObject *run_batch(PyObject *self, PyObject *const *arguments, ssize_t n
   number *output[OUTPUTS + 1];
   int same[INPUTS + 1], seen = 0, fit = 0 <= from && from <= to && to <= count;
   for (arguments += 3; fit && seen < INPUTS; ++seen) {
-    const ssize_t shape[2] = {count, input_size[seen]};
-    fit = numbers(arguments[seen], given + seen, 0, 2, shape);
-    same[seen] = !fit;
-    if (!fit) {
-      release(given + seen, 1);
-      fit = numbers(arguments[seen], given + seen, 0, 1, shape + 1);
-    }
+    fit = rows(arguments[seen], given + seen, 0, count, input_shape[seen], same + seen);
     input[seen] = given[seen].data;
   }
   for (; fit && seen < INPUTS + OUTPUTS; ++seen) {
-    const ssize_t shape[2] = {count, output_size[seen - INPUTS]};
-    fit = numbers(arguments[seen], given + seen, 1, 2, shape);
+    fit = rows(arguments[seen], given + seen, 1, count, output_shape[seen - INPUTS], 0);
     output[seen - INPUTS] = given[seen].data;
   }
   long good = -1;

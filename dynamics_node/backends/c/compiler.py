@@ -7,8 +7,8 @@ import subprocess
 from contextvars import ContextVar
 from functools import cache
 
-from dynamics_node.backends.c.cache import no_place, work_folder
-from dynamics_node.backends.c.errors import CompileError
+from dynamics_node.backends.cache import no_place, work_folder
+from dynamics_node.backends.errors import CompileError
 
 FLAGS = (
     *("-O1", "-fexpensive-optimizations", "-fschedule-insns2"),  # for straight lines -O2 is no faster

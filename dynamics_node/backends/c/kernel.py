@@ -1,4 +1,4 @@
-"""A Program one can call."""
+"""A Program one can call with a state, or with the states of a small batch."""
 
 import ctypes
 from copy import copy
@@ -6,11 +6,12 @@ from copy import copy
 import numpy as np
 
 from dynamics_node.backends.c.compiler import NOT_FUSED
-from dynamics_node.backends.c.errors import CompileError
 from dynamics_node.backends.c.library import compile_library, open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render, renderer
 from dynamics_node.backends.c.tuning import compile_fastest
+from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.results import returned, taken
 from dynamics_node.program import Program
 
 WIDE = 15  # operations on every step of the longest chain
@@ -20,25 +21,25 @@ MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
 class Kernel(Loaded):
-    """kernel(count, *inputs) -> packed outputs, over many states; kernel.solve(*inputs, *outputs) for one
-    state, see call.c.
+    """kernel.solve(*inputs, *outputs) for one state and kernel.few(*inputs) for less than BATCH, see call.c;
+    kernel(count, *inputs) for any number of states and any arrays.
 
-    parameters: {name: array} of the Program's last inputs, which `solve` does not take; limits: of its last
-    output, which `solve` does not give: it declines beyond them.
+    parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
+    health, the last output of a Program with limits: it declines beyond them.
     """
 
-    PER_PROCESS = ("_entry", "_library", "solve")
+    PER_PROCESS = ("_entry", "_library", "_rows", "few", "solve")
 
-    def __init__(self, program, parameters=None, quaternions=(), limits=()):
+    def __init__(self, program, parameters=None, quaternions=()):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._limits = tuple(map(float, limits))
+        self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
 
     def _compile(self):
         if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
             raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
-        how = (self._names, self._quaternions, self._limits)
+        how = (self._names, self._quaternions)
         what = f"{renderer()} {self.program.digest()} {how}", lambda: render(self.program, *how)
         if _may_wait(self.program):
             return compile_fastest(*what, {"fused": (), "separate": NOT_FUSED}, self._trial)
@@ -54,39 +55,40 @@ class Kernel(Loaded):
     def _open(self, library):
         self._library, self._entry = library, _entry(library)
         trust_arrays(library, np.float64)
-        self.solve = builtin_function(library, "solve_definition", self._parameters)
+        library.allocate_with.argtypes = (ctypes.py_object,)
+        library.allocate_with(np.empty)
+        self._wrap()
+
+    def _wrap(self):
+        self.solve = builtin_function(self._library, "solve_definition", self._parameters)
+        self.few = builtin_function(self._library, "few_definition", self._parameters)
+        self._rows = builtin_function(self._library, "rows_definition", self._parameters)
 
     def with_parameters(self, parameters):
         """The same code with other values of its parameters; entries of other names are ignored."""
         other = copy(self)
         other._pack(parameters)
-        other.solve = builtin_function(other._library, "solve_definition", other._parameters)
+        other._wrap()
         return other
 
     def _pack(self, parameters):
-        self.parameters = [np.ravel(parameters[name]).astype(np.float64) for name in self._names]
-        self._parameters = np.concatenate([*self.parameters, [0.0]])
+        self.parameters = [np.array(parameters[name], dtype=np.float64) for name in self._names]
+        self._parameters = np.concatenate([*map(np.ravel, self.parameters), [0.0]])
 
     def __call__(self, count, *inputs):
-        """Outputs (count, outputs) of inputs (count, size) or (size,), in the Program's order, without the
-        parameters."""
-        x, y = np.empty((count, sum(self._sizes))), np.empty((count, self._outputs))
-        start = 0
-        for array, size in zip(inputs, self._sizes, strict=False):
-            x[:, start : start + size] = array
-            start += size
-        x[:, start:] = self._parameters[:-1]
-        self.run(x, y)
-        return y
-
-    def separate(self, count, *inputs):
-        """The same as a list of arrays (count, size), one for each output."""
-        sizes = [numbers.size for numbers in self.program.outputs.values()]
-        return np.split(self(count, *inputs), np.cumsum(sizes)[:-1], axis=1)
+        """Outputs, a list of arrays (count, *shape), and whether all states were solved; those of a state
+        that was not are NaN. inputs: (count, *shape) or (*shape)."""
+        results = [np.empty((count, *shape)) for shape in self.outputs.values()]
+        good = self._rows(count, *inputs, *results)
+        if good < 0:
+            good = self._rows(count, *self.fitting(self.inputs, count, inputs, np.float64), *results)
+        if good < 0:
+            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
+        return results, bool(good)
 
     def run(self, x, y):
         """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
-        C-contiguous float64."""
+        C-contiguous float64. Nothing is checked: what the Program alone takes."""
         self._entry(len(x), x.ctypes.data, y.ctypes.data)
 
 

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from dynamics_node.backends.c.cache import names, read_entry, work_folder, write_entry
 from dynamics_node.backends.c.compiler import FLAGS, compiled, compiler
-from dynamics_node.backends.c.errors import CompileError
+from dynamics_node.backends.cache import names, read_entry, work_folder, write_entry
+from dynamics_node.backends.errors import CompileError
 
 _loaded: dict[str, ctypes.CDLL] = {}  # of this process; a library is never unloaded
 _numbers = itertools.count(1)

@@ -4,8 +4,8 @@ import ctypes
 
 import numpy as np
 
-from dynamics_node.backends.c.errors import CompileError
 from dynamics_node.backends.c.library import open_library
+from dynamics_node.backends.errors import CompileError
 
 
 class Loaded:
@@ -28,6 +28,20 @@ class Loaded:
         raise NotImplementedError
 
     PER_PROCESS: tuple[str, ...] = ()
+
+    @staticmethod
+    def fitting(shapes, count, inputs, dtype):
+        """The inputs, (count, ...) or one state for all, as contiguous arrays of a type in the `shapes`
+        {name: shape}. Raises ValueError for a wrong number of entries."""
+        arrays = [np.require(array, dtype, ["C", "ALIGNED"]) for array in inputs]
+        for k, (array, shape) in enumerate(zip(arrays, shapes.values(), strict=True)):
+            size = int(np.prod(shape, dtype=int))
+            if array.shape in (shape, (count, *shape)):
+                continue
+            if array.shape not in ((size,), (count, size)):
+                raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
+            arrays[k] = array.reshape((count, *shape) if array.ndim == 2 else shape)
+        return arrays
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in self.PER_PROCESS}

@@ -42,6 +42,8 @@ def render_loops(program):
 
 _JOINTS = ("position", "sine", "cosine")
 _NUMBERS = (*_JOINTS, "angle")
+_RATES = ("qd", "qdd", "tau", "armature")  # have an entry for every velocity coordinate
+_SUMMED = ("qdd", "tau", "health")
 
 
 def _aligned(name, numbers, size):
@@ -66,34 +68,41 @@ def _loop(program, k, sweep):
         "    switch (kinds[i]) {",
     ]
     for kind, step in enumerate(sweep.steps):
-        places = ", ".join(_place(program, name) for name in (*step.inputs, *step.outputs))
-        lines.append(f"    case {kind}: step{k}_{kind}({places}); break;")
+        sources = [_source(program, name) for name in step.inputs]
+        targets = [_target(program, name) for name in step.outputs]
+        lines.append(f"    case {kind}: step{k}_{kind}({', '.join([*sources, *targets])}); break;")
     return [*lines, "    }", "  }"]
 
 
-def _place(program, name):
-    """Where body i, whose parent is p, has something."""
+def _source(program, name):
+    """Where body i, whose parent is p, reads something."""
     start = dict(zip(program.inputs, accumulate(program.sizes(), initial=0), strict=False))
     at = {
         "table": "table[i]",
         **{joint: f"{joint} + i" for joint in _JOINTS},
         "pose": f"x + {start['q']} + q_at[i]",
-        "rates": f"x + {start['qd']} + v_at[i]",
-        "known": f"x + {start['known']} + v_at[i]",
+        **{name: f"x + {start[name]} + v_at[i]" for name in _RATES if name in start},
         "gravity": f"x + {start['gravity']}",
         "f_ext": f"x + {start.get('f_ext')} + 6 * i",
         "inertia": f"x + {start.get('inertia')} + 10 * i",
-        "armature": f"x + {start.get('armature')} + v_at[i]",
-        "asked": "y + v_at[i]",
-        "health": f"y + {program.outputs['asked'].size}",
     }
-    if name in at:
-        return at[name]
+    return at.get(name) or _left(name)
+
+
+def _target(program, name):
+    """Where body i, whose parent is p, writes something or adds to it."""
+    if name in program.outputs:
+        return f"y + {program.outputs[name][0]}" + (" + v_at[i]" if name in _RATES else "")
+    return _left(name)
+
+
+def _left(name):
+    """What sweeps leave at a body or its parent."""
     return f"{name.removeprefix(_PARENT)}[{'p' if name.startswith(_PARENT) else 'i'}]"
 
 
 def _step(name, program):
-    """A function of pointers to the inputs and outputs of a Program; outputs of several bodies are sums."""
+    """A function of pointers to the inputs and outputs of a Program; results of several bodies are sums."""
     inputs = [f"const number *restrict {_given(n)}" for n in program.inputs]
     outputs = [f"number *restrict {_result(n)}" for n in program.outputs]
     text = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
@@ -107,7 +116,7 @@ def _step(name, program):
         lines.append(f"  const number t{n} = {operation};")
         text.append(f"t{n}")
     for output, numbers in program.outputs.items():
-        sign = "+=" if output in ("asked", "health") or output.startswith(_PARENT) else "="
+        sign = "+=" if output in _SUMMED or output.startswith(_PARENT) else "="
         lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
     return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
 

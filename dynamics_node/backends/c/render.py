@@ -14,19 +14,20 @@ import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import LARGE, memory, table
-from dynamics_node.program import Rolled
+from dynamics_node.backends.c.text import LARGE, literal, memory, table
+from dynamics_node.program import Program, Rolled
 
+BATCH = 64  # states from which vectors are worth another compilation
 MOST_LANES = 16  # numbers in a vector: floats
 UNIT_TOLERANCE = 2e-6  # of the square of a quaternion's length
 
 
-def render(program, parameters=(), quaternions=(), limits=()) -> str:
+def render(program, parameters=(), quaternions=()) -> str:
     """The C source of a Program.
 
     parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
-    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. limits: of the
-    last output, which `solve` keeps for itself: it declines where an entry is larger.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. Of a Program
+    with limits `solve` keeps the last output for itself: it declines where an entry is larger.
     """
     return "\n".join(
         [
@@ -36,7 +37,7 @@ def render(program, parameters=(), quaternions=(), limits=()) -> str:
             _text("sincos_double.c"),
             _text("sincos.c"),
             *(render_loops if isinstance(program, Rolled) else render_run)(program),
-            *_sizes(program, parameters, quaternions, limits),
+            *_sizes(program, parameters, quaternions),
             _text("arrays.c"),
             _text("call.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
@@ -56,9 +57,9 @@ def renderer() -> str:
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 
 
-def render_batch(program, precision="double", quaternions=()) -> str:
+def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     """The C source that runs a Program over many states at once; precision: 'double' or 'float';
-    quaternions as in `render`."""
+    quaternions as in `render`; limits: of the last output in this precision."""
     return "\n".join(
         [
             "#include <math.h>",
@@ -69,7 +70,8 @@ def render_batch(program, precision="double", quaternions=()) -> str:
             *render_run(program, "vector", "f" if precision == "float" else ""),
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
             _text("batch.c"),
-            *_batch(program, quaternions),
+            *_batch(program, quaternions, limits),
+            *_shapes(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
             _text("arrays.c"),
             _text("batch_call.c"),
             "",
@@ -77,7 +79,7 @@ def render_batch(program, precision="double", quaternions=()) -> str:
     )
 
 
-def _batch(program, quaternions):
+def _batch(program, quaternions, limits):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
@@ -85,8 +87,6 @@ def _batch(program, quaternions):
     return [
         f"#define INPUTS {len(inputs)}",
         f"#define OUTPUTS {len(outputs)}",
-        _numbers("input_size[]", [n for _, n, _ in inputs]),
-        _numbers("output_size[]", [n for _, n, _ in outputs]),
         "static int batch(long from, long to, long count, const number *const *input, const int *same,",
         "  number *const *output)",
         "{",
@@ -104,6 +104,10 @@ def _batch(program, quaternions):
         "    run(in, out);",
         f"    bad += not_finite({sum(sizes)}, in) + not_finite({total}, out);",
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
+        *(
+            f"    bad += beyond(out[{total - len(limits) + k}], {literal(limit)});"
+            for k, limit in enumerate(limits)
+        ),
         *(f"    write_rows(out + {at}, output[{k}] + k * {n}, {n}, lanes);" for k, n, at in outputs),
         "  }",
         "  return !any(bad);",
@@ -121,29 +125,29 @@ def _text(name):
     return files(__package__).joinpath(name).read_text()
 
 
-def _sizes(program, parameters, quaternions, limits):
+def _sizes(program, parameters, quaternions):
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
     names = [name for name in program.inputs if name not in parameters]
     outputs = list(program.outputs.values())
     numbers = {
         "INPUTS": len(names),
-        "OUTPUTS": len(outputs) - bool(limits),
-        "LIMITS": len(limits),
+        "OUTPUTS": len(outputs) - bool(program.limits),
+        "LIMITS": len(program.limits),
         "INPUT_SIZE": program.input_size,
         "OUTPUT_SIZE": sum(array.size for array in outputs),
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "LARGE": LARGE,
+        "FEW": BATCH - 1 if isinstance(program, Program) else "0x7fffffffL",
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),
         _numbers("input_size[]", [sizes[name] for name in names]),
         _numbers("output_size[]", [array.size for array in outputs]),
         _numbers("quaternion[]", quaternions),
-        *table("double", "limit", limits),
-        _shapes("input_shape", [program.inputs[name] for name in names]),
-        _shapes("output_shape", [array.shape for array in outputs]),
+        *table("double", "limit", program.limits),
+        *_shapes([program.inputs[name] for name in names], [array.shape for array in outputs]),
     ]
 
 
@@ -151,8 +155,12 @@ def _numbers(name, numbers):
     return f"static const ssize_t {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
 
 
-def _shapes(name, shapes):
-    """Rows of the number of axes and their lengths."""
-    width = 1 + max((len(shape) for shape in shapes), default=0)
-    rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
-    return f"static const ssize_t {name}[][{width}] = {{{', '.join([*rows, '{0}'])}}};"
+def _shapes(inputs, outputs):
+    """Tables of the shapes of all inputs and outputs: rows of the number of axes and their lengths."""
+    inputs, outputs = list(inputs), list(outputs)
+    most = max((len(shape) for shape in [*inputs, *outputs]), default=0)
+    lines = [f"#define MOST_AXES {most}"]
+    for name, shapes in (("input_shape", inputs), ("output_shape", outputs)):
+        rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
+        lines.append(f"static const ssize_t {name}[][{most + 1}] = {{{', '.join([*rows, '{0}'])}}};")
+    return lines

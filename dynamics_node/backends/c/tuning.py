@@ -6,9 +6,9 @@ from contextlib import suppress
 from contextvars import copy_context
 from time import thread_time_ns
 
-from dynamics_node.backends.c.cache import read_entry, write_entry
-from dynamics_node.backends.c.errors import CompileError
 from dynamics_node.backends.c.library import compile_library, hash_here
+from dynamics_node.backends.cache import read_entry, write_entry
+from dynamics_node.backends.errors import CompileError
 
 ROUNDS = 40  # of all ways in turn; of each the shortest time counts
 CLEARLY = 0.98  # of the time of the first way: what another must stay below

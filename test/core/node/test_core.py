@@ -11,7 +11,7 @@ from dynamics_node.node.core import Core
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import build_for_service
+from dynamics_node.solver import build_for_service, build_quantity
 
 SETTINGS = Settings()
 MS = 1_000_000  # ns
@@ -21,7 +21,9 @@ MS = 1_000_000  # ns
 def robot():
     model = ROBOTS["panda7"].model()
     inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
-    return Robot(model, inverse, inverse, build_for_service(model, forward_dynamics(model), backend="numpy"))
+    forward = build_for_service(model, forward_dynamics(model), backend="numpy")
+    quantities = [build_quantity(model, name, "numpy") for name in ("mass_matrix", "bias")]
+    return Robot(model, inverse, inverse, forward, *quantities, {})
 
 
 def core(robot, **settings):

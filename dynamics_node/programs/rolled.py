@@ -1,4 +1,5 @@
-"""The recursions with loops over the bodies: for robots whose straight-line code would be too long.
+"""The recursions rolled up, one piece of code for all bodies that move alike: for robots whose straight-line
+Programs would be too long.
 
 What a sweep does at one body is traced once for every kind of body. Numbers in which all bodies of a kind
 agree are literals there, the others come from a table: a chain in frames on its common normals keeps its
@@ -6,17 +7,27 @@ zeros.
 """
 
 from itertools import accumulate
+from typing import TypeGuard
 
 import numpy as np
 
 from dynamics_node.algorithms.aba import Given, accelerate, give_way, hold, joints_that_give_way
 from dynamics_node.algorithms.accelerations import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.elementary import Shift, Turn, plane_turn
-from dynamics_node.algorithms.pivots import health, joint_scale, mass_moments, moved_moment
+from dynamics_node.algorithms.pivots import (
+    HEALTHY,
+    health,
+    joint_scale,
+    mass_moments,
+    moved_moment,
+    weak_coordinates,
+)
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns, pose_factors
-from dynamics_node.backends.traced import economical, problem_inputs
+from dynamics_node.model import Model
 from dynamics_node.model.regroup import regrouped_away
+from dynamics_node.problem import Problem
 from dynamics_node.program import Expression, Program, Rolled, Sweep, trace
+from dynamics_node.programs.economical import economical, parameter_shapes
 from dynamics_node.spatial import (
     definite_pivots,
     inertia_of_pseudo,
@@ -26,7 +37,7 @@ from dynamics_node.spatial import (
     transform_rotation,
 )
 
-LONG = 60  # bodies from which loops are taken: a chain pays from 15, a humanoid later
+LONG = 60  # bodies from which Programs are rolled: a chain pays from 15, a humanoid later
 MOST = 8192  # bodies: what the sweeps leave lies on the stack
 _UPPER4, _UPPER6 = np.triu_indices(4), np.triu_indices(6)
 
@@ -35,25 +46,28 @@ ARRAYS = {"motion": 18, "force": 6, "articulated": 21, "given": 8, "added": 6}  
 WATCHING = {"carried": 2}  # and where pivots are watched
 
 
-def can_roll(engine):
-    """True for a recursion over many bodies that has a sweep for each of them."""
-    model = engine.model
-    recursion = getattr(engine, "by_mass_matrix", None) is False
-    return recursion and LONG <= model.nbodies <= MOST and _one_by_one(engine)
+def can_roll(robot, problem: Problem) -> TypeGuard[Model]:
+    """True of a Model with many bodies, and a recursion that has a sweep for each of them."""
+    if not isinstance(robot, Model) or not LONG <= robot.nbodies <= MOST:
+        return False
+    return (problem.kind == "inverse" or not robot.has_mimic) and _one_by_one(robot)
 
 
-def _one_by_one(engine):
+def _one_by_one(model):
     """A torque for every joint, or an acceleration from every joint; floating ones at the root."""
-    joints = [(body.joint, body.parent) for body in engine.model.bodies]
+    joints = [(body.joint, body.parent) for body in model.bodies]
     return all(joint.kind != "floating" or parent < 0 for joint, parent in joints)
 
 
-def rolled_program(engine, wrenches=False, parameters=(), watched=()) -> Rolled:
-    """The Program of a recursion, with loops. Arguments as of `problem_program`."""
-    model, T = economical(engine)
-    inputs = problem_inputs(model, wrenches, parameters)
+def rolled_program(model: Model, problem: Problem, wrenches=False, parameters=()) -> Rolled:
+    """RNEA or the articulated-body recursion, rolled up. Arguments, inputs and outputs as of
+    `dynamics_programs`."""
+    watched = weak_coordinates(model, problem.forward)
+    model, T = economical(model)
+    inputs = problem.reads(model, wrenches) | parameter_shapes(model, parameters)
+    returns = problem.returns(model)
     joints = [body.joint for body in model.bodies]
-    forward = joints_that_give_way(model, engine.problem.forward)
+    forward = joints_that_give_way(model, problem.forward)
     arrays = ARRAYS | (WATCHING if any(watched) else {})
     keys = [
         (_MOVES[joint.kind], parent < 0, free, any(watched[joint.v]))
@@ -62,17 +76,18 @@ def rolled_program(engine, wrenches=False, parameters=(), watched=()) -> Rolled:
     kinds = sorted(set(keys))
     of_kind = np.array([kinds.index(key) for key in keys])
     numbers = _numbers(model, T if wrenches else None, parameters)
-    gone = regrouped_away(model)[:, _UPPER4[0], _UPPER4[1]] & engine.regroups
+    gone = regrouped_away(model)[:, _UPPER4[0], _UPPER4[1]]
     found = [
-        _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs, arrays)
+        _Kind(*kind, numbers, of_kind == k, gone[of_kind == k].all(axis=0), inputs, returns, arrays)
         for k, kind in enumerate(kinds)
     ]
     inward = _give_way if any(forward) else _transmit
     passes = [(False, _move), (True, inward), *([(False, _accelerate)] if any(forward) else [])]
     sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in found)) for back, function in passes)
+    outputs = {name: k * model.nv + np.arange(model.nv) for k, name in enumerate(returns)}
     return Rolled(
         inputs,
-        {"asked": np.arange(model.nv)} | ({"health": np.array([model.nv])} if any(watched) else {}),
+        outputs | ({"health": np.array([len(returns) * model.nv])} if any(watched) else {}),
         np.array(model.parents),
         of_kind,
         _table(found, model.nbodies),
@@ -81,6 +96,7 @@ def rolled_program(engine, wrenches=False, parameters=(), watched=()) -> Rolled:
         np.array([[joint.multiplier, joint.offset] for joint in joints]),
         arrays,
         sweeps,
+        tuple(HEALTHY.tolist()) if any(watched) else (),
     )
 
 
@@ -110,9 +126,9 @@ class _Kind:
     """Bodies that move alike: their numbers as literals and places in the table, and what they look like to
     a step."""
 
-    def __init__(self, moves, is_root, free, watched, numbers, members, gone, inputs, arrays):
+    def __init__(self, moves, is_root, free, watched, numbers, members, gone, inputs, returns, arrays):
         self.moves, self.is_root, self.free, self.watched, self.gone = moves, is_root, free, watched, gone
-        self.members, self.inputs, self.arrays = members, inputs, arrays
+        self.members, self.inputs, self.returns, self.arrays = members, inputs, returns, arrays
         self.names = [(name, array.shape[1]) for name, array in numbers.items()]
         own = np.hstack([array[members] for array in numbers.values()])
         self.literal = np.where(np.ptp(own, axis=0) == 0, own[0], np.nan)
@@ -124,9 +140,14 @@ class _Kind:
         """Coordinates of the joint."""
         return 6 if self.moves == "floats" else 1
 
+    @property
+    def known(self):
+        """What is known of the joint."""
+        return "tau" if self.free else "qdd"
+
     def step(self, function) -> Program:
         """The Program of what a sweep's function does at a body."""
-        shapes = {"table": len(self.columns), "gravity": 3, "rates": self.size, "known": self.size}
+        shapes = {"table": len(self.columns), "gravity": 3, "qd": self.size, self.known: self.size}
         shapes |= {"pose": 7} if self.moves == "floats" else {"position": 1, "cosine": 1, "sine": 1}
         shapes |= {name: size for name, size in (("f_ext", 6), ("inertia", 10)) if name in self.inputs}
         shapes |= {"armature": self.size} if "armature" in self.inputs else {}
@@ -164,7 +185,7 @@ class _Body:
 
     @property
     def known(self):
-        return self.arrays["known"]
+        return self.arrays[self.kind.known]
 
     @property
     def armature(self):
@@ -185,6 +206,11 @@ class _Body:
         old = self.numbers
         back = FactoredTransforms([_inverse(old["old_turn"], old["old_shift"])])
         return back.force(0, self.arrays["f_ext"])
+
+    def results(self, asked):
+        """What the Program returns of the joint."""
+        results = {self.kind.known: self.known, "qdd" if self.kind.free else "tau": asked}
+        return {name: results[name] for name in self.kind.returns}
 
     def to_parent(self, **arrays):
         """What is added to the parent's arrays; nothing at the root."""
@@ -212,7 +238,7 @@ def _move(body):
     a = body.arrays
     changes = np.zeros(6) if body.kind.free else body.S @ body.known
     before = root_motion(a["gravity"]) if body.kind.is_root else _unpacked(a["parent_motion"])
-    motion = next_motion(body.X, 0, before, body.S @ a["rates"], changes)
+    motion = next_motion(body.X, 0, before, body.S @ a["qd"], changes)
     packed = np.concatenate([motion.w, motion.wd, motion.U.ravel(), motion.a])
     return {"motion": packed, "force": body_wrench(motion.U, motion.a, body.pseudo_inertia) - body.wrench}
 
@@ -225,7 +251,7 @@ def _transmit(body):
     """Torque of the joint, and the wrench to the parent."""
     force = body.arrays["force"]
     asked = body.S.T @ force + body.armature * body.known
-    return {"asked": asked, **body.to_parent(force=body.X.force(0, force))}
+    return {**body.results(asked), **body.to_parent(force=body.X.force(0, force))}
 
 
 def _give_way(body):
@@ -263,14 +289,14 @@ def _accelerate(body):
     if body.kind.moves == "floats":
         rates = given[:6]
         asked = rates if free else rates + body.armature * body.known
-        return {"asked": asked, "added": rates if free else np.zeros(6)}
+        return {**body.results(asked), "added": rates if free else np.zeros(6)}
     inherited = np.zeros(6) if body.kind.is_root else body.X.motion(0, body.arrays["parent_added"])
     U, inverse, u = given[:6, None], given[6], given[7:]
     if not free:
         asked = U.T @ inherited + u + body.armature * body.known
-        return {"asked": asked, "added": inherited}
+        return {**body.results(asked), "added": inherited}
     asked = accelerate(Given(U, np.array([[1.0 / inverse]], dtype=object), u), inherited)
-    return {"asked": asked, "added": inherited + body.S @ asked}
+    return {**body.results(asked), "added": inherited + body.S @ asked}
 
 
 def _table(kinds, count):

@@ -5,16 +5,17 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.numeric_elimination import joint_values, refined
 from dynamics_node.graph import (
     FactorGraph,
     Ordering,
     custom_ordering,
     generic_graph,
+    joint_values,
     ordering_of,
     problem_graph,
 )
 from dynamics_node.model import Model
+from dynamics_node.numeric.elimination import refined
 from dynamics_node.problem import Problem
 
 MISSING = "backend 'gtsam' needs GTSAM >= 4.3: pip install 'gtsam>=4.3'"
@@ -45,34 +46,33 @@ class GtsamElimination:
         """The same for a Model of other inertias or rotor inertias."""
         return replace(self, model=model)
 
-    def prepare(self, batches):
-        """Nothing is left to do."""
-
     @property
     def description(self):
         return f"{self.ordering.name} (gtsam)"
 
-    def __call__(self, q, qd, qdd, tau, f_ext, gravity):
-        batch = q.shape[:-1]
-        qdd, tau = np.array(qdd), np.array(tau)
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd', 'tau'}, both complete."""
+        batch, zero = q.shape[:-1], np.zeros_like(qd)
+        arrays = [(q, 1), (qd, 1), (zero if qdd is None else qdd, 1), (zero if tau is None else tau, 1)]
+        arrays += [(f_ext, 2), (gravity, 1)]
+        found = np.empty((2, *batch, self.model.nv))
         for state in np.ndindex(*batch):
-            graph = problem_graph(
-                self.model,
-                self.problem,
-                q[state],
-                qd[state],
-                qdd[state],
-                tau[state],
-                None if f_ext is None else np.broadcast_to(f_ext, (*batch, *f_ext.shape[-2:]))[state],
-                None if gravity is None else np.broadcast_to(gravity, (*batch, 3))[state],
-            )
-            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering), self.ordering)
-            qdd[state], tau[state] = joint_values(self.model, values, qdd[state], tau[state])
-        return qdd, tau
+            one = [_at(array, axes, batch, state) for array, axes in arrays]
+            graph = problem_graph(self.model, self.problem, *one)
+            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
+            found[(slice(None), *state)] = joint_values(self.model, values, *one[2:4])
+        return {"qdd": found[0], "tau": found[1]}
+
+
+def _at(array, axes, batch, state):
+    """The array at one state of the batch; None stays None."""
+    return (
+        None if array is None else np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[state]
+    )
 
 
 def gtsam_elimination(model, problem, ordering):
-    """Engine for an ordering; 'best' is COLAMD here, which GTSAM's users take for granted."""
+    """That of an ordering; 'best' is COLAMD here, which GTSAM's users take for granted."""
     require_gtsam()
     graph = generic_graph(model, problem)
     if isinstance(ordering, str):

@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dynamics_node.backends.c.errors import CompileError
+from dynamics_node.backends.errors import CompileError
 
 MOST_BYTES = 512 * 2**20  # beyond, what was used longest ago is forgotten
 OPEN_TO_OTHERS = stat.S_IWGRP | stat.S_IWOTH

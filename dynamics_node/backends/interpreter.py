@@ -1,0 +1,60 @@
+"""A Program run by NumPy, operation by operation: what it means, where nothing is compiled."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dynamics_node.backends.results import healthy, returned, taken, without_bad
+from dynamics_node.program import Program, interpret
+
+
+@dataclass(frozen=True, eq=False)
+class Interpreter:
+    """A Runner. parameters: {name: array} of the Program's last inputs."""
+
+    program: Program
+    parameters: dict = field(default_factory=dict)
+    backend = "numpy"
+    checks = False
+
+    @property
+    def inputs(self):
+        """{name: shape} of what a call takes."""
+        return taken(self.program, self.parameters)
+
+    @property
+    def outputs(self):
+        """{name: shape} of what a call gives."""
+        return returned(self.program)
+
+    def with_parameters(self, values):
+        """The same with other values {name: array} of its parameters; other names are ignored."""
+        return replace(self, parameters={name: values[name] for name in self.parameters})
+
+    def prepare(self, batches=False):
+        """Nothing is left to do."""
+
+    def solve(self, *arrays):
+        """Nothing for one state alone: False, as compiled code when it declines."""
+        return False
+
+    def few(self, *inputs):
+        """Nothing: None, as compiled code when it declines."""
+
+    def many(self, count, inputs, dtype):
+        """Nothing: None, as compiled code when it declines."""
+
+    def run(self, count, inputs, dtype=np.float64):
+        """See backends.Runner; computed with float64."""
+        given = dict(zip(self.inputs, inputs, strict=True))
+        with np.errstate(all="ignore"):
+            found = interpret(self.program, **given, **self.parameters)
+        shapes = [numbers.shape for numbers in self.program.outputs.values()]
+        outputs = [
+            np.array(np.broadcast_to(array, (count, *shape)))
+            for array, shape in zip(found.values(), shapes, strict=True)
+        ]
+        limits = self.program.limits
+        good = healthy(outputs.pop(), limits) if limits else np.ones(count, dtype=bool)
+        without_bad(outputs, good)
+        return outputs, all(np.isfinite(array).all() for array in outputs)

@@ -1,0 +1,143 @@
+"""Elimination of the factor graph at every call, run by NumPy."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+
+from dynamics_node.graph import (
+    FactorGraph,
+    Ordering,
+    Plan,
+    eliminate,
+    generic_graph,
+    joint_values,
+    plan_elimination,
+    plan_ordering,
+    problem_graph,
+    stacked,
+    weakest_pivot,
+)
+from dynamics_node.graph.mechanism import build_mechanism_graph, rows_kept_at
+from dynamics_node.graph.variables import Variable
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.model import Model
+from dynamics_node.model.parameters import generic_parameters
+from dynamics_node.problem import Problem
+
+REFINEMENTS = 4
+CONVERGED = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
+    every factor in the graph that was planned for, when parameters of the model may become zero."""
+
+    model: Model
+    problem: Problem
+    ordering: Ordering
+    plan: Plan
+    blocks: tuple[tuple[Variable, ...], ...] = ()
+
+    def with_model(self, model):
+        """The same for a Model of other inertias or rotor inertias."""
+        return replace(self, model=model)
+
+    @property
+    def description(self):
+        return self.ordering.name
+
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd', 'tau'}, both complete."""
+        zero = np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
+        if isinstance(self.model, Mechanism):
+            found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
+        else:
+            found = self._planned(q, qd, qdd, tau, f_ext, gravity)
+        return dict(zip(("qdd", "tau"), found, strict=True))
+
+    def _planned(self, q, qd, qdd, tau, f_ext, gravity):
+        graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = _with_blocks(graph, self.blocks)
+
+        def solve(graph):
+            return eliminate(graph, self.plan).solve()
+
+        try:
+            values = solve(graph) if self.plan.safe else refined(graph, solve)
+        except np.linalg.LinAlgError:
+            weakest = weakest_pivot(graph, self.plan)
+            which = "a pivot" if weakest is None else f"the pivot of {weakest}"
+            name = self.ordering.name
+            raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
+        return joint_values(self.model, values, qdd, tau)
+
+    def _at_regular(self, *state):
+        """qdd and tau (count, nv) of a Mechanism at regular states. Where a pivot of the plan vanishes, which
+        was made once for most positions, another is made there."""
+        try:
+            return self._planned(*state)
+        except np.linalg.LinAlgError:
+            count = len(state[0])
+            if count == 1:
+                return self._planned_here(*state)
+            one_by_one = ([None if a is None else a[k : k + 1] for a in state] for k in range(count))
+            found = [self._at_regular(*one) for one in one_by_one]
+            return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
+        """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
+        where there are none."""
+        kept = rows_kept_at(self.model, q[0])
+        graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
+        try:
+            plan = plan_elimination(graph, self.ordering.variables)
+            values = refined(graph, lambda own: eliminate(own, plan).solve())
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full((2, 1, self.model.nv), np.nan)
+        return joint_values(self.model, values, qdd, tau)
+
+
+def refined(graph, solve):
+    """The values {variable: array} that `solve` finds for a graph, corrected until a correction is small at
+    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens: a
+    pivot vanishes."""
+    values = solve(graph)
+    for _ in range(REFINEMENTS):
+        correction = solve(graph.residuals(values))
+        values = {x: value + correction[x] for x, value in values.items()}
+        if np.all(_largest(correction) <= CONVERGED * np.maximum(_largest(values), 1e-6)):
+            return values
+    raise np.linalg.LinAlgError("a pivot vanishes here")
+
+
+def _largest(values):
+    """The largest entry of all variables, at every state."""
+    return reduce(np.maximum, (np.abs(value).max(axis=-1, initial=0.0) for value in values.values()))
+
+
+def _with_blocks(graph, blocks):
+    """The graph with zeros where the one that was planned for has a block and this one none."""
+    if not blocks:
+        return graph
+    factors = [
+        replace(factor, blocks={x: np.zeros((factor.rows, x.dim)) for x in wanted} | factor.blocks)
+        for factor, wanted in zip(graph.factors, blocks, strict=True)
+    ]
+    return FactorGraph(tuple(factors))
+
+
+def elimination(model, problem, ordering, parameters=()):
+    """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
+
+    parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there
+    and on no pivot that this Model lacks.
+    """
+    if not parameters:
+        return Elimination(model, problem, *plan_ordering(model, problem, ordering))
+    models = (generic_parameters(model, parameters), model)
+    graph = stacked(*(generic_graph(each, problem) for each in models))
+    blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
+    return Elimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)

@@ -1,0 +1,73 @@
+"""Quantities of a robot, run by NumPy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.numeric import (
+    mechanism_bias,
+    mechanism_jacobian,
+    mechanism_mass_matrix,
+    mechanism_operational_space_inertia,
+)
+from dynamics_node.model import Model
+from dynamics_node.problem import Shapes
+
+# name: (of a Model, of a Mechanism), functions of (robot, arrays, options) -> array or arrays
+FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
+    "mass_matrix": (crba, mechanism_mass_matrix),
+    "bias": (bias, mechanism_bias),
+    "link_jacobian": (link_jacobian, mechanism_jacobian),
+    "operational_space_inertia": (operational_space_inertia, mechanism_operational_space_inertia),
+}
+RETURNS = {
+    "link_jacobian": ("jacobian",),
+    "operational_space_inertia": ("inverse_inertia", "jacobian"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class NumericQuantity:
+    """name: of FUNCTIONS; options: those of the quantity. Raises KeyError for an unknown link."""
+
+    model: Model | Mechanism
+    name: str
+    options: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        for link in self._links:
+            self.model.frame(link)
+
+    @property
+    def _links(self):
+        link = self.options.get("link")
+        return self.options.get("links", () if link is None else (link,))
+
+    @property
+    def returns(self) -> Shapes:
+        """{name: shape} of the results."""
+        nv, rows = self.model.nv, 6 * len(self._links)
+        shapes = {
+            "mass_matrix": (nv, nv),
+            "bias": (nv,),
+            "jacobian": (rows, nv),
+            "inverse_inertia": (rows, rows),
+        }
+        return {name: shapes[name] for name in RETURNS.get(self.name, (self.name,))}
+
+    @property
+    def description(self):
+        return self.name
+
+    def with_model(self, model):
+        """The same for a robot of other inertias or rotor inertias."""
+        return replace(self, model=model)
+
+    def __call__(self, **arrays):
+        """See the package."""
+        of_tree, of_loops = FUNCTIONS[self.name]
+        function = partial(of_loops if isinstance(self.model, Mechanism) else of_tree, self.model)
+        found = function(**arrays, **self.options)
+        return dict(zip(self.returns, found if isinstance(found, tuple) else (found,), strict=True))

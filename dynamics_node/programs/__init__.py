@@ -1,0 +1,46 @@
+"""Programs of robots: (robot, what is asked) -> Program. It knows robots and runs nothing.
+
+A robot is a Model or a Mechanism with closed loops; it is asked here which one, and nowhere after.
+"""
+
+from dynamics_node.programs.closing import step_program
+from dynamics_node.programs.cost import cheapest, cost
+from dynamics_node.programs.derivatives import derivative_program
+from dynamics_node.programs.dynamics import (
+    dynamics_program,
+    dynamics_programs,
+    recursive_programs,
+    rival_programs,
+)
+from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
+from dynamics_node.programs.eliminated import elimination_program
+from dynamics_node.programs.judging import watched_coordinates, why_no_result
+from dynamics_node.programs.quantities import QUANTITIES, Quantity, quantity_program, quantity_programs
+from dynamics_node.programs.rolled import can_roll, rolled_program
+from dynamics_node.programs.search import Found, Memory, best_ordering
+
+__all__ = [
+    "QUANTITIES",
+    "Found",
+    "Memory",
+    "Quantity",
+    "best_ordering",
+    "can_roll",
+    "cheapest",
+    "cost",
+    "derivative_program",
+    "dynamics_program",
+    "dynamics_programs",
+    "economical",
+    "elimination_program",
+    "parameter_shapes",
+    "parameter_values",
+    "quantity_program",
+    "quantity_programs",
+    "recursive_programs",
+    "rival_programs",
+    "rolled_program",
+    "step_program",
+    "watched_coordinates",
+    "why_no_result",
+]

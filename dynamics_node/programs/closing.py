@@ -1,0 +1,35 @@
+"""Newton's step towards a closed position, as a Program."""
+
+import numpy as np
+
+from dynamics_node.loops.close import positions_of
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.constraints import position_program
+from dynamics_node.loops.elimination import Elimination
+from dynamics_node.loops.equations import counting_equations
+from dynamics_node.loops.health import loop_health
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.program import Program, interpret
+from dynamics_node.programs.economical import economical_program
+
+
+def step_program(mechanism: Mechanism) -> Program:
+    """q -> following (nq,), after Newton's step of the dependent joints, and health at q: an output as any
+    other, without limits, for open loops are what the step is for."""
+    return economical_program(mechanism, {"q": (mechanism.nq,)}, _step)
+
+
+def _step(mechanism, q):
+    tree, rest = mechanism.tree, np.zeros(mechanism.nv)
+    following = np.array(q, dtype=object)
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            found = interpret(position_program(tree, cluster.constraints), q=q)
+            rows, sizes = counting_equations(tree, cluster)
+            elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
+            at = positions_of(tree, cluster.dependent)
+            following[at] = following[at] - elimination.solve(found["phi"][rows][:, None])[:, 0]
+    return {
+        "following": following,
+        "health": loop_health(mechanism, q, closure(mechanism, q, rest).condition),
+    }

@@ -1,0 +1,132 @@
+"""The robot as its Programs see it: in body frames and with inertial parameters that cost few operations.
+
+Nothing outside sees these frames: what a Program reads and returns is in those of the robot. Inertial
+parameters may be inputs of a Program instead of constants, for payloads that come and go: their values are in
+the frames of the Program, see `parameter_values`.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.loops.kinds import LoopJoint
+from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.parameters import PARAMETERS, with_parameters
+from dynamics_node.model.reframe import inertias_in, reframe
+from dynamics_node.model.regroup import regroup, regrouped_away
+from dynamics_node.problem import Shapes
+from dynamics_node.program import Program, trace
+from dynamics_node.spatial import (
+    inertia_of_pseudo,
+    matvec,
+    pseudo_inertia,
+    transform_origin,
+    transform_rotation,
+    transpose,
+)
+
+_UPPER = np.triu_indices(4)
+
+
+def economical_program(
+    robot: Model | Mechanism, reads: Shapes, function, parameters=(), regroups=True, limits=()
+) -> Program:
+    """The Program of function(robot, **arrays) -> {name: array} for the robot as `economical` gives it.
+
+    reads: {name: shape} of the arrays; f_ext among them comes in the function's frames. parameters: of
+    'inertia' and 'armature', those that are inputs, after the others. regroups: as in `economical`; limits:
+    of the output health, see Program.
+    """
+    own, T = economical(robot, regroups)
+
+    def traced(inertia=None, armature=None, **arrays):
+        if "f_ext" in arrays:
+            arrays["f_ext"] = matvec(transpose(np.linalg.inv(T)), arrays["f_ext"])
+        return function(with_inputs(own, regroups, inertia, armature), **arrays)
+
+    return trace(traced, reads | parameter_shapes(robot, parameters), limits)
+
+
+@lru_cache(maxsize=16)  # of the robots at hand
+def economical(robot: Model | Mechanism, regroups=True) -> tuple[Any, np.ndarray]:
+    """The robot in its economical frames, and T (nbodies, 6, 6) of `reframe`.
+
+    regroups: with base parameters, too; not where the inertia of one body, or the wrench at one joint,
+    counts.
+    """
+    tree, T = reframe(tree_of(robot))
+    return _with_tree(robot, regroup(tree) if regroups else tree, T), T
+
+
+def _with_tree(robot, tree, T=None):
+    """The robot with another tree: its loops, if it has any, between frames moved by T."""
+    if not isinstance(robot, Mechanism):
+        return tree
+    if T is None:
+        return robot.with_tree(tree)
+    clusters = tuple(
+        replace(cluster, constraints=tuple(_moved(constraint, T) for constraint in cluster.constraints))
+        for cluster in robot.clusters
+    )
+    return replace(robot, tree=tree, clusters=clusters)
+
+
+def _moved(constraint, T):
+    """A constraint between frames that are given in the new body frames."""
+    if not isinstance(constraint, LoopJoint):
+        return constraint
+    rotations, origins = [], []
+    for end, body in enumerate((constraint.predecessor, constraint.successor)):
+        X = T[body] if body >= 0 else np.eye(6)
+        rotations.append(transform_rotation(X) @ constraint.rotations[end])
+        origins.append(transform_rotation(X) @ (constraint.origins[end] - transform_origin(X)))
+    return replace(constraint, rotations=tuple(rotations), origins=tuple(origins))
+
+
+# --- inertial parameters as inputs --------------------------------------------------------------------------
+
+
+def parameter_shapes(robot: Model | Mechanism, parameters) -> Shapes:
+    """{name: shape} of those of PARAMETERS that are inputs of a Program."""
+    assert set(parameters) <= set(PARAMETERS)
+    shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": (tree_of(robot).nv,)}
+    return {name: shapes[name] for name in parameters}
+
+
+def parameter_values(
+    robot: Model | Mechanism, parameters=PARAMETERS, regroups=True, frames=None
+) -> dict[str, np.ndarray]:
+    """{name: array} of the inputs `parameters` of a Program of the robot.
+
+    inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (nv of the tree,). regroups:
+    as the Program was made; frames: `reframe` of a Model of the same geometry, when it is at hand.
+    """
+    tree = tree_of(robot)
+    reframed, T = frames or reframe(tree)
+    own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
+    own = regroup(own) if regroups else own
+    values = {"inertia": pseudo_inertia(own.inertias)[:, _UPPER[0], _UPPER[1]], "armature": own.armature}
+    return {name: values[name] for name in parameters}
+
+
+def with_inputs(robot: Model | Mechanism, regroups=True, inertia=None, armature=None) -> Any:
+    """The robot of `economical` with inertial parameters that are inputs of a Program; None for those that
+    are constant."""
+    if inertia is None and armature is None:
+        return robot
+    tree = tree_of(robot)
+    inertias = tree.inertias if inertia is None else _inertias(tree, regroups, inertia)
+    return _with_tree(robot, with_parameters(tree, inertias, tree.armature if armature is None else armature))
+
+
+def _inertias(tree, regroups, numbers):
+    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup` says so."""
+    J = np.zeros((tree.nbodies, 4, 4), dtype=object)
+    J[:, _UPPER[0], _UPPER[1]] = numbers
+    J[:, _UPPER[1], _UPPER[0]] = numbers
+    if regroups:
+        J[regrouped_away(tree)] = 0.0
+    return inertia_of_pseudo(J)

@@ -1,0 +1,187 @@
+"""An elimination ordering of the factor graph as a Program, of trees and of robots with loops.
+
+The plan is made in the frames of the Program: what vanishes in the robot's own frames need not vanish there,
+and the other way round. Where pivots may become weak at some state, the last entry of health tells what they
+lose (graph/watch.py); its limit is found by trying the Program.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.algorithms import crba, pivots
+from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
+from dynamics_node.graph import (
+    FactorGraph,
+    Ordering,
+    Plan,
+    build_graph,
+    build_spanned_graph,
+    chosen_ordering,
+    eliminate,
+    eliminate_watched,
+    generic_graph,
+    growth,
+    joint_values,
+    plan_elimination,
+    problem_graph,
+    stacked,
+)
+from dynamics_node.loops import health as loops_health
+from dynamics_node.loops import pivots as loops_pivots
+from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.health import loop_health
+from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.parameters import generic_parameters
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.problem import Problem
+from dynamics_node.program import Program, interpret
+from dynamics_node.programs.dynamics import problem_program
+from dynamics_node.programs.economical import economical, parameter_values
+from dynamics_node.spatial import symmetric
+
+TRIED = 32  # states
+ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
+ROUNDING = 1e-15  # of results of which nothing is lost
+REFINEMENTS = 3
+
+
+def elimination_program(
+    robot: Model | Mechanism,
+    problem: Problem,
+    ordering: str | Ordering | Iterable[str],
+    wrenches=False,
+    parameters=(),
+) -> Program:
+    """The Program of an ordering: one of ORDERINGS by name, an Ordering, or names of variables. Other
+    arguments, inputs and outputs as of `dynamics_programs`.
+
+    Raises ValueError for an unknown one, SingularPivotError (naming the variable) for one that cannot be
+    followed.
+    """
+    graph = economical_graph(robot, problem, parameters)
+    chosen = chosen_ordering(ordering, robot, problem, graph)
+    plan = plan_elimination(graph, chosen.variables)
+    return plan_program(robot, problem, plan, wrenches, parameters)
+
+
+def economical_graph(robot: Model | Mechanism, problem: Problem, parameters=()) -> FactorGraph:
+    """`generic_graph` in the frames of the Program; of `parameters` besides with values none of which is zero
+    by chance."""
+    own, _ = economical(robot, regroups=False)
+    graph = generic_graph(own, problem)
+    if not parameters:
+        return graph
+    tree = generic_parameters(tree_of(own), parameters)
+    other = own.with_tree(tree) if isinstance(own, Mechanism) else tree
+    return stacked(generic_graph(other, problem), graph)
+
+
+def plan_program(
+    robot: Model | Mechanism, problem: Problem, plan: Plan, wrenches=False, parameters=()
+) -> Program:
+    """The Program of a Plan of `economical_graph`."""
+    if plan.safe:
+        return _plan_program(robot, problem, plan, {}, wrenches, parameters)
+    states = _Tried(robot, problem, plan, parameters)
+    program = _plan_program(robot, problem, plan, states.weakness(), wrenches, parameters)
+    return replace(program, limits=(*program.limits[:-1], states.limit(program)))
+
+
+def _plan_program(robot, problem, plan, usual, wrenches, parameters):
+    """usual: {variable: how weak its pivot is}, of those that may be weak; their health has no limit yet."""
+    graph_of = _closed_graph if isinstance(robot, Mechanism) else _open_graph
+    graph_at, limits = graph_of(robot, problem)
+    forward, zero = np.array(problem.forward, dtype=bool), np.zeros(robot.nv)
+
+    def method(own, q, qd, known, f_ext, gravity):
+        qdd, tau = np.where(forward, zero, known), np.where(forward, known, zero)
+        graph, health = graph_at(own, q, qd, qdd, tau, f_ext, gravity)
+        net, weakness = eliminate_watched(graph, plan)
+        qdd, tau = joint_values(own, net.solve(), qdd, tau)
+        if usual:
+            health = np.append(health, growth(weakness, usual))
+        return np.where(forward, qdd, tau), health
+
+    if usual:
+        limits = np.append(limits, np.inf)
+    # the inertia of one body may be a pivot: nothing is regrouped
+    return problem_program(robot, problem, method, wrenches, parameters, regroups=False, limits=limits)
+
+
+class _Tried:
+    """A Plan at random states."""
+
+    def __init__(self, robot, problem, plan, parameters):
+        random = np.random.default_rng(23)
+        self._own, _ = economical(robot, regroups=False)
+        self._plan, self._problem = plan, problem
+        sample = closed_samples if isinstance(robot, Mechanism) else sample_positions
+        rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
+        self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
+            "q": sample(self._own, TRIED, random),
+            "f_ext": np.zeros((TRIED, robot.nbodies, 6)),
+            "gravity": robot.gravity,
+            **parameter_values(robot, parameters, regroups=False),
+        }
+        names = ("q", "qd", "qdd", "tau")
+        self._graph = problem_graph(self._own, problem, *(self._state[name] for name in names))
+
+    def weakness(self):
+        """{variable: how weak its pivot usually is}."""
+        _, weakness = eliminate_watched(self._graph, self._plan)
+        return {x: float(np.nanmedian(value)) or 1.0 for x, value in weakness.items()}
+
+    def limit(self, program):
+        """Of the last entry of health: what it is where a result misses the refined one by ERROR, if what
+        they miss is lost by growing elements."""
+        found = interpret(program, **self._state)
+        right = self._refined()
+        missed, size = (
+            np.max([np.abs(array).max(axis=-1) for array in arrays], axis=0)
+            for arrays in ([found[name] - right[name] for name in right], list(right.values()))
+        )
+        lost = np.maximum(missed / np.maximum(size, 1e-6), ROUNDING) / np.sqrt(found["health"][:, -1])
+        return float((ERROR / np.nanmax(lost)) ** 2)
+
+    def _refined(self):
+        """What the problem returns."""
+        values = eliminate(self._graph, self._plan).solve()
+        for _ in range(REFINEMENTS):
+            correction = eliminate(self._graph.residuals(values), self._plan).solve()
+            values = {x: value + correction[x] for x, value in values.items()}
+        qdd, tau = joint_values(self._own, values, self._state["qdd"], self._state["tau"])
+        return {name: {"qdd": qdd, "tau": tau}[name] for name in self._problem.returns(self._own)}
+
+
+def _open_graph(model, problem):
+    """function(own, q, qd, ...) -> (graph, health) of a Model, and the limits of health."""
+    watched = weak_coordinates(model, problem.forward)
+
+    def graph_at(own, q, *state):
+        health = np.zeros(0)
+        if watched.any():
+            health = dynamics_health(own, q, np.array(problem.forward), watched, by_mass_matrix=False)
+        return build_graph(own, problem, q, *state), health
+
+    return graph_at, pivots.HEALTHY if watched.any() else np.zeros(0)
+
+
+def _closed_graph(mechanism, problem):
+    """The same of a Mechanism."""
+    forward = np.array(problem.forward, dtype=bool)
+    watched = loops_pivots.weak_coordinates(mechanism, forward)
+
+    def graph_at(own, q, qd, *state):
+        G, _, condition = closure(own, q, qd)
+        if watched.any():
+            M = symmetric(G.T @ crba(own.tree, q) @ G)
+            vanishing = pivots.mass_matrix_pivots(M, forward)
+            condition = condition + loops_pivots.singularity(own, q, G, vanishing, watched)
+        health = loop_health(own, q, condition)
+        return build_spanned_graph(own, problem, q, G @ qd, *state), health
+
+    return graph_at, loops_health.HEALTHY

@@ -1,0 +1,79 @@
+"""How the Runners of a robot's Function are made, and made anew for other inertias."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.algorithms.pivots import refuse_unwatched
+from dynamics_node.backends import Backed, Runner, make
+from dynamics_node.loops.mechanism import Mechanism, same_loops, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.parameters import changed_parameters, same_geometry
+from dynamics_node.model.reframe import reframe
+from dynamics_node.programs import parameter_values, watched_coordinates
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Picklable: what is needed later, with external wrenches, can be made then, in another process too.
+
+    write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
+    time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
+    the Program declines. parameters: inputs of the Program that may change; regroups: whether it has base
+    parameters; forward (nv,): coordinates whose accelerations depend on the inverse of the mass matrix.
+    """
+
+    robot: Model | Mechanism
+    forward: tuple[bool, ...]
+    write: Callable | None = None
+    numeric: Callable | None = None
+    backend: str = "auto"
+    parameters: tuple[str, ...] = ()
+    regroups: bool = True
+    refines: bool = False
+
+    def runner(self, wrenches=False, program=None) -> Runner:
+        """program: that of `write`, where it is at hand. Raises CompileError."""
+        numeric: Runner | None = None if self.numeric is None else self.numeric(wrenches=wrenches)
+        if self.write is None:
+            assert numeric is not None
+            return numeric
+        runner = make(
+            self.write(wrenches=wrenches) if program is None else program,
+            self.backend,
+            {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
+            self.robot.quaternion_places,
+            numeric,
+        )
+        backs = self.refines and runner is not numeric
+        return Backed(runner, numeric) if backs else runner
+
+    @cached_property
+    def frames(self):
+        """The geometry in the frames of the Program, with the transforms to them: see `reframe`."""
+        return reframe(tree_of(self.robot))
+
+    def values(self, robot):
+        """{name: array} of the parameters, and the robot itself for what runs at call time."""
+        if not self.parameters or self.write is None:
+            return {"model": robot}
+        values = parameter_values(robot, self.parameters, self.regroups, self.frames)
+        return {"model": robot, **values}
+
+    def require_changeable(self, robot):
+        """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
+        ModelError when its mass matrix may become singular in a way that the Program does not watch."""
+        own, other = tree_of(self.robot), tree_of(robot)
+        if not same_geometry(other, own) or not same_loops(robot, self.robot):
+            raise ValueError("the Model differs in more than inertias, rotor inertias and gravity")
+        if constant := changed_parameters(other, own) - set(self.parameters):
+            listed = ", ".join(sorted(constant))
+            raise ValueError(f"this solver was built for constant {listed}: see parameters of build")
+        if self.write is not None and np.any(self.forward):
+            refuse_unwatched(robot, watched_coordinates(robot, self.forward) & ~self._watched)
+
+    @cached_property
+    def _watched(self):
+        return watched_coordinates(self.robot, self.forward)

@@ -1,0 +1,278 @@
+"""Functions over Runners: the same results for one state, a few and many, compiled and interpreted, for
+Programs of anybody's and for all that is made of a robot."""
+
+import pickle
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.backends import Backed, make
+from dynamics_node.backends.c import BATCH
+from dynamics_node.loops import first_closed
+from dynamics_node.node.build_job import REFERENCE, Job, do
+from dynamics_node.program import trace
+from dynamics_node.robots import five_bar
+from dynamics_node.solver import ProgramFunction
+from dynamics_node.solver.arguments import plain_signature
+
+COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
+
+
+def quotient(limits=()):
+    """Two outputs, one of which may be infinite; with limits also the health that tells."""
+
+    def function(x, m):
+        found = {"y": m @ x, "z": x[:1] / m[0, 0]}
+        return found | ({"health": 1.0 / (m[0, 0] * m[0, 0]) * np.ones(1)} if limits else {})
+
+    return trace(function, {"x": (3,), "m": (2, 3)}, limits)
+
+
+def arrays(count, seed=0):
+    random = np.random.default_rng(seed)
+    return random.uniform(-1, 1, (count, 3)), random.uniform(1, 2, (count, 2, 3))
+
+
+def meant(x, m):
+    return (m @ x[..., None])[..., 0], x[..., :1] / m[..., 0, :1]
+
+
+# --- a Program of a user's -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("count", COUNTS)
+def test_any_number_of_states(backend, count):
+    function, (x, m) = dn.function(quotient(), backend), arrays(count)
+    for found in (function(x, m), function(x, m=m), function(x.tolist(), m) if count else function(x, m)):
+        for result, right in zip(found, meant(x, m), strict=True):
+            assert result.shape == right.shape and np.allclose(result, right, rtol=1e-14, atol=1e-14)
+    places = np.empty((count, 2)), np.empty((count, 1))
+    assert function(x, m, out=places) is not None
+    assert all(np.array_equal(a, b) for a, b in zip(places, function(x, m), strict=True))
+    for k in range(min(count, 3)):
+        assert all(np.allclose(a, b[k]) for a, b in zip(function(x[k], m[k]), found, strict=True))
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_any_shape_of_the_batch(backend):
+    function, (x, m) = dn.function(quotient(), backend), arrays(12)
+    for one, right in (
+        (function(x.reshape(3, 4, 3), m[:4]), meant(x.reshape(3, 4, 3), m[:4])),
+        (function(x[0], m), meant(x[0], m)),
+        (function(x, m[0]), meant(x, m[0])),
+        (function(x[::2], m[:6]), meant(x[::2], m[:6])),
+    ):
+        assert all(a.shape == b.shape and np.allclose(a, b) for a, b in zip(one, right, strict=True))
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("count", [1, 5, 100])
+def test_bad_states_are_nan_and_the_others_right(backend, count):
+    """Not finite, without a finite result, and beyond the limits of health."""
+    for function in (dn.function(quotient(), backend), dn.function(quotient((100.0,)), backend)):
+        x, m = arrays(count)
+        right = function(x, m)
+        m[-1, 0, 0] = 0.0
+        if count > 2:
+            x[1, 2] = np.nan
+            m[2, 0, 0] = 0.05 if function.program.limits else 0.0
+        found = function(x, m, errors="nan")
+        bad = np.isin(np.arange(count), [1, 2, count - 1] if count > 2 else [count - 1])
+        for result, before in zip(found, right, strict=True):
+            assert np.isnan(result[bad]).all() and np.array_equal(result[~bad], before[~bad])
+        with pytest.raises(dn.InputError if count > 2 else dn.SolutionError):
+            function(x, m)
+        with pytest.raises(dn.SolutionError, match="no finite solution"):
+            function(x[-1], m[-1])
+
+
+def test_arguments_are_named_and_counted():
+    function = dn.function(quotient(), name="quotient", m=np.ones((2, 3)))
+    assert np.array_equal(function(np.ones(3))[0], [3.0, 3.0])
+    assert np.array_equal(function(np.ones(3), m=2 * np.ones((2, 3)))[0], [6.0, 6.0])
+    assert np.array_equal(function(x=np.ones(3), m=None)[0], [3.0, 3.0])
+    with pytest.raises(TypeError, match="quotient takes x, m: 2 arguments, not 3"):
+        function(np.ones(3), np.ones((2, 3)))
+    with pytest.raises(TypeError, match="quotient takes x, m: not n as well"):
+        function(np.ones(3), n=1.0)
+    with pytest.raises(dn.InputError, match=r"x must have shape \(..., 3\), not \(2,\)"):
+        function(np.ones(2))
+    with pytest.raises(dn.InputError, match=r"m\[1\] \(1\) is not finite"):
+        function(np.ones(3), m=[[1, 1, 1], [1, np.nan, 1]])
+
+
+def test_a_function_is_pickled_with_all_it_has():
+    function = dn.function(quotient((100.0,)), m=np.ones((2, 3)))
+    copy, x = pickle.loads(pickle.dumps(function)), arrays(200)[0]
+    for states in (x[0], x[:5], x):
+        assert all(np.array_equal(a, b) for a, b in zip(copy(states), function(states), strict=True))
+
+
+def test_float32_is_the_arithmetic_of_many_states():
+    """A difference of nearly equal numbers tells."""
+    program = trace(lambda x: {"y": (x + 1.0) - x}, {"x": (1,)})
+    single, x = dn.function(program, precision="float32"), np.full((100, 1), 1e8, np.float32) / 3
+    assert single(x).dtype == np.float32 and single(x[:5]).dtype == np.float32
+    assert single(x[:5])[0, 0] == 1.0  # a few states: float64, rounded at the end
+    assert single(x)[0, 0] != 1.0
+
+
+def test_states_that_need_more_digits_get_them():
+    """Beyond the limit of float32, which is nearer, they are solved with float64."""
+    function = dn.function(quotient((1e16,)), precision="float32")
+    x, m = (a.astype(np.float32) for a in arrays(100))
+    m[7, 0, 0], m[9, 0, 0] = 1e-5, 1e-9
+    found = function(x, m, errors="nan")[1]
+    right = x[:, :1].astype(float) / m[:, 0, :1]
+    assert np.isnan(found[9]).all() and found.dtype == np.float32
+    assert error(found[np.arange(100) != 9], right[np.arange(100) != 9]).max() <= 1e-6
+    assert found[7, 0] == np.float32(right[7, 0]), "rounded once"
+
+
+def test_two_runners_as_one():
+    """The second one sees the states that the first declines, and no others."""
+    first, second = make(quotient((100.0,)), "c"), make(quotient(), "numpy")
+    seen = []
+
+    class Counted:
+        inputs = second.inputs
+
+        @staticmethod
+        def run(count, inputs, dtype):
+            seen.append(count)
+            return second.run(count, inputs, dtype)
+
+    backed = Backed(first, Counted())
+    function = ProgramFunction(signature=plain_signature("both", first.inputs), runner=backed)
+    x, m = arrays(100)
+    function(x, m)
+    assert seen == []
+    m[3:5, 0, 0] = 0.01
+    assert all(np.allclose(a, b) for a, b in zip(function(x, m), meant(x, m), strict=True)) and seen == [2]
+    assert np.allclose(function(x[3], m[3])[1], x[3, :1] / 0.01) and seen == [2, 1]
+    m[50, 0, 0] = np.nan
+    assert np.isnan(function(x, m, errors="nan")[0]).any(axis=1).nonzero()[0].tolist() == [50]
+
+
+# --- robots with loops ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def linkage():
+    """A five-bar with states near a closed position, and wrenches."""
+    mechanism = dn.parse_mechanism(five_bar())
+    random = np.random.default_rng(2)
+    q = first_closed(mechanism, mechanism.neutral()) + np.zeros((200, 1))
+    q[:, mechanism.independent] += random.uniform(-0.1, 0.1, (200, mechanism.nv))
+    rates = random.uniform(-1, 1, (2, 200, mechanism.nv))
+    f_ext = random.uniform(-1, 1, (200, mechanism.nbodies, 6))
+    return mechanism, (dn.close_loops(mechanism, q), *rates), f_ext
+
+
+@pytest.mark.parametrize("kind", ["inverse", "forward"])
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_batches_of_linkages_are_vectors_with_wrenches_too(linkage, kind, precision):
+    mechanism, state, f_ext = linkage
+    problem = getattr(dn, f"{kind}_dynamics")(mechanism)
+    solver = dn.build(mechanism, problem, backend="c", precision=precision)
+    exact = dn.build(mechanism, problem, backend="numpy")
+    limit = EXACT if precision == "float64" else 1e-3
+    for push, runner in ((None, solver.runner), (f_ext, solver.with_wrenches)):
+        found = solver(*state, push)
+        assert list(runner.batches) == [np.dtype(precision)]
+        assert found.dtype == precision and error(found, exact(*state, push)).max() <= max(limit, 1e-9)
+        rounded = dn.build(mechanism, problem, backend="c")(*state, push).astype(precision)
+        assert np.array_equal(found, rounded) == (precision == "float64"), "float32 is the arithmetic"
+    with pytest.raises(dn.SolutionError, match="is open by"):
+        solver(state[0] + 0.01, *state[1:])
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_one_wrench_for_all_states(linkage, backend):
+    """As many states as bodies, and one wrench a body: which axis is which is told by names."""
+    mechanism, state, f_ext = linkage
+    n = mechanism.nbodies
+    solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+    some = [a[:n] for a in state]
+    found = solver(*some, f_ext[0])
+    assert error(found, solver(*some, np.tile(f_ext[0], (n, 1, 1)))).max() <= EXACT
+    some[0] = some[0].copy()
+    some[0][1] += 0.1  # open
+    flagged = solver(*some, f_ext[0], errors="nan")
+    assert np.isnan(flagged).any(axis=1).tolist() == [k == 1 for k in range(n)]
+    assert np.array_equal(np.delete(flagged, 1, 0), np.delete(found, 1, 0))
+
+
+# --- quantities that follow a payload -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("name", ["mass_matrix", "bias", "operational_space_inertia"])
+def test_quantities_follow_a_payload(linkage, name, backend):
+    arm = ROBOTS["panda7"].model()
+    q, qd, _, _ = random_states(arm, 100)
+    for robot, link, state in ((arm, "panda_link7", (q, qd)), (linkage[0], "left_lower", linkage[1][:2])):
+        loaded = dn.with_payload(robot, link, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
+        options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia" else {}
+        given = state if name == "bias" else state[:1]
+        first = dn.build_quantity(robot, name, backend, parameters=["inertia"], **options)
+        changed, anew = first.with_model(loaded), dn.build_quantity(loaded, name, backend, **options)
+        changed = pickle.loads(pickle.dumps(changed))
+        for states in (0, slice(3), slice(None)):
+            found, right = (as_tuple(f(*(a[states] for a in given))) for f in (changed, anew))
+            for a, b in zip(found, right, strict=True):
+                axes = a.ndim - (states != 0)
+                assert error(a, b, tail=axes).max() <= 1e-9
+        assert error(as_tuple(first(*given))[0], as_tuple(changed(*given))[0]).max() > 1e-6
+        with pytest.raises(ValueError, match="built for constant inertia"):
+            anew.with_model(robot)
+
+
+def as_tuple(found):
+    return found if isinstance(found, tuple) else (found,)
+
+
+@pytest.mark.parametrize("robot", ["five-bar", "double_pendulum"])
+def test_services_are_compiled_and_carry(robot):
+    """What the node answers mass matrix and operational-space requests with, in another process."""
+    text = five_bar() if robot == "five-bar" else ROBOTS[robot].file.read_text()
+    link = dn.parse_robot(text).bodies[-1].name
+    robot = pickle.loads(pickle.dumps(do(Job(text, {}, "inverse", backend="c", services="c", links=(link,)))))
+    loaded = dn.with_payload(robot.model, link, 3.0, (0.1, 0.0, 0.0), 0.01 * np.eye(3))
+    serving = robot.with_model(loaded)
+    q = robot.model.neutral() + 0.1
+    q = q if robot.closing is None else robot.closing.following(q)[0]
+    compiled = serving.operational_space_inertia([link], REFERENCE)
+    at_call = serving.operational_space_inertia([link], "body")
+    assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
+    assert serving.mass_matrix.runner.backend == serving.bias.runner.backend == "c"
+    anew = dn.build_quantity(loaded, "mass_matrix", "numpy")
+    assert error(serving.mass_matrix(q), anew(q), tail=2) <= 1e-9
+    right = dn.build_quantity(loaded, "operational_space_inertia", "numpy", links=[link])(q)
+    for a, b in zip(compiled(q), right, strict=True):
+        assert error(a, b, tail=2) <= 1e-9
+
+
+# --- hybrid dynamics of one state ----------------------------------------------------------------------------
+
+
+def test_one_hybrid_state_is_compiled():
+    """And a NaN where nothing is read does no harm."""
+    model = ROBOTS["panda7"].model()
+    q, qd, u, f_ext = (a[0] for a in random_states(model, 1))
+    solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[::2]), backend="c")
+    plain = dn.build(model, solver.problem, backend="numpy")
+    one, other = np.empty(7), np.empty(7)
+    assert solver.runner.solve(q, qd, u, u, model.gravity, one, other) is None
+    forward = np.array(solver.problem.forward)
+    unread = np.where(forward, np.nan, u), np.where(forward, u, np.nan)
+    for push in (None, f_ext):
+        right = plain(q, qd, u, u, push)
+        for known in ((u, u), unread):
+            assert all(error(a, b) <= 1e-9 for a, b in zip(solver(q, qd, *known, push), right, strict=True))
+    places = one, other
+    assert solver(q, qd, u, u, out=places) == places and error(one, plain(q, qd, u, u)[0]) <= 1e-9

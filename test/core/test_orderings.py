@@ -1,0 +1,208 @@
+"""Every named ordering as a Program: right, or declined by its health, also beside states where a pivot vanishes.
+
+`interpret` runs the same operations as compiled code does.
+"""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from linkages import palletizer
+from robots import ROBOTS, random_states
+from tolerances import error, solved
+
+import dynamics_node as dn
+from dynamics_node.algorithms import aba, mass_matrix_dynamics
+from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
+from dynamics_node.graph.factors import is_natural
+from dynamics_node.graph.generic import chosen_ordering, generic_graph
+from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.program import interpret
+from dynamics_node.programs import best_ordering, cost, elimination_program, recursive_programs
+from dynamics_node.robots import five_bar, four_bar
+
+ARMS = ("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda", "panda_floating")
+TREES = (*ARMS, "allegro_hand", "solo12", "baxter")
+LOOPS = {
+    "four_bar": four_bar(),
+    "five_bar": five_bar(),
+    "palletizer": palletizer(np.random.default_rng(1)).text,
+}
+SERVED = 1e-9
+REFINED = 1e-9
+
+
+@cache
+def robot_of(name):
+    return dn.parse_mechanism(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
+
+
+def problems(robot):
+    joints = [joint.name for joint in robot.independent_joints]
+    return {"forward": dn.forward_dynamics(robot), "hybrid": dn.hybrid_dynamics(robot, joints[::2])}
+
+
+@cache
+def program_of(name, kind, ordering):
+    robot = robot_of(name)
+    return elimination_program(robot, problems(robot)[kind], ordering)
+
+
+def run(robot, program, q, qd, u):
+    """qdd and tau, side by side, and which states are served."""
+    with np.errstate(all="ignore"):
+        found = interpret(program, q=q, qd=qd, qdd=u, tau=u, gravity=robot.gravity)
+    served = np.ones(len(q), dtype=bool)
+    if program.limits:
+        served = (found.pop("health") <= program.limits).all(axis=-1)
+    return np.hstack([*found.values()]), served
+
+
+def expected(model, problem, q, qd, u):
+    solve = mass_matrix_dynamics if model.has_mimic else aba
+    found = dict(zip(("qdd", "tau"), solve(model, q, qd, u, u, np.array(problem.forward)), strict=True))
+    return np.hstack([found[name] for name in problem.returns(model)])
+
+
+def allowed(robot, name, kind, ordering):
+    """The Program; skips what cannot be followed, by the name of the variable."""
+    try:
+        return program_of(name, kind, ordering)
+    except SingularPivotError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("name", TREES)
+def test_right_or_declined(name, ordering):
+    """At random states; not many are declined."""
+    model = robot_of(name)
+    q, qd, u, _ = random_states(model, 60, seed=61)
+    for kind, problem in problems(model).items():
+        program = allowed(model, name, kind, ordering)
+        found, served = run(model, program, q, qd, u)
+        tolerance = solved(dn.mass_matrix(model, q))
+        wrong = error(found, expected(model, problem, q, qd, u))
+        assert np.all(wrong[served] <= np.maximum(SERVED, tolerance[served])), (kind, wrong[served].max())
+        if ordering in ("rnea", "crba", "aba"):
+            assert served.all(), kind
+
+
+def line(model, seed):
+    """q (count, nq) along a line between random states, as a function of where (count,)."""
+    (a, *rates), (b, *_) = random_states(model, 1, seed=seed), random_states(model, 1, seed=seed + 100)
+
+    def at(t):
+        q = a + np.outer(t, b - a)
+        for k in model.quaternion_places:
+            q[:, k : k + 4] /= np.linalg.norm(q[:, k : k + 4], axis=1, keepdims=True)
+        return q
+
+    return at, *(np.repeat(rate, COUNT, axis=0) for rate in rates[:2])
+
+
+COUNT = 56
+BESIDE = np.concatenate([sign * 10.0 ** -np.linspace(1, 14, COUNT // 2) for sign in (1, -1)])
+
+
+def weakest(model, program, at, qd, u):
+    """Where on a line a pivot is the weakest."""
+    t = np.linspace(0.0, 1.0, COUNT)
+    for _ in range(10):
+        with np.errstate(all="ignore"):
+            health = interpret(program, q=at(t), qd=qd, qdd=u, tau=u, gravity=model.gravity)["health"][:, -1]
+        worst = t[np.argmax(np.nan_to_num(health, nan=np.inf))]
+        t = np.linspace(worst - (t[1] - t[0]), worst + (t[1] - t[0]), COUNT)
+    return worst
+
+
+@pytest.mark.parametrize("ordering", ["rnea", "colamd", "metis", "minimum_degree"])
+@pytest.mark.parametrize("name", ["ur5", "kinova", "panda", "solo12"])
+def test_beside_states_where_a_pivot_vanishes(name, ordering):
+    """Never wrong without a word, however near; and what is declined is really not to be trusted."""
+    model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
+    program = allowed(model, name, "forward", ordering)
+    lost = []
+    for seed in range(3):
+        at, qd, u = line(model, seed)
+        q = at(weakest(model, program, at, qd, u) + BESIDE)
+        found, served = run(model, program, q, qd, u)
+        wrong = error(np.nan_to_num(found, nan=1e300, posinf=1e300, neginf=-1e300),
+                      expected(model, problem, q, qd, u))  # fmt: skip
+        tolerance = np.maximum(SERVED, solved(dn.mass_matrix(model, q)))
+        assert np.all(wrong[served] <= tolerance[served]), wrong[served].max()
+        lost.append(wrong.max())
+    if ordering != "rnea":
+        assert max(lost) > 1e-6, "the states were meant to be bad ones"
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_right_or_declined(name, ordering):
+    """Against the recursions over clusters, at closed positions."""
+    mechanism, random = robot_of(name), np.random.default_rng(7)
+    q = closed_samples(mechanism, 40, random)
+    qd, u = random.uniform(-1, 1, (2, 40, mechanism.nv))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        cluster = next(iter(recursive_programs(mechanism, problem).values()))
+        right, regular = run(mechanism, cluster, q, qd, u)
+        program = elimination_program(mechanism, problem, ordering)
+        found, served = run(mechanism, program, q, qd, u)
+        assert served.any() and not (served & ~regular).any()
+        assert error(found[served], right[served]).max() <= SERVED
+
+
+def test_what_compiled_code_declines_is_refined():
+    """In the middle of a batch and alone, compiled code hands a state to NumPy, which refines."""
+    model = robot_of("ur5")
+    problem = dn.forward_dynamics(model)
+    program = program_of("ur5", "forward", "metis")
+    at, qd, u = line(model, 0)
+    q = at(weakest(model, program, at, qd, u) + BESIDE)
+    _, served = run(model, program, q, qd, u)
+    assert served.any() and not served.all()
+    solver = dn.build(model, problem, solver="factor_graph", ordering="metis", backend="c")
+    q, qd, u = (np.concatenate([a, a]) for a in (q, qd, u))
+    right = expected(model, problem, q, qd, u)
+    found = solver(q, qd, u, errors="nan")
+    answered = np.isfinite(found).all(axis=1)
+    assert answered[np.concatenate([served, served])].all()
+    assert answered.sum() > 2 * served.sum(), "some of what is declined can be refined"
+    assert error(found[answered], right[answered]).max() <= REFINED
+    one = solver(q[~np.concatenate([served, served]) & answered][0], qd[0], u[0])
+    assert np.isfinite(one).all()
+
+
+def test_a_pivot_that_vanishes_is_told_by_name():
+    """Two links in a plane at right angles: where the second hinge stands so, that ordering has no equation."""
+    model = robot_of("ur5")
+    problem = dn.forward_dynamics(model)
+    program = program_of("ur5", "forward", "metis")
+    at, qd, u = line(model, 0)
+    solver = dn.build(model, problem, solver="factor_graph", ordering="metis", backend="c")
+    q = at(weakest(model, program, at, qd, u) + np.zeros(1))[0]
+    with pytest.raises(dn.SolutionError, match=r"the pivot of \w+ vanishes here in ordering metis"):
+        solver(q, qd[0], u[0])
+
+
+def test_best_searches_all_orderings():
+    """Cheaper than the cheapest with safe pivots: what UR5's RNEA ordering costs, health included."""
+    model = robot_of("ur5")
+    problem = dn.forward_dynamics(model)
+    costs = {name: cost(program_of("ur5", "forward", name)) for name in ORDERINGS}
+    assert costs["rnea"] < costs["aba"]
+    found = best_ordering(model, problem)
+    assert found.cost <= costs["rnea"] and found.program.limits
+
+
+def test_a_pivot_counts_as_definite_where_all_before_are_their_own():
+    """The sign of a pivot at a few states says nothing where equations have been mixed."""
+    model = robot_of("panda7")
+    problem = dn.forward_dynamics(model)
+    graph = generic_graph(model, problem)
+    for name in ORDERINGS:
+        plan = plan_elimination(graph, chosen_ordering(name, model, problem, graph).variables)
+        mixed = False
+        for step in plan.steps:
+            assert not (step.pivot.definite and mixed)
+            mixed |= not all(is_natural(step.variable, graph.factors[n]) for n, _ in step.pivot.rows)

@@ -1,0 +1,140 @@
+"""Programs of robots: what they read, return and carry, for trees and for robots with loops alike."""
+
+import numpy as np
+import pytest
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.loops import first_closed, tree_of
+from dynamics_node.model.parameters import with_parameters
+from dynamics_node.problem import KINDS, named
+from dynamics_node.program import interpret
+from dynamics_node.programs import (
+    QUANTITIES,
+    derivative_program,
+    dynamics_programs,
+    parameter_values,
+    quantity_programs,
+)
+from dynamics_node.robots import five_bar, quadruped
+
+TREES = ("panda7", "panda", "solo12")
+LOOPS = {"five_bar": five_bar(), "quadruped": quadruped()}
+PARAMETERS = ("inertia", "armature")
+
+
+def robot_of(name):
+    return dn.parse_mechanism(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
+
+
+def problems(robot):
+    """All that the robot allows."""
+    joints = [joint.name for joint in robot.independent_joints]
+    return [named(kind, robot, joints[: max(1, len(joints) // 2)]) for kind in KINDS]
+
+
+def state(robot, seed=1):
+    """{name: array} of a state; the loops are closed."""
+    tree = tree_of(robot)
+    q, qd, qdd, f_ext = (a[0] for a in random_states(tree, 1, seed))
+    if robot is not tree:
+        q = first_closed(robot, robot.neutral())
+    n = robot.nv
+    tau = np.random.default_rng(seed).uniform(-1, 1, n)
+    return {"q": q, "qd": qd[:n], "qdd": qdd[:n], "tau": tau, "gravity": robot.gravity, "f_ext": f_ext}
+
+
+@pytest.mark.parametrize("name", [*TREES, *LOOPS])
+def test_a_program_reads_and_returns_what_its_problem_says(name):
+    """And hybrid results are complete: what is known comes back as it is."""
+    robot = robot_of(name)
+    given = state(robot)
+    for problem in problems(robot):
+        forward = np.array(problem.forward)
+        found = {}
+        for way, program in dynamics_programs(robot, problem, wrenches=True).items():
+            assert program.inputs == problem.reads(robot, wrenches=True)
+            shapes = {name: numbers.shape for name, numbers in program.outputs.items() if name != "health"}
+            assert shapes == problem.returns(robot)
+            assert ("health" in program.outputs) == bool(program.limits) == (name in LOOPS)
+            found[way] = interpret(program, **given)
+            assert np.all(found[way].get("health", np.zeros(0)) <= program.limits)
+            if problem.kind == "hybrid":
+                assert np.array_equal(found[way]["qdd"][~forward], given["qdd"][~forward])
+                assert np.array_equal(found[way]["tau"][forward], given["tau"][forward])
+        first, *others = found.values()
+        for other in others:
+            assert all(error(other[asked], first[asked]) <= 1e-9 for asked in problem.returns(robot))
+
+
+def test_the_order_of_arguments():
+    """Of the compiled call with one state: q, qd, what is known, gravity, and wrenches at last."""
+    model = ROBOTS["ur5"].model()
+    inverse, forward, hybrid = (list(problem.reads(model, wrenches=True)) for problem in problems(model))
+    assert inverse == ["q", "qd", "qdd", "gravity", "f_ext"]
+    assert forward == ["q", "qd", "tau", "gravity", "f_ext"]
+    assert hybrid == ["q", "qd", "qdd", "tau", "gravity", "f_ext"]
+
+
+def test_named():
+    model = ROBOTS["ur5"].model()
+    assert named("inverse", model) == dn.inverse_dynamics(model)
+    assert named("forward", model, ["ignored"]) == dn.forward_dynamics(model)
+    with pytest.raises(ValueError, match="unknown problem 'static'; there are inverse, forward, hybrid"):
+        named("static", model)
+    with pytest.raises(ValueError, match="forward joint 'nobody'"):
+        named("hybrid", model, ["nobody"])
+
+
+def loaded(robot):
+    """The robot with a payload and other rotors."""
+    tree = tree_of(robot)
+    more = dn.with_payload(tree, tree.bodies[-1].name, 2.5, [0.1, -0.2, 0.3], np.diag([0.02, 0.03, 0.04]))
+    rotors = np.zeros(tree.nv)
+    for joint in tree.independent_joints:
+        rotors[joint.v] = 0.0 if joint.kind == "floating" else 0.3
+    more = with_parameters(more, more.inertias, rotors)
+    return more if robot is tree else robot.with_tree(more)
+
+
+@pytest.mark.parametrize("name", [*TREES, *LOOPS])
+def test_parameters_follow_a_payload(name):
+    """A Program made for a bare robot, with inertias as inputs, beside the one made for the loaded one."""
+    bare = robot_of(name)
+    other, given = loaded(bare), state(bare)
+    values = parameter_values(other)
+    link = other.bodies[-1].name
+    options = {"link_jacobian": {"link": link}, "operational_space_inertia": {"links": [link]}}
+    for quantity in QUANTITIES:
+        more = options.get(quantity, {})
+        ways = quantity_programs(other, quantity, **more)
+        for way, program in quantity_programs(bare, quantity, PARAMETERS, **more).items():
+            found = interpret(program, **given, **values)
+            right = interpret(ways[way], **given)
+            for result in QUANTITIES[quantity].returns:
+                assert error(found[result], right[result], tail=found[result].ndim) <= 1e-9, (quantity, way)
+    for problem in problems(bare):
+        (found, *_), (right, *_) = (
+            [interpret(p, **given, **values)[next(iter(problem.returns(bare)))] for p in programs.values()]
+            for programs in (
+                dynamics_programs(bare, problem, parameters=PARAMETERS),
+                dynamics_programs(other, problem),
+            )
+        )
+        assert error(found, right) <= max(EXACT, 1e-9)
+    for problem in problems(bare) if bare.nv < 9 else ():
+        found, right = (
+            interpret(derivative_program(robot, problem, parameters=parameters), **given, **values)
+            for robot, parameters in ((bare, PARAMETERS), (other, ()))
+        )
+        for result in ("dq", "dqd", "dknown"):
+            assert error(found[result], right[result], tail=2) <= 1e-8, (problem.kind, result)
+
+
+def test_an_unknown_quantity_or_link():
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are mass_matrix"):
+        quantity_programs(model, "inertia")
+    with pytest.raises(KeyError, match="unknown link 'tool'"):
+        quantity_programs(model, "link_jacobian", link="tool")
