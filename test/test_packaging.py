@@ -107,22 +107,16 @@ def colcon(tmp_path_factory):
 
 
 @pytest.mark.timeout(600)
-def test_colcon_build_as_everybody_types_it(colcon):
-    """Without a ROS installation (the wheels' rosidl) or with one: what AMENT_PREFIX_PATH offers. Both ways one after
-    the other: the second compiles nothing."""
-    is_installed(colcon("build"), "install", symlinks=False)
-    is_installed(
-        colcon("build", "--symlink-install", "--install-base", "symlinked"), "symlinked", symlinks=True
-    )
-
-
-def is_installed(workspace, base, symlinks):
-    prefix = workspace / base / "dynamics_node"
+@pytest.mark.parametrize("options", [(), ("--symlink-install",)], ids=["install", "symlinks"])
+def test_colcon_build_as_everybody_types_it(colcon, options):
+    """Without a ROS installation (the wheels' rosidl) or with one: what AMENT_PREFIX_PATH offers."""
+    workspace = colcon("build", *options)
+    prefix = workspace / "install" / "dynamics_node"
     for name in EXECUTABLES:  # where `ros2 run dynamics_node NAME` looks
         assert os.access(prefix / "lib" / "dynamics_node" / name, os.X_OK)
     for file in ("launch/dynamics.launch.py", "config/dynamics.yaml", "package.xml"):
         assert (prefix / "share/dynamics_node" / file).is_file()
-    assert (prefix / "share/dynamics_node/package.xml").is_symlink() == symlinks
+    assert (prefix / "share/dynamics_node/package.xml").is_symlink() == bool(options)
     for marker in (
         "packages/dynamics_node",
         "packages/dynamics_interfaces",
@@ -130,7 +124,7 @@ def is_installed(workspace, base, symlinks):
     ):
         assert (prefix / "share/ament_index/resource_index" / marker).is_file()
     sourced = in_sourced_shell(
-        workspace / base,
+        workspace,
         "python3 -c 'import dynamics_interfaces, dynamics_node; print(dynamics_interfaces.__file__, dynamics_node.__file__)'",
         # its libraries load, and are those of the workspace
         "python3 -c 'from dynamics_interfaces.srv import SetPayload; SetPayload.Request.__class__.__import_type_support__();"
@@ -139,17 +133,17 @@ def is_installed(workspace, base, symlinks):
     )
     interfaces, package = sourced.splitlines()[0].split()
     assert interfaces.startswith(f"{prefix}/lib/python")
-    assert package.startswith(str(workspace / ("build" if symlinks else base)))
+    assert package.startswith(str(workspace / ("build" if options else "install")))
     assert f"{prefix}/lib/libdynamics_interfaces__rosidl_generator_c.so" in sourced
     assert "usage: dynamics" in sourced
 
 
-def in_sourced_shell(base, *commands):
+def in_sourced_shell(workspace, *commands):
     """What the commands print after `. install/setup.sh`."""
-    script = " && ".join([f". {base}/setup.sh", *commands])
+    script = " && ".join([f". {workspace}/install/setup.sh", *commands])
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
-        ["sh", "-c", script], cwd=base.parent, env=environment, capture_output=True, text=True, timeout=120
+        ["sh", "-c", script], cwd=workspace, env=environment, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
