@@ -47,11 +47,6 @@ def health(pivots, scale):
     return (ratio * ratio).sum(axis=-1, keepdims=True)
 
 
-def healthy_up_to(dtype):
-    """HEALTHY of arithmetic in a type: as many of its digits are kept."""
-    return HEALTHY * (np.finfo(float).eps / np.finfo(dtype).eps) ** 2
-
-
 def dynamics_health(model, q, forward, watched, by_mass_matrix):
     """`health` of forward or hybrid dynamics on symbols, in operations that the dynamics have already: of the
     mass matrix or of the articulated-body recursion."""
@@ -138,10 +133,7 @@ def _stretched(model):
     """q (nq,) with all slides as long as any."""
     q = model.neutral()
     for joint in (body.joint for body in model.bodies):
-        if joint.kind == "prismatic":
-            q[joint.q] = FAR
-        elif joint.kind == "floating":
-            q[joint.q.start : joint.q.start + 3] = FAR
+        q[[joint.q.start + k for k in joint.type.lengths]] = FAR
     return q
 
 

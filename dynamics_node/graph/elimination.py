@@ -14,7 +14,7 @@ from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
 from dynamics_node.graph.rank import require_posed
-from dynamics_node.graph.variables import Variable
+from dynamics_node.graph.variables import ACCELERATION, WRENCH, Variable
 from dynamics_node.spatial import matvec, solve
 
 VANISHES = 1e-11  # relative size of a block that counts as identically zero
@@ -67,10 +67,12 @@ def _planned(graph, ordering):
     factors = dict(enumerate(graph.factors))
     states = graph.factors[0].rhs.shape[:-1]
     steps, symmetric = [], True
+    bodies = {factor.body for factor in graph.factors if factor.kind == "wrench"}
     for variable in ordering:
         touched = tuple(number for number, factor in factors.items() if variable in factor.blocks)
         candidates = {n: _candidate(factors[n], variable, states) for n in touched}
-        pivot = choose_pivot(variable, candidates, symmetric)
+        definite = symmetric and _carries_all([factors[n] for n in touched], variable, bodies)
+        pivot = choose_pivot(variable, candidates, definite)
         symmetric &= all(is_natural(variable, factors[number]) for number, _ in pivot.rows)
         conditional, rest = _solve_and_substitute(factors, touched, variable, pivot)
         rest = {n: factor for n, factor in rest.items() if factor.rows}
@@ -79,6 +81,14 @@ def _planned(graph, ordering):
         steps.append(Step(variable, pivot, touched, parents, tuple(kept.get(n, ()) for n in touched)))
         factors = _advance(factors, touched, rest, kept)
     return Plan(tuple(steps))
+
+
+def _carries_all(factors, variable, bodies):
+    """Whether a joint feels the inertia of all that it carries: of no body beyond it the motion or the wrench
+    is still unknown. Then what it feels is definite, however inertias are grouped."""
+    own = [factor for factor in factors if is_natural(variable, factor)]
+    rest = {y for factor in own for y in factor.blocks if y.kind in (ACCELERATION, WRENCH)}
+    return not any(y.body > variable.body and y.body in bodies for y in rest)
 
 
 def eliminate(graph: FactorGraph, plan: Plan) -> BayesNet:

@@ -44,16 +44,15 @@ class Pivot(NamedTuple):
         return bool(self.sign or self.definite)
 
 
-def choose_pivot(variable, factors, symmetric=True):
+def choose_pivot(variable, factors, definite=True):
     """Pivot of a variable.
 
-    factors: {number: Candidate} of the factors that touch it; symmetric: whether every variable before it was
-    solved from its own equation, see `is_natural`. Raises SingularPivotError when no set of rows determines
-    the variable.
+    factors: {number: Candidate} of the factors that touch it; definite: whether a pivot that is definite at
+    the states at hand is so at all. Raises SingularPivotError when no set of rows determines the variable.
     """
     return (
         _identity_pivot(variable, factors)
-        or (_definite_pivot(variable, factors) if symmetric else None)
+        or (_definite_pivot(variable, factors) if definite else None)
         or _scalar_pivots(variable, factors)
     )
 

@@ -92,8 +92,10 @@ class Elimination:
         where there are none."""
         kept = rows_kept_at(self.model, q[0])
         graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
+        at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
+        order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
         try:
-            plan = plan_elimination(graph, self.ordering.variables)
+            plan = plan_elimination(graph, order)
             values = refined(graph, lambda own: eliminate(own, plan).solve())
         except (ValueError, np.linalg.LinAlgError):
             return np.full((2, 1, self.model.nv), np.nan)

@@ -50,7 +50,7 @@ def recursive_programs(
     """The straight-line ones of `dynamics_programs`, of a robot of any length."""
     methods, limits = _methods(robot, problem)
     return {
-        name: problem_program(robot, problem, method, wrenches, parameters, limits=limits)
+        name: problem_program(robot, problem, method, wrenches, parameters, limits)
         for name, method in methods.items()
     }
 
@@ -89,7 +89,6 @@ def problem_program(
     method: Method,
     wrenches=False,
     parameters=(),
-    regroups=True,
     limits=(),
 ) -> Program:
     """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`."""
@@ -102,7 +101,7 @@ def problem_program(
         found = {name: complete[name] for name in returns}
         return found | ({"health": health} if len(limits) else {})
 
-    return economical_program(robot, problem.reads(robot, wrenches), function, parameters, regroups, limits)
+    return economical_program(robot, problem.reads(robot, wrenches), function, parameters, limits)
 
 
 def _tree_methods(model, problem) -> tuple[dict[str, Method], np.ndarray]:

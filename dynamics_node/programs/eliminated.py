@@ -36,6 +36,7 @@ from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
+from dynamics_node.model.regroup import regroup
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
@@ -71,11 +72,11 @@ def elimination_program(
 def economical_graph(robot: Model | Mechanism, problem: Problem, parameters=()) -> FactorGraph:
     """`generic_graph` in the frames of the Program; of `parameters` besides with values none of which is zero
     by chance."""
-    own, _ = economical(robot, regroups=False)
+    own, _ = economical(robot)
     graph = generic_graph(own, problem)
     if not parameters:
         return graph
-    tree = generic_parameters(tree_of(own), parameters)
+    tree = regroup(generic_parameters(tree_of(own), parameters))
     other = own.with_tree(tree) if isinstance(own, Mechanism) else tree
     return stacked(generic_graph(other, problem), graph)
 
@@ -108,8 +109,7 @@ def _plan_program(robot, problem, plan, usual, wrenches, parameters):
 
     if usual:
         limits = np.append(limits, np.inf)
-    # the inertia of one body may be a pivot: nothing is regrouped
-    return problem_program(robot, problem, method, wrenches, parameters, regroups=False, limits=limits)
+    return problem_program(robot, problem, method, wrenches, parameters, limits)
 
 
 class _Tried:
@@ -117,7 +117,7 @@ class _Tried:
 
     def __init__(self, robot, problem, plan, parameters):
         random = np.random.default_rng(23)
-        self._own, _ = economical(robot, regroups=False)
+        self._own, _ = economical(robot)
         self._plan, self._problem = plan, problem
         sample = closed_samples if isinstance(robot, Mechanism) else sample_positions
         rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
@@ -125,7 +125,7 @@ class _Tried:
             "q": sample(self._own, TRIED, random),
             "f_ext": np.zeros((TRIED, robot.nbodies, 6)),
             "gravity": robot.gravity,
-            **parameter_values(robot, parameters, regroups=False),
+            **parameter_values(robot, parameters),
         }
         names = ("q", "qd", "qdd", "tau")
         self._graph = problem_graph(self._own, problem, *(self._state[name] for name in names))

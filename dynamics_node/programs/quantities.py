@@ -92,7 +92,7 @@ def quantity_programs(robot: Model | Mechanism, name: str, parameters=(), **opti
             found = dict(zip(quantity.returns, results, strict=True))
             return found | ({"health": health} if len(limits) else {})
 
-        return economical_program(robot, reads, function, parameters, limits=limits)
+        return economical_program(robot, reads, function, parameters, limits)
 
     return {description: program(way) for description, way in ways.items()}
 

@@ -201,7 +201,6 @@ def _elimination(model, problem, choice, parameters):
         numeric,
         choice.backend,
         parameters,
-        regroups=False,
         refines=numeric is not None and program is not None and bool(program.limits),
     )
     description = ordering.name if isinstance(ordering, Ordering) else numeric().description

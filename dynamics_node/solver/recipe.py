@@ -21,8 +21,8 @@ class Recipe:
 
     write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
-    the Program declines. parameters: inputs of the Program that may change; regroups: whether it has base
-    parameters; forward (nv,): coordinates whose accelerations depend on the inverse of the mass matrix.
+    the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
+    accelerations depend on the inverse of the mass matrix.
     """
 
     robot: Model | Mechanism
@@ -31,7 +31,6 @@ class Recipe:
     numeric: Callable | None = None
     backend: str = "auto"
     parameters: tuple[str, ...] = ()
-    regroups: bool = True
     refines: bool = False
 
     def runner(self, wrenches=False, program=None) -> Runner:
@@ -59,7 +58,7 @@ class Recipe:
         """{name: array} of the parameters, and the robot itself for what runs at call time."""
         if not self.parameters or self.write is None:
             return {"model": robot}
-        values = parameter_values(robot, self.parameters, self.regroups, self.frames)
+        values = parameter_values(robot, self.parameters, self.frames)
         return {"model": robot, **values}
 
     def require_changeable(self, robot):

@@ -18,6 +18,7 @@ from dynamics_node.robots import five_bar
 from dynamics_node.solver import ProgramFunction
 from dynamics_node.solver.arguments import plain_signature
 
+RUNNERS = ("c", "numpy")  # backends that run Programs
 COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
 
 
@@ -43,7 +44,7 @@ def meant(x, m):
 # --- a Program of a user's -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("count", COUNTS)
 def test_any_number_of_states(backend, count):
     function, (x, m) = dn.function(quotient(), backend), arrays(count)
@@ -57,7 +58,7 @@ def test_any_number_of_states(backend, count):
         assert all(np.allclose(a, b[k]) for a, b in zip(function(x[k], m[k]), found, strict=True))
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", RUNNERS)
 def test_any_shape_of_the_batch(backend):
     function, (x, m) = dn.function(quotient(), backend), arrays(12)
     for one, right in (
@@ -69,7 +70,7 @@ def test_any_shape_of_the_batch(backend):
         assert all(a.shape == b.shape and np.allclose(a, b) for a, b in zip(one, right, strict=True))
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("count", [1, 5, 100])
 def test_bad_states_are_nan_and_the_others_right(backend, count):
     """Not finite, without a finite result, and beyond the limits of health."""
@@ -191,7 +192,7 @@ def test_batches_of_linkages_are_vectors_with_wrenches_too(linkage, kind, precis
         solver(state[0] + 0.01, *state[1:])
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", RUNNERS)
 def test_one_wrench_for_all_states(linkage, backend):
     """As many states as bodies, and one wrench a body: which axis is which is told by names."""
     mechanism, state, f_ext = linkage
@@ -210,7 +211,7 @@ def test_one_wrench_for_all_states(linkage, backend):
 # --- quantities that follow a payload -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("backend", ["c", "numpy"])
+@pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("name", ["mass_matrix", "bias", "operational_space_inertia"])
 def test_quantities_follow_a_payload(linkage, name, backend):
     arm = ROBOTS["panda7"].model()

@@ -22,7 +22,7 @@ def robot():
     model = ROBOTS["panda7"].model()
     inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
     forward = build_for_service(model, forward_dynamics(model), backend="numpy")
-    quantities = [build_quantity(model, name, "numpy") for name in ("mass_matrix", "bias")]
+    quantities = [build_quantity(model, name, "numpy", ["inertia"]) for name in ("mass_matrix", "bias")]
     return Robot(model, inverse, inverse, forward, *quantities, {})
 
 
