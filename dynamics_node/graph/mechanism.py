@@ -39,32 +39,32 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
+def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
-    read. f_ext, gravity as in `rnea`."""
+    read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
     _, rates, _ = mechanism.spanning(q, qd)
-    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity)
+    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
 
 
-def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None):
+def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
+    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
     spanned = spanning_problem(mechanism, problem)
     values = (_spanned(mechanism, array) for array in (qdd, tau))
     return graph.given(known_values(mechanism.tree, spanned, *values))
 
 
-def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
+def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints."""
+    tree) are those of all joints. kept: as of `build_mechanism_graph`."""
     tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
-    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), tree.nbodies)
-    for number, (constraint, kept) in numbered:
-        if kept:
+    kept = kept_rows(mechanism) if kept is None else kept
+    for number, (constraint, rows) in enumerate(zip(mechanism.constraints, kept, strict=True), tree.nbodies):
+        if rows:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
-            opened = open_it(tree, number, constraint, list(kept), q, qd, a_root)
+            opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
             added += opened.factors
             for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
                 for body, blocks in own.items():
@@ -125,8 +125,13 @@ def _spanned(mechanism, values):
 
 @lru_cache(maxsize=16)  # of the robots at hand
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
-    """For every constraint the rows of its acceleration factor that no other row of its cluster implies."""
-    q = closed_samples(mechanism, 1, np.random.default_rng(5))[0]
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
+    most positions."""
+    return rows_kept_at(mechanism, closed_samples(mechanism, 1, np.random.default_rng(5))[0])
+
+
+def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
+    """The same at a closed position q (nq,), where others may."""
     kept: list[tuple[int, ...]] = []
     for cluster in mechanism.clusters:
         if cluster.constraints:

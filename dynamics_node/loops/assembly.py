@@ -19,6 +19,7 @@ from dynamics_node.program import interpret
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
+DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
 STARTS = 40  # random positions from which closed ones are looked for
 
 
@@ -92,14 +93,18 @@ def assembled_somewhere(tree, constraints, coordinates, random, reach=1.5):
 
 
 def closed_samples(mechanism, count, random):
-    """Random closed positions (count, nq), the dependent joints well determined by the others."""
+    """Random closed positions (count, nq), the dependent joints determined by the others better than at half
+    of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
+    vanish."""
     tree = mechanism.tree
     q = sample_positions(tree, count, random)
     for cluster in mechanism.clusters:
         if cluster.constraints:
-            best = cluster.samples[np.argsort(_weakness(tree, cluster, cluster.samples))]
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
-            q[:, at] = best[np.arange(count) % len(best)][:, at]
+            drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN
+            samples = cluster.samples if drawn.all() else cluster.samples[~drawn]
+            better = np.argsort(_weakness(tree, cluster, samples))[: (len(samples) + 1) // 2]
+            q[:, at] = samples[random.permutation(better)[np.arange(count) % len(better)]][:, at]
     return q
 
 

@@ -13,6 +13,8 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 
+WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
+
 
 def equations(tree, constraints, q):
     """phi (rows,) of some constraints at symbols q (nq,)."""
@@ -68,19 +70,58 @@ def position_program(tree, constraints: tuple) -> Program:
 
 @lru_cache(maxsize=64)
 def velocity_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k."""
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
+    operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
     position = position_program(tree, constraints)
+
+    def program(right_hand_side):
+        def function(q, qd):
+            return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
+
+        return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+    by_rates = program(_change_of_rates(tree, position))
+    by_positions = program(_second_change(tree, constraints))
+    return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
+
+
+def _change_of_rates(tree, position):
+    """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
     rates = trace(
         lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
     )
     change = jacobian(rates, ["rate"], ["q"])
 
-    def function(q, qd):
+    def k(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        along = _over_velocities(tree, q, derivative)
-        return {"K": interpret(position, q=q)["K"], "k": -(along @ qd)}
+        return -(_over_velocities(tree, q, derivative) @ qd)
 
-    return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+    return k
+
+
+def _second_change(tree, constraints):
+    """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+    first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
+    second = _along_motion(tree, first)
+    return lambda q, qd: -second(q, qd)
+
+
+def _along_motion(tree, function):
+    """The derivative by time of function(q, qd) (rows,), while rates stay."""
+
+    def later(q, qd, t):
+        moved = np.array(q, dtype=object)
+        for joint in tree.independent_joints:
+            moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
+        return {"f": function(moved, qd)}
+
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
+    change = jacobian(trace(later, shapes), ["f"], ["t"])
+
+    def derivative(q, qd):
+        return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
+
+    return derivative
 
 
 def _over_velocities(tree, q, derivative):
