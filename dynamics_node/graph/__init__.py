@@ -14,6 +14,7 @@ from dynamics_node.graph.elimination import (
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.generic import (
     chosen_ordering,
+    filled,
     generic_graph,
     ordering_of,
     plan_ordering,
@@ -48,6 +49,7 @@ __all__ = [
     "eliminate",
     "eliminate_some",
     "eliminate_watched",
+    "filled",
     "generic_graph",
     "graph_matrix",
     "graph_rank",

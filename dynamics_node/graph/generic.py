@@ -45,6 +45,18 @@ def _joined(a, b, axes):
     return np.concatenate([np.broadcast_to(x, (STATES, *shape)) for x in (a, b)])
 
 
+def filled(graph: FactorGraph, blocks) -> FactorGraph:
+    """The graph with zeros where the one that was planned for has a block and this one none. blocks: the
+    variables of every factor of that one; empty where they are the same."""
+    if not blocks:
+        return graph
+    factors = [
+        replace(factor, blocks={x: np.zeros((factor.rows, x.dim)) for x in wanted} | dict(factor.blocks))
+        for factor, wanted in zip(graph.factors, blocks, strict=True)
+    ]
+    return FactorGraph(tuple(factors))
+
+
 def problem_graph(model, problem, *state) -> FactorGraph:
     """`build_graph` of a Model or `build_mechanism_graph` of a Mechanism."""
     build = build_mechanism_graph if isinstance(model, Mechanism) else build_graph

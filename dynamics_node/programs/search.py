@@ -25,7 +25,7 @@ from dynamics_node.model import Model
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
 from dynamics_node.programs.cost import cost
-from dynamics_node.programs.eliminated import economical_graph, plan_program
+from dynamics_node.programs.eliminated import economical_graph, elimination_program, plan_program
 
 SMALL = 24  # variables: an arm of 8 joints
 TRIALS = 100
@@ -60,13 +60,12 @@ def best_ordering(robot: Model | Mechanism, problem: Problem, parameters=(), mem
     Raises SingularPivotError when none of ORDERINGS can be followed.
     """
     search = _Search(robot, problem, tuple(parameters))
-    note = f"ordering-{_identity(robot, problem, parameters)}.json"
-    known = search.read(memory.read(note))
-    if known is not None:
-        return known
-    best = search.best()
-    memory.write(note, search.written(best.ordering))
-    return best
+    note = f"ordering-{search.identity()}.json"
+    ordering = search.read(memory.read(note))
+    if ordering is None:
+        ordering = search.best()
+        memory.write(note, _written(ordering))
+    return Found(ordering, elimination_program(robot, problem, ordering, parameters=parameters))
 
 
 class _Search:
@@ -75,6 +74,16 @@ class _Search:
     def __init__(self, robot, problem, parameters):
         self._robot, self._problem, self._parameters = robot, problem, parameters
         self._graph = economical_graph(robot, problem, parameters)
+
+    def read(self, note):
+        """The Ordering of a note, None when there is none, or nothing sensible in it."""
+        try:
+            name, variables = json.loads(note or b"null")
+            ordering = Ordering(str(name), custom_ordering(variables, self._graph).variables)
+            plan_elimination(self._graph, ordering.variables)
+        except (ValueError, TypeError):
+            return None
+        return ordering
 
     def best(self):
         """The cheapest of the named orderings, and in small graphs what can be made of it."""
@@ -88,56 +97,44 @@ class _Search:
         if not plans:
             assert refusal is not None
             raise refusal
-        least = min(plan.size for plan in plans.values())
-        near = {ordering: plan for ordering, plan in plans.items() if plan.size <= WORTH_TRYING * least}
-        best = min((self._found(*pair) for pair in near.items()), key=lambda each: each.cost)
-        return self._improved(best) if len(self._graph.variables) <= SMALL else best
+        most = WORTH_TRYING * min(plan.size for plan in plans.values())
+        costs = {ordering: self._cost(plan) for ordering, plan in plans.items() if plan.size <= most}
+        best = min(costs, key=costs.__getitem__)
+        return self._improved(best, costs[best]) if len(self._graph.variables) <= SMALL else best
 
-    def read(self, note):
-        """Found of a note, None when there is none, or nothing sensible in it."""
-        try:
-            name, variables = json.loads(note or b"null")
-            return self._evaluated(str(name), custom_ordering(variables, self._graph).variables)
-        except (ValueError, TypeError):
-            return None
+    def _cost(self, plan):
+        parameters = self._parameters
+        return cost(plan_program(self._robot, self._problem, plan, parameters=parameters, tried=False))
 
-    @staticmethod
-    def written(ordering):
-        """The note of an ordering."""
-        return json.dumps([ordering.name, [str(variable) for variable in ordering.variables]]).encode()
-
-    def _evaluated(self, name, variables):
-        """Found of an ordering. Raises SingularPivotError."""
-        return self._found(Ordering(name, variables), plan_elimination(self._graph, variables))
-
-    def _found(self, ordering, plan):
-        program = plan_program(self._robot, self._problem, plan, parameters=self._parameters)
-        return Found(ordering, program)
-
-    def _improved(self, best):
+    def _improved(self, best, least):
         """The best of TRIALS moves of one variable, each from the best so far; always the same ones."""
         random = np.random.default_rng(0)
         for _ in range(TRIALS):
-            order = list(best.ordering.variables)
+            order = list(best.variables)
             variable = order.pop(int(random.integers(len(order))))
             order.insert(int(random.integers(len(order) + 1)), variable)
             with contextlib.suppress(SingularPivotError):
-                found = self._evaluated("searched", tuple(order))
-                best = min(best, found, key=lambda each: each.cost)
+                found = self._cost(plan_elimination(self._graph, tuple(order)))
+                if found < least:
+                    best, least = Ordering("searched", tuple(order)), found
         return best
 
+    def identity(self):
+        """Hash of all that the search depends on."""
+        model = tree_of(self._robot)
+        joints = [body.joint for body in model.bodies]
+        numbers = [
+            model.inertias,
+            model.armature,
+            *(body.X_tree for body in model.bodies),
+            *(joint.S for joint in joints),
+        ]
+        structure = (model.parents, [joint.v for joint in joints], [str(f) for f in self._graph.factors])
+        text = repr((_SEARCH, structure, self._problem, self._parameters, SMALL, TRIALS))
+        content = text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
+        return hashlib.sha256(content).hexdigest()
 
-def _identity(robot, problem, parameters):
-    """Hash of all that the search depends on."""
-    model = tree_of(robot)
-    joints = [body.joint for body in model.bodies]
-    numbers = [
-        model.inertias,
-        model.armature,
-        *(body.X_tree for body in model.bodies),
-        *(joint.S for joint in joints),
-    ]
-    text = repr((_SEARCH, model.parents, [j.v for j in joints], problem, tuple(parameters), SMALL, TRIALS))
-    return hashlib.sha256(
-        text.encode() + b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)
-    ).hexdigest()
+
+def _written(ordering):
+    """The note of an ordering."""
+    return json.dumps([ordering.name, [str(variable) for variable in ordering.variables]]).encode()

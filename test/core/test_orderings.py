@@ -17,8 +17,9 @@ from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.generic import chosen_ordering, generic_graph
 from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.model.parameters import with_parameters
 from dynamics_node.program import interpret
-from dynamics_node.programs import cost, elimination_program, recursive_programs
+from dynamics_node.programs import cost, elimination_program, parameter_values, recursive_programs
 from dynamics_node.robots import five_bar, four_bar
 
 ARMS = ("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda", "panda_floating")
@@ -181,6 +182,24 @@ def test_a_pivot_that_vanishes_is_told_by_name(backend):
     q = np.array([2, 1, 0, -1, -1, -2]) * np.pi / 2
     with pytest.raises(dn.SolutionError, match="the pivot of F3 vanishes here in ordering colamd"):
         solver(q, np.full(6, 0.3), np.full(6, 0.3))
+
+
+@pytest.mark.parametrize("ordering", ["rnea", "colamd"])
+def test_weak_pivots_follow_a_payload(ordering):
+    """Also where rotors that were none come with it: the Program of the bare robot, beside recursions of the
+    loaded one."""
+    bare = robot_of("panda7")
+    other = dn.with_payload(bare, "panda_link7", 2.5, (0.1, 0, 0.05), 0.01 * np.eye(3))
+    other = with_parameters(other, other.inertias, np.full(7, 0.3))
+    problem = dn.forward_dynamics(bare)
+    program = elimination_program(bare, problem, ordering, parameters=("inertia", "armature"))
+    q, qd, u, _ = random_states(bare, 60, seed=3)
+    for model in (bare, other):
+        state = {"q": q, "qd": qd, "tau": u, "gravity": model.gravity}
+        found = interpret(program, **state, **parameter_values(model))
+        served = (found["health"] <= program.limits).all(axis=-1)
+        assert served.mean() >= 0.5
+        assert error(found["qdd"], expected(model, problem, q, qd, u))[served].max() <= SERVED
 
 
 def test_the_cheapest_ordering_may_have_weak_pivots():
