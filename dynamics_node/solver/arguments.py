@@ -28,19 +28,8 @@ class Signature:
     inputs: dict
     quaternions: tuple[tuple[str, int, str], ...] = ()
 
-    def of(self, names) -> "Signature":
-        """That of some of the inputs, in this order."""
-        own = {name: self.inputs[name] for name in names}
-        return Signature(self.name, own, tuple(q for q in self.quaternions if q[0] in own))
-
     def named(self, name) -> "Signature":
         return Signature(name, self.inputs, self.quaternions)
-
-    def places(self):
-        """Where among all entries of the inputs quaternions begin."""
-        sizes = {name: math.prod(shape) for name, (shape, _) in self.inputs.items()}
-        ends = dict(zip(sizes, np.cumsum([0, *sizes.values()]).tolist(), strict=False))
-        return tuple(ends[name] + start for name, start, _ in self.quaternions)
 
 
 def plain_signature(name, shapes) -> Signature:
