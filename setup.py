@@ -51,7 +51,8 @@ TEST = [
     "import-linter>=2.0",
 ]
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
-BENCH = ["casadi>=3.6", "mujoco>=3.0"]
+MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
+BENCH = ["casadi>=3.6", *MUJOCO]
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE]
@@ -128,7 +129,7 @@ setup(
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
         "ros": ROS_WHEELS,
-        "test": TEST + TABLES + CLUSTER + ORACLE,
+        "test": TEST + TABLES + CLUSTER + ORACLE + MUJOCO,
         "sourced": TEST + TABLES + CLUSTER,  # with constraints-noble.txt
         "demo": DEMO,
         "bench": BENCH,

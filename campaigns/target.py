@@ -178,7 +178,7 @@ class Target:
         if topic not in self._publishers:
             self._publishers[topic] = self.client.node.create_publisher(kind, topic, qos)
         found = self._publishers[topic]
-        self.until(found.get_subscription_count, 20, f"a subscription of {topic}")
+        self.until(found.get_subscription_count, 60, f"a subscription of {topic}")
         return found
 
     def ask(self, kind, name, request, timeout=60.0):

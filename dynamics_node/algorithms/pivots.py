@@ -47,11 +47,6 @@ def health(pivots, scale):
     return (ratio * ratio).sum(axis=-1, keepdims=True)
 
 
-def healthy_up_to(dtype):
-    """HEALTHY of arithmetic in a type: as many of its digits are kept."""
-    return HEALTHY * (np.finfo(float).eps / np.finfo(dtype).eps) ** 2
-
-
 def dynamics_health(model, q, forward, watched, by_mass_matrix):
     """`health` of forward or hybrid dynamics on symbols, in operations that the dynamics have already: of the
     mass matrix or of the articulated-body recursion."""
@@ -83,7 +78,13 @@ def singular(model, q, forward, watched):
 
 def why_singular(model, forward, q):
     """What is wrong at one of the positions q (..., nq), in words, or None. Arguments as of `singular`."""
-    found = singular(model, q, forward, weak_coordinates(model, forward)).reshape(-1, model.nv).any(axis=0)
+    found = singular(model, q, forward, weak_coordinates(model, forward))
+    return in_words(model, found.reshape(-1, model.nv).any(axis=0))
+
+
+def in_words(model, found):
+    """That the coordinates where `found` (nv,) is true move without moving mass, joints by name; None if
+    there are none."""
     names = [joint.name for joint in model.independent_joints if found[joint.v].any()]
     if not names:
         return None
@@ -132,10 +133,7 @@ def _stretched(model):
     """q (nq,) with all slides as long as any."""
     q = model.neutral()
     for joint in (body.joint for body in model.bodies):
-        if joint.kind == "prismatic":
-            q[joint.q] = FAR
-        elif joint.kind == "floating":
-            q[joint.q.start : joint.q.start + 3] = FAR
+        q[[joint.q.start + k for k in joint.type.lengths]] = FAR
     return q
 
 

@@ -11,8 +11,8 @@ def joint_motions(model, rates):
     bodies, places, S = model.scalar_motions
     motions = np.zeros((*rates.shape[:-1], model.nbodies, 6), rates.dtype)
     motions[..., bodies, :] = rates[..., places, None] * S
-    for body, place in model.free_motions:
-        motions[..., body, :] = rates[..., place]
+    for body, place, S in model.vector_motions:
+        motions[..., body, :] = rates[..., place] @ S.T
     return motions
 
 
@@ -25,8 +25,8 @@ def joint_forces(model, wrenches):
         np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(own, -1, 0))
     else:
         forces[..., places] = own
-    for body, place in model.free_motions:
-        forces[..., place] = wrenches[..., body, :]
+    for body, place, S in model.vector_motions:
+        forces[..., place] = wrenches[..., body, :] @ S
     return forces
 
 

@@ -1,27 +1,43 @@
 """The tangent space of positions: how q changes along velocities."""
 
-import numpy as np
+from functools import lru_cache
 
-from dynamics_node.spatial import quaternion_rotation
+import numpy as np
 
 
 def tangent_map(model, q):
-    """T (..., nq, nv) with dq/dt = T qd. Only for a floating joint it is not the identity: velocities are in
-    body axes, the derivative of a quaternion p is p * (w, 0) / 2 (RBDA eq. 4.12; Hamilton product)."""
+    """T (..., nq, nv) with dq/dt = T qd at q (..., nq): the identity but for joints with a quaternion."""
     T = np.zeros((*q.shape[:-1], model.nq, model.nv), dtype=np.result_type(q.dtype, float))
     for joint in model.independent_joints:
-        at, rates = joint.q.start, joint.v.start
-        if joint.kind == "floating":
-            quaternion = q[..., at + 3 : at + 7]
-            T[..., at : at + 3, rates + 3 : rates + 6] = quaternion_rotation(quaternion)
-            T[..., at + 3 : at + 7, rates : rates + 3] = _quaternion_rates(quaternion)
-        else:
-            T[..., at, rates] = 1.0
+        T[..., joint.q, joint.v] = joint.type.tangent(q[..., joint.q])
     return T
 
 
-def _quaternion_rates(quaternion):
-    """(..., 4, 3): the derivative of x y z w, by the angular velocity in body axes."""
-    x, y, z, w = (quaternion[..., k] for k in range(4))
-    rows = ((w, -z, y), (z, w, -x), (-y, x, w), (-x, -y, -z))
-    return 0.5 * np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+def moved(model, q, coordinates, step):
+    """q (..., nq) after a unit of time in which some velocity coordinates (k of them, by number) have the
+    rates `step` (..., k) and all others none. Exact to first order; quaternions stay of unit length."""
+    places, columns, others = _movers(model, tuple(coordinates))
+    out = np.array(q, dtype=np.result_type(q, step))
+    out[..., places] = q[..., places] + step[..., columns]
+    for joint, own, from_columns in others:
+        rates = np.zeros((*step.shape[:-1], joint.type.nv), dtype=step.dtype)
+        rates[..., own] = step[..., from_columns]
+        out[..., joint.q] = joint.type.moved(q[..., joint.q], rates)
+    return out
+
+
+@lru_cache(maxsize=256)  # clusters of the robots at hand
+def _movers(model, coordinates):
+    """Of scalar joints their places in q and among the coordinates; of every other joint that moves: itself,
+    which of its velocities move, and where they are among the coordinates."""
+    column = {v: k for k, v in enumerate(coordinates)}
+    places, columns, others = [], [], []
+    for joint in model.independent_joints:
+        own = [v - joint.v.start for v in range(joint.v.start, joint.v.stop) if v in column]
+        found = [column[joint.v.start + k] for k in own]
+        if own and joint.type.is_scalar:
+            places.append(joint.q.start)
+            columns += found
+        elif own:
+            others.append((joint, own, found))
+    return places, columns, others

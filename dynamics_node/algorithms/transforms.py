@@ -9,14 +9,12 @@ from functools import reduce
 
 import numpy as np
 
-from dynamics_node.algorithms.elementary import Shift, Turn, plane_turn
-from dynamics_node.model.model import joint_transform_parts
 from dynamics_node.spatial import (
+    Shift,
+    Turn,
     congruence,
     matvec,
-    motion_transform,
-    quaternion_rotation,
-    rotation_transform,
+    plane_turn,
     transform_origin,
     transform_rotation,
     transpose,
@@ -68,7 +66,7 @@ class FactoredTransforms:
         self._factors = factors
 
     def matrix(self, i):
-        return reduce(np.matmul, (factor.matrix() for factor in self._factors[i]))
+        return _product(self._factors[i])
 
     def origin(self, i):
         place, turns = np.zeros(3), []
@@ -112,11 +110,9 @@ def joint_transforms(model, q) -> Transforms | FactoredTransforms:
     index, multiplier, offset, (X0, Xc, Xs, Xp) = model.transform_parts
     position = (multiplier * q[..., index] + offset)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
-    for i, body in enumerate(model.bodies):
-        if body.joint.kind == "floating":
-            E, place = _pose(q[..., body.joint.q])
-            shift = motion_transform(np.broadcast_to(np.eye(3), E.shape), place)
-            X_up[..., i, :, :] = rotation_transform(E) @ shift @ body.X_tree
+    for i in model.factored_bodies:
+        body = model.bodies[i]
+        X_up[..., i, :, :] = _product(_joint_factors(body.joint, q)) @ body.X_tree
     return Transforms(X_up)
 
 
@@ -127,23 +123,11 @@ def _factors(body, q):
 
 
 def _joint_factors(joint, q):
-    """What the joint itself does (one state: q (nq,))."""
-    if joint.kind == "floating":
-        return pose_factors(q[joint.q])
-    position = joint.multiplier * q[joint.q] + joint.offset
-    if joint.kind == "prismatic":
-        return (Shift(position * joint.axis),)
-    c, s = np.cos(position), np.sin(position)
-    if joint.axis[2] == 1.0:
-        return (plane_turn(2, c[0], s[0]),)
-    P, C, S, _ = (transform_rotation(part) for part in joint_transform_parts(joint))
-    return (Turn(P + c * C + s * S),)
+    return joint.type.factors(joint.axis, joint.position(q))
 
 
-def pose_factors(pose):
-    """The factors of a floating joint with pose x y z qx qy qz qw (7,)."""
-    E, place = _pose(pose)
-    return (Turn(E), Shift(place))
+def _product(factors):
+    return reduce(np.matmul, (factor.matrix() for factor in factors))
 
 
 def fixed_turns(E):
@@ -177,8 +161,3 @@ def _snap(x):
     """A cosine or sine, exact where it was meant to be -1, 0 or 1."""
     nearest = round(x)
     return float(nearest) if abs(x - nearest) < ROUNDING else float(x)
-
-
-def _pose(pose):
-    """Rotation and origin of a body whose pose x y z qx qy qz qw (..., 7) in the parent is given."""
-    return transpose(quaternion_rotation(pose[..., 3:])), pose[..., :3]

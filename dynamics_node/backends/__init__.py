@@ -12,13 +12,13 @@ import numpy as np
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
 from dynamics_node.backends.errors import CompileError
-from dynamics_node.backends.interpreter import Interpreter
+from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.program import Program, Rolled
 
 log = logging.getLogger("dynamics_node")
 
-__all__ = ["Backed", "CompileError", "Runner", "finite_states", "make"]
+__all__ = ["Backed", "CompileError", "Runner", "Unhurried", "finite_states", "make"]
 
 
 class Runner(Protocol):

@@ -8,14 +8,32 @@ from dynamics_node.backends.results import healthy, returned, taken, without_bad
 from dynamics_node.program import Program, interpret
 
 
+class Unhurried:
+    """A Runner without quick ways: see backends.Runner."""
+
+    checks = False
+
+    def prepare(self, batches=False):
+        """Nothing is left to do."""
+
+    def solve(self, *arrays):
+        """Declined: False."""
+        return False
+
+    def few(self, *inputs):
+        """Declined: None."""
+
+    def many(self, count, inputs, dtype):
+        """Declined: None."""
+
+
 @dataclass(frozen=True, eq=False)
-class Interpreter:
+class Interpreter(Unhurried):
     """A Runner. parameters: {name: array} of the Program's last inputs."""
 
     program: Program
     parameters: dict = field(default_factory=dict)
     backend = "numpy"
-    checks = False
 
     @property
     def inputs(self):
@@ -30,19 +48,6 @@ class Interpreter:
     def with_parameters(self, values):
         """The same with other values {name: array} of its parameters; other names are ignored."""
         return replace(self, parameters={name: values[name] for name in self.parameters})
-
-    def prepare(self, batches=False):
-        """Nothing is left to do."""
-
-    def solve(self, *arrays):
-        """Nothing for one state alone: False, as compiled code when it declines."""
-        return False
-
-    def few(self, *inputs):
-        """Nothing: None, as compiled code when it declines."""
-
-    def many(self, count, inputs, dtype):
-        """Nothing: None, as compiled code when it declines."""
 
     def run(self, count, inputs, dtype=np.float64):
         """See backends.Runner; computed with float64."""

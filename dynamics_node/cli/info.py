@@ -29,7 +29,7 @@ def show_info(model, options):
     print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
     for body in tree.bodies:
         joint = body.joint
-        effort = "" if joint.kind == "floating" else f"{joint.limits.effort or np.inf:g}"
+        effort = "" if joint.type.is_free else f"{joint.limits.effort or np.inf:g}"
         print(
             f"{body.name:28} {joint.name:28} {joint.kind:10} {body.inertia[5, 5]:8.3f} {effort:>12}  "
             f"{joint.mimic or ''}"

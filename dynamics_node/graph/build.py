@@ -23,6 +23,7 @@ from dynamics_node.graph.variables import (
     joint_acceleration,
     torque,
 )
+from dynamics_node.loops.mechanism import tree_of
 from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 
@@ -80,6 +81,11 @@ def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
     """The graph of paper 1 at states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and
     tau are read. f_ext, gravity as in `rnea`."""
     factors = tree_factors(model, q, qd, f_ext, gravity)
+    return FactorGraph(tuple(factors)).given(known_values(model, problem, qdd, tau))
+
+
+def known_values(model, problem, qdd, tau):
+    """{variable: value} of what a Problem knows, out of qdd and tau (..., nv)."""
     known = {}
     for owner in coordinate_owners(model):
         joint = model.bodies[owner].joint
@@ -88,7 +94,7 @@ def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
             known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
         else:
             known[torque(owner, dim)] = tau[..., joint.v]
-    return FactorGraph(tuple(factors)).given(known)
+    return known
 
 
 def tree_factors(model, q, qd, f_ext=None, gravity=None):
@@ -120,10 +126,11 @@ def tree_factors(model, q, qd, f_ext=None, gravity=None):
 def joint_values(model, values, qdd, tau):
     """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
     qdd, tau = np.array(qdd), np.array(tau)
-    at = {joint.name: joint.v for joint in model.independent_joints}
+    names, place = tree_of(model).v_names, {name: k for k, name in enumerate(model.v_names)}
     for variable, value in values.items():
         if variable.kind in (TORQUE, JOINT_ACCELERATION):
-            name = model.bodies[variable.body].joint.name
-            if name in at:  # dependent joints of a Mechanism have no place there
-                (tau if variable.kind == TORQUE else qdd)[..., at[name]] = value
+            own = names[model.bodies[variable.body].joint.v]
+            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones of a Mechanism
+            found = tau if variable.kind == TORQUE else qdd
+            found[..., [place[own[k]] for k in columns]] = value[..., columns]
     return qdd, tau

@@ -8,7 +8,6 @@ from dynamics_node.graph.draw import ROWS, node
 from dynamics_node.graph.mechanism import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Sketch
 from dynamics_node.graph.variables import torque
-from dynamics_node.loops.cut import cut_program
 from dynamics_node.loops.kinds import LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Mechanism
 
@@ -46,12 +45,13 @@ def _with_constraints(drawn, mechanism):
     bodies = {body.joint.v.start: i + 1 for i, body in enumerate(mechanism.bodies)}
     numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
     for number, (constraint, kept) in numbered:
+        if not kept:
+            continue
         if isinstance(constraint, LoopJoint):
             ends = [constraint.predecessor + 1, constraint.successor + 1]
             force = ("F", number)
-            drawn.factors += _cut_factors(number, ends, force)
-            if len(kept) < cut_program(mechanism.tree, constraint).outputs["T"].shape[1]:
-                drawn.factors.append((f"planar {number}", [force]))
+            touched = [(kind, end) for kind in "AV" for end in ends]
+            drawn.factors.append((f"loop acceleration {number}", touched))
             _extend(drawn, [f"wrench {end}" for end in ends], force)
             _without_tips(drawn, ends)
         else:
@@ -61,11 +61,6 @@ def _with_constraints(drawn, mechanism):
             _extend(drawn, [f"torque {joint}" for joint in joints], force)
         drawn.nodes[force] = node(force[0], number)
     return drawn
-
-
-def _cut_factors(number, ends, force):
-    yield f"loop acceleration {number}", [(kind, end) for kind in "AV" for end in ends]
-    yield f"loop torque {number}", [force]
 
 
 def _extend(drawn, names, force):

@@ -1,7 +1,7 @@
 """The factors of loops, gears and belts (paper 1, section VII): one function per equation.
 
-A loop joint is cut; its wrench F acts on the successor, and its opposite on the predecessor. Notation: see
-loops/cut.py; kept: the rows of T that no other constraint implies.
+A loop joint is cut; the force T F that it transmits acts on the successor, and its opposite on the
+predecessor. Notation: see loops/cut.py; kept: the directions of T that no other constraint holds already.
 """
 
 from dataclasses import replace
@@ -13,11 +13,12 @@ from dynamics_node.graph.variables import acceleration, joint_acceleration, torq
 from dynamics_node.spatial import matvec, transpose
 
 
-def loop_wrench_blocks(loop, F, cut):
-    """{body: {F: block}} of what a cut loop joint adds to the wrench factors (6) of its ends."""
+def loop_wrench_blocks(loop, F, cut, kept):
+    """{body: {F: block}} of what a cut loop joint, which transmits T F, adds to the wrench factors (6) of its
+    ends."""
     ends = ((loop.predecessor, cut["X_p"], -1.0), (loop.successor, cut["X_s"], 1.0))
-    along = cut["T"] if F.dim == 1 else np.eye(6)  # a rod bears one force, along itself
-    return {body: {F: sign * transpose(X) @ along} for body, X, sign in ends if body >= 0}
+    T = cut["T"][..., kept]
+    return {body: {F: sign * transpose(X) @ T} for body, X, sign in ends if body >= 0}
 
 
 def loop_acceleration_factor(number, loop, cut, kept, root_acceleration):
@@ -30,23 +31,6 @@ def loop_acceleration_factor(number, loop, cut, kept, root_acceleration):
         else:
             rhs = rhs - matvec(X, root_acceleration)
     return LinearFactor("loop acceleration", number, blocks, rhs)
-
-
-def loop_torque_factor(number, F, cut):
-    """S^T F = 0: no torque in the directions in which the loop joint moves."""
-    return _no_wrench("loop torque", number, F, cut["S"])
-
-
-def planar_factor(number, F, cut, kept):
-    """The directions of T that other constraints hold already bear nothing: of a planar loop with axis z,
-    m_x = m_y = f_z = 0. Without it these wrenches are not determined."""
-    spare = [k for k in range(cut["T"].shape[-1]) if k not in kept]
-    return _no_wrench("planar", number, F, cut["T"][..., spare])
-
-
-def _no_wrench(kind, number, F, directions):
-    block = transpose(directions)
-    return LinearFactor(kind, number, {F: block}, np.zeros(block.shape[:-1]))
 
 
 def coupling_factor(number, joints, K, k):

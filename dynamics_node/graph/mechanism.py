@@ -13,18 +13,16 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.recursion import root_acceleration
-from dynamics_node.graph.build import FactorGraph, tree_factors
+from dynamics_node.graph.build import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.loop_factors import (
     coupling_factor,
     coupling_force_blocks,
     loop_acceleration_factor,
-    loop_torque_factor,
     loop_wrench_blocks,
-    planar_factor,
     with_blocks,
 )
-from dynamics_node.graph.variables import Variable, coupling_force, joint_acceleration, torque, wrench
+from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
@@ -41,40 +39,33 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
+def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
-    read. f_ext, gravity as in `rnea`."""
+    read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
     _, rates, _ = mechanism.spanning(q, qd)
-    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity)
+    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
 
 
-def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None):
+def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity)))
-    zero = np.zeros(1)
-    known = {torque(body): zero for body in _dependent(mechanism)}
-    bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
-    for joint in mechanism.independent_joints:
-        body, dim = bodies[joint.name], joint.v.stop - joint.v.start
-        if problem.forward[joint.v.start]:
-            known[torque(body, dim)] = tau[..., joint.v]
-        else:
-            known[joint_acceleration(body, dim)] = qdd[..., joint.v]
-    return graph.given(known)
+    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
+    spanned = spanning_problem(mechanism, problem)
+    values = (_spanned(mechanism, array) for array in (qdd, tau))
+    return graph.given(known_values(mechanism.tree, spanned, *values))
 
 
-def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
+def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints."""
+    tree) are those of all joints. kept: as of `build_mechanism_graph`."""
     tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []
-    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), tree.nbodies)
-    for number, (constraint, kept) in numbered:
-        if kept:
+    kept = kept_rows(mechanism) if kept is None else kept
+    for number, (constraint, rows) in enumerate(zip(mechanism.constraints, kept, strict=True), tree.nbodies):
+        if rows:
             open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
-            opened = open_it(tree, number, constraint, list(kept), q, qd, a_root)
-            added += [factor for factor in opened.factors if factor.rows]
+            opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
+            added += opened.factors
             for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
                 for body, blocks in own.items():
                     all_blocks[body].update(blocks)
@@ -87,12 +78,8 @@ def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None):
 def _cut(tree, number, loop, kept, q, qd, a_root):
     cut = interpret(cut_program(tree, loop), q=q, qd=qd)
     F = _force(number, loop, kept)
-    factors = (
-        loop_acceleration_factor(number, loop, cut, kept, a_root),
-        loop_torque_factor(number, F, cut),
-        planar_factor(number, F, cut, kept),
-    )
-    return _Opened(factors, loop_wrench_blocks(loop, F, cut), {})
+    factor = loop_acceleration_factor(number, loop, cut, kept, a_root)
+    return _Opened((factor,), loop_wrench_blocks(loop, F, cut, kept), {})
 
 
 def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
@@ -105,9 +92,16 @@ def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
 
 
 def spanning_problem(mechanism, problem) -> Problem:
-    """The Problem of the tree: dependent joints are forward joints, whose torque is zero."""
+    """The Problem of the tree: dependent joints are forward joints, whose torque is zero. Raises ValueError
+    where that takes a joint apart."""
     forward = np.ones(mechanism.tree.nv, dtype=bool)
     forward[mechanism.independent] = problem.forward
+    for joint in mechanism.tree.independent_joints:
+        if forward[joint.v].any() != forward[joint.v].all():
+            raise ValueError(
+                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from the loop, and the "
+                "factor graph takes joints as a whole: choose solver 'cluster'"
+            )
     return Problem(problem.kind, tuple(forward.tolist()))
 
 
@@ -118,22 +112,26 @@ def constraint_variables(mechanism) -> list[Variable]:
 
 
 def _force(number, constraint, kept):
-    if isinstance(constraint, LoopJoint):
-        return wrench(number, 1 if constraint.kind == "rod" else 6)
-    return coupling_force(number, len(kept))
+    kind = wrench if isinstance(constraint, LoopJoint) else coupling_force
+    return kind(number, len(kept))
 
 
-def _dependent(mechanism):
-    """Bodies whose joints follow from others."""
-    independent = set(mechanism.independent.tolist())
-    bodies = enumerate(mechanism.tree.bodies)
-    return [i for i, body in bodies if body.joint.v.start not in independent]
+def _spanned(mechanism, values):
+    """Over the coordinates of the tree, zero at the dependent ones."""
+    out = np.zeros((*values.shape[:-1], mechanism.tree.nv), values.dtype)
+    out[..., mechanism.independent] = values
+    return out
 
 
 @lru_cache(maxsize=16)  # of the robots at hand
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
-    """For every constraint the rows of its acceleration factor that no other row of its cluster implies."""
-    q = closed_samples(mechanism, 1, np.random.default_rng(5))[0]
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
+    most positions."""
+    return rows_kept_at(mechanism, closed_samples(mechanism, 1, np.random.default_rng(5))[0])
+
+
+def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
+    """The same at a closed position q (nq,), where others may."""
     kept: list[tuple[int, ...]] = []
     for cluster in mechanism.clusters:
         if cluster.constraints:

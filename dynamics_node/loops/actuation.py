@@ -20,12 +20,14 @@ class Driven(NamedTuple):
 
 
 class Actuation:
-    """Driven joints of a Mechanism by name: any joints of its tree. weights (k,): what a torque costs,
-    positive. at: their velocity coordinates in the tree."""
+    """Driven joints of a Mechanism by name: any of its tree, a ball joint coordinate by coordinate (names of
+    tree.v_names). weights (k,): what a torque costs, positive. at: their velocity coordinates in the tree."""
 
     def __init__(self, mechanism: Mechanism, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
-        known = {j.name: j.v.start for j in mechanism.tree.independent_joints if j.kind != "floating"}
+        tree = mechanism.tree
+        held = [joint for joint in tree.independent_joints if not joint.type.is_free]
+        known = {tree.v_names[v]: v for joint in held for v in range(tree.nv)[joint.v]}
         self.mechanism, self.joints = mechanism, tuple(joints)
         for name in self.joints:
             if name not in known:
@@ -40,7 +42,7 @@ class Actuation:
         """(nv,) bool: coordinates of a floating base, which no joint drives."""
         floats = np.zeros(self.mechanism.nv, dtype=bool)
         for joint in self.mechanism.independent_joints:
-            floats[joint.v] = joint.kind == "floating"
+            floats[joint.v] = joint.type.is_free
         return floats
 
     def _map(self, q, G):

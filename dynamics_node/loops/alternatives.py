@@ -102,6 +102,6 @@ def _reflected(mechanism):
         if v not in mechanism.independent:
             own = (body.joint.S.T @ inertia @ body.joint.S).item() + tree.armature[v]
             for joint in mechanism.independent_joints:
-                if joint.kind != "floating" and G[v, joint.v.start]:
+                if joint.type.is_scalar and G[v, joint.v.start]:
                     found[joint.name] = found.get(joint.name, 0.0) + own * G[v, joint.v.start] ** 2
     return found

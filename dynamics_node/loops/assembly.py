@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.close import (
     STEPS,
     TOLERANCE,
@@ -18,6 +19,7 @@ from dynamics_node.program import interpret
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
+DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
 STARTS = 40  # random positions from which closed ones are looked for
 
 
@@ -45,10 +47,25 @@ def continued(mechanism, start, q):
     there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
     dependent = positions_of(mechanism.tree, [v for c in mechanism.clusters for v in c.dependent])
     there[dependent] = start[dependent]
+    goal = _with_near_quaternions(mechanism, np.asarray(q, dtype=float), start)
     for part in np.linspace(0, 1, WAY + 1)[1:]:
-        there[own] = start[own] + part * (q[own] - start[own])
-        there = close_loops(mechanism, there)
+        there[own] = start[own] + part * (goal[own] - start[own])
+        there = close_loops(mechanism, _of_unit_length(mechanism, there))
     return there
+
+
+def _with_near_quaternions(mechanism, q, start):
+    """q (nq,) with each quaternion in the sign that is nearer to that of `start`."""
+    near = np.array(q)
+    for _, at in mechanism.quaternions:
+        near[at] = q[at] if q[at] @ start[at] >= 0 else -q[at]
+    return near
+
+
+def _of_unit_length(mechanism, q):
+    for _, at in mechanism.quaternions:
+        q[at] = q[at] / np.linalg.norm(q[at])
+    return q
 
 
 def _near_zero(mechanism, q):
@@ -58,12 +75,13 @@ def _near_zero(mechanism, q):
         if cluster.dependent:
             coordinates = [*cluster.independent, *cluster.dependent]
             at = positions_of(tree, coordinates)
-            starts = np.tile(tree.neutral(), (STARTS, 1))  # which may itself be a singular position
-            starts[:, at] += np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(at)))
+            zero = tree.neutral()  # which may itself be a singular position
+            shake = np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
+            starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
             found = assembled(tree, cluster.constraints, coordinates, starts)
             if not len(found):
                 return None
-            start[at] = found[np.argmin(np.linalg.norm(found[:, at], axis=1)), at]
+            start[at] = found[np.argmin(np.linalg.norm(found[:, at] - zero[at], axis=1)), at]
     return start
 
 
@@ -75,14 +93,18 @@ def assembled_somewhere(tree, constraints, coordinates, random, reach=1.5):
 
 
 def closed_samples(mechanism, count, random):
-    """Random closed positions (count, nq), the dependent joints well determined by the others."""
+    """Random closed positions (count, nq), the dependent joints determined by the others better than at half
+    of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
+    vanish."""
     tree = mechanism.tree
     q = sample_positions(tree, count, random)
     for cluster in mechanism.clusters:
         if cluster.constraints:
-            best = cluster.samples[np.argsort(_weakness(tree, cluster, cluster.samples))]
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
-            q[:, at] = best[np.arange(count) % len(best)][:, at]
+            drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN
+            samples = cluster.samples if drawn.all() else cluster.samples[~drawn]
+            better = np.argsort(_weakness(tree, cluster, samples))[: (len(samples) + 1) // 2]
+            q[:, at] = samples[random.permutation(better)[np.arange(count) % len(better)]][:, at]
     return q
 
 
@@ -95,12 +117,12 @@ def _weakness(tree, cluster, q):
 def assembled(tree, constraints, coordinates, q):
     """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
     states that do not get there are left out."""
-    program, at = position_program(tree, constraints), positions_of(tree, coordinates)
+    program = position_program(tree, constraints)
     bent = bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
         found = interpret(program, q=q)
         if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
             break
-        q[:, at] += newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent)
+        q = moved(tree, q, coordinates, newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent))
     return q[are_closed(interpret(program, q=q))]

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import Linear
@@ -40,18 +41,18 @@ def close_loops(mechanism, q, errors="raise"):
 def _close_cluster(mechanism, cluster, q, errors):
     """In place, all states at once."""
     tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
-    at, bent = positions_of(tree, cluster.dependent), bends(tree, cluster.constraints, cluster.dependent)
+    bent = bends(tree, cluster.constraints, cluster.dependent)
     rows = counting_equations(tree, cluster).rows
     for _ in range(STEPS):
         found = interpret(program, q=q)
         K = found["K"][:, rows][:, :, list(cluster.dependent)]
-        q[:, at] += newton_step(K, -found["phi"][:, rows], bent)
+        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -found["phi"][:, rows], bent))
         if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
             break  # the step just made squares what was left
     found = interpret(program, q=q)
     closed = are_closed(found)
     if errors == "nan":
-        q[np.ix_(~closed, at)] = np.nan
+        q[np.ix_(~closed, positions_of(tree, cluster.dependent))] = np.nan
     elif not closed.all():
         _refuse(cluster, np.abs(found["gaps"]).max(initial=0.0))
 
@@ -82,11 +83,11 @@ def bends(tree, constraints, coordinates):
     """(n,) bool: which velocity coordinates take part in a constraint that is not linear. A rotor may turn
     far in one step, a linkage may not."""
     bodies = set().union(*(members_of(tree, c) for c in constraints if not isinstance(c, Linear)))
-    bent = {tree.bodies[i].joint.v.start for i in bodies}
+    bent = {v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]}
     return np.array([v in bent for v in coordinates], dtype=bool)
 
 
 def positions_of(tree, coordinates):
-    """Numbers in q of joints given by their velocity coordinates."""
-    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
-    return [at[v] for v in coordinates]
+    """Numbers in q of joints given by some of their velocity coordinates."""
+    at = {v: range(j.q.start, j.q.stop) for j in tree.independent_joints for v in range(tree.nv)[j.v]}
+    return list(dict.fromkeys(k for v in coordinates for k in at[v]))

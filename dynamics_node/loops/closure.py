@@ -1,5 +1,6 @@
 """Dependent rates from the independent ones: qd = G yd, qdd = G ydd + g (paper 3, sec. III)."""
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from dynamics_node.program import interpret
 
 SINGULAR = 1e12  # condition, squared, of constraints beyond which nothing follows from them
 CONTRADICTION = 1e24  # equations that miss by 1e-6 count as singular
+MANY = 3  # independent joints of a cluster from which on its G costs more than solving three times
 
 
 class Closure(NamedTuple):
@@ -26,30 +28,102 @@ class Closure(NamedTuple):
 
 def closure(mechanism, q, yd) -> Closure:
     """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
-    tree = mechanism.tree
-    G = np.zeros((tree.nv, mechanism.nv), dtype=object)
-    G[mechanism.independent, np.arange(mechanism.nv)] = 1.0
-    g = np.zeros(tree.nv, dtype=object)
-    column = {v: k for k, v in enumerate(mechanism.independent.tolist())}
-    condition = np.array(1.0, dtype=object)
-    for cluster in mechanism.clusters:
-        if not cluster.dependent:
-            continue
-        own = [column[v] for v in cluster.independent]
-        dependent, independent = list(cluster.dependent), list(cluster.independent)
-        rows, sizes = counting_equations(tree, cluster)
-        program = velocity_program(tree, cluster.constraints)
-        K = interpret(program, q=q, qd=np.zeros(tree.nv))["K"][rows]
-        elimination = Elimination(K[:, dependent], sizes)
-        block = -elimination.solve(K[:, independent])
-        G[np.ix_(dependent, own)] = block
-        qd = np.zeros(tree.nv, dtype=object)
-        qd[independent] = yd[own]
-        qd[dependent] = block @ yd[own]
-        k = interpret(program, q=q, qd=qd)["k"][rows]
-        g[dependent] = elimination.solve(k[:, None])[:, 0]
-        condition = condition + elimination.condition()
-        if len(rows) > len(dependent):
-            missed = K[:, dependent] @ block + K[:, independent]
-            condition = condition + CONTRADICTION * (missed * missed).sum()
-    return Closure(G, g, condition)
+    rates = Rates(mechanism, q, yd, explicit=True)
+    return Closure(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
+
+
+class Rates:
+    """What `closure` says of one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques
+    of the independent joints from those of all.
+
+    explicit: G is formed in any case. Otherwise that of a cluster is left out where three solves with K_dep,
+    for qd, qdd and torques, take fewer operations than one for every independent joint.
+    """
+
+    def __init__(self, mechanism, q, yd, explicit=False):
+        column = {v: k for k, v in enumerate(mechanism.independent.tolist())}
+        tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+        self._clusters = [_Equations(mechanism.tree, cluster, column, q) for cluster in tied]
+        self._implicit = [] if explicit else [own for own in self._clusters if own.implicit]
+        self.G = np.zeros((mechanism.tree.nv, mechanism.nv), dtype=object)
+        self.G[mechanism.independent, np.arange(mechanism.nv)] = 1.0
+        for own in self._clusters:
+            if own not in self._implicit:
+                self.G[np.ix_(own.dependent, own.columns)] = own.block
+        self.qd = self._along(yd)
+        for own in self._implicit:
+            self.qd[own.dependent] = own.following(yd)
+        self._g = {id(own): own.right_hand_side(self.qd) for own in self._clusters}
+
+    def _along(self, yd):
+        return self.G @ yd + np.zeros(len(self.G), dtype=object)
+
+    def accelerations(self, ydd):
+        """qdd (nv of the tree,)."""
+        qdd = self._along(ydd)
+        for own in self._clusters:
+            k = self._g[id(own)]
+            if own in self._implicit:
+                qdd[own.dependent] = own.following(ydd, k)
+            else:
+                qdd[own.dependent] = qdd[own.dependent] + own.elimination.solve(k[:, None])[:, 0]
+        return qdd
+
+    def independent(self, tau):
+        """G^T tau (nv,) of torques (nv of the tree,)."""
+        out = self.G.T @ tau
+        for own in self._implicit:
+            out[own.columns] = out[own.columns] + own.brought_back(tau)
+        return out
+
+    @property
+    def condition(self):
+        """See Closure."""
+        return sum((own.condition() for own in self._clusters), np.array(1.0, dtype=object))
+
+
+class _Equations:
+    """K qd = 0 and K qdd = k of a cluster at a position. columns: those of G that are the cluster's."""
+
+    def __init__(self, tree, cluster, column, q):
+        self.columns = [column[v] for v in cluster.independent]
+        self.dependent = list(cluster.dependent)
+        self._rows, sizes = counting_equations(tree, cluster)
+        self._program, self._q = velocity_program(tree, cluster.constraints), q
+        K = interpret(self._program, q=q, qd=np.zeros(tree.nv))["K"][self._rows]
+        self._K_dep, self._K_ind = K[:, self.dependent], K[:, list(cluster.independent)]
+        self.elimination = Elimination(self._K_dep, sizes)
+
+    @property
+    def implicit(self):
+        """Whether G is best left out."""
+        return len(self.columns) >= MANY and self.elimination.orthogonal and self._is_square
+
+    @property
+    def _is_square(self):
+        return len(self._rows) == len(self.dependent)
+
+    @cached_property
+    def block(self):
+        """Of G the rows of the dependent, the columns of the independent joints."""
+        return -self.elimination.solve(self._K_ind)
+
+    def right_hand_side(self, qd):
+        """k (rows,)."""
+        return interpret(self._program, q=self._q, qd=qd)["k"][self._rows]
+
+    def following(self, rates, k=0.0):
+        """Rates of the dependent joints for those of all independent ones, K_dep x = k - K_ind y."""
+        return self.elimination.solve((k - self._K_ind @ rates[self.columns])[:, None])[:, 0]
+
+    def brought_back(self, tau):
+        """Torques that those of the dependent joints come to at the independent ones."""
+        forces = self.elimination.solve_transposed(tau[self.dependent][:, None])[:, 0]
+        return -(self._K_ind.T @ forces)
+
+    def condition(self):
+        """What it adds to that of Closure."""
+        if self._is_square:
+            return self.elimination.condition()
+        missed = self._K_dep @ self.block + self._K_ind
+        return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()

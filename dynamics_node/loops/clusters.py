@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.assembly import assembled, assembled_somewhere
-from dynamics_node.loops.close import positions_of
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import RANK
-from dynamics_node.loops.kinds import Linear
+from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
 from dynamics_node.program import interpret
@@ -38,8 +38,9 @@ def _cluster(tree, bodies, constraints, flags):
     coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
     if not constraints:
         return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
-    if any(tree.bodies[i].joint.kind == "floating" for i in bodies):
+    if any(tree.bodies[i].joint.type.is_free for i in bodies):
         raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
+    _require_single_positions(tree, constraints)
     K, rank, samples = _usual_positions(tree, constraints, coordinates)
     if rank == 0:
         return Cluster(bodies, constraints, tuple(coordinates), (), samples)
@@ -52,6 +53,15 @@ def _cluster(tree, bodies, constraints, flags):
     cluster = Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), samples)
     _require_motion(tree, cluster)
     return cluster
+
+
+def _require_single_positions(tree, constraints):
+    """Raise ModelError for a gear or the like at a joint with several coordinates."""
+    several = {v: j for j in tree.independent_joints if not j.type.is_scalar for v in range(tree.nv)[j.v]}
+    for constraint in constraints:
+        coordinates = () if isinstance(constraint, LoopJoint) else coordinates_of(constraint)
+        for joint in (several[v] for v in coordinates if v in several):
+            raise ModelError(f"{constraint.name!r}: {joint.kind} joint {joint.name!r} has no single position")
 
 
 def _require_motion(tree, cluster):
@@ -67,9 +77,9 @@ def _require_motion(tree, cluster):
 
 def _follow(tree, cluster, v, move):
     """Whether the dependent joints can follow when an independent one is moved from a closed position."""
-    moved = cluster.samples[:TRIED].copy()
-    moved[:, positions_of(tree, [v])] += move
-    return len(assembled(tree, cluster.constraints, cluster.dependent, moved)) > 0
+    tried = cluster.samples[:TRIED]
+    start = moved(tree, tried, [v], np.full((len(tried), 1), move))
+    return len(assembled(tree, cluster.constraints, cluster.dependent, start)) > 0
 
 
 def _usual_condition(K, dependent):
@@ -117,12 +127,13 @@ def _usual_positions(tree, constraints, coordinates):
 def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
     """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
     the others those that follow best."""
-    names = {tree.bodies[i].joint.v.start: tree.bodies[i].joint.name for i in bodies}
+    joints = [tree.bodies[i].joint for i in bodies]
+    names = {v: joint.name for joint in joints for v in range(tree.nv)[joint.v]}
     flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
     mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
     followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
     if not flagged:
-        return _following_best(K, rank, followers)
+        return _whole_joints_if_possible(K, rank, followers, [names[v] for v in coordinates])
     marked = sorted({*flagged, *followers})
     if len(marked) != rank:
         named = ", ".join(repr(names[coordinates[k]]) for k in marked)
@@ -131,6 +142,22 @@ def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
             f"as dependent: {named}"
         )
     return marked
+
+
+def _whole_joints_if_possible(K, rank, first, owners):
+    """Columns that follow well, with all coordinates of a joint among them or none where there is such a
+    choice. owners: the joint of every column."""
+    found = _following_best(K, rank, first)
+    if _are_whole(found, owners):
+        return found
+    several = [k for k, name in enumerate(owners) if owners.count(name) > 1]
+    other = _following_best(K, rank, [*first, *several])
+    return other if _are_whole(other, owners) and _usual_condition(K, other) <= WEAK else found
+
+
+def _are_whole(columns, owners):
+    chosen = {owners[k] for k in columns}
+    return len(columns) == sum(name in chosen for name in owners)
 
 
 def _following_best(K, rank, first=()):

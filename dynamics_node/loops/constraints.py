@@ -13,6 +13,8 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 
+WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
+
 
 def equations(tree, constraints, q):
     """phi (rows,) of some constraints at symbols q (nq,)."""
@@ -27,12 +29,12 @@ def _equations(tree, constraints, q):
 def gaps(tree, constraints, q):
     """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod, over 2 L, is by how much it is too long."""
     pairs = zip(constraints, _equations(tree, constraints, q), strict=True)
-    return np.concatenate([np.zeros(0), *(phi / _slope(constraint) for constraint, phi in pairs)])
+    return np.concatenate([np.zeros(0), *(phi / scale_of(constraint) for constraint, phi in pairs)])
 
 
-def _slope(constraint):
-    is_rod = isinstance(constraint, LoopJoint) and constraint.kind == "rod"
-    return 2 * constraint.length if is_rod else 1.0
+def scale_of(constraint):
+    """What phi of a constraint is to be divided by to be m, rad or 1."""
+    return constraint.type.scale(constraint) if isinstance(constraint, LoopJoint) else 1.0
 
 
 def turned(tree, constraints, q):
@@ -46,12 +48,7 @@ def turned(tree, constraints, q):
 
 def _cosines(loop, predecessor, successor):
     (P, _), (S, _) = predecessor, successor
-    if loop.kind in ("fixed", "prismatic"):
-        return [P[:, k] @ S[:, k] for k in (0, 1)]
-    if loop.kind in ("revolute", "planar"):
-        n = loop.axis / np.linalg.norm(loop.axis)
-        return [(P @ n) @ (S @ n)]
-    return []
+    return [(P @ direction) @ (S @ direction) for direction in loop.type.shared(loop)]
 
 
 @lru_cache(maxsize=64)  # clusters of the robots at hand
@@ -59,12 +56,11 @@ def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
     K = jacobian(phi, ["phi"], ["q"])
-    columns = _velocity_columns(tree)
 
     def function(q):
         return {
             "phi": interpret(phi, q=q)["phi"],
-            "K": _over_velocities(tree, columns, interpret(K, q=q)[derivative_name("phi", "q")]),
+            "K": _over_velocities(tree, q, interpret(K, q=q)[derivative_name("phi", "q")]),
             "gaps": gaps(tree, constraints, q),
             "turned": turned(tree, constraints, q),
         }
@@ -74,32 +70,65 @@ def position_program(tree, constraints: tuple) -> Program:
 
 @lru_cache(maxsize=64)
 def velocity_program(tree, constraints: tuple) -> Program:
-    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k."""
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
+    operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
     position = position_program(tree, constraints)
+
+    def program(right_hand_side):
+        def function(q, qd):
+            return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
+
+        return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+    by_rates = program(_change_of_rates(tree, position))
+    by_positions = program(_second_change(tree, constraints))
+    return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
+
+
+def _change_of_rates(tree, position):
+    """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
     rates = trace(
         lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
     )
     change = jacobian(rates, ["rate"], ["q"])
-    columns = _velocity_columns(tree)
 
-    def function(q, qd):
+    def k(q, qd):
         derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
-        along = _over_velocities(tree, columns, derivative)
-        return {"K": interpret(position, q=q)["K"], "k": -(along @ qd)}
+        return -(_over_velocities(tree, q, derivative) @ qd)
 
-    return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
-
-
-def _velocity_columns(tree):
-    """(position coordinate, velocity coordinate) of every joint with one of each: only they take part."""
-    joints = [joint for joint in tree.independent_joints if joint.kind != "floating"]
-    return [(joint.q.start, joint.v.start) for joint in joints]
+    return k
 
 
-def _over_velocities(tree, columns, derivative):
+def _second_change(tree, constraints):
+    """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+    first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
+    second = _along_motion(tree, first)
+    return lambda q, qd: -second(q, qd)
+
+
+def _along_motion(tree, function):
+    """The derivative by time of function(q, qd) (rows,), while rates stay."""
+
+    def later(q, qd, t):
+        moved = np.array(q, dtype=object)
+        for joint in tree.independent_joints:
+            moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
+        return {"f": function(moved, qd)}
+
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
+    change = jacobian(trace(later, shapes), ["f"], ["t"])
+
+    def derivative(q, qd):
+        return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
+
+    return derivative
+
+
+def _over_velocities(tree, q, derivative):
+    """Derivatives (rows, nv) by motions with velocity 1, from those by positions (rows, nq)."""
     out = np.zeros((len(derivative), tree.nv), dtype=object)
-    for at, v in columns:
-        out[:, v] = derivative[:, at]
+    for joint in tree.independent_joints:
+        out[:, joint.v] = derivative[:, joint.q] @ joint.type.tangent(q[joint.q])
     return out
 
 
@@ -120,7 +149,7 @@ def _custom(tree, X_up, constraint: Custom, q):
 def _loop(tree, X_up, loop: LoopJoint, q):
     """By the frames of both ends, seen from the last body that both paths share."""
     (P, p), (S, s) = end_frames(tree, X_up, loop)
-    return np.array(_CLOSED[loop.kind](loop, P, S, p - s), dtype=object)
+    return np.array(loop.type.phi(loop, P, S, p - s), dtype=object)
 
 
 def end_frames(tree, X_up, loop: LoopJoint):
@@ -164,65 +193,6 @@ def members_of(tree, constraint):
     if isinstance(constraint, LoopJoint):
         return between(tree, constraint.predecessor, constraint.successor)
     return set(constraint.bodies)
-
-
-def across(axis):
-    """Two unit vectors (3,) that make a right-handed frame with an axis."""
-    n = axis / np.linalg.norm(axis)
-    first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
-    first = first / np.linalg.norm(first)
-    return first, np.cross(n, first)
-
-
-def _same_axes(P, S):
-    """Three equations of one orientation: each axis is at a right angle to the next one of the other."""
-    return [P[:, k] @ S[:, (k + 1) % 3] for k in range(3)]
-
-
-def _same_direction(loop, P, S):
-    """Two equations: the axis of one end is at right angles to two directions of the other."""
-    n = P @ (loop.axis / np.linalg.norm(loop.axis))
-    return [n @ (S @ side) for side in across(loop.axis)]
-
-
-def _fixed(loop, P, S, d):
-    return [*_same_axes(P, S), *d]
-
-
-def _revolute(loop, P, S, d):
-    return [*_same_direction(loop, P, S), *d]
-
-
-def _prismatic(loop, P, S, d):
-    return [*_same_axes(P, S), *(d @ (S @ side) for side in across(loop.axis))]
-
-
-def _universal(loop, P, S, d):
-    first, second = (axis / np.linalg.norm(axis) for axis in (loop.axis, loop.second_axis))
-    return [(P @ first) @ (S @ second), *d]
-
-
-def _ball(loop, P, S, d):
-    return list(d)
-
-
-def _planar(loop, P, S, d):
-    return [*_same_direction(loop, P, S), d @ (S @ (loop.axis / np.linalg.norm(loop.axis)))]
-
-
-def _rod(loop, P, S, d):
-    return [d @ d - loop.length**2]
-
-
-_CLOSED = {
-    "fixed": _fixed,
-    "revolute": _revolute,
-    "prismatic": _prismatic,
-    "universal": _universal,
-    "ball": _ball,
-    "planar": _planar,
-    "rod": _rod,
-}
 
 
 def _equation(constraint) -> Any:

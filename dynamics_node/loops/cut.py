@@ -1,44 +1,33 @@
 """A loop joint cut open: what its two ends do to each other (paper 1, section VII).
 
-Everything is seen from the frame of the loop on its successor: T (6, r) are the directions in which the
-ends cannot move against each other, S (6, 6 - r) those in which they can, so
+Everything is seen from the frame of the loop on its successor. The equations phi of the joint tell the
+directions T (6, r) in which its ends cannot move against each other: dphi/dt = T^T (X_p V_p - X_s V_s) is
+zero while the loop is closed. Most kinds then have the T of two equal frames, which is constant. So
 
     T^T (X_p V_p - X_s V_s) = 0,    T^T (X_p A_p - X_s A_s) = T^T (V_s x V_p) - (dT/dt)^T (V_p - V_s)
+
+and what the joint transmits is a force T lambda.
 """
 
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.constraints import across, common_ancestor, end_frames, frame_in
-from dynamics_node.program import Program, trace
+from dynamics_node.loops.constraints import common_ancestor, end_frames, frame_in, scale_of
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.spatial import cross_motion, motion_transform
 
-# of the angular and of the linear directions across, across, along the axis: those that stay free
-_FREE: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
-    "fixed": ((), ()),
-    "revolute": ((2,), ()),
-    "prismatic": ((), (2,)),
-    "ball": ((0, 1, 2), ()),
-    "planar": ((2,), (0, 1)),
-}
-
-
-class _Directions(NamedTuple):
-    """T, S and dT/dt; those of a rod are T alone, for a rod bears a force along itself and nothing else."""
-
-    T: np.ndarray
-    S: np.ndarray
-    T_rate: np.ndarray
+_PLACE = {"P": (3, 3), "d": (3,)}  # axes and origin of the predecessor's frame in the successor's
 
 
 @lru_cache(maxsize=64)  # loops of the robots at hand
 def cut_program(tree, loop) -> Program:
-    """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T, S; rate (r,) =
-    T^T (X_p V_p - X_s V_s) and change (r,), the right-hand side for accelerations."""
+    """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T; rate (r,) =
+    T^T (X_p V_p - X_s V_s), and change (r,), the right-hand side for accelerations."""
+    rate = _rate_program(loop)
+    slopes = jacobian(rate, ["rate"], list(_PLACE))
 
     def function(q, qd):
         X_up = joint_transforms(tree, q)
@@ -46,12 +35,35 @@ def cut_program(tree, loop) -> Program:
         X_p, X_s = (_into(tree, X_up, loop, body, S, s) for body in (loop.predecessor, loop.successor))
         v = outward(tree, X_up, joint_motions(tree, qd))
         V_p, V_s = (_moved(X, v, i) for X, i in ((X_p, loop.predecessor), (X_s, loop.successor)))
-        along = _directions(loop, S.T @ P, S.T @ (p - s), V_p - V_s)
-        change = along.T.T @ cross_motion(V_s, V_p) - along.T_rate.T @ (V_p - V_s)
-        rate = along.T.T @ (V_p - V_s)
-        return {"X_p": X_p, "X_s": X_s, "T": along.T, "S": along.S, "rate": rate, "change": change}
+        w, at = V_p - V_s, {"P": np.eye(3), "d": np.zeros(3)}
+        at |= {name: x for name, x in (("P", S.T @ P), ("d", S.T @ (p - s))) if name in loop.type.varies}
+        found = interpret(rate, **at, w=w)
+        change = found["T"].T @ cross_motion(V_s, V_p)
+        if loop.type.varies:
+            change = change - _directions(interpret(slopes, **at, w=w), "rate", **at).T @ w
+        return {"X_p": X_p, "X_s": X_s, "T": found["T"], "rate": found["rate"], "change": change}
 
     return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+
+def _rate_program(loop) -> Program:
+    """P, d, w (6,): how the predecessor's frame moves -> T, and rate = T^T w of phi in m, rad or 1."""
+    phi = trace(lambda P, d: {"phi": np.array(loop.type.phi(loop, P, np.eye(3), d), dtype=object)}, _PLACE)
+    slopes = jacobian(phi, ["phi"], list(_PLACE))
+
+    def function(P, d, w):
+        T = _directions(interpret(slopes, P=P, d=d), "phi", P, d) / scale_of(loop)
+        return {"T": T, "rate": T.T @ w}
+
+    return trace(function, {**_PLACE, "w": (6,)})
+
+
+def _directions(slopes, name, P, d):
+    """(6, r): derivatives of an output by the motion of the predecessor's frame, from those by its axes and
+    origin: dP/dt = w x P, dd/dt = v + w x d."""
+    by_axes, by_origin = (slopes[derivative_name(name, place)] for place in _PLACE)
+    turning = sum(np.cross(P[:, k], by_axes[:, :, k]) for k in range(3)) + np.cross(d, by_origin)
+    return np.concatenate([turning, by_origin], axis=1).T
 
 
 def _into(tree, X_up, loop, body, S, s):
@@ -63,45 +75,3 @@ def _into(tree, X_up, loop, body, S, s):
 
 def _moved(X, v, body):
     return X @ v[body] if body >= 0 else np.zeros(6)
-
-
-def _directions(loop, P, d, w):
-    """P: axes, d: origin of the predecessor's frame in the successor's; w (6,): how it moves there."""
-    if loop.kind == "rod":
-        return _rod(loop, d, w)
-    if loop.kind == "universal":
-        return _universal(loop, P, w)
-    units = np.concatenate([_angular(_axes(loop.axis)), _linear(_axes(loop.axis))], axis=1)
-    angular, linear = _FREE[loop.kind]
-    free = [*angular, *(3 + k for k in linear)]
-    kept = [k for k in range(6) if k not in free]
-    return _Directions(units[:, kept], units[:, free], np.zeros((6, len(kept))))
-
-
-def _axes(axis):
-    """Columns: two directions across an axis, and the axis."""
-    return np.stack([*across(axis), axis / np.linalg.norm(axis)], axis=1)
-
-
-def _angular(columns):
-    return np.concatenate([columns, np.zeros_like(columns)])
-
-
-def _linear(columns):
-    return np.concatenate([np.zeros_like(columns), columns])
-
-
-def _universal(loop, P, w):
-    """The turn about the cross product of both axes is what the joint bears."""
-    first = P @ (loop.axis / np.linalg.norm(loop.axis))
-    second = loop.second_axis / np.linalg.norm(loop.second_axis)
-    turning = np.cross(np.cross(w[:3], first), second)
-    T = np.concatenate([_angular(np.cross(first, second)[:, None]), _linear(np.eye(3))], axis=1)
-    T_rate = np.concatenate([_angular(turning[:, None]), np.zeros((6, 3))], axis=1)
-    return _Directions(T, _angular(np.stack([first, second], axis=1)), T_rate)
-
-
-def _rod(loop, d, w):
-    turning = w[3:] + np.cross(w[:3], d)
-    T, T_rate = (_linear(x[:, None] / loop.length) for x in (d, turning))
-    return _Directions(T, np.zeros((6, 0)), T_rate)

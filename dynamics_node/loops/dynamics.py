@@ -10,21 +10,31 @@ import numpy as np
 
 from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
+from dynamics_node.algorithms.pivots import mass_matrix_pivots
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.closure import closure
-from dynamics_node.spatial import inverse_congruence, rotation_transform, solve_definite, symmetric
+from dynamics_node.loops.closure import Rates, closure
+from dynamics_node.loops.pivots import singularity
+from dynamics_node.spatial import (
+    definite_pivots,
+    inverse_congruence,
+    rotation_transform,
+    solve_definite,
+    symmetric,
+)
 
 
 def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
     """tau (nv,) at the independent joints, and the condition of the constraints. Eqs. (31), (35)."""
-    G, g, condition = closure(mechanism, q, yd)
-    return G.T @ rnea(mechanism.tree, q, G @ yd, G @ ydd + g, f_ext, gravity), condition
+    rates = Rates(mechanism, q, yd)
+    tau = rnea(mechanism.tree, q, rates.qd, rates.accelerations(ydd), f_ext, gravity)
+    return rates.independent(tau), rates.condition
 
 
-def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forward):
+def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forward, watched=()):
     """What is asked (nv,), and the condition of the constraints, through the projected mass matrix G^T M G.
 
     known (nv,): tau where forward (nv,) bool is true, ydd elsewhere; asked is the other one of the two.
+    watched (nv,) bool: coordinates whose pivots count in the condition, see loops/pivots.py.
     """
     G, g, condition = closure(mechanism, q, yd)
     M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
@@ -36,6 +46,8 @@ def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forwar
         ydd = solve_definite(M[free[:, None], free], (known - tau)[free, None])[:, 0]
         asked = asked + M[:, free] @ ydd
         asked[free] = ydd
+    if any(watched):
+        condition = condition + singularity(mechanism, q, G, mass_matrix_pivots(M, forward), watched)
     return asked, condition
 
 
@@ -47,8 +59,8 @@ def mass_matrix(mechanism, q):
 
 def bias(mechanism, q, yd, gravity):
     """h (nv,) of G^T M G ydd + h = tau, and the condition of the constraints."""
-    G, g, condition = closure(mechanism, q, yd)
-    return (G.T @ rnea(mechanism.tree, q, G @ yd, g, gravity=gravity),), condition
+    tau, condition = inverse_dynamics(mechanism, q, yd, np.zeros(mechanism.nv), gravity=gravity)
+    return (tau,), condition
 
 
 def jacobian(mechanism, q, link, reference="world_aligned"):
@@ -57,10 +69,14 @@ def jacobian(mechanism, q, link, reference="world_aligned"):
     return (link_jacobian(mechanism.tree, q, link, reference) @ G,), condition
 
 
-def operational_space_inertia(mechanism, q, links, reference="world_aligned"):
-    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links, and the condition of the constraints."""
+def operational_space_inertia(mechanism, q, links, reference="world_aligned", watched=()):
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links, and the condition of the constraints. watched: as of
+    `hybrid_dynamics`."""
     G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
     M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
+    if any(watched):
+        own = mass_matrix_pivots(M, np.ones(mechanism.nv, dtype=bool))
+        condition = condition + singularity(mechanism, q, G, own, watched)
     J = np.concatenate([link_jacobian(mechanism.tree, q, link, reference) @ G for link in links])
     return (inverse_congruence(M, J), J), condition
 
@@ -75,27 +91,31 @@ class _Given(NamedTuple):
     u: np.ndarray
 
 
-def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
+def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None, *, watched=()):
     """ydd (nv,) by C-ABA, and the condition of the constraints. Eqs. (52), (55), (56); what velocities and
-    gravity do comes first, with ydd = 0, as in `aba`."""
+    gravity do comes first, with ydd = 0, as in `aba`. watched: as of `hybrid_dynamics`."""
     tree = mechanism.tree
     G, g, condition = closure(mechanism, q, yd)
     X_up = joint_transforms(tree, q)
     wrenches = body_wrenches(tree, body_motions(tree, X_up, G @ yd, g, gravity))
     pA = wrenches if f_ext is None else wrenches - f_ext
     given = _inward(mechanism, X_up, G, g, pA, tau)
+    if any(watched):
+        condition = condition + singularity(mechanism, q, G, _pivots(mechanism, given), watched)
     return _outward(mechanism, X_up, given), condition
 
 
-def extended_forces(mechanism, q, links, reference="world_aligned"):
+def extended_forces(mechanism, q, links, reference="world_aligned", watched=()):
     """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA, and the condition of the constraints. Eq.
     (62): unit wrenches at the links are carried to the root, each cluster giving way; Lambda^-1 sums what
-    they do on the way."""
+    they do on the way. watched: as of `hybrid_dynamics`."""
     tree = mechanism.tree
     G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
     X_up = joint_transforms(tree, q)
     still = np.zeros((tree.nbodies, 6))
     given = _inward(mechanism, X_up, G, np.zeros(tree.nv), still, np.zeros(mechanism.nv))
+    if any(watched):
+        condition = condition + singularity(mechanism, q, G, _pivots(mechanism, given), watched)
     wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
     total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
     for cluster, (S, U, D, _) in reversed(list(zip(mechanism.clusters, given, strict=True))):
@@ -142,6 +162,14 @@ def _inward(mechanism, X_up, G, g, pA, tau):
         rotors = _rotors(tree, cluster, G[:, own], g)
         given.append(_give_way(tree, X_up, cluster, S, inertia, pA, tau[own], rotors))
     return given[::-1]
+
+
+def _pivots(mechanism, given):
+    """What the independent joints have to move when those beyond them give way (nv,)."""
+    own = np.zeros(mechanism.nv, dtype=object)
+    for columns, cluster in zip(_columns(mechanism), given, strict=True):
+        own[columns] = definite_pivots(cluster.D)
+    return own
 
 
 def _columns(mechanism):

@@ -33,6 +33,22 @@ class Elimination:
             x[columns] = solver.solve(rest)
         return x
 
+    def solve_transposed(self, right):
+        """x (m, k) of A^T x = right (n, k); the least one if there are several."""
+        x = np.zeros((self._A.shape[0], right.shape[1]), dtype=object)
+        solved: list[int] = []  # rows of the parts that need others
+        for rows, columns, solver in reversed(self._parts):
+            known = [i for i in solved if _occupied(self._A[i, columns]).any()]
+            rest = right[columns] - self._A[np.ix_(known, columns)].T @ x[known] if known else right[columns]
+            x[rows] = solver.solve_transposed(rest)
+            solved += rows
+        return x
+
+    @property
+    def orthogonal(self):
+        """Whether a part of it is solved by orthogonal columns."""
+        return any(isinstance(solver, _Orthogonal) for *_, solver in self._parts)
+
     def condition(self):
         """The square of |part| |inverse of the part|, summed over the parts. One unknown alone is well
         conditioned whatever its factor is: there the usual size counts."""
@@ -66,6 +82,9 @@ class _Cofactors:
 
     def solve(self, right):
         return self._inverse @ right
+
+    def solve_transposed(self, right):
+        return self._inverse.T @ right
 
     def inverse_size(self):
         """Its squares, summed."""
@@ -105,6 +124,16 @@ class _Orthogonal:
             y[k], right = self._along(k, right)
         x = np.zeros_like(y)
         x[self._order] = self._back(y)
+        return x
+
+    def solve_transposed(self, right):
+        """As stable as `solve`: what was added in one direction counts in the next (Bjorck, sec. 2.4.5)."""
+        z = np.array(right[self._order], dtype=object)
+        for k in range(len(z)):
+            z[k + 1 :] = z[k + 1 :] - np.outer(self._R[k, k + 1 :], z[k])
+        x = np.zeros((len(self._Q), right.shape[1]), dtype=object)
+        for k in reversed(range(len(z))):
+            x = x + np.outer(self._Q[:, k], self._weights[k] * (z[k] - self._Q[:, k] @ x))
         return x
 
     def inverse_size(self):

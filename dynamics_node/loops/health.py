@@ -8,6 +8,7 @@ from dynamics_node.loops.close import TURNED
 from dynamics_node.loops.closure import SINGULAR, closure
 from dynamics_node.loops.constraints import gaps, position_program, turned
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.pivots import why_singular
 from dynamics_node.program import Program, interpret, trace
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
@@ -32,8 +33,9 @@ def health_program(mechanism: Mechanism) -> Program:
     return trace(function, {"q": (mechanism.nq,)}, HEALTHY)
 
 
-def why_not(mechanism: Mechanism, q):
-    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular."""
+def why_not(mechanism: Mechanism, q, forward=None):
+    """Why there is no solution at one of the positions q (..., nq): a loop is open, or singular, or where
+    `forward` (nv,) is true torques determine no acceleration."""
     for constraint in mechanism.constraints:
         program = position_program(mechanism.tree, (constraint,))
         found = interpret(program, q=q)
@@ -42,5 +44,7 @@ def why_not(mechanism: Mechanism, q):
             return f"{constraint.name!r} is open by {gap:.3g}: q must be closed, see close_loops"
         if found["turned"].max(initial=0.0) > TURNED:
             return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
+    if forward is not None and (reason := why_singular(mechanism, forward, q)):
+        return reason
     names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
     return f"a loop is at a singular position, or too near: {names}"

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics_node.model.loop_joints import LOOP_KINDS, LoopType
+
 
 @dataclass(frozen=True, eq=False)
 class LoopJoint:
-    """A joint of a kind of LOOP_TYPES between a frame on body `predecessor` and one on body `successor`
+    """A joint of a kind of LOOP_KINDS between a frame on body `predecessor` and one on body `successor`
     (-1: the root). rotation (3, 3), origin (3,): of the frames in their bodies; axes in loop axes."""
 
     name: str
@@ -20,6 +22,11 @@ class LoopJoint:
     axis: np.ndarray
     second_axis: np.ndarray
     length: float
+
+    @property
+    def type(self) -> LoopType:
+        """What all loop joints of its kind have in common."""
+        return LOOP_KINDS[self.kind]
 
 
 @dataclass(frozen=True, eq=False)

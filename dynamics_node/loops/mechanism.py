@@ -112,16 +112,22 @@ class Mechanism:
 
     @cached_property
     def independent_joints(self):
-        """Joints that own independent coordinates, with their places in qd (nv,)."""
+        """Joints that own independent coordinates, with the places of these in qd (nv,)."""
         at = {v: k for k, v in enumerate(self.independent.tolist())}
-        own = [joint for joint in self.tree.independent_joints if joint.v.start in at]
-        width = {joint.name: joint.v.stop - joint.v.start for joint in own}
-        starts = {joint.name: at[joint.v.start] for joint in own}
-        return tuple(replace(j, v=slice(starts[j.name], starts[j.name] + width[j.name])) for j in own)
+        found = []
+        for joint in self.tree.independent_joints:
+            own = [at[v] for v in range(self.tree.nv)[joint.v] if v in at]
+            if own:
+                found.append(replace(joint, v=slice(own[0], own[-1] + 1)))
+        return tuple(found)
 
     @property
     def joint_names(self):
-        return tuple(joint.name for joint in self.independent_joints if joint.kind != "floating")
+        return tuple(joint.name for joint in self.independent_joints if joint.type.is_scalar)
+
+    @property
+    def quaternions(self):
+        return self.tree.quaternions
 
     @cached_property
     def constraints(self):

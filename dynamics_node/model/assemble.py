@@ -7,8 +7,9 @@ import numpy as np
 
 from dynamics_node.model.description import Description, JointDescription, Mimic
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.joints import KINDS
 from dynamics_node.model.model import Body, Frame, Joint, Model
-from dynamics_node.model.validate import HUGE
+from dynamics_node.model.validate import HUGE, is_free
 from dynamics_node.spatial import (
     axis_rotation_parts,
     motion_transform,
@@ -139,7 +140,10 @@ def _composed(mimic, master):
 
 def _with_armature(description, armature):
     _require_known(armature, [joint.name for joint in description.joints], "joint in armature")
+    free = {joint.name for joint in description.joints if is_free(joint)}
     for name, value in armature.items():
+        if name in free:
+            raise ModelError(f"joint {name!r}: a floating joint has no rotor, so no armature")
         if not (np.isfinite(value) and value >= 0):
             raise ModelError(f"armature of joint {name!r} must be finite and not negative, not {value}")
     return replace(
@@ -152,6 +156,10 @@ def _hold_others(description, chosen, positions):
     by_name = {joint.name: joint for joint in description.joints}
     movable = [j.name for j in description.joints if j.kind != "fixed"]
     _require_known([*chosen, *positions], movable, "joint")
+    for name in positions:
+        kind = by_name[name].kind
+        if not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be held at")
     for name in chosen:
         if by_name[name].mimic is not None:
             raise ModelError(f"joint {name!r} mimics {by_name[name].mimic.joint!r}: choose that one")
@@ -169,10 +177,10 @@ def _hold_others(description, chosen, positions):
 
 
 def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
-    rotation, origin = joint.rotation, joint.origin
-    if joint.kind == "prismatic":
+    rotation, origin, joint_type = joint.rotation, joint.origin, KINDS[joint.kind]
+    if joint_type.slides:
         origin = origin + rotation @ _unit(joint.axis) * position
-    elif joint.kind != "floating":
+    elif joint_type.turns:
         along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
         rotation = rotation @ (along + np.cos(position) * cosine + np.sin(position) * sine)
     return replace(joint, kind="fixed", rotation=rotation, origin=origin, mimic=None)
@@ -191,7 +199,7 @@ def _unit(axis):
 def _number(description, floating_base, gravity, warnings):
     root = _root(description)
     moving = _preorder(description, root)
-    if floating_base and not any(j.kind == "floating" and j.parent == root for j in moving):
+    if floating_base and not any(is_free(j) and j.parent == root for j in moving):
         moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
     slices = _coordinate_slices(moving)
     frames = _merge(moving, root)
@@ -229,7 +237,7 @@ def _preorder(description, root):
 
 def _next_joints(below, link):
     """Reversed, for a stack: the floating ones last, so that they come off first."""
-    return sorted(reversed(below.get(link, [])), key=lambda joint: joint.kind == "floating")
+    return sorted(reversed(below.get(link, [])), key=is_free)
 
 
 def _coordinate_slices(joints):
@@ -237,7 +245,7 @@ def _coordinate_slices(joints):
     slices, nq, nv = {}, 0, 0
     for joint in joints:
         if joint.kind != "fixed" and joint.mimic is None:
-            dq, dv = (7, 6) if joint.kind == "floating" else (1, 1)
+            dq, dv = KINDS[joint.kind].nq, KINDS[joint.kind].nv
             slices[joint.name] = (slice(nq, nq + dq), slice(nv, nv + dv))
             nq, nv = nq + dq, nv + dv
     for joint in joints:
@@ -283,23 +291,19 @@ def _snap(X):
 def _joint(joint, slices):
     q, v = slices[joint.name]
     mimic = joint.mimic or Mimic("")
-    axis = np.zeros(3) if joint.kind == "floating" else _unit(joint.axis)
-    S = np.eye(6)
-    if joint.kind != "floating":
-        S = np.zeros((6, 1))
-        start = 3 if joint.kind == "prismatic" else 0
-        S[start : start + 3, 0] = mimic.multiplier * axis
+    joint_type = KINDS[joint.kind]
+    axis = _unit(joint.axis) if joint_type.has_axis else np.zeros(3)
     return Joint(
         name=joint.name,
         kind=joint.kind,
         axis=axis,
-        S=S,
+        S=mimic.multiplier * joint_type.motion(axis),
         q=q,
         v=v,
         limits=joint.limits,
         damping=joint.damping,
         friction=joint.friction,
-        armature=joint.armature,
+        armature=0.0 if joint_type.is_free else joint.armature,
         mimic=mimic.joint or None,
         multiplier=mimic.multiplier,
         offset=mimic.offset,

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MOVABLE = ("revolute", "continuous", "prismatic", "floating")
-JOINT_TYPES = (*MOVABLE, "fixed")  # and planar ones in files, see planar.py
-LOOP_TYPES = ("fixed", "revolute", "prismatic", "universal", "ball", "planar", "rod")
+from dynamics_node.model.joints import KINDS
+
+JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class LoopEnd:
 
 @dataclass(frozen=True, eq=False)
 class LoopDescription:
-    """A joint that closes a loop between frames on two links.
+    """A joint that closes a loop between frames on two links. kind: one of LOOP_KINDS.
 
     axis (3,): of a revolute or prismatic joint, the normal of a planar one, the first axis of a universal
     one, fixed to the predecessor; second_axis (3,): of a universal joint, fixed to the successor; all in loop

@@ -6,15 +6,12 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.model.description import NO_LIMITS, Limits
-from dynamics_node.spatial import axis_rotation_parts, rotation_transform, transpose
-
-POSE_NAMES = ("x", "y", "z", "qx", "qy", "qz", "qw")
-TWIST_NAMES = tuple(f"{part}.{axis}" for part in ("angular", "linear") for axis in "xyz")
+from dynamics_node.model.joints import KINDS, JointType
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """The joint that moves a body against its parent.
+    """The joint that moves a body against its parent. kind: its name in KINDS.
 
     S (6, nv): motion subspace in body axes, already times the mimic multiplier. q, v: where its
     coordinates lie in the vectors (a mimic joint points at its master's); its own position is
@@ -34,6 +31,15 @@ class Joint:
     mimic: str | None = None
     multiplier: float = 1.0
     offset: float = 0.0
+
+    @property
+    def type(self) -> JointType:
+        """What all joints of its kind have in common."""
+        return KINDS[self.kind]
+
+    def position(self, q):
+        """Its own position (..., nq) at q (..., nq of the model)."""
+        return self.multiplier * q[..., self.q] + self.offset
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,25 +102,25 @@ class Model:
     @cached_property
     def joint_names(self):
         """Names of the independent joints with one coordinate: what a JointState is matched against."""
-        return tuple(j.name for j in self.independent_joints if j.kind != "floating")
+        return tuple(j.name for j in self.independent_joints if j.type.is_scalar)
 
     @cached_property
     def quaternion_places(self):
         """Where in q the quaternions begin."""
-        return tuple(joint.q.start + 3 for joint in self.independent_joints if joint.kind == "floating")
+        return tuple(at.start for _, at in self.quaternions)
 
     @property
     def floating_base(self):
         """True when the first body hangs on a floating joint."""
-        return bool(self.bodies) and self.bodies[0].joint.kind == "floating"
+        return bool(self.bodies) and self.bodies[0].joint.type.is_free
 
     @cached_property
     def q_names(self):
-        return _coordinate_names(self.independent_joints, POSE_NAMES)
+        return _coordinate_names((joint.name, joint.type.q_names) for joint in self.independent_joints)
 
     @cached_property
     def v_names(self):
-        return _coordinate_names(self.independent_joints, TWIST_NAMES)
+        return _coordinate_names((joint.name, joint.type.v_names) for joint in self.independent_joints)
 
     @cached_property
     def inertias(self):
@@ -133,9 +139,20 @@ class Model:
         return np.array(bodies, dtype=int), np.array(places, dtype=int), np.array(S).reshape(-1, 6)
 
     @cached_property
-    def free_motions(self):
-        """(body, its slice of v) of floating joints, whose S is the identity."""
-        return tuple((i, b.joint.v) for i, b in enumerate(self.bodies) if b.joint.kind == "floating")
+    def vector_motions(self):
+        """(body, its slice of v, S) of joints with several velocities."""
+        bodies = enumerate(self.bodies)
+        return tuple((i, b.joint.v, b.joint.S) for i, b in bodies if b.joint.S.shape[1] > 1)
+
+    @cached_property
+    def quaternions(self):
+        """(name of the joint, slice of q) of every unit quaternion x y z w."""
+        found = []
+        for joint in self.independent_joints:
+            if joint.type.quaternion is not None:
+                start = joint.q.start + joint.type.quaternion
+                found.append((joint.name, slice(start, start + 4)))
+        return tuple(found)
 
     @cached_property
     def has_mimic(self):
@@ -183,11 +200,10 @@ class Model:
         return tuple(chains)
 
     def neutral(self):
-        """Position (nq,) with every joint at zero."""
+        """Position (nq,) with every joint at zero, or its frames one upon the other."""
         q = np.zeros(self.nq)
         for joint in self.independent_joints:
-            if joint.kind == "floating":
-                q[joint.q.stop - 1] = 1.0
+            q[joint.q] = joint.type.neutral
         return q
 
     def frame(self, name):
@@ -201,11 +217,11 @@ class Model:
     def spanning(self, q, qd=None, qdd=None):
         """Positions, velocities, accelerations of every joint, mimic joints included.
 
-        q (..., nq), qd, qdd (..., nv) -> tuple of arrays over the joints of `bodies` in order, a
-        floating joint with its 7 and 6 coordinates. What is not given comes back as None.
+        q (..., nq), qd, qdd (..., nv) -> tuple of arrays over the joints of `bodies` in order, each with
+        all its coordinates. What is not given comes back as None.
         """
         joints = [body.joint for body in self.bodies]
-        positions = [j.multiplier * q[..., j.q] + j.offset for j in joints]
+        positions = [joint.position(q) for joint in joints]
         rates = [
             None if r is None else np.concatenate([j.multiplier * r[..., j.v] for j in joints], axis=-1)
             for r in (qd, qdd)
@@ -213,14 +229,19 @@ class Model:
         return (np.concatenate(positions, axis=-1), *rates)
 
     @cached_property
+    def factored_bodies(self):
+        """Numbers of the bodies whose joint's transform is not of the form of `transform_parts`."""
+        return tuple(i for i, body in enumerate(self.bodies) if body.joint.type.parts is None)
+
+    @cached_property
     def transform_parts(self):
         """Constants of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, a = multiplier q + offset.
 
         index (nbodies,), multiplier, offset (nbodies,), and X0, Xc, Xs, Xp (nbodies, 6, 6).
-        A floating joint has Xc = Xs = Xp = 0; its transform is not of this form.
+        A joint whose transform is not of this form (`parts` of its type) has Xc = Xs = Xp = 0.
         """
         joints = [body.joint for body in self.bodies]
-        parts = np.array([joint_transform_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
+        parts = np.array([_transform_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
         X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
         X0, Xc, Xs, Xp = np.moveaxis(parts @ X_tree, 1, 0)
         index = np.array([j.q.start for j in joints], dtype=int)
@@ -228,24 +249,12 @@ class Model:
         return index, multiplier, np.array([j.offset for j in joints]), (X0, Xc, Xs, Xp)
 
 
-def _coordinate_names(joints, floating_names):
-    names: list[str] = []
-    for joint in joints:
-        if joint.kind == "floating":
-            names += [f"{joint.name}.{part}" for part in floating_names]
-        else:
-            names.append(joint.name)
-    return tuple(names)
+def _coordinate_names(joints):
+    """joints: (name, what is added to it for each coordinate)."""
+    return tuple(".".join(filter(None, (name, part))) for name, parts in joints for part in parts or ("",))
 
 
-def joint_transform_parts(joint):
-    """(P, C, S, slide), each (6, 6): X_J(a) = P + cos(a) C + sin(a) S + a slide at joint position a."""
-    zero = np.zeros((6, 6))
-    if joint.kind == "floating":
-        return np.eye(6), zero, zero, zero
-    if joint.kind == "prismatic":
-        slide = zero.copy()
-        slide[3:, :3] = -axis_rotation_parts(joint.axis)[2]
-        return np.eye(6), zero, zero, slide
-    turned = [rotation_transform(transpose(part)) for part in axis_rotation_parts(joint.axis)]
-    return (*turned, zero)
+def _transform_parts(joint):
+    if joint.type.parts is None:
+        return np.eye(6), *np.zeros((3, 6, 6))
+    return joint.type.parts(joint.axis)

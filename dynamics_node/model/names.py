@@ -58,7 +58,7 @@ def with_their_names(model: Model, pairs: Pairs) -> Model:
 
 
 def _scalar(model):
-    return [body.joint for body in model.bodies if body.joint.kind != "floating"]
+    return [body.joint for body in model.bodies if body.joint.type.is_scalar]
 
 
 def _called(joint, names):

@@ -16,7 +16,7 @@ def with_parameters(model: Model, inertias, armature) -> Model:
     bodies = []
     for body, inertia in zip(model.bodies, inertias, strict=True):
         joint = body.joint
-        own = joint.mimic is None and joint.kind != "floating"  # a mimic joint's is in its master's
+        own = joint.mimic is None and not joint.type.is_free  # a mimic joint's is in its master's
         joint = replace(joint, armature=armature[joint.v.start] if own else 0.0)
         bodies.append(replace(body, joint=joint, inertia=inertia))
     return replace(model, bodies=tuple(bodies))

@@ -29,7 +29,7 @@ ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
 def reframe(model: Model) -> tuple[Model, np.ndarray]:
     """The Model in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
 
-    Bodies of floating joints keep their frame: their rates are components in it. A wrench f_ext on an
+    Bodies of joints without an axis keep their frame: their rates are components in it. A wrench f_ext on an
     old frame is T^-T f_ext on the new one.
     """
     T = [_new_frame(model, i) for i in range(model.nbodies)]
@@ -37,9 +37,9 @@ def reframe(model: Model) -> tuple[Model, np.ndarray]:
     for body, T_i in zip(model.bodies, T, strict=True):
         parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
         X_tree, joint = T_i @ body.X_tree @ parent, body.joint
-        if joint.kind != "floating":
+        if joint.type.has_axis:
             joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(T_i @ joint.S))
-        if _turns(joint):
+        if joint.type.turns:
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)
         inertia = inertias_in(T_i, body.inertia)
@@ -54,17 +54,13 @@ def inertias_in(T, inertias):
     return transpose(back) @ inertias @ back
 
 
-def _turns(joint):
-    return joint.kind in ("revolute", "continuous")
-
-
 def _new_frame(model, i):
     """T of body i."""
     joint = model.bodies[i].joint
-    if joint.kind == "floating":
+    if not joint.type.has_axis:
         return np.eye(6)
     z = joint.axis
-    x = _towards_child(model, i) if _turns(joint) else None
+    x = _towards_child(model, i) if joint.type.turns else None
     if x is None:
         x = np.eye(3)[np.argmin(np.abs(z))]
     x = x - (x @ z) * z
@@ -75,7 +71,7 @@ def _new_frame(model, i):
 def _foot(model, i):
     """Where the common normal with the parent's axis meets the axis of body i, in its old frame."""
     body = model.bodies[i]
-    if body.parent < 0 or not (_turns(body.joint) and _turns(model.bodies[body.parent].joint)):
+    if body.parent < 0 or not (body.joint.type.turns and model.bodies[body.parent].joint.type.turns):
         return np.zeros(3)
     E, z = transform_rotation(body.X_tree), body.joint.axis
     other, point = E @ model.bodies[body.parent].joint.axis, -E @ transform_origin(body.X_tree)
@@ -89,7 +85,7 @@ def _foot(model, i):
 def _towards_child(model, i):
     """Direction of the common normal with the axis of the first turning child, in the old frame of i."""
     for child in model.bodies:
-        if child.parent == i and _turns(child.joint):
+        if child.parent == i and child.joint.type.turns:
             z, other = model.bodies[i].joint.axis, transform_rotation(child.X_tree).T @ child.joint.axis
             normal = np.cross(z, other)
             if np.linalg.norm(normal) < PARALLEL:

@@ -1,7 +1,7 @@
 """The same robot with fewer inertial parameters: base parameters.
 
-Mass on the axis of a joint moves with the parent just as well, so it may be counted there: of a turning
-body the mass, the first moment along the axis and the second one, of a sliding body all second moments.
+Mass that a joint does not move may be counted with the parent just as well: of a turning body the mass, the
+first moment along the axis and the second one, of a sliding body all second moments.
 What reaches the root is gone. Khalil and Dombre: Modeling, identification and control
 of robots, 2002, section 9.4.
 """
@@ -13,9 +13,6 @@ import numpy as np
 from dynamics_node.model.model import Model
 from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia, transform_origin, transform_rotation
 
-# Rows of the pseudo-inertia that the joint does not move, in a frame whose z is the joint's axis.
-_UNMOVED = {"revolute": (2, 3), "continuous": (2, 3), "prismatic": (0, 1, 2), "floating": ()}
-
 
 def regroup(model: Model) -> Model:
     """The Model with base parameters, for one from `reframe` (z is the axis of every joint).
@@ -26,11 +23,11 @@ def regroup(model: Model) -> Model:
     J = list(pseudo_inertia(model.inertias))
     for i in reversed(range(model.nbodies)):
         body = model.bodies[i]
-        moved = _only(J[i], _UNMOVED[body.joint.kind])
-        J[i] = J[i] - moved
+        still = _only(J[i], _unmoved(body.joint))
+        J[i] = J[i] - still
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
-            J[body.parent] = J[body.parent] + T @ moved @ T.T
+            J[body.parent] = J[body.parent] + T @ still @ T.T
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
     bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
     return replace(model, bodies=tuple(bodies))
@@ -40,9 +37,13 @@ def regrouped_away(model: Model):
     """(nbodies, 4, 4) bool: entries of the pseudo-inertias that `regroup` makes zero."""
     gone = np.zeros((model.nbodies, 4, 4), dtype=bool)
     for i, body in enumerate(model.bodies):
-        rows = _UNMOVED[body.joint.kind]
+        rows = _unmoved(body.joint)
         gone[i][np.ix_(rows, rows)] = True
     return gone
+
+
+def _unmoved(joint):
+    return joint.type.still_points(joint.axis)
 
 
 def _only(J, rows):

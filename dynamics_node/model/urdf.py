@@ -25,6 +25,7 @@ from dynamics_node.model.description import (
     Mimic,
 )
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.joints import KINDS
 from dynamics_node.model.planar import expand_planar
 from dynamics_node.spatial import rpy_rotation
 
@@ -45,6 +46,8 @@ _JOINT_PARTS = {
     "dynamics": ("damping", "friction"),
     "mimic": ("joint", "multiplier", "offset"),
 }
+_BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
+_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; it reads them as floating joints
 _CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
 
 
@@ -52,19 +55,23 @@ def parse_urdf(text):
     """Read URDF text.
 
     text: str or bytes. Returns a Description, not yet validated.
-    Besides URDF it knows the elements of URDF+ for closed loops: <loop>, <coupling>, `independent` of a
-    joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML, unreadable element
-    (named).
+    Besides URDF it knows what URDF+ adds: ball joints, and for closed loops <loop>, <coupling>,
+    `independent` of a joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML,
+    unreadable element (named).
     """
     robot = _read_xml(text)
     _require_few(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
     independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
+    kinds = {j.get("name"): j.get("type") for j in robot.iterfind("joint")}
     parsed = _parse(_stripped(robot))
     links, joints = expand_planar(
         [_link(link) for link in parsed.links],
-        [_joint(joint, armature[joint.name], independent[joint.name]) for joint in parsed.joints],
+        [
+            _joint(joint, kinds[joint.name], armature[joint.name], independent[joint.name])
+            for joint in parsed.joints
+        ],
     )
     return Description(
         name=parsed.name,
@@ -134,7 +141,7 @@ def _left_out(robot):
             for part in parts:
                 if len(element.findall(part)) > 1:
                     yield f"{owner} has {len(element.findall(part))} <{part}>: the first one counts"
-            if element.get("type") in ("revolute", "prismatic") and element.find("limit") is None:
+            if element.get("type") in _BOUNDED and element.find("limit") is None:
                 yield f"{owner} is {element.get('type')} and has no <limit>: none is taken"
 
 
@@ -154,6 +161,8 @@ def _stripped(robot):
         _copy(link, clean, ("name",), _LINK_PARTS)
     for joint in robot.iterfind("joint"):
         copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
+        if copy.get("type") in _UNKNOWN_TO_PARSER:
+            copy.set("type", "floating")
         for limit in copy.iterfind("limit"):  # the parser insists on both
             limit.set("effort", limit.get("effort", "inf"))
             limit.set("velocity", limit.get("velocity", "inf"))
@@ -209,12 +218,12 @@ def _link(link):
     return Link(link.name, float(inertial.mass or 0.0), com, inertia)
 
 
-def _joint(joint, armature, independent):
+def _joint(joint, kind, armature, independent):
     rotation, origin = _pose(joint.origin)
     dynamics = joint.dynamics
     return JointDescription(
         name=joint.name,
-        kind=joint.type,
+        kind=kind,
         parent=joint.parent,
         child=joint.child,
         rotation=rotation,
@@ -234,7 +243,7 @@ def _limits(joint):
     if limit is None:
         return Limits()
     lower, upper = -np.inf, np.inf
-    if joint.type in ("revolute", "prismatic"):
+    if joint.type in _BOUNDED:
         lower, upper = float(limit.lower or 0.0), float(limit.upper or 0.0)
     return Limits(lower, upper, float(limit.velocity), float(limit.effort))
 

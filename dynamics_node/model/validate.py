@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from dynamics_node.model.description import JOINT_TYPES, LOOP_TYPES, MOVABLE, JointDescription
+from dynamics_node.model.description import JOINT_TYPES, JointDescription
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.joints import KINDS
+from dynamics_node.model.loop_joints import LOOP_KINDS
 
 HUGE = 1e15  # no robot, and products of two of these stay far from overflow
 
@@ -28,7 +30,7 @@ def validate(description, strict=False):
     warnings = [w for link in description.links for w in _implausible_inertia(link)]
     if strict and warnings:
         raise ModelError("; ".join(warnings))
-    odd = [w for joint in description.joints for w in _odd_limits(joint)]
+    odd = [w for joint in description.joints for w in _odd_numbers(joint)]
     return (*description.warnings, *warnings, *odd)
 
 
@@ -68,7 +70,7 @@ def _check_joint(joint):
         _finite(owner, what, value)
         if value < 0:
             raise ModelError(f"{owner}: {what} {value} is negative")
-    if joint.kind in ("revolute", "continuous", "prismatic") and not np.linalg.norm(joint.axis) > 1e-9:
+    if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits
     if np.isnan([limits.lower, limits.upper, limits.velocity, limits.effort]).any():
@@ -128,8 +130,9 @@ def _check_mimic_joint(joint, joints):
             f"joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: make it fixed too, or let it "
             "mimic a joint that moves"
         )
-    if joint.kind == "floating" or joints[mimic.joint].kind == "floating":
-        raise ModelError(f"joint {joint.name!r}: a floating joint can take no part in mimic")
+    for kind in (joint.kind, joints[mimic.joint].kind):
+        if kind != "fixed" and not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {joint.name!r}: a {kind} joint can take no part in mimic")
     _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
 
 
@@ -151,8 +154,8 @@ def _check_closures(description):
     _unique("loop or coupling", [c.name for c in (*description.loops, *description.couplings)])
     for loop in description.loops:
         owner = f"loop {loop.name!r}"
-        if loop.kind not in LOOP_TYPES:
-            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_TYPES)}")
+        if loop.kind not in LOOP_KINDS:
+            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_KINDS)}")
         for role, end in (("predecessor", loop.predecessor), ("successor", loop.successor)):
             _check_end(owner, role, end.link, links)
             _finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
@@ -160,8 +163,8 @@ def _check_closures(description):
             _finite(owner, what, axis)
             if not np.linalg.norm(axis) > 1e-9:
                 raise ModelError(f"{owner}: {what} is zero")
-        if loop.kind == "rod" and not (np.isfinite(loop.length) and loop.length > 0):
-            raise ModelError(f"{owner}: a rod needs a positive length, not {loop.length}")
+        if LOOP_KINDS[loop.kind].has_length and not (np.isfinite(loop.length) and loop.length > 0):
+            raise ModelError(f"{owner}: a {loop.kind} needs a positive length, not {loop.length}")
     for coupling in description.couplings:
         owner = f"coupling {coupling.name!r}"
         for role in ("predecessor", "successor"):
@@ -188,8 +191,15 @@ def _implausible_inertia(link):
         yield f"link {link.name!r}: inertia breaks the triangle inequality ({moments})"
 
 
-def _odd_limits(joint):
-    if joint.kind in MOVABLE and joint.limits.effort == 0:
+def is_free(joint):
+    """True of a joint across which nothing acts."""
+    return joint.kind != "fixed" and KINDS[joint.kind].is_free
+
+
+def _odd_numbers(joint):
+    if is_free(joint) and joint.armature:
+        yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is left out"
+    if joint.kind != "fixed" and joint.limits.effort == 0:
         yield f"joint {joint.name!r}: effort limit 0 is taken as no limit"
-    if joint.kind in ("revolute", "prismatic") and joint.limits.lower > joint.limits.upper:
+    if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
         yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

@@ -7,9 +7,7 @@ import numpy as np
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.spatial import transform_origin, transform_rotation
-
-QUATERNION_TOLERANCE = 1e-6
+from dynamics_node.spatial import UNIT, transform_origin, transform_rotation
 
 
 class Base(NamedTuple):
@@ -31,7 +29,7 @@ def read_base(model: Model | Mechanism, pose, twist, stamp, now, link="") -> Bas
     if not (np.isfinite(pose).all() and np.isfinite(twist).all()):
         raise BadMessage("pose or twist of the base is not finite")
     norm = np.linalg.norm(pose[3:])
-    if abs(norm - 1) > QUATERNION_TOLERANCE:
+    if abs(norm - 1) > UNIT:
         raise BadMessage(f"quaternion of the base has norm {norm:.9g}, not 1")
     if not np.array_equal(body.X_tree, np.eye(6)):
         pose = _from_frame(body.X_tree, pose)

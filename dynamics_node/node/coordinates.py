@@ -32,7 +32,7 @@ class Coordinates:
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
     def __init__(self, tree: Model):
-        self.joints = tuple(j for j in tree.independent_joints if j.kind != "floating")
+        self.joints = tuple(j for j in tree.independent_joints if j.type.is_scalar)
         self.names = tuple(joint.name for joint in self.joints)
         self.q_at = np.array([joint.q.start for joint in self.joints], dtype=int)
         self.v_at = self.own_v = np.array([joint.v.start for joint in self.joints], dtype=int)
@@ -94,10 +94,12 @@ class LoopCoordinates(Coordinates):
         self._mechanism, self._closing = closing.mechanism, closing
         super().__init__(closing.mechanism.tree)
         number = {name: k for k, name in enumerate(self.names)}
-        independent = [j for j in self._mechanism.independent_joints if j.kind != "floating"]
+        independent = [j for j in self._mechanism.independent_joints if j.type.is_scalar]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
         self.own_v = np.array([joint.v.start for joint in independent], dtype=int)
         self.scalar_only, self._nv = False, self._mechanism.nv
+        several = [joint for joint in self._mechanism.tree.independent_joints if not joint.type.is_scalar]
+        self._unmeasured = [k for j in several if not j.type.is_free for k in range(j.q.start, j.q.stop)]
         self.branch: np.ndarray | None = None
         self._actuation: Actuation | None = None
         self._driven: list[int] = []  # numbers of its joints
@@ -114,13 +116,18 @@ class LoopCoordinates(Coordinates):
 
     def close(self, q):
         """Raises ClosureError."""
-        self.branch, self.condition = self._closing.following(q, self.branch)
+        self.branch, self.condition = self._following(q, self.branch)
         return self.branch
+
+    def _following(self, q, last):
+        if self._unmeasured:
+            q[self._unmeasured] = np.nan
+        return self._closing.following(q, last)
 
     def close_all(self, q):
         closed, last = np.empty_like(q), self.branch
         for k, one in enumerate(q):
-            last, _ = self._closing.following(one, last)
+            last, _ = self._following(one, last)
             closed[k] = last
         return closed
 

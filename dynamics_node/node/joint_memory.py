@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.model.joints import KINDS
+
 MAX_NAMES = 10_000
 JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
 NEVER = np.iinfo(np.int64).min
@@ -58,7 +60,7 @@ class JointMemory:
         names of joints that mimic others, whose states say nothing new."""
         self.names = tuple(joint.name for joint in joints)
         self._number = {name: k for k, name in enumerate(self.names)}
-        self._continuous = np.array([joint.kind == "continuous" for joint in joints], dtype=bool)
+        self._continuous = np.array([KINDS[joint.kind].wraps for joint in joints], dtype=bool)
         self._followers = frozenset(followers)
         self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
         self._is_needed = np.zeros(len(self.names), dtype=bool)

@@ -67,6 +67,7 @@ class Measured:
 
     def last_position(self):
         """q (nq,) of the latest messages, however old. Raises Silence when there was never a complete one."""
+        self.require_supported()
         if self.joints.missing() or (self._model.floating_base and self.base is None):
             raise Silence("there was never a complete state")
         return self.vectors(self.joints.position, self.joints.position, self.base)[0]
@@ -127,9 +128,13 @@ class Measured:
 
 
 def _unsupported(model):
-    for body in model.bodies[1:]:
-        if body.joint.kind == "floating":
-            return f"floating joint {body.joint.name!r} is not at the root: no topic carries its state"
+    """Which independent joint no topic tells of; '' when there is none. Others follow from these."""
+    for number, joint in enumerate(model.independent_joints):
+        if joint.type.is_free and number > 0:
+            return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
+        if not (joint.type.is_scalar or joint.type.is_free):
+            owner = f"{joint.kind} joint {joint.name!r}"
+            return f"{owner} has several coordinates, and joint_states cannot carry them"
     return ""
 
 

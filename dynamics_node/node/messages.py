@@ -86,7 +86,7 @@ def linear_first(model):
     """Order of the velocity coordinates in ROS: the linear part of a floating joint first."""
     order = np.arange(model.nv)
     for joint in model.independent_joints:
-        if joint.kind == "floating":
+        if joint.type.is_free:
             order[joint.v] = joint.v.start + SWAP
     return order
 

@@ -68,7 +68,7 @@ def _limits(model, settings):
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
     tree = tree_of(model)
-    scalar = [j.v.start for j in tree.independent_joints if j.kind != "floating"]
+    scalar = [j.v.start for j in tree.independent_joints if j.type.is_scalar]
     if settings.effort_limits == "none":
         return np.full(len(scalar), np.inf)
     return tree.effort_limits[scalar]

@@ -12,12 +12,15 @@ from dynamics_node.graph import (
     filled,
     generic_graph,
     joint_values,
+    plan_elimination,
     plan_ordering,
     problem_graph,
     stacked,
     weakest_pivot,
 )
+from dynamics_node.graph.mechanism import build_mechanism_graph, rows_kept_at
 from dynamics_node.graph.variables import Variable
+from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
@@ -49,6 +52,13 @@ class Elimination:
         """{'qdd', 'tau'}, both complete."""
         zero = np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
+        if isinstance(self.model, Mechanism):
+            found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
+        else:
+            found = self._planned(q, qd, qdd, tau, f_ext, gravity)
+        return dict(zip(("qdd", "tau"), found, strict=True))
+
+    def _planned(self, q, qd, qdd, tau, f_ext, gravity):
         graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         graph = filled(graph, self.blocks)
 
@@ -62,7 +72,34 @@ class Elimination:
             which = "a pivot" if weakest is None else f"the pivot of {weakest}"
             name = self.ordering.name
             raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
-        return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))
+        return joint_values(self.model, values, qdd, tau)
+
+    def _at_regular(self, *state):
+        """qdd and tau (count, nv) of a Mechanism at regular states. Where a pivot of the plan vanishes, which
+        was made once for most positions, another is made there."""
+        try:
+            return self._planned(*state)
+        except np.linalg.LinAlgError:
+            count = len(state[0])
+            if count == 1:
+                return self._planned_here(*state)
+            one_by_one = ([None if a is None else a[k : k + 1] for a in state] for k in range(count))
+            found = [self._at_regular(*one) for one in one_by_one]
+            return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
+        """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
+        where there are none."""
+        kept = rows_kept_at(self.model, q[0])
+        graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
+        at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
+        order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
+        try:
+            plan = plan_elimination(graph, order)
+            values = refined(graph, lambda own: eliminate(own, plan).solve())
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full((2, 1, self.model.nv), np.nan)
+        return joint_values(self.model, values, qdd, tau)
 
 
 def refined(graph, solve):

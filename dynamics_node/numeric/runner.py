@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.backends import Unhurried
 from dynamics_node.problem import Shapes
 
 SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
 
 
 @dataclass(frozen=True, eq=False)
-class NumericRunner:
+class NumericRunner(Unhurried):
     """A Runner, see backends. algorithm: see the package; inputs, outputs: what it reads and returns. Its one
     parameter is 'model'."""
 
@@ -19,7 +20,6 @@ class NumericRunner:
     inputs: Shapes
     outputs: Shapes
     backend: str = "numpy"
-    checks = False
     program = None
 
     @property
@@ -30,19 +30,6 @@ class NumericRunner:
     def with_parameters(self, values):
         """The same for values['model'], a robot of other inertias or rotor inertias."""
         return replace(self, algorithm=self.algorithm.with_model(values["model"]))
-
-    def prepare(self, batches=False):
-        """Nothing is left to do."""
-
-    def solve(self, *arrays):
-        """Nothing for one state alone: False, as compiled code when it declines."""
-        return False
-
-    def few(self, *inputs):
-        """Nothing: None, as compiled code when it declines."""
-
-    def many(self, count, inputs, dtype):
-        """Nothing: None, as compiled code when it declines."""
 
     def run(self, count, inputs, dtype=np.float64):
         """See backends.Runner; but the states have to be good, and LinAlgError is raised when one has no

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.pivots import singular, weak_coordinates
+from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.health import HEALTHY, health_program
 from dynamics_node.program import interpret
 
@@ -47,11 +48,13 @@ class Watched:
 
 @dataclass(frozen=True, eq=False)
 class ClosedOnly:
-    """algorithm: of a Mechanism, which sees positions only at which loops are closed and regular; elsewhere
-    its results are NaN. returns: {name: shape} of them."""
+    """algorithm: of a Mechanism; it sees positions only at which loops are closed and regular and no pivot of
+    the mass matrix vanishes, of the coordinates where `forward` (nv,) is true. Elsewhere results are NaN.
+    returns: {name: shape} of them."""
 
     algorithm: Any
     returns: dict
+    forward: tuple[bool, ...]
 
     @property
     def description(self):
@@ -61,11 +64,22 @@ class ClosedOnly:
         """The same for a Mechanism of other inertias or rotor inertias."""
         return replace(self, algorithm=self.algorithm.with_model(model))
 
+    @cached_property
+    def _weak(self):
+        return loops_pivots.weak_coordinates(self.algorithm.model, self.forward)
+
+    def _is_good(self, q):
+        mechanism = self.algorithm.model
+        good = (interpret(health_program(mechanism), q=q)["health"] <= HEALTHY).all(axis=-1)
+        if self._weak.any():
+            forward = np.array(self.forward, dtype=bool)
+            good = good & ~loops_pivots.singular(mechanism, q, forward, self._weak).any(axis=-1)
+        return good
+
     def __call__(self, q, **arrays):
         """See the package."""
         batch = q.shape[:-1]
-        health = interpret(health_program(self.algorithm.model), q=q)["health"]
-        good = np.broadcast_to((health <= HEALTHY).all(axis=-1), batch)
+        good = np.broadcast_to(self._is_good(q), batch)
         results = {name: np.full((*batch, *shape), np.nan) for name, shape in self.returns.items()}
         if good.any():
             given = {"q": q, **arrays}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.loops.close import positions_of
+from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.elimination import Elimination
@@ -27,8 +27,8 @@ def _step(mechanism, q):
             found = interpret(position_program(tree, cluster.constraints), q=q)
             rows, sizes = counting_equations(tree, cluster)
             elimination = Elimination(found["K"][rows][:, list(cluster.dependent)], sizes)
-            at = positions_of(tree, cluster.dependent)
-            following[at] = following[at] - elimination.solve(found["phi"][rows][:, None])[:, 0]
+            step = -elimination.solve(found["phi"][rows][:, None])[:, 0]
+            following = moved(tree, following, cluster.dependent, step)
     return {
         "following": following,
         "health": loop_health(mechanism, q, closure(mechanism, q, rest).condition),

@@ -8,15 +8,17 @@ Mansard 2018, Analytical derivatives of rigid body dynamics algorithms, sec. IV)
 import numpy as np
 
 from dynamics_node.algorithms import pivots
-from dynamics_node.algorithms.pivots import health, inertia_scale, mass_matrix_pivots, weak_coordinates
+from dynamics_node.algorithms.pivots import health, inertia_scale, mass_matrix_pivots
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.pivots import singularity
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem, inverse_dynamics
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical, parameter_shapes, with_inputs
+from dynamics_node.programs.judging import watched_coordinates
 from dynamics_node.spatial import solve_definite
 
 
@@ -34,23 +36,29 @@ def derivative_program(robot: Model | Mechanism, problem: Problem, wrenches=Fals
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
     forward = np.array(problem.forward, dtype=bool)
-    watched = np.zeros(robot.nv, dtype=bool)
-    if isinstance(robot, Model):
-        watched = weak_coordinates(robot, forward)
-    limits = pivots.HEALTHY if watched.any() else inverse.limits
+    watched = watched_coordinates(robot, forward)
+    limits = pivots.HEALTHY if watched.any() and isinstance(robot, Model) else inverse.limits
 
     def function(**state):
         M, results = _derivatives(robot, forward, inverse, derived, **state)
         if inverse.limits:
             at_rest = state | {"qdd": np.zeros(robot.nv)}
             results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
-        elif watched.any():
+        if watched.any():
             own = with_inputs(economical(robot)[0], **{name: state[name] for name in more})
-            scale = inertia_scale(own, state["q"])
-            results["health"] = health(mass_matrix_pivots(M, forward)[watched], scale[watched])
+            vanishing = _singularity(own, state["q"], mass_matrix_pivots(M, forward), watched)
+            results["health"] = results["health"] + vanishing if inverse.limits else vanishing
         return results
 
     return trace(function, shapes | more, limits)
+
+
+def _singularity(robot, q, own, watched):
+    """What vanishing pivots, own (nv,), of the mass matrix add to health."""
+    if isinstance(robot, Mechanism):
+        G = closure(robot, q, np.zeros(robot.nv)).G
+        return np.array([singularity(robot, q, G, own, watched), 0.0], dtype=object)
+    return health(own[watched], inertia_scale(robot, q)[watched])
 
 
 def _inputs(program, state):

@@ -6,6 +6,7 @@ may be singular at some position, see algorithms/pivots.py.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dynamics_node.algorithms import aba, mass_matrix_dynamics, pivots, rnea
 from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
 from dynamics_node.loops import alternatives, dynamics
 from dynamics_node.loops import health as loops_health
+from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
@@ -64,7 +66,7 @@ def dynamics_program(
 
 
 def _methods(robot, problem):
-    return _tree_methods(robot, problem) if isinstance(robot, Model) else _cluster_methods(problem)
+    return _tree_methods(robot, problem) if isinstance(robot, Model) else _cluster_methods(robot, problem)
 
 
 def rival_programs(mechanism: Mechanism) -> dict[str, Program]:
@@ -131,15 +133,17 @@ def _tree_method(model: Model, problem: Problem, solve, by_mass_matrix=False) ->
     return method
 
 
-def _cluster_methods(problem) -> tuple[dict[str, Method], np.ndarray]:
+def _cluster_methods(mechanism, problem) -> tuple[dict[str, Method], np.ndarray]:
     """{name: Method} of a Mechanism, and the limits of their health."""
     forward = np.array(problem.forward, dtype=bool)
     if problem.kind == "inverse":
         methods = {"c-rnea": _judged(dynamics.inverse_dynamics)}
     else:
-        methods = {"projection": _judged(lambda *state: dynamics.hybrid_dynamics(*state, forward=forward))}
+        watched = loops_pivots.weak_coordinates(mechanism, forward)
+        projected = partial(dynamics.hybrid_dynamics, forward=forward, watched=watched)
+        methods = {"projection": _judged(projected)}
         if forward.all():
-            methods["c-aba"] = _judged(dynamics.forward_dynamics)
+            methods["c-aba"] = _judged(partial(dynamics.forward_dynamics, watched=watched))
     return methods, loops_health.HEALTHY
 
 

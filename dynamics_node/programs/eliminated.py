@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.algorithms import pivots
+from dynamics_node.algorithms import crba, pivots
 from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
 from dynamics_node.graph import (
     FactorGraph,
@@ -30,6 +30,7 @@ from dynamics_node.graph import (
     stacked,
 )
 from dynamics_node.loops import health as loops_health
+from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.health import loop_health
@@ -42,6 +43,7 @@ from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import problem_program
 from dynamics_node.programs.economical import economical, parameter_values
+from dynamics_node.spatial import symmetric
 
 TRIED = 32  # states
 ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
@@ -175,9 +177,15 @@ def _open_graph(model, problem):
 
 def _closed_graph(mechanism, problem):
     """The same of a Mechanism."""
+    forward = np.array(problem.forward, dtype=bool)
+    watched = loops_pivots.weak_coordinates(mechanism, forward)
 
     def graph_at(own, q, qd, *state):
         G, _, condition = closure(own, q, qd)
+        if watched.any():
+            M = symmetric(G.T @ crba(own.tree, q) @ G)
+            vanishing = pivots.mass_matrix_pivots(M, forward)
+            condition = condition + loops_pivots.singularity(own, q, G, vanishing, watched)
         health = loop_health(own, q, condition)
         return build_spanned_graph(own, problem, q, G @ qd, *state), health
 

@@ -9,6 +9,7 @@ from dynamics_node.algorithms import bias, crba, link_jacobian, operational_spac
 from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
 from dynamics_node.loops import dynamics
 from dynamics_node.loops import health as loops_health
+from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
@@ -75,6 +76,8 @@ def quantity_programs(robot: Model | Mechanism, name: str, parameters=(), **opti
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
     if isinstance(robot, Mechanism):
+        if quantity.inverts:
+            options["watched"] = loops_pivots.weak_coordinates(robot)
         ways = {way: _of_clusters(function) for way, function in quantity.clusters.items()}
         limits = loops_health.HEALTHY
     else:

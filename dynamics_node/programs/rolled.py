@@ -13,7 +13,6 @@ import numpy as np
 
 from dynamics_node.algorithms.aba import Given, accelerate, give_way, hold, joints_that_give_way
 from dynamics_node.algorithms.accelerations import Motion, body_wrench, next_motion, root_motion
-from dynamics_node.algorithms.elementary import Shift, Turn, plane_turn
 from dynamics_node.algorithms.pivots import (
     HEALTHY,
     health,
@@ -22,15 +21,19 @@ from dynamics_node.algorithms.pivots import (
     moved_moment,
     weak_coordinates,
 )
-from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns, pose_factors
+from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
 from dynamics_node.model import Model
+from dynamics_node.model.joints import KINDS
 from dynamics_node.model.regroup import regrouped_away
 from dynamics_node.problem import Problem
 from dynamics_node.program import Expression, Program, Rolled, Sweep, trace
 from dynamics_node.programs.economical import economical, parameter_shapes
 from dynamics_node.spatial import (
+    Shift,
+    Turn,
     definite_pivots,
     inertia_of_pseudo,
+    plane_turn,
     pseudo_inertia,
     symmetric,
     transform_origin,
@@ -55,8 +58,8 @@ def can_roll(robot, problem: Problem) -> TypeGuard[Model]:
 
 def _one_by_one(model):
     """A torque for every joint, or an acceleration from every joint; floating ones at the root."""
-    joints = [(body.joint, body.parent) for body in model.bodies]
-    return all(joint.kind != "floating" or parent < 0 for joint, parent in joints)
+    joints = [(body.joint.type, body.parent) for body in model.bodies]
+    return all(of.has_axis or (of.is_free and parent < 0) for of, parent in joints)
 
 
 def rolled_program(model: Model, problem: Problem, wrenches=False, parameters=()) -> Rolled:
@@ -70,7 +73,7 @@ def rolled_program(model: Model, problem: Problem, wrenches=False, parameters=()
     forward = joints_that_give_way(model, problem.forward)
     arrays = ARRAYS | (WATCHING if any(watched) else {})
     keys = [
-        (_MOVES[joint.kind], parent < 0, free, any(watched[joint.v]))
+        (_moves(joint.type), parent < 0, free, any(watched[joint.v]))
         for joint, parent, free in zip(joints, model.parents, forward, strict=True)
     ]
     kinds = sorted(set(keys))
@@ -100,7 +103,8 @@ def rolled_program(model: Model, problem: Problem, wrenches=False, parameters=()
     )
 
 
-_MOVES = {"revolute": "turns", "continuous": "turns", "prismatic": "slides", "floating": "floats"}
+def _moves(joint_type):
+    return "turns" if joint_type.turns else "slides" if joint_type.slides else "floats"
 
 
 def _numbers(model, T, parameters):
@@ -171,7 +175,7 @@ class _Body:
 
     def _joint_factors(self):
         if self.kind.moves == "floats":
-            return pose_factors(self.arrays["pose"])
+            return KINDS["floating"].factors(None, self.arrays["pose"])
         if self.kind.moves == "slides":
             return (Shift(np.array([0.0, 0.0, 1.0]) * self.arrays["position"]),)
         return (plane_turn(2, self.arrays["cosine"][0], self.arrays["sine"][0]),)

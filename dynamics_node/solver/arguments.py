@@ -56,14 +56,13 @@ def robot_signature(robot) -> Signature:
     """Of all that belongs to a state of a robot."""
     rates = ((robot.nv,), robot.v_names)
     bodies = [body.name for body in robot.bodies]
-    floating = [joint for joint in robot.independent_joints if joint.kind == "floating"]
     inputs = {
         "q": ((robot.nq,), robot.q_names),
         **dict.fromkeys(("qd", "qdd", "tau"), rates),
         "gravity": ((3,), "xyz"),
         "f_ext": ((robot.nbodies, 6), bodies),
     }
-    return Signature(robot.name, inputs, tuple(("q", joint.q.start + 3, joint.name) for joint in floating))
+    return Signature(robot.name, inputs, tuple(("q", at.start, joint) for joint, at in robot.quaternions))
 
 
 class Arguments:

@@ -4,7 +4,7 @@ from math import isfinite
 
 import numpy as np
 
-QUATERNION_TOLERANCE = 1e-6
+from dynamics_node.spatial import UNIT
 
 
 class InputError(ValueError):
@@ -66,7 +66,7 @@ def refuse_not_unit(name, quaternions):
 def unit_states(quaternions):
     """Which quaternions (..., 4) are of unit length: bool (...)."""
     squares = np.einsum("...k,...k->...", quaternions, quaternions)
-    return np.abs(squares - 1) <= 2 * QUATERNION_TOLERANCE
+    return np.abs(squares - 1) <= 2 * UNIT
 
 
 def same_batch(arrays):

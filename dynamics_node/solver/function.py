@@ -34,12 +34,14 @@ class Function:
     dtype: np.dtype = field(init=False, repr=False)
     _one_state: Callable = field(init=False, repr=False)
     _few: Callable = field(init=False, repr=False)
+    _axes_of_many: int = field(init=False, repr=False)
 
     def __post_init__(self):
         """Attributes of the object are what Python finds fastest. _one_state, _few: `solve` and `few` of the
         runner."""
         one, few = self._quick_ways(self.runner)
-        self._keep(dtype=np.dtype(self.precision), _one_state=one, _few=few)
+        first = next(iter(self.runner.inputs.values()), ())
+        self._keep(_one_state=one, _few=few, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
 
     def _keep(self, **attributes):
         for name, value in attributes.items():
@@ -81,9 +83,10 @@ class Function:
 
     def _many(self, runner, arrays):
         """The results by `many`, without a look at the arrays here; else None."""
-        if not arrays or not isinstance(arrays[0], np.ndarray) or arrays[0].ndim != 2:
+        first = arrays[0] if arrays else None
+        if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
-        return runner.many(len(arrays[0]), arrays, self.dtype)
+        return runner.many(len(first), arrays, self.dtype)
 
     def _checked(self, runner, arrays, errors):
         if errors not in ERRORS:

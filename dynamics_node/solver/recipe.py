@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -49,17 +49,11 @@ class Recipe:
         backs = self.refines and runner is not numeric
         return Backed(runner, numeric) if backs else runner
 
-    @cached_property
-    def frames(self):
-        """The geometry in the frames of the Program, with the transforms to them: see `reframe`."""
-        return reframe(tree_of(self.robot))
-
     def values(self, robot):
         """{name: array} of the parameters, and the robot itself for what runs at call time."""
         if not self.parameters or self.write is None:
             return {"model": robot}
-        values = parameter_values(robot, self.parameters, self.frames)
-        return {"model": robot, **values}
+        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot)}
 
     def require_changeable(self, robot):
         """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
@@ -76,3 +70,14 @@ class Recipe:
     @cached_property
     def _watched(self):
         return watched_coordinates(self.robot, self.forward)
+
+
+@lru_cache(maxsize=16)  # of the robots at hand: several functions ask for the same
+def _parameter_values(robot, parameters, geometry):
+    return parameter_values(robot, parameters, _frames(geometry))
+
+
+@lru_cache(maxsize=16)
+def _frames(robot):
+    """The geometry in the frames of Programs, with the transforms to them: see `reframe`."""
+    return reframe(tree_of(robot))

@@ -14,12 +14,16 @@ from dynamics_node.spatial.algebra import (
     symmetric,
     transpose,
 )
+from dynamics_node.spatial.elementary import Shift, Turn, plane_turn
 from dynamics_node.spatial.linear import definite_pivots, inverse_congruence, solve, solve_definite
 from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
+    UNIT,
     axis_rotation_parts,
+    quaternion_rates,
     quaternion_rotation,
     rpy_rotation,
+    turned_quaternion,
 )
 from dynamics_node.spatial.transform import (
     inverse_motion_transform,
@@ -30,6 +34,9 @@ from dynamics_node.spatial.transform import (
 )
 
 __all__ = [
+    "UNIT",
+    "Shift",
+    "Turn",
     "axis_rotation_parts",
     "congruence",
     "cross_force",
@@ -40,7 +47,9 @@ __all__ = [
     "inverse_motion_transform",
     "matvec",
     "motion_transform",
+    "plane_turn",
     "pseudo_inertia",
+    "quaternion_rates",
     "quaternion_rotation",
     "rotation_transform",
     "rpy_rotation",
@@ -52,4 +61,5 @@ __all__ = [
     "transform_origin",
     "transform_rotation",
     "transpose",
+    "turned_quaternion",
 ]

@@ -25,6 +25,12 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
     """
     if model.floating_base:
         raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
+    for joint in model.independent_joints:
+        if not joint.type.is_scalar:
+            owner = f"{joint.kind} joint {joint.name!r}"
+            raise TableError(
+                f"{path}: JointStates do not carry the position of {owner}: make a table of states"
+            )
     counts, others = joint_state_topics(path)
     topic = _topic(path, topic, counts, others)
     without = _look(path, topic, Latest(model, pairs))

@@ -23,6 +23,12 @@ class Difference(NamedTuple):
     correlation: float
 
 
+def _units(joint):
+    """Of the torques at its coordinates, N m where they turn."""
+    turning = joint.S[:3].any(axis=0)
+    return ["N m" if turns else "N" for turns in turning[: joint.v.stop - joint.v.start]]
+
+
 class Comparison:
     """Takes in chunks (`add`, for `evaluate`); differences() tells what they come to.
 
@@ -31,8 +37,7 @@ class Comparison:
 
     def __init__(self, model):
         self._names = model.v_names
-        kinds = {joint.v.start: joint.kind for joint in model.independent_joints}
-        self._units = ["N" if kinds.get(v) == "prismatic" else "N m" for v in range(model.nv)]
+        self._units = [unit for joint in model.independent_joints for unit in _units(joint)]
         self._origin = np.zeros(model.nv)
         self._sums = np.zeros((6, model.nv))
         self._largest = np.zeros(model.nv)

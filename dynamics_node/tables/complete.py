@@ -76,9 +76,10 @@ def _derivatives(path, model, source, orders):
     """Which columns to differentiate, and how often."""
     if source == "qd":
         return Derivatives("qd", np.arange(model.nv), np.zeros(model.nv, dtype=bool), orders)
-    if model.floating_base:
-        raise TableError(f"{path} has no velocities: those of a floating base do not come from its pose here")
+    if others := [joint for joint in model.independent_joints if not joint.type.is_scalar]:
+        name = "a floating base" if model.floating_base else f"{others[0].kind} joint {others[0].name!r}"
+        raise TableError(f"{path} has no velocities: those of {name} do not come from its pose here")
     q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
     joints = model.independent_joints
     columns = np.array([q_at[joint.name] for joint in joints], dtype=int)
-    return Derivatives("q", columns, np.array([j.kind == "continuous" for j in joints], dtype=bool), orders)
+    return Derivatives("q", columns, np.array([j.type.wraps for j in joints], dtype=bool), orders)

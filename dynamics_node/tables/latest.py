@@ -26,7 +26,8 @@ class Latest:
     """
 
     def __init__(self, model, pairs: Pairs = (), still=()):
-        self._q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
+        scalar = [joint for joint in tree_of(model).independent_joints if joint.type.is_scalar]
+        self._q_at = {joint.name: joint.q.start for joint in scalar}
         self._v_at = {joint.name: joint.v.start for joint in model.independent_joints}
         self._pairs = pairs
         self._layouts: dict[tuple[str, ...], _Layout] = {}

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
-from test_urdf import joint, link, robot
+from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.cli import main

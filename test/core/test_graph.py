@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from robots import ROBOTS, random_states
-from test_urdf import INERTIAL, joint, link, robot
 from tolerances import EXACT, OUT_OF_GTSAM, error, solved
+from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.graph import (

@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 from robots import ROBOTS, random_states
-from test_urdf import INERTIAL, joint, link, robot
+from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_forces, joint_motions

@@ -17,18 +17,21 @@ from linkages import (
     parallelograms,
     rod,
     spatial,
+    stewart,
 )
 from mechanisms import joint, link, robot
 from projection import Projection
 from tolerances import EXACT, error
-from trials import tried
+from trials import positions, tried
 
 import dynamics_node as dn
+from dynamics_node.graph import eliminate, plan_ordering, problem_graph
 from dynamics_node.loops import Actuation
 from dynamics_node.loops.elimination import Elimination, parts
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.kinds import Custom
 from dynamics_node.program import interpret, trace
+from dynamics_node.programs import dynamics_programs
 from dynamics_node.robots import four_bar
 
 AXES = {"x": (1, 0, 0), "y": (0, 1, 0), "z": (0, 0, 1), "oblique": (0.6, 0.0, 0.8)}
@@ -126,6 +129,39 @@ def test_every_way_at_home(linkage: Linkage):
         assert error(dq, moved, tail=2) <= 1e-6
 
 
+@pytest.mark.parametrize(
+    "make, seed, kind, ordering",
+    [(palletizer, 2, "inverse", "colamd"), (parallelograms, 5, "forward", "colamd")],
+)
+def test_the_graph_at_home(make, seed, kind, ordering):
+    """Where a pivot of the plan vanishes, made once for most positions, another is taken; alone and among others."""
+    linkage = drawn(make, seed)
+    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    reference = Projection(linkage, mechanism)
+    problem = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}[kind](mechanism)
+    solver = dn.build(mechanism, problem, solver="factor_graph", ordering=ordering)
+    states = list(positions(linkage, mechanism, np.random.default_rng(1)))
+    q = np.array([states[0], states[-1], states[0]])
+    assert reference.spread(q[0], np.zeros(mechanism.nv)).condition < 100
+    assert not _residual(mechanism, problem, ordering, q[0]) <= 1e-6
+    yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, 3, mechanism.nv))
+    tau = np.array([reference.torques(*state) for state in zip(q, yd, ydd, strict=True)])
+    known, right = (ydd, tau) if kind == "inverse" else (tau, ydd)
+    assert error(solver(q, yd, known), right).max() <= 1e-9
+    assert error(solver(q[0], yd[0], known[0]), right[0]) <= 1e-9
+
+
+def _residual(mechanism, problem, ordering, q):
+    """What the plan of an ordering leaves at a position."""
+    _, plan = plan_ordering(mechanism, problem, ordering)
+    graph = problem_graph(mechanism, problem, q, *np.ones((3, mechanism.nv)))
+    try:
+        left = graph.residuals(eliminate(graph, plan).solve())
+    except np.linalg.LinAlgError:
+        return np.inf
+    return max(np.abs(factor.rhs).max() for factor in left.factors)
+
+
 def _moved(mechanism, q, change):
     at = q.copy()
     at[[joint.q.start for joint in mechanism.independent_joints]] += change
@@ -173,6 +209,24 @@ def test_elimination_without_pivots(n, rows):
         assert n == 1 or condition >= np.linalg.cond(A) ** 2 * 0.99
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+@pytest.mark.parametrize("n", [1, 3, 4, 6, 9])
+def test_transposed_elimination(n, rows):
+    """Forces of the constraints from torques of the dependent joints: with more equations than unknowns the least."""
+    random = np.random.default_rng(n)
+    for scale in (1.0, 1e-2, 1e-4):
+        U, V = (np.linalg.qr(random.normal(size=(m, m)))[0] for m in (n + rows, n))
+        A = U[:, :n] * np.logspace(0, np.log10(scale), n) @ V
+        b = A.T @ random.normal(size=(n + rows, 2))
+
+        def function(numbers, b, A=A):
+            return {"x": Elimination(numbers.reshape(A.shape), np.ones(len(A))).solve_transposed(b)}
+
+        program = trace(function, {"numbers": (A.size,), "b": b.shape})
+        found = interpret(program, numbers=A.ravel(), b=b)["x"]
+        assert np.abs(found - np.linalg.pinv(A.T) @ b).max() <= 1e-13 * n / scale
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
 def test_what_is_singular_has_a_large_condition(n):
     random = np.random.default_rng(n)
@@ -195,6 +249,22 @@ def test_parts_of_what_hangs_on_each_other():
     assert set(columns[found[-1][1]]) == {5, 6}
     x = random.normal(size=(7, 1))
     assert np.allclose(eliminated(shuffled, shuffled @ x)[0], x, atol=1e-12)
+
+    def transposed(numbers, b):
+        symbols = np.zeros(shuffled.shape, dtype=object)
+        symbols[shuffled != 0] = numbers
+        return {"x": Elimination(symbols, np.ones(7)).solve_transposed(b)}
+
+    program = trace(transposed, {"numbers": (np.count_nonzero(shuffled),), "b": x.shape})
+    back = interpret(program, numbers=shuffled[shuffled != 0], b=shuffled.T @ x)["x"]
+    assert np.allclose(back, x, atol=1e-12)
+
+
+def test_a_stewart_platform_is_solved_three_times():
+    """For rates, accelerations and torques, not once for every rod: 3277 operations then."""
+    mechanism = dn.parse_mechanism(drawn(stewart, 0).text)
+    (program,) = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism)).values()
+    assert len(program.ops) <= 2320
 
 
 # --- what is open ---------------------------------------------------------------------------------------------

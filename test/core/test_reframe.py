@@ -2,8 +2,8 @@
 
 import numpy as np
 from robots import random_states
-from test_urdf import joint, link, robot
 from tolerances import EXACT, error, solved
+from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import rnea

@@ -31,13 +31,18 @@ for name in ("panda7", "solo12"):
                 batch = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
                     batch(*(a.copy() for a in random_states(model, count)[:3]))
-        one = solve.runner.solve
+        one, few = solve.runner.solve, solve.runner.few
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
             one(bad, qd[0], qdd[0], model.gravity, out)
             one(q[0], qd[0], qdd[0], model.gravity, bad)
+            few(bad, qd, qdd, model.gravity)
+            few(q, bad, qdd, model.gravity)
         one()
         one(q[0])
+        few()
+        few(q)
+        few(q[:0], qd[:0], qdd[:0], model.gravity)
         pickle.loads(pickle.dumps(solve)).with_model(model)(q[0], qd[0], qdd[0])
     link = list(model.frames)[-1]
     dn.build_quantity(model, "operational_space_inertia", backend="c", links=[link])(q[0])

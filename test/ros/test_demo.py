@@ -33,8 +33,8 @@ def run(module, domain, *arguments):
 def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     plot = tmp_path / "torques.png"
     domain = fresh_domain()
-    demo = run("", domain, "--robot", robot, "--seconds", "1", "--plot", str(plot))
-    output, _ = demo.communicate(timeout=150)
+    demo = run("", domain, "--robot", robot, "--seconds", "1", "--patience", "100", "--plot", str(plot))
+    output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "torques checked against Pinocchio" in output
     assert ("the loop stays closed" in output) == (robot == "five_bar")
@@ -50,7 +50,7 @@ def test_the_monitor_fails_when_a_torque_is_wrong():
     watch = ("--seconds", "0.5", "--patience", "100", "--plot", "")
     monitor = run(".monitor", domain, *watch, *domain.remappings())
     try:
-        output, _ = monitor.communicate(timeout=150)
+        output, _ = monitor.communicate(timeout=220)
         assert monitor.returncode == 1, output
         assert "FAILED: a torque is wrong" in output, node.output()
     finally:
@@ -72,7 +72,8 @@ GOOD = {"times": range(100), "errors": [0.0], "drifts": [], "wrong_states": 0, "
         ({"errors": [0.0, 1e-6]}, "a torque is wrong: relative error 1.0e-06"),
         ({"drifts": [1e-12, 1e-6]}, "the loop is open by 1.0e-06 m"),
         ({"wrong_states": 2}, "2 solutions do not carry the state of their stamp"),
-        ({"wrong_accelerations": 3}, "3 solutions ignore the reference acceleration"),
+        ({"wrong_accelerations": 10}, ""),
+        ({"wrong_accelerations": 11}, "11 solutions ignore the reference acceleration"),
         ({"times": range(99)}, "only 99 torques were checked, 100 are wanted"),
     ],
 )
@@ -104,5 +105,5 @@ def test_a_velocity_that_is_not_that_of_the_state_is_seen():
 
 def test_the_monitor_fails_when_nothing_comes():
     monitor = run(".monitor", fresh_domain(), "--seconds", "1", "--plot", "", "--patience", "1")
-    output, _ = monitor.communicate(timeout=150)
+    output, _ = monitor.communicate(timeout=220)
     assert monitor.returncode == 1 and "FAILED: no torque arrived" in output

@@ -1,6 +1,8 @@
 """Topics in, topics out, on the real DDS: one path for each topic, timer, QoS and clock. What is computed, and when
 nothing is, stands in test/core/node."""
 
+from contextlib import contextmanager
+
 import numpy as np
 from environments import PUSHED, UP, with_wrench
 from geometry_msgs.msg import WrenchStamped
@@ -10,6 +12,14 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import Imu, JointState
 from std_srvs.srv import SetBool
 from tolerances import EXACT, error
+
+
+@contextmanager
+def parameters(r, defaults, **values):
+    """A node that others use too, with other parameters for a while."""
+    assert r.set_parameters(**values)[0]
+    yield
+    assert r.set_parameters(**defaults)[0]
 
 
 def right(r, case, expected=None):
@@ -99,9 +109,8 @@ def test_two_nodes_in_two_namespaces(rig, case):
 # --- what acts from outside ---------------------------------------------------------------------------------
 
 
-def test_external_wrenches(rig, panda):
-    r = rig(parameters={"wrench_timeout": 0.5})
-    pushes = r.node.create_publisher(WrenchStamped, "dynamics_node/external_wrench", 10)
+def test_external_wrenches(arm, panda):
+    pushes = arm.node.create_publisher(WrenchStamped, "dynamics_node/external_wrench", 10)
     expected = with_wrench(Oracle(panda.robot, panda.model), panda, PUSHED)
 
     def push(link, moment, force):
@@ -114,12 +123,13 @@ def test_external_wrenches(rig, panda):
     def pushed():
         for link, (moment, force) in PUSHED.items():
             push(link, moment, force)
-        r.spin(0.02)
-        return right(r, panda, expected)
+        arm.spin(0.02)
+        return right(arm, panda, expected)
 
-    r.until(pushed, what="the torque of both wrenches")
-    r.until(lambda: right(r, panda), what="their end")
-    drops(r, "external_wrench: frame_id 'nowhere' is no link", lambda: push("nowhere", (0,) * 3, (1, 0, 0)))
+    with parameters(arm, {"wrench_timeout": 0.2}, wrench_timeout=0.5):
+        arm.until(pushed, what="the torque of both wrenches")
+        arm.until(lambda: right(arm, panda), what="their end")
+    drops(arm, "external_wrench: frame_id 'nowhere' is no link", lambda: push("nowhere", (0,) * 3, (1, 0, 0)))
 
 
 def imu(acceleration):
@@ -191,32 +201,35 @@ def test_odometry_is_heard_while_the_base_floats(rig, case):
 # --- timers and clocks --------------------------------------------------------------------------------------
 
 
-def test_stale_input_is_seen_by_a_timer(rig, panda):
-    r = rig(parameters={"on_stale": "gravity", "joint_state_timeout": 0.2})
-    last = stamp_of(r.answered(panda.names, panda.q, panda.qd))
+def test_stale_input_is_seen_by_a_timer(arm, panda):
     still = panda.torque(qd=0 * panda.qd)
-    r.until(lambda: error(efforts(r.torque_log[-1], panda.names), still) <= EXACT, what="gravity alone")
-    r.torque_log.clear()
-    r.until(lambda: len(r.torque_log) >= 5, what="without any input")
-    for message in r.torque_log:
-        assert error(efforts(message, panda.names), still) <= EXACT and stamp_of(message) >= last
-    r.diagnostic(lambda s: "joint states older than 0.2 s" in s.message)
-    assert right(r, panda)
+    with parameters(arm, {"on_stale": "silent"}, on_stale="gravity"):
+        last = stamp_of(arm.answered(panda.names, panda.q, panda.qd))
+        arm.until(
+            lambda: error(efforts(arm.torque_log[-1], panda.names), still) <= EXACT, what="gravity alone"
+        )
+        arm.torque_log.clear()
+        arm.until(lambda: len(arm.torque_log) >= 5, what="without any input")
+        for message in arm.torque_log:
+            assert error(efforts(message, panda.names), still) <= EXACT and stamp_of(message) >= last
+        arm.diagnostic(lambda s: "joint states older than 0.2 s" in s.message)
+        assert right(arm, panda)
 
 
-def test_rate(rig, panda):
+def test_rate(arm, panda):
     """No faster than that, and without new input; how much slower depends on the machine."""
-    r = rig(parameters={"rate": 100.0, "joint_state_timeout": 60.0})
-    r.answered(panda.names, panda.q, panda.qd)
-    stamp = r.send_state(panda.names, panda.q, panda.qd)
     sent = []
+    with parameters(arm, {"rate": 0.0, "joint_state_timeout": 0.2}, rate=100.0, joint_state_timeout=60.0):
+        arm.answered(panda.names, panda.q, panda.qd)
+        stamp = arm.send_state(panda.names, panda.q, panda.qd)
 
-    def listen(message, info):
-        if stamp_of(message) == stamp:
-            sent.append(info["source_timestamp"])
+        def listen(message, info):
+            if stamp_of(message) == stamp:
+                sent.append(info["source_timestamp"])
 
-    r.node.create_subscription(JointState, "dynamics_node/joint_torques", listen, 500)
-    r.until(lambda: len(sent) >= 30, what="torques of one state")
+        listening = arm.node.create_subscription(JointState, "dynamics_node/joint_torques", listen, 500)
+        arm.until(lambda: len(sent) >= 30, what="torques of one state")
+        arm.node.destroy_subscription(listening)
     assert sent[-1] - sent[0] >= 0.9 * (len(sent) - 1) * 10_000_000
 
 
@@ -242,20 +255,21 @@ def test_simulated_time_that_jumps_back_forgets_the_state(rig, panda):
     r.diagnostic(lambda s: s.message == "silent: never seen: panda_joint7", send=send)
 
 
-def test_enable_and_disable(rig, panda):
-    r = rig(parameters={"autostart": False, "command_joints": list(panda.names)}).serving()
-
+def test_enable_and_disable(arm, panda):
     def send():
-        r.send_state(panda.names, panda.q, panda.qd)
+        arm.send_state(panda.names, panda.q, panda.qd)
 
-    r.diagnostic(lambda s: s.message == "disabled", send=send)
-    assert r.silent_for(0.3, send) and not r.commands
-    assert r.call(SetBool, "set_enabled", SetBool.Request(data=True)).success
-    assert right(r, panda)
-    assert r.call(SetBool, "set_enabled", SetBool.Request(data=False)).message == "disabled"
-    r.diagnostic(lambda s: s.message == "disabled", send=send)
-    r.commands.clear()
-    assert r.silent_for(0.3, send) and not r.commands
+    with parameters(arm, {"command_joints": [""]}, command_joints=list(panda.names)):
+        assert right(arm, panda)
+        arm.until(lambda: arm.commands, what="commands")
+        request = SetBool.Request(data=False)
+        assert arm.call(SetBool, "set_enabled", request).message == "disabled"
+        arm.diagnostic(lambda s: s.message == "disabled", send=send)
+        arm.commands.clear()
+        assert arm.silent_for(0.3, send) and not arm.commands
+        assert arm.call(SetBool, "set_enabled", SetBool.Request(data=True)).success
+        assert right(arm, panda)
+    arm.commands.clear()
 
 
 # --- QoS and what is told -----------------------------------------------------------------------------------

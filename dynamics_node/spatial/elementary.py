@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.spatial import (
-    congruence,
-    matvec,
-    motion_transform,
-    rotation_transform,
-    skew,
-    symmetric,
-    transpose,
-)
+from dynamics_node.spatial.algebra import congruence, matvec, skew, symmetric, transpose
+from dynamics_node.spatial.transform import motion_transform, rotation_transform
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +93,7 @@ class Shift:
         return p + self.r
 
     def matrix(self):
-        return motion_transform(np.eye(3), self.r)
+        return motion_transform(np.broadcast_to(np.eye(3), (*self.r.shape[:-1], 3, 3)), self.r)
 
     def motion(self, v):
         return np.concatenate([v[..., :3], v[..., 3:] - matvec(skew(self.r), v[..., :3])], axis=-1)

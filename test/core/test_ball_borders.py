@@ -1,0 +1,94 @@
+"""Ball joints at the borders: files, tables, the command line."""
+
+import csv
+
+import numpy as np
+import pytest
+from bags import write_bag
+from balls import ball_robot, leg, wrist
+from robots import random_states
+from tolerances import error
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.tables import TableError, evaluate, open_table, table_writer
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file with a hip (ball) and a knee."""
+    path = tmp_path / "leg.urdf"
+    path.write_text(leg())
+    return path
+
+
+def test_a_file_says_ball(path):
+    model = dn.load_model(path)
+    assert [body.joint.kind for body in model.bodies] == ["ball", "revolute"]
+    assert not model.warnings
+    with pytest.raises(dn.ModelError, match="unknown type 'spherical'; known: .*ball|joint 'hip'.*spherical"):
+        dn.parse_model(path.read_text().replace('type="ball"', 'type="spherical"'))
+
+
+def test_info_graph_and_explain(path, tmp_path, capsys):
+    assert main(["info", str(path), "--at", "0", "0", "0", "1", "0.5"]) == 0
+    told = capsys.readouterr().out
+    assert "nq 5, nv 4" in told and "ball" in told and "mass matrix" in told
+    assert main(["graph", str(path), "--ordering", "aba"]) == 0
+    assert "qdd1" in capsys.readouterr().out
+    assert main(["explain", str(path), "--out", str(tmp_path / "page")]) == 0
+    assert "hip.angular.x" in (tmp_path / "page" / "index.html").read_text()
+
+
+@pytest.mark.parametrize("kind", ["csv", "npz"])
+def test_a_table_is_evaluated(path, tmp_path, kind):
+    model = dn.load_model(path)
+    q, qd, qdd, _ = random_states(model, 6, seed=51)
+    states, out = tmp_path / f"states.{kind}", tmp_path / "out.npz"
+    if kind == "npz":
+        np.savez(states, q=q, qd=qd, qdd=qdd)
+    else:
+        pytest.importorskip("pyarrow")
+        names = [
+            f"{k}.{n}"
+            for k, of in (("q", model.q_names), ("qd", model.v_names), ("qdd", model.v_names))
+            for n in of
+        ]
+        with states.open("w", newline="") as file:
+            csv.writer(file).writerows([names, *np.hstack([q, qd, qdd]).tolist()])
+    problem = dn.inverse_dynamics(model)
+    solver = dn.build(model, problem)
+    table = open_table(states, model, problem)
+    with table_writer(out, model, "tau", table.timed) as write:
+        evaluate(solver, table, write)
+    assert error(np.load(out)["tau"], solver(q, qd, qdd)).max() <= 1e-12
+
+
+def test_what_no_table_can_tell(path, tmp_path):
+    model = dn.load_model(path)
+    q = random_states(model, 6, seed=52)[0]
+    np.savez(tmp_path / "positions.npz", q=q, time=np.linspace(0, 1, 6))
+    with pytest.raises(
+        TableError, match="no velocities: those of ball joint 'hip' do not come from its pose"
+    ):
+        open_table(tmp_path / "positions.npz", model, dn.inverse_dynamics(model), cutoff=5.0)
+    pytest.importorskip("rosbags")
+    write_bag(tmp_path / "bag", [("/joint_states", ["knee"], [0.1], [0.0], [0.0])])
+    with pytest.raises(TableError, match="JointStates do not carry the position of ball joint 'hip'"):
+        open_table(tmp_path / "bag", model, dn.inverse_dynamics(model))
+
+
+def test_a_bag_needs_no_ball_joint_that_follows_from_others(tmp_path):
+    """Of the wrist one hinge is told."""
+    mechanism = dn.parse_mechanism(wrist())
+    (own,) = mechanism.joint_names
+    write_bag(tmp_path / "bag", [("/joint_states", [own], [-0.1], [0.2], [0.0])])
+    (rows,) = open_table(tmp_path / "bag", mechanism, dn.inverse_dynamics(mechanism)).chunks()
+    q = rows["q"][0]
+    assert q[mechanism.q_names.index(own)] == -0.1
+    assert error(dn.close_loops(mechanism, q), q) <= 1e-8
+
+
+def test_long_names_of_a_random_robot():
+    model = dn.parse_model(ball_robot(3), floating_base=True)
+    assert len(set(model.q_names)) == model.nq and len(set(model.v_names)) == model.nv

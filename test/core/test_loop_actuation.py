@@ -1,0 +1,51 @@
+"""Torques of the driven joints, of which there may be fewer or more than coordinates."""
+
+import numpy as np
+import pytest
+from closed_loops import states
+from tolerances import error
+
+import dynamics_node as dn
+from dynamics_node.loops import Actuation
+from dynamics_node.loops.spanning import closure_matrix
+from dynamics_node.robots import five_bar, geared_chain
+
+
+def test_regular_redundant_and_missing_motors():
+    mechanism = dn.parse_mechanism(five_bar())
+    q, _, tau = states(mechanism, 6)
+    own = Actuation(mechanism, ["j1", "j2"])
+    found = own.from_coordinates(q, tau)
+    order = [mechanism.v_names.index(name) for name in ("j1", "j2")]
+    assert np.allclose(found.torques, tau[:, order], atol=1e-12) and np.abs(found.rest).max() <= 1e-12
+    many = Actuation(mechanism, ["j1", "j2", "j3", "j4"], weights=[1.0, 1.0, 4.0, 9.0])
+    torques, rest = many.from_coordinates(q, tau)
+    assert np.abs(rest).max() <= 1e-9 and error(many.to_coordinates(q, torques), tau).max() <= 1e-10
+    A = np.swapaxes(closure_matrix(mechanism, q)[:, many.at], 1, 2)
+    for k in range(6):  # other torques of the same effect cost more
+        null = np.linalg.svd(A[k])[2][2:]
+        for step in (0.1, -0.1):
+            other = torques[k] + step * null.sum(axis=0)
+            assert other @ np.diag([1, 1, 4, 9]) @ other > torques[k] @ np.diag([1, 1, 4, 9]) @ torques[k]
+    few = Actuation(mechanism, ["j1"])
+    missed = few.from_coordinates(q, tau)
+    assert missed.torques.shape == (6, 1) and np.abs(missed.rest).max() > 0.01
+    assert (
+        np.abs(
+            np.einsum("kij,ki->kj", np.swapaxes(closure_matrix(mechanism, q)[:, few.at], 1, 2), missed.rest)
+        ).max()
+        <= 1e-10
+    )  # of least square
+
+
+def test_rotors_feel_the_torque_over_the_ratio():
+    mechanism = dn.parse_mechanism(geared_chain(3))
+    q, _, tau = states(mechanism, 2)
+    rotors = Actuation(mechanism, ["m1", "m2", "m3"])
+    assert np.allclose(rotors.from_coordinates(q, tau).torques, tau / 6.0)
+    for wrong, words in (
+        (["m9"], "driven joint 'm9' is unknown"),
+        (["m1", "m2"], "weights must be 2 positive"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Actuation(mechanism, wrong, weights=[1.0, -1.0])

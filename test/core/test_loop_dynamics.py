@@ -1,0 +1,388 @@
+"""Dynamics of closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from closed_loops import ALL, SPATIAL, mechanism_of, spread, states
+from mechanisms import joint, link, loop, robot
+from robots import ROBOTS, random_states
+from tolerances import EXACT, error
+
+pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio")
+
+import dynamics_node as dn
+from dynamics_node.loops import Custom
+from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.node.build_job import Job, do
+from dynamics_node.node.core import Core
+from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.program import interpret
+from dynamics_node.programs import dynamics_programs, quantity_programs, rival_programs
+from dynamics_node.robots import four_bar, geared_chain, humanoid, quadruped
+from dynamics_node.robots.text import coupling
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_against_pinocchio(name):
+    """M and h of the tree are Pinocchio's; with them the inverse dynamics, and forward dynamics by multipliers."""
+    mechanism = mechanism_of(name)
+    tree, theirs = mechanism.tree, pin.buildModelFromXML(ALL[name])
+    data = theirs.createData()
+    order = [theirs.joints[theirs.getJointId(n)].idx_v for n in tree.v_names]
+    q, yd, ydd = states(mechanism, 3)
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    constraints = mechanism.constraints
+    program = velocity_program(tree, constraints)
+    for k in range(3):
+        G, g = spread(mechanism, q[k], yd[k])
+        at, rates = np.zeros((2, theirs.nv))
+        at[order], rates[order] = q[k], G @ yd[k]
+        M = np.array(pin.crba(theirs, data, at))
+        M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
+        h = pin.nonLinearEffects(theirs, data, at, rates)[order]
+        expected = G.T @ (M @ (G @ ydd[k] + g) + h)
+        assert error(inverse[k], expected) <= EXACT
+        found = interpret(program, q=q[k], qd=G @ yd[k])
+        K, E = found["K"], np.eye(tree.nv)[:, mechanism.independent]
+        system = np.block([[M, K.T], [K, np.zeros((len(K), len(K)))]])
+        solution = np.linalg.lstsq(system, np.concatenate([E @ expected - h, found["k"]]), rcond=1e-12)[0]
+        assert (
+            error(solution[: tree.nv][mechanism.independent], ydd[k]) <= 1e-7
+        )  # of a singular system, least squares
+
+
+def test_point_loops_against_pinocchios_constraint_dynamics():
+    """Its own solver for constraints, with a contact where the four-bar's pin is."""
+    mechanism = dn.parse_mechanism(four_bar())
+    model = pin.buildModelFromXML(four_bar())
+    ends = [(model.getJointId("coupler_j"), 0.8), (model.getJointId("rocker_j"), 0.6)]
+    places = [pin.SE3(np.eye(3), np.array([x, 0.0, 0.0])) for _, x in ends]
+    contact = pin.RigidConstraintModel(
+        pin.ContactType.CONTACT_3D, model, ends[0][0], places[0], ends[1][0], places[1], pin.LOCAL
+    )
+    data, contact_data = model.createData(), contact.createData()
+    contacts, contact_datas = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    contacts.append(contact)
+    contact_datas.append(contact_data)
+    pin.initConstraintDynamics(model, data, contacts, contact_datas)
+    settings = pin.ProximalSettings(1e-12, 1e-12, 200)
+    order = [model.joints[model.getJointId(n)].idx_v for n in mechanism.tree.v_names]
+    q, yd, tau = states(mechanism, 5)
+    ours = dn.build(mechanism, dn.forward_dynamics(mechanism), backend="numpy")(q, yd, tau)
+    for k in range(5):
+        G, _ = spread(mechanism, q[k], yd[k])
+        at, rates, effort = np.zeros((3, 3))
+        at[order], rates[order], effort[order[0]] = q[k], G @ yd[k], tau[k, 0]
+        theirs = pin.constraintDynamics(model, data, at, rates, effort, contacts, contact_datas, settings)
+        assert error(ours[k], theirs[order][mechanism.independent]) <= 1e-6  # its solver's tolerance
+
+
+COMPILED = {*ALL} - {*SPATIAL} | {"universal", "rod"}  # other Programs in space take seconds to compile
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_algorithm_and_backend_agrees(name):
+    backends = ("c", "numpy") if name in COMPILED else ("numpy",)
+    mechanism = mechanism_of(name)
+    q, yd, ydd = states(mechanism, 70, reach=0.03)
+    f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
+    forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
+    tau = dn.build(mechanism, inverse, backend=backends[0])(q, yd, ydd, f_ext)
+    for wrenches in (
+        (True,) if name in SPATIAL else (False, True)
+    ):  # vectors take no wrenches, and long to compile
+        push = f_ext if wrenches else None
+        known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
+        inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}
+        for program in dynamics_programs(mechanism, forward, wrenches).values():
+            assert error(interpret(program, **inputs)["qdd"], ydd).max() <= 1e-8
+        for backend in backends:
+            solver = dn.build(mechanism, forward, backend=backend)
+            assert error(solver(q, yd, known, push), ydd).max() <= 1e-8
+            one = [solver(q[k], yd[k], known[k], None if push is None else push[k]) for k in range(3)]
+            assert error(np.array(one), ydd[:3]).max() <= 1e-8
+    if mechanism.nv > 1:
+        problem = dn.hybrid_dynamics(mechanism, mechanism.joint_names[:1])
+        found = dn.build(mechanism, problem, backend=backends[0])(q, yd, ydd, tau, f_ext)
+        assert error(found[0], ydd).max() <= 1e-8 and error(found[1], tau).max() <= 1e-8
+
+
+def floating_states(mechanism, count, seed=0):
+    """Any pose of the base, and closed positions near zero."""
+    random = np.random.default_rng(seed)
+    q = np.tile(mechanism.neutral(), (count, 1))
+    q[:, :3], q[:, 3:7] = random.normal(size=(count, 3)), random.normal(size=(count, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1, keepdims=True)
+    q[:, 7:] = random.uniform(-1, 1, (count, mechanism.nq - 7))
+    return dn.close_loops(mechanism, q), *random.normal(size=(2, count, mechanism.nv))
+
+
+SHARED = Path(__file__).parents[3] / "shared" / "robots"
+
+FLOATING = {  # text, coordinates of the tree, independent ones
+    "quadruped": (quadruped(), 30, 18),
+    "humanoid": (humanoid(), 42, 24),
+    "mini_cheetah": (SHARED / "mini_cheetah.urdf", 30, 18),
+    "mit_humanoid": (SHARED / "mit_humanoid.urdf", 42, 24),
+    "jvrc1_humanoid": (SHARED / "jvrc1_humanoid.urdf", 63, 38),
+    "tello_humanoid": (SHARED / "tello_humanoid.urdf", 42, 42),
+}
+
+
+@pytest.mark.parametrize("name", FLOATING)
+def test_legged_robots_with_gears(name):
+    """Against Pinocchio's M and h of the tree, projected; back by every forward algorithm; C-EFPA of both feet."""
+    text, nv_tree, nv = FLOATING[name]
+    if isinstance(text, Path):
+        if not text.is_file():
+            pytest.skip(f"{text.name} is not at hand")
+        text = text.read_text()
+    has_base = 'type="floating"' in text  # in the file, or put there by us
+    mechanism = dn.parse_mechanism(text, floating_base=not has_base)
+    tree = mechanism.tree
+    assert (tree.nv, mechanism.nv) == (nv_tree, nv)
+    q, yd, ydd = floating_states(mechanism, 3)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    theirs = pin.buildModelFromXML(text, *(() if has_base else (pin.JointModelFreeFlyer(),)))
+    data = theirs.createData()
+    scalar = [j for j in tree.independent_joints if j.kind != "floating"]
+    at_q = [theirs.joints[theirs.getJointId(j.name)].idx_q for j in scalar]
+    order = [3, 4, 5, 0, 1, 2, *(theirs.joints[theirs.getJointId(j.name)].idx_v for j in scalar)]
+    assert sorted(order) == list(range(tree.nv)), "every joint of the tree is one of Pinocchio's"
+    for k in range(3):
+        G, g = spread(mechanism, q[k], yd[k])
+        at, rates = np.zeros(theirs.nq), np.zeros(theirs.nv)
+        at[:7], at[at_q] = q[k, :7], q[k, 7:]
+        rates[order] = G @ yd[k]
+        M = np.array(pin.crba(theirs, data, at))
+        M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
+        h = pin.nonLinearEffects(theirs, data, at, rates)[order]
+        expected = G.T @ (M @ (G @ ydd[k] + g) + h)
+        assert error(tau[k], expected) <= EXACT
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism)).values():
+        back = interpret(program, q=q, qd=yd, tau=tau, gravity=mechanism.gravity)["qdd"]
+        assert error(back, ydd).max() <= 1e-9
+    feet = [body.name for body in mechanism.bodies[-2:]]
+    ways = quantity_programs(mechanism, "operational_space_inertia", links=feet).values()
+    right, found = (interpret(way, q=q)["inverse_inertia"] for way in ways)
+    assert error(found, right, tail=2).max() <= 1e-9
+
+
+def test_gears_are_what_mimic_joints_are():
+    """The same robot by <mimic> in the tree's own way."""
+    text = geared_chain(3)
+    model = dn.parse_model(_without_couplings(text, 6.0))
+    mechanism = dn.parse_mechanism(text)
+    q, yd, ydd = states(mechanism, 5)
+    place = [mechanism.q_names.index(name) for name in model.q_names]
+    assert mechanism.v_names == model.v_names
+    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
+    assert error(ours, dn.build(model, dn.inverse_dynamics(model))(q[:, place], yd, ydd)).max() <= EXACT
+    through = dn.parse_mechanism(_without_couplings(text, 6.0))  # mimic joints make clusters too
+    q = dn.close_loops(through, q)
+    forward = dn.build(through, dn.forward_dynamics(through))(q, yd, ours)
+    assert error(forward, ydd).max() <= 1e-9
+
+
+def _without_couplings(text, ratio):
+    """The geared chain with <mimic> in place of <coupling>."""
+    import re
+
+    text = re.sub("<coupling.*?</coupling>", "", text)
+    return re.sub(
+        r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
+        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_rivals_give_the_same(name):
+    mechanism = mechanism_of(name)
+    q, yd, ydd = states(mechanism, 3, reach=0.05)
+    tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    rivals = rival_programs(mechanism)
+    given = {"q": q, "qd": yd, "gravity": mechanism.gravity}
+    assert error(interpret(rivals["Lagrange"], tau=tau, **given)["qdd"], ydd).max() <= 1e-8
+    assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
+
+
+@pytest.mark.parametrize("name", ["panda7", "solo12", "ur5"])
+def test_a_joint_is_a_cluster_of_one(name):
+    """A tree without loops through the cluster algorithms gives what the recursions of trees give."""
+    made = ROBOTS[name]
+    model = made.model()
+    mechanism = dn.load_mechanism(made.file, joints=made.joints, floating_base=made.floating_base)
+    q, qd, qdd, f_ext = random_states(model, 3, seed=8)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
+    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    assert error(ours(q, qd, qdd, f_ext), tau).max() <= EXACT
+    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
+        given = {"q": q, "qd": qd, "tau": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
+        assert error(interpret(program, **given)["qdd"], qdd).max() <= 1e-9
+    link = model.bodies[-1].name
+    expected, _ = dn.operational_space_inertia(model, q, [link])
+    way = quantity_programs(mechanism, "operational_space_inertia", links=[link])["c-efpa"]
+    found = interpret(way, q=q)["inverse_inertia"]
+    assert error(found, expected, tail=2).max() <= 1e-9
+
+
+def test_energy_of_a_geared_chain_stays():
+    """5 s at a tolerance of 1e-10, as for the four-bar."""
+    from scipy.integrate import solve_ivp
+
+    mechanism = dn.parse_mechanism(geared_chain(3))
+    forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
+    own = [joint.q.start for joint in mechanism.independent_joints]
+    n = mechanism.nv
+
+    def position(y):
+        q = np.zeros(mechanism.nq)
+        q[own] = y
+        return dn.close_loops(mechanism, q)
+
+    def energy(y, yd):
+        q = position(y)
+        _, rates, _ = mechanism.spanning(q, yd)
+        kinetic = 0.5 * rates @ dn.mass_matrix(mechanism.tree, q) @ rates
+        poses = [(body, *dn.link_pose(mechanism.tree, q, body.name)) for body in mechanism.tree.bodies]
+        height = sum(body.inertia[5, 5] * (R @ _com(body) + p) for body, R, p in poses)
+        return kinetic - mechanism.gravity @ height
+
+    def rates(t, x):
+        return [*x[n:], *forward(position(x[:n]), x[n:], np.zeros(n))]
+
+    start = [0.4, -0.3, 0.8, 0.5, -0.2, 0.3]
+    motion = solve_ivp(rates, (0, 5), start, rtol=1e-10, atol=1e-10, method="DOP853")
+    energies = [energy(x[:n], x[n:]) for x in motion.y.T]
+    assert np.ptp(energies) <= 1e-8 * np.abs(energies).max() and np.ptp(motion.y[0]) > 1.0
+
+
+def test_energy_of_a_falling_four_bar_stays():
+    """2 s at a tolerance of 1e-10; q is closed anew at every step of the integrator."""
+    from scipy.integrate import solve_ivp
+
+    mechanism = dn.parse_mechanism(four_bar())
+    tree = mechanism.tree
+    forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
+    gravity = np.array([0.0, -9.81, 0.0])
+    start = dn.close_loops(mechanism, np.array([0.4, 0.1, 1.0]))
+    branch = [start]
+
+    def position(y):
+        guess = branch[-1].copy()
+        guess[0] = y
+        branch.append(dn.close_loops(mechanism, guess))
+        return branch[-1]
+
+    def energy(y, yd):
+        q = position(y)
+        G, _ = spread(mechanism, q, np.array([yd]))
+        qd = (G @ [yd]).ravel()
+        kinetic = 0.5 * qd @ dn.mass_matrix(tree, q) @ qd
+        height = sum(
+            body.inertia[5, 5]
+            * (dn.link_pose(tree, q, body.name)[0] @ _com(body) + dn.link_pose(tree, q, body.name)[1])
+            for body in tree.bodies
+        )
+        return kinetic - gravity @ height
+
+    def rates(t, x):
+        return [x[1], forward(position(x[0]), [x[1]], [0.0], gravity=gravity)[0]]
+
+    motion = solve_ivp(rates, (0, 2), [start[0], 2.0], rtol=1e-10, atol=1e-10, method="DOP853")
+    branch[:] = [start]
+    energies = [energy(y, yd) for y, yd in motion.y.T[::3]]
+    assert np.ptp(energies) <= 1e-8 * np.abs(energies).max() and np.ptp(motion.y[0]) > 1.0
+
+
+def _com(body):
+    inertia = body.inertia
+    return np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / inertia[5, 5]
+
+
+@pytest.mark.parametrize("way", [("c", "best"), ("numpy", "best"), ("numpy", "factor_graph")])
+def test_other_inertias_without_another_build(way):
+    """A payload on a coupler, with wrenches and over batches: as if built for it."""
+    backend, solver = way
+    mechanism = dn.parse_mechanism(ALL["five_bar"])
+    q, yd, ydd = states(mechanism, 70, reach=0.1)
+    f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
+    loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
+    for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
+        choice = {"backend": backend, "solver": solver}
+        first = dn.build(mechanism, problem, parameters=["inertia"], **choice)
+        first(q, yd, ydd, f_ext)
+        changed, anew = first.with_model(loaded), dn.build(loaded, problem, **choice)
+        for push in (None, f_ext):
+            assert error(changed(q, yd, ydd, push), anew(q, yd, ydd, push)).max() <= 1e-9
+            one = None if push is None else push[0]
+            assert error(changed(q[0], yd[0], ydd[0], one), anew(q[0], yd[0], ydd[0], one)) <= 1e-9
+        assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
+    with pytest.raises(ValueError, match="built for constant inertia"):
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_model(loaded)
+    other = dn.parse_mechanism(ALL["five_bar"])
+    with pytest.raises(ValueError, match="differs in more than"):
+        first.with_model(other)
+
+
+def test_custom_constraints():
+    """A function of two joints: what a coupling says, and what nothing else can."""
+    text = geared_chain(1).replace(coupling("gear1", "l1", "r1", 6.0), "")
+
+    def tie(function):
+        return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    geared = dn.parse_mechanism(geared_chain(1))
+    same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
+    cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
+    q, yd, ydd = states(geared, 3)
+    solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
+    assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
+    q = dn.close_loops(cam, q)
+    assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
+    G, g = spread(cam, q[0], yd[0])
+    assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])]) and np.allclose(
+        g[1], -4 * np.sin(2 * q[0, 0]) * yd[0] ** 2
+    )
+    tau = solve[cam](q, yd, ydd)
+    for solver in ("cluster", "factor_graph"):
+        back = dn.build(cam, dn.forward_dynamics(cam), solver=solver)(q, yd, tau)
+        assert error(back, ydd).max() <= 1e-9
+
+
+def test_open_and_singular_loops_give_no_torque():
+    mechanism = dn.parse_mechanism(four_bar())
+    q, yd, ydd = states(mechanism, 1)
+    for backend in ("c", "numpy"):
+        solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
+        opened = q[0] + [0.0, 0.01, 0.0]
+        with pytest.raises(dn.SolutionError, match="'pin' is open by 0.00.*close_loops"):
+            solver(opened, yd[0], ydd[0])
+        assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
+    square = dn.parse_mechanism(  # a parallelogram that is stretched out: its coupler may go either way
+        robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
+              joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
+              joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))
+    )  # fmt: skip
+    solver = dn.build(square, dn.inverse_dynamics(square))
+    with pytest.raises(dn.SolutionError, match="singular position, or too near: pin"):
+        solver(np.zeros(3), [1.0], [1.0])
+    bent = dn.close_loops(square, [0.5, -0.5, 0.5])
+    assert np.isfinite(solver(bent, [1.0], [1.0])).all()
+
+
+def test_a_loop_that_ties_nothing_takes_over_from_the_tree():
+    """In the node: the same joints, all independent, with a loop and without, either after the other."""
+    looped = four_bar("planar", (None, None, None))
+    tree = looped.split("<loop")[0] + "</robot>"
+    settings = read_settings({parameter.name: parameter.default for parameter in PARAMETERS})
+    robots = [do(Job(text, {}, "inverse", backend="numpy")) for text in (tree, looped)]
+    assert [robot.closing is None for robot in robots] == [True, False]
+    for first, then in (robots, robots[::-1]):
+        core = Core(first, settings)
+        assert core.serves(then.model)
+        core.joints.update(core.joints.names, [0.1, 0.2, 0.3], [0.0] * 3, (), 1, 1)
+        before = core.solve(lambda: 1, 1).tau
+        core.replace(then, settings)
+        assert error(core.solve(lambda: 1, 1).tau, before) <= EXACT

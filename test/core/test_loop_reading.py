@@ -1,0 +1,143 @@
+"""What closed loops are read from, and which are refused with which message."""
+
+import numpy as np
+import pytest
+from closed_loops import states
+from mechanisms import joint, link, loop, robot, spatial_loop
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.loops import Custom, mechanism_mass_matrix
+from dynamics_node.loops.alternatives import independent_tree
+from dynamics_node.robots import belt_leg, five_bar, four_bar, geared_chain, humanoid
+from dynamics_node.robots.text import coupling
+
+
+@pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
+def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
+    """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes nothing."""
+    mechanism = dn.parse_mechanism(four_bar(kind, (None, None, None)))
+    assert mechanism.nv == (3 if kind == "planar" else 1)
+
+
+def test_held_joints_of_geared_robots():
+    """A leg of a humanoid alone: gears of what is held have nothing to say. A belt past a joint holds it when its
+    rotor and what it drives are held; a joint held away from zero shifts what turns with it."""
+    driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank", "shank_rotor")]
+    mechanism = dn.parse_mechanism(humanoid(), joints=[*driven, "left_foot_rotor_joint"])
+    assert [c.name for c in mechanism.constraints] == ["left_thigh_gear", "left_shank_gear", "left_foot_gear"]
+    assert mechanism.joint_names == ("left_thigh_joint", "left_shank_joint")
+    with pytest.raises(dn.ModelError, match="'left_foot_gear': the joints of the loop cannot move"):
+        dn.parse_mechanism(humanoid(), joints=driven)
+    text = belt_leg()
+    moving = ["leg_foot_joint", "leg_foot_rotor_joint"]
+    held = dn.parse_mechanism(text, joints=moving, positions={"leg_shank_joint": 0.4})
+    q = held.neutral()
+    q[held.q_names.index("leg_foot_joint")] = 0.1
+    at = dict(zip(held.q_names, dn.close_loops(held, q), strict=True))
+    assert at["leg_foot_rotor_joint"] == pytest.approx(12.0 * 0.5)  # the belt runs past the knee
+    rigid = dn.parse_mechanism(
+        four_bar().replace("</robot>", link("tip", 5, 1.0) + joint("free", "rocker", "tip") + "</robot>"),
+        joints=["free"],
+    )
+    assert rigid.nv == 1 and not rigid.constraints
+
+
+def test_loops_of_a_sidecar_file(tmp_path):
+    """A five-bar whose loop is named beside it: frames of fixed links at its two ends."""
+    ends = [
+        link("end2"), link("end4"), joint("e2", "left_lower", "end2", "0.5 0 0", kind="fixed"),
+        joint("e4", "right_lower", "end4", "0.5 0 0", kind="fixed"),
+    ]  # fmt: skip
+    bare = five_bar().split("<loop")[0] + "".join(ends) + "</robot>"
+    (tmp_path / "robot.urdf").write_text(bare)
+    (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
+    beside = dn.load_mechanism(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
+    within = dn.parse_mechanism(five_bar())
+    q, yd, ydd = states(within, 4)
+    ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (beside, within))
+    assert beside.v_names == within.v_names and error(ours, theirs).max() <= EXACT
+    for text, words in {
+        "closed_loop: [[end2, nothing]]": "successor link 'nothing' does not exist",
+        "closed_loop: [[end2, end4]]\ntype: [glued]": "unknown type 'glued'",
+        "closed_loop: [[end2, end4]]\ntype: [3d, 6d]": "1 pairs of links and not as many types",
+        "closed_loop: [end2]": "needs closed_loop: a list of pairs",
+        "[1, 2": "is no YAML",
+        "- 1": "needs closed_loop",
+        "x" * 2_000_000: "has more than 1048576 bytes",
+    }.items():
+        with pytest.raises(dn.ModelError, match=words):
+            dn.parse_mechanism(bare, loops=text)
+
+
+def test_the_independent_tree_with_reflected_inertia():
+    """At rest and without gravity the approximation lacks only what rotors do off the diagonal of M."""
+    exact, text = dn.parse_mechanism(geared_chain(3)), geared_chain(3)
+    reflected, bare = independent_tree(text), independent_tree(text, reflect=False)
+    assert reflected.joint_names == bare.joint_names == exact.joint_names
+    q = np.zeros(3)
+    M = mechanism_mass_matrix(exact, np.zeros(6))
+    near, far = dn.mass_matrix(reflected, q), dn.mass_matrix(bare, q)
+    assert np.abs(M - near).max() < 0.3 * np.abs(M - far).max()
+    turning = [
+        body.joint.S[:, 0] @ body.inertia @ body.joint.S[:, 0]
+        for body in exact.tree.bodies
+        if body.name.startswith("r")
+    ]
+    assert np.allclose(np.sort(reflected.armature), np.sort(36.0 * np.array(turning)))
+    with pytest.raises(dn.ModelError, match="'pin' has no constant ratio"):
+        independent_tree(four_bar())
+
+
+REFUSED = {
+    "no such link": (four_bar().replace('predecessor link="coupler"', 'predecessor link="hand"'), "predecessor link 'hand' does not exist"),
+    "type": (four_bar("glued"), "loop 'pin': unknown type 'glued'"),
+    "no predecessor": (robot(link("a"), '<loop name="x" type="fixed"/>'), "loop 'x' needs one <predecessor>"),
+    "rigid": (spatial_loop("fixed"), "'tie': the joints of the loop cannot move"),
+    "too many marked": (four_bar(independent=(False, False, False)), "'pin': 2 joints follow from the others, but the file marks 3"),
+    "too few marked": (four_bar(independent=(True, True, False)), "2 joints follow from the others, but the file marks 1 as dependent: 'rocker_j'"),
+    "never closed": (four_bar().replace('xyz="0.7 0 0"', 'xyz="9 0 0"'), "'pin': no position was found in which the loop is closed"),
+    "ends on one body": (four_bar().replace('successor link="rocker"', 'successor link="coupler"'), "no joint moves its ends"),
+    "ratio": (geared_chain(1, 0.0), "coupling 'gear1': ratio 0.0 is not a finite number other than 0"),
+    "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent is 'true' or 'false', not 'yes'"),
+    "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "loop 'pin': axis is zero"),
+    "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), "must have 3 numbers, not 2"),
+    "coupling of one body": (robot(link("a"), link("b", 1, 1.0), joint("j", "a", "b"), coupling("c", "b", "b", 2.0)), "coupling 'c': no joint moves"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_bad_loops_are_refused_by_name(what):
+    text, words = REFUSED[what]
+    with pytest.raises(dn.ModelError, match=words):
+        dn.parse_mechanism(text)
+
+
+def test_a_singular_choice_of_independent_joints_is_refused_with_another():
+    """Two joints on one axis: one of them can stand for both, they cannot both follow."""
+    text = robot(
+        link("ground"), link("a", 1, 1.0), link("b", 2, 1.0), link("c", 3, 1.0), link("d", 4, 1.0),
+        joint("j1", "ground", "a", independent=False), joint("j2", "a", "b", independent=False),
+        joint("j3", "b", "c", "0.3 0 0", independent=True), joint("j4", "c", "d", "0.8 0 0", independent=True),
+        loop("tie", "revolute", "d", "0.5 0 0", "ground", "0.9 0.2 0"),
+    )  # fmt: skip
+    with pytest.raises(dn.ModelError, match="cannot be the independent joints.* could"):
+        dn.parse_mechanism(text)
+
+
+def test_a_model_without_loops_refuses_them():
+    with pytest.raises(dn.ModelError, match="'pin' closes a kinematic loop.*load_mechanism"):
+        dn.parse_model(four_bar())
+
+
+def test_a_constraint_whose_rank_changes_is_refused():
+    """On one branch it is one equation, on the other two: no choice of rows is right for both."""
+    links = [link("a"), *(link(f"b{k}", k, 1.0) for k in range(3))]
+    text = robot(*links, *(joint(f"j{k}", "a", f"b{k}") for k in range(3)))
+
+    def two_branches(tree):
+        function = lambda q: np.array([q[0] * q[1], q[0] * q[2]])  # noqa: E731
+        return Custom("fork", function, (0, 1, 2), frozenset({0, 1, 2}))
+
+    with pytest.raises(dn.ModelError, match="'fork': the number of independent equations changes"):
+        dn.parse_mechanism(text, constraints=[two_branches])
