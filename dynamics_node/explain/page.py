@@ -152,10 +152,9 @@ def _orderings(report):
 def _row(line, most, chosen):
     numbers = (line.edges, line.entries, line.operations, line.depth)
     cells = "".join(f"<td>{'' if n is None else n}</td>" for n in numbers)
-    if line.operations is None:
-        chart = f"<span class=quiet>{escape(line.note)}</span>"
-    else:
-        chart = f'<div class=bar style="width:{100 * line.operations / most:.1f}%"></div>'
+    chart = f"<span class=quiet>{escape(line.note)}</span>" if line.note else ""
+    if line.operations is not None:
+        chart = f'<div class=bar style="width:{100 * line.operations / most:.1f}%"></div>{chart}'
     kind = ' class="chosen"' if chosen else ""
     return f"<tr{kind}><td>{escape(line.name)}</td>{cells}<td class=chart>{chart}</td></tr>"
 

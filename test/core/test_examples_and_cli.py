@@ -121,7 +121,7 @@ def test_graph_of_loops(capsys, linkage, tmp_path):
 def test_explain_loops(linkage, tmp_path, problem):
     assert main(["explain", linkage, "--problem", problem, "-o", str(tmp_path)]) == 0
     page = (tmp_path / "index.html").read_text()
-    assert "clusters: c-" in page and "pivots are checked at run time" in page and "planar 5" in page
+    assert "clusters: c-" in page and "pivots are checked at run time" in page
 
 
 def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
