@@ -9,7 +9,9 @@ from dynamics_node.cli.robot import robot_command
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.loops import Mechanism
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import SOLVERS, build_closing, build_for_service
+from dynamics_node.solver import SOLVERS, build_closing, build_for_service, build_quantity_for_service
+
+SERVED = ("mass_matrix", "bias")  # quantities that services of the node tell
 
 
 def add_parser(commands):
@@ -20,6 +22,9 @@ def add_parser(commands):
     )
     parser.add_argument("--solver", choices=SOLVERS, default="best")
     parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best")
+    parser.add_argument(
+        "--tip-links", nargs="+", metavar="LINK", default=(), help="the node's parameter tip_links"
+    )
     parser.add_argument(
         "-o", "--out", type=Path, help="in place of the user's cache; start the node with XDG_CACHE_HOME=OUT"
     )
@@ -33,6 +38,10 @@ def compile_robot(model, options):
     if isinstance(model, Mechanism):
         closing = build_closing(model, "c")
         print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
+    for name in SERVED:
+        build_quantity_for_service(model, name, "c")
+    if options.tip_links:
+        build_quantity_for_service(model, "operational_space_inertia", "c", links=options.tip_links)
     for kind in options.problem:
         print(f"{kind} dynamics ... ", end="", flush=True)
         started = time.perf_counter()

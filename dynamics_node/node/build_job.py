@@ -13,6 +13,7 @@ import resource
 import signal
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from dynamics_node.backends.cache import sweep
@@ -28,7 +29,7 @@ from dynamics_node.solver import (
     build_closing,
     build_for_service,
     build_quantity,
-    changeable,
+    build_quantity_for_service,
 )
 
 COMPILING = ("auto", "c")  # backends that take their time
@@ -118,12 +119,7 @@ def _build(job):
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
     problem = named(job.problem, model, job.forward_joints)
-
-    def quantity(name, **options):
-        function = build_quantity(model, name, job.services, changeable(model), **options)
-        function.prepare()
-        return function
-
+    quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
         model,

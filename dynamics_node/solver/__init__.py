@@ -8,7 +8,7 @@ from dynamics_node.solver.build import (
     build_derivatives,
     build_for_service,
     build_quantity,
-    changeable,
+    build_quantity_for_service,
 )
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
@@ -53,7 +53,7 @@ __all__ = [
     "build_derivatives",
     "build_for_service",
     "build_quantity",
-    "changeable",
+    "build_quantity_for_service",
     "function",
     "link_jacobian",
     "link_pose",

@@ -106,6 +106,13 @@ def changeable(model: Model | Mechanism):
     return PARAMETERS if tree_of(model).armature.any() else ("inertia",)
 
 
+def build_quantity_for_service(model: Model | Mechanism, name: str, backend="auto", **options) -> Quantity:
+    """As `build_for_service`: a quantity of a robot whose payload changes. Raises as `build_quantity`."""
+    quantity = build_quantity(model, name, backend, changeable(model), **options)
+    quantity.prepare()
+    return quantity
+
+
 def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
     """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
     (options link, reference) or 'operational_space_inertia' of q (options links, reference).

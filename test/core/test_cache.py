@@ -63,7 +63,7 @@ def test_cache_is_private_and_used_again(fresh):
     assert made.stat().st_mode & 0o777 == 0o600
     made = made.stat().st_ino
     assert packed(Kernel(times())(1, ONE)).tolist() == [[4.0, 7.0]]
-    assert pickle.loads(pickle.dumps(kernel))(1, ONE).tolist() == [[4.0, 7.0]]
+    assert packed(pickle.loads(pickle.dumps(kernel))(1, ONE)).tolist() == [[4.0, 7.0]]
     assert anew() == RIGHT and in_a_process(TIMES) == RIGHT
     assert [path.stat().st_ino for path in fresh.iterdir()] == [made]
 
@@ -71,11 +71,11 @@ def test_cache_is_private_and_used_again(fresh):
 def test_unpickling_after_the_cache_was_emptied(fresh, monkeypatch):
     data = pickle.dumps(Kernel(times()))
     shutil.rmtree(fresh)
-    assert pickle.loads(data)(1, ONE).tolist() == [[4.0, 7.0]], "it is loaded"
+    assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is loaded"
     monkeypatch.setattr(library, "_loaded", {})
     with compiler.only_cached(), pytest.raises(CompileError, match="only cached code is used here"):
         pickle.loads(data)
-    assert pickle.loads(data)(1, ONE).tolist() == [[4.0, 7.0]], "it is compiled anew"
+    assert packed(pickle.loads(data)(1, ONE)).tolist() == [[4.0, 7.0]], "it is compiled anew"
 
 
 def test_two_processes_compile_the_same_robot_at_once(own_cache):
@@ -103,7 +103,7 @@ def test_a_library_that_is_cut_after_loading_changes_nothing(own_cache):
         "for way in range(2):\n"
         "    kernel = Kernel(times())\n"
         "    [os.truncate(path, 0) for path in cache_folder().iterdir()]\n"
-        "    print(kernel(1, ONE).tolist())\n"
+        "    print(packed(kernel(1, ONE)).tolist())\n"
         "    library._loaded.clear()\n"
         "    way or delattr(os, 'memfd_create')\n"
     )
@@ -117,7 +117,7 @@ def test_every_library_is_the_one_that_was_asked_for(fresh):
     data = pickle.dumps(kernels)
     for _ in range(5):
         library._loaded.clear()
-        found = [kernel(1, ONE).tolist() for kernel in pickle.loads(data)]
+        found = [packed(kernel(1, ONE)).tolist() for kernel in pickle.loads(data)]
         assert found == [[[factor + 1.0, 2 * factor + 1.0]] for factor in range(2, 10)]
 
 

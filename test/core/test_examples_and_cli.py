@@ -57,7 +57,8 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     out = capsys.readouterr().out.splitlines()
     assert out[1].startswith("inverse dynamics ... rnea: ") and out[2].startswith("forward dynamics ... crba")
     made = set((tmp_path / "dynamics_node").iterdir())
-    assert len(made) == 6  # two problems: with wrenches, without and for many states
+    # two problems: with wrenches, without and for many states; mass matrix and bias
+    assert len(made) == 8
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
         assert isinstance(robot, Robot)
