@@ -12,7 +12,7 @@ import time
 from dynamics_node.demo.robots import ROBOTS
 
 DOMAIN = "42"  # not the default 0, in which a real robot may listen
-PAUSE = 0.3  # s between two that end: what node.main.end tells of Fast DDS does not happen then
+PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS does not happen then
 
 
 def main():

@@ -7,7 +7,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from swaps import Swaps
 from tolerances import EXACT
 
-COUNT = 400  # the campaign of the node makes ten thousand
+COUNT = 400  # the campaign of the node makes a thousand a draw
 
 
 def test_no_torque_is_off_across_swaps_with_payloads():
