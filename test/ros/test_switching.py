@@ -18,9 +18,9 @@ RATE = 500.0
 SWITCHES = 60
 AGREEMENT = 1e-9
 MOST_UNANSWERED = 250  # states in a row while the node has a core: a swap costs that of ten, a build far more
-ALGORITHMS = (
+ALGORITHMS = (  # each with another line in the log, which tells that it serves
     {"solver": "cluster", "ordering": "best", "backend": "c"},
-    {"solver": "factor_graph", "ordering": "rnea", "backend": "c"},
+    {"solver": "factor_graph", "ordering": "crba", "backend": "c"},
     {"solver": "factor_graph", "ordering": "crba", "backend": "numpy"},
     {"solver": "cluster", "ordering": "best", "backend": "numpy"},
     {"solver": "factor_graph", "ordering": "aba", "backend": "c"},
