@@ -192,7 +192,10 @@ def main():
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(str(SACRIFICE))
     connection = Connection(int(sys.argv[1]))
-    start = pickle.loads(connection.recv_bytes())
+    try:
+        start = pickle.loads(connection.recv_bytes())
+    except (EOFError, ConnectionError):
+        return  # the node has gone before this process was there
     rclpy.init(args=sys.argv[2:], signal_handler_options=SignalHandlerOptions.NO)
     node = Node(
         start.node_name,

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +93,14 @@ def test_it_ends_with_the_node(rig, number):
     r.process.process.wait(TIMEOUT)
     r.until(lambda: "service_process" not in _command(pid))
     r.process.process.returncode = 0  # for the rig, which expects a node that ends by itself
+
+
+def test_a_node_that_is_gone_before_it_has_said_anything():
+    ours, its = Pipe()
+    ours.close()
+    command = [sys.executable, "-m", "dynamics_node.node.service_process", str(its.fileno())]
+    ended = subprocess.run(command, pass_fds=[its.fileno()], capture_output=True, text=True, timeout=TIMEOUT)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_links_are_counted_before_anything_is_computed(rig):
