@@ -45,5 +45,5 @@ def quantity_runner(
 def judged(algorithm, forward, returns):
     """The algorithm where it has results: see watched.py."""
     if isinstance(algorithm.model, Mechanism):
-        return ClosedOnly(algorithm, returns, tuple(forward))
+        return ClosedOnly(algorithm, tuple(forward), returns)
     return Watched(algorithm, tuple(forward))

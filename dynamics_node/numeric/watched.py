@@ -15,9 +15,8 @@ AXES = {"f_ext": 2}  # of one state; of others 1
 
 
 @dataclass(frozen=True, eq=False)
-class Watched:
-    """algorithm: of a Model; its results are NaN where a pivot of the mass matrix vanishes that can, of the
-    coordinates where `forward` (nv,) is true."""
+class _Around:
+    """algorithm: what computes; forward (nv,): where torques are known and accelerations asked."""
 
     algorithm: Any
     forward: tuple[bool, ...]
@@ -27,8 +26,13 @@ class Watched:
         return self.algorithm.description
 
     def with_model(self, model):
-        """The same for a Model of other inertias or rotor inertias."""
+        """The same for a robot of other inertias or rotor inertias."""
         return replace(self, algorithm=self.algorithm.with_model(model))
+
+
+class Watched(_Around):
+    """An algorithm of a Model; its results are NaN where a pivot of the mass matrix vanishes that can, of the
+    coordinates where `forward` is true."""
 
     @cached_property
     def _weak(self):
@@ -47,22 +51,12 @@ class Watched:
 
 
 @dataclass(frozen=True, eq=False)
-class ClosedOnly:
-    """algorithm: of a Mechanism; it sees positions only at which loops are closed and regular and no pivot of
-    the mass matrix vanishes, of the coordinates where `forward` (nv,) is true. Elsewhere results are NaN.
+class ClosedOnly(_Around):
+    """An algorithm of a Mechanism that sees positions only at which loops are closed and regular, and no pivot
+    of the mass matrix vanishes, of the coordinates where `forward` is true. Elsewhere results are NaN.
     returns: {name: shape} of them."""
 
-    algorithm: Any
     returns: dict
-    forward: tuple[bool, ...]
-
-    @property
-    def description(self):
-        return self.algorithm.description
-
-    def with_model(self, model):
-        """The same for a Mechanism of other inertias or rotor inertias."""
-        return replace(self, algorithm=self.algorithm.with_model(model))
 
     @cached_property
     def _weak(self):

@@ -1,6 +1,7 @@
 """What every compiled Program shares: its library, made once and opened in every process."""
 
 import ctypes
+from abc import ABC, abstractmethod
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.errors import CompileError
 
 
-class Loaded:
+class Loaded(ABC):
     """A Program with its library. Compiled when it is made; when unpickled, in another process too, it opens
     the library that the cache has. Raises CompileError then."""
 
@@ -19,13 +20,13 @@ class Loaded:
         self._key = self._compile()
         self._open(open_library(self._key))
 
+    @abstractmethod
     def _compile(self) -> str:
         """Key of the library, compiled if the cache has none."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _open(self, library: ctypes.CDLL):
         """Keep what is called of the library, in attributes that PER_PROCESS names."""
-        raise NotImplementedError
 
     PER_PROCESS: tuple[str, ...] = ()
 
