@@ -52,8 +52,8 @@ class Watched(_Around):
 
 @dataclass(frozen=True, eq=False)
 class ClosedOnly(_Around):
-    """An algorithm of a Mechanism that sees positions only at which loops are closed and regular, and no pivot
-    of the mass matrix vanishes, of the coordinates where `forward` is true. Elsewhere results are NaN.
+    """An algorithm of a Mechanism that sees positions only at which loops are closed and regular, and no
+    pivot of the mass matrix vanishes, of the coordinates where `forward` is true. Elsewhere results are NaN.
     returns: {name: shape} of them."""
 
     returns: dict
