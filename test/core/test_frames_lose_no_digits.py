@@ -76,6 +76,17 @@ def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
         assert np.all(error(found, qdd) <= solved(dn.mass_matrix(model, q)))
 
 
+@pytest.mark.parametrize("tilt", [4e-13, 1e-11, 1e-6])
+def test_an_axis_almost_a_coordinate_axis_is_not_taken_for_it(tilt):
+    """Of what Pinocchio can not judge below 1e-12: the wrench on the only link in the direction of the axis."""
+    model = dn.parse_model(chain({"axis": f"{tilt} 0 1"}, mass=1e-9))
+    wrench = np.array([1e3, 0.0, 0.0, 0.0, 0.0, 0.0])  # on the link: the axis sees tilt times that
+    for program in recursive_programs(model, dn.inverse_dynamics(model), wrenches=True).values():
+        still = np.zeros(1)
+        found = interpret(program, q=still, qd=still, qdd=still, f_ext=wrench[None], gravity=np.zeros(3))
+        np.testing.assert_allclose(found["tau"], -1e3 * tilt, rtol=1e-3)
+
+
 @pytest.mark.parametrize("size", [1.0, 1e3, 1e6, 1e12, 1e20])
 def test_large_angles_lose_no_digits(size):
     """The offsets of our frames are not added to them."""
