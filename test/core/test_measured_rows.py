@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
 from robots import ROBOTS, random_states
-from sensed import Truth
+from sensor_truth import Truth
 from tolerances import EXACT
 
 from dynamics_node import sensors as s
