@@ -32,7 +32,7 @@ class NoPivotError(ValueError):
         super().__init__(f"no equation is left for {', '.join(sorted({str(x) for x, _ in self.open}))}")
 
 
-def plan_permuted(factors, kept=None, reluctance=20.0, natural=True, inward=False) -> Permuted:
+def plan_permuted(factors, kept=None, reluctance=20.0, natural=True, inward=False, most=np.inf) -> Permuted | None:
     """The plan of factors at several generic states (one leading axis).
 
     kept: numbers of the rows that may be pivots, as many as there are unknowns, by default all; reluctance:
@@ -46,14 +46,17 @@ def plan_permuted(factors, kept=None, reluctance=20.0, natural=True, inward=Fals
     active = range(len(rows)) if kept is None else kept
     own = _own_columns(factors, columns) if natural else {}
     search = _Search({k: rows[k] for k in active}, _transforms(factors, columns, states), reluctance, own)
+    search.names = [x for x, _ in columns]
     search.rank = [-x.body if inward else 0 for x, _ in columns]
     for number in search.rows:
         search._offer(number)
-    steps = search.run()
+    steps = search.run(most)
+    if steps is None:
+        return None
     pivoted = {step.column for step in steps if isinstance(step, Pivot)}
     if len(pivoted) < len(columns):
         raise NoPivotError([column for k, column in enumerate(columns) if k not in pivoted])
-    return Permuted(columns, pattern, tuple(steps), search.fill)
+    return Permuted(columns, pattern, tuple(steps), search.fill, search.products)
 
 
 def _structure(row, states):
@@ -103,7 +106,8 @@ class _Search:
     """The rows that are left, {number: {column: (states,)}}, and the choice of the next pivot."""
 
     def __init__(self, rows, blocks, reluctance, own):
-        self.rows, self.reluctance, self.own, self.fill = rows, reluctance, own, 0
+        self.rows, self.reluctance, self.own = rows, reluctance, own
+        self.fill, self.products = 0, 0
         self.columns: dict[int, set[int]] = {}
         for number, row in rows.items():
             for column in row:
@@ -113,9 +117,10 @@ class _Search:
         self.version = dict.fromkeys(rows, 0)
         self.heap: list[tuple] = []
 
-    def run(self):
+    def run(self, most=np.inf):
+        """The steps; None where they would take more than `most` products."""
         steps: list[Pivot | Turn] = []
-        while self.heap:
+        while self.heap and self.products <= most:
             _, cost, row, column, version = heapq.heappop(self.heap)
             if row not in self.rows or version != self.version[row]:
                 continue
@@ -125,7 +130,7 @@ class _Search:
                 self._offer(row)
             else:
                 steps.append(self._eliminate(row, column))
-        return steps
+        return steps if self.products <= most else None
 
     # --- which one ---------------------------------------------------------------------------------------
 
@@ -142,26 +147,38 @@ class _Search:
         changes = (table > 0).any(axis=1) & (table < 0).any(axis=1)
         unit = ~varies & (np.abs(np.abs(table[:, 0]) - 1.0) < CONSTANT)
         grade = np.where(varies, self.reluctance, 0.0)
-        grade = np.where(changes | (size < WEAK), WORST * (2.0 - np.minimum(size, 1.0)), grade)
+        grade = np.where(size < WEAK, 10.0 * self.reluctance, grade)
+        weak = changes | (size < WEAK) & varies | (size < WEAK**3)
+        grade = np.where(weak, WORST * (2.0 - np.minimum(size, 1.0)), grade)
         grade = np.where(unit, 0.0, grade)
         return {c: g for c, g, s, u in zip(row, grade, size, unit, strict=True) if u or s > SMALL}
-
-    def _key(self, products, grade, column):
-        cost = products + grade
-        return (-1000000 if cost == 0 else 1000000 if grade >= WORST else self.rank[column], cost, column)
 
     def _offer(self, number):
         row, grades = self.rows[number], self.grades[number]
         if grades:
-            others = len(row) - 1
-            key, cost, column = min(self._key(others * (len(self.columns[c]) - 1), g, c) for c, g in grades.items())
+            others, first = len(row) - 1, self._is_determined(row)
+            key, cost, column = min(
+                (self._turn_of(c, products + g, g, first), products + g, c)
+                for c, g in grades.items()
+                for products in (others * (len(self.columns[c]) - 1),)
+            )
             self.version[number] += 1
             heapq.heappush(self.heap, (key, cost, number, column, self.version[number]))
 
+    def _turn_of(self, column, cost, grade, first):
+        """Whose turn it is: what costs nothing or is determined already, body by body if so wished, and what may vanish at last."""
+        return -np.inf if grade < WORST and (first or cost == 0) else np.inf if grade >= WORST else self.rank[column]
+
+    def _is_determined(self, row):
+        """Whether a row and others determine its columns, all of one variable, and nothing else."""
+        columns = row.keys()
+        if len({self.names[c] for c in columns}) > 1:
+            return False
+        rows = set.intersection(*(self.columns[c] for c in columns)) if len(row) == 1 else set.union(*(self.columns[c] for c in columns))
+        return sum(self.rows[other].keys() <= columns for other in rows) >= len(columns)
+
     def _turnable(self, row, column, cost):
         """The block to turn before anything else is eliminated, None where the pivot is good as it is."""
-        if self.grades[row][column] == 0.0 or not self.blocks:
-            return None
         here = [b for b in self.blocks if row in b.rows and column in b.columns and self._intact(b)]
         if not here and cost >= WORST:
             here = [b for b in self.blocks if self._intact(b)]
@@ -186,11 +203,12 @@ class _Search:
     # --- what it does ------------------------------------------------------------------------------------
 
     def _eliminate(self, row, column):
-        own = self.rows.pop(row)
+        own, weak = self.rows.pop(row), self.grades[row][column] >= WORST
         pivot = own.pop(column)
         for c in (column, *own):
             self.columns[c].discard(row)
         targets = tuple(sorted(self.columns.pop(column)))
+        self.products += (len(targets) + 1) * (len(own) + 1)
         gone, dirty = [], set(targets)
         for target in targets:
             entries = self.rows[target]
@@ -210,11 +228,13 @@ class _Search:
                 else:
                     entries[c] = after
             self.grades[target] = self._graded(target)
+            if len({self.names[c] for c in entries}) == 1:
+                dirty |= set.union(*(self.columns[c] for c in entries))
         for c in own:
             dirty |= self.columns[c]
         for number in dirty:
             self._offer(number)
-        return Pivot(row, column, targets, tuple(own), tuple(gone), bool(np.ptp(pivot) <= CONSTANT * np.abs(pivot).max()))
+        return Pivot(row, column, targets, tuple(own), tuple(gone), bool(np.ptp(pivot) <= CONSTANT * np.abs(pivot).max()), weak)
 
     def _turn(self, block):
         self.blocks.remove(block)

@@ -14,7 +14,8 @@ Column = tuple[Variable, int]  # a component of a variable
 
 class Pivot(NamedTuple):
     """Row and column (numbers); targets: rows that lose the column; rest: columns of the row that are
-    solved for later; gone: (row, column) that vanish at every state after it; safe: the pivot is constant."""
+    solved for later; gone: (row, column) that vanish at every state after it; safe: the pivot is constant;
+    weak: it vanishes at some states, or is small."""
 
     row: int
     column: int
@@ -22,6 +23,7 @@ class Pivot(NamedTuple):
     rest: tuple[int, ...]
     gone: tuple[tuple[int, int], ...]
     safe: bool
+    weak: bool
 
 
 class Turn(NamedTuple):
@@ -36,33 +38,51 @@ class Turn(NamedTuple):
 
 class Permuted(NamedTuple):
     """A plan. pattern: of every row the columns in which it is not zero at every state, in `columns`; rows
-    that are never pivots, as they say nothing new, are not changed. fill: entries that arise where there were none."""
+    that are never pivots, as they say nothing new, are not changed. fill: entries that arise where there were none;
+    products: what following it takes, ones counted."""
 
     columns: tuple[Column, ...]
     pattern: tuple[tuple[int, ...], ...]
     steps: tuple[Pivot | Turn, ...]
     fill: int
+    products: int
 
     @property
     def pivots(self):
         return tuple(step for step in self.steps if isinstance(step, Pivot))
 
+    @property
+    def weak(self):
+        """How many pivots vanish at some states."""
+        return sum(step.weak for step in self.pivots)
+
 
 class Lu:
-    """The factors of a system: `entries` as of `scalar_rows`, which are used up. weakness: {step number:
-    how small a pivot that varies is beside the rest of its row, squared}; sizes: {step number: that pivot}."""
+    """The factors of a system: `entries` as of `scalar_rows`, which are used up. pivots: {step number: pivot}
+    of those that vary."""
 
     def __init__(self, plan: Permuted, entries):
         self._plan = plan
         self._steps: list[tuple] = []
-        self.rests, self.sizes = {}, {}
+        self.pivots: dict[int, Any] = {}
         for number, step in enumerate(plan.steps):
             if isinstance(step, Turn):
                 self._steps.append(_turned(entries, step))
             else:
                 self._steps.append(_eliminated(entries, step))
                 if not step.safe:
-                    self.sizes[number], self.rests[number] = self._steps[-1][0], self._steps[-1][3]
+                    self.pivots[number] = self._steps[-1][0]
+
+    def weakness(self, sizes):
+        """{step number: (...)} of the pivots that vary: the squares of the rest of the row, and of the usual
+        size of the pivot, {step number: number}, beside that of the pivot."""
+        found = {}
+        for number, pivot in self.pivots.items():
+            _, inverse, _, rest, scaled = self._steps[number]
+            squares = sum(entry * entry for entry in rest)
+            other = sizes[number] ** 2 * (inverse * inverse)
+            found[number] = squares + other if scaled else squares * (inverse * inverse) + other
+        return found
 
     def solve(self, rhs) -> list[Any]:
         """Of right-hand sides, one of every row, the values of `plan.columns`."""

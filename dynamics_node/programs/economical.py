@@ -54,8 +54,16 @@ def economical_program(
 def economical(robot: Model | Mechanism) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and with base parameters, and T (nbodies, 6, 6) of `reframe`. The
     inertia of one body and the wrench at one joint mean nothing there."""
+    own, T = reframed(robot)
+    return _with_tree(own, regroup(tree_of(own))), T
+
+
+@lru_cache(maxsize=16)
+def reframed(robot: Model | Mechanism) -> tuple[Any, np.ndarray]:
+    """The robot in its economical frames with the inertia of every body as it is, and T of `reframe`: for
+    those who read or return the wrench at a joint."""
     tree, T = reframe(tree_of(robot))
-    return _with_tree(robot, regroup(tree), T), T
+    return _with_tree(robot, tree, T), T
 
 
 def _with_tree(robot, tree, T=None):

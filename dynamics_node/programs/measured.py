@@ -1,0 +1,165 @@
+"""A measured problem as a Program: any sensors in place of torques or accelerations that are known.
+
+Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py). The last
+entry of health tells what digits pivots that vary lose; its limit is found by trying the Program.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, refined, spread
+from dynamics_node.graph.measured import MeasuredSystem, measured_values, spanned_measured_system
+from dynamics_node.loops import health as loops_health
+from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.closure import closure
+from dynamics_node.loops.health import loop_health
+from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.problem.measured import Measured
+from dynamics_node.program import Program, interpret, trace
+from dynamics_node.programs.economical import economical, reframed
+from dynamics_node.sensors import ForceTorque
+from dynamics_node.spatial import matvec, transpose
+
+STATES, TRIED = 6, 32
+ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
+ROUNDING = 1e-15  # of results of which nothing is lost
+RESULTS = ("qdd", "tau", "f_ext")
+
+
+def measured_program(robot: Model | Mechanism, problem: Measured, asked=()) -> Program:
+    """The Program of a measured problem.
+
+    Inputs: q, qd, readings, gravity. Outputs: qdd, tau, f_ext, complete; residuals (m,) of the readings, what
+    they read beside what the results explain (zero of what is exact); chi_square (1,) of all that is redundant;
+    covariance (k, k) of the components `asked`, see `asked_components`, if there are any; health. Raises
+    NoPivotError where sensors leave something undetermined at generic states, RedundantError where exact rows
+    imply each other, KeyError for unknown names.
+    """
+    return _Writing(robot, problem, asked).program()
+
+
+def asked_components(robot: Model | Mechanism, problem: Measured, asked) -> tuple[tuple[str, str, int], ...]:
+    """(result, coordinate or link, flat index into the result) of every component that is asked for.
+
+    asked: of 'qdd', 'tau' (all coordinates) and 'f_ext' (all links that may be touched), or one alone:
+    'tau elbow', 'f_ext left_foot'. Raises KeyError for an unknown one.
+    """
+    known: dict[str, list] = {}
+    for result in ("qdd", "tau"):
+        known[result] = [(result, name, k) for k, name in enumerate(robot.v_names)]
+        known |= {f"{result} {name}": [entry] for entry in known[result] for name in [entry[1]]}
+    known["f_ext"] = []
+    for contact in problem.contacts:
+        body = tree_of(robot).frame(contact.link).body
+        rows = [("f_ext", contact.link, 6 * body + k) for k in range(6)]
+        known["f_ext"] += rows
+        known[f"f_ext {contact.link}"] = rows
+    for name in asked:
+        if name not in known:
+            raise KeyError(f"no result {name!r} to give the covariance of; there are {', '.join(known)}")
+    return tuple(dict.fromkeys(entry for name in asked for entry in known[name]))
+
+
+class _Writing:
+    """What is known before a Program is written."""
+
+    def __init__(self, robot, problem, asked):
+        self.robot, self.problem = robot, problem
+        self.components = asked_components(robot, problem, asked)
+        reads_joints = any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
+        self.own, self.T = (reframed if reads_joints else economical)(robot)
+        generic, _ = self.system(STATES, seed=20)
+        self.labels = [label for labels in generic.labels for label in labels]
+        self.plan: EstimatePlan = plan_estimate(generic)
+
+    def program(self):
+        tried, state = self.system(TRIED, seed=23)
+        first = estimate(self.plan, tried)
+        self.sizes = {k: float(np.median(np.abs(pivot))) for k, pivot in first.lu.pivots.items()}
+        self.usual = {k: _median(found) for k, found in first.lu.weakness(self.sizes).items()}
+        self.leverage = _median(first.leverage) if self.plan.redundant else None
+        if not self.usual and self.leverage is None and not isinstance(self.robot, Mechanism):
+            return self.traced(())
+        limits = loops_health.HEALTHY.tolist() if isinstance(self.robot, Mechanism) else []
+        program = self.traced((*limits, np.inf))
+        return replace(program, limits=(*limits, self.limit(program, tried, state)))
+
+    def system(self, count, seed) -> tuple[MeasuredSystem, dict]:
+        """At `count` random states, in the frames of the Program, and the states."""
+        random = np.random.default_rng(seed)
+        sample = closed_samples if isinstance(self.robot, Mechanism) else sample_positions
+        q = sample(self.own, count, random)
+        qd = random.uniform(-1, 1, (count, self.robot.nv))
+        readings = random.uniform(-1, 1, (count, len(self.problem.readings)))
+        rates = self.own.spanning(q, qd)[1] if isinstance(self.robot, Mechanism) else qd
+        system = spanned_measured_system(self.own, self.problem, q, rates, readings, self.robot.gravity)
+        return system, {"q": q, "qd": qd, "readings": readings, "gravity": self.robot.gravity}
+
+    def traced(self, limits):
+        return trace(partial(self.function, health=bool(limits)), self.problem.reads(self.robot), limits)
+
+    def function(self, q, qd, readings, gravity, health):
+        judged, rates = np.zeros(0), qd
+        if isinstance(self.robot, Mechanism):
+            G, _, condition = closure(self.own, q, qd)
+            judged, rates = loop_health(self.own, q, condition), G @ qd
+        system = spanned_measured_system(self.own, self.problem, q, rates, readings, gravity)
+        found = estimate(self.plan, system, responses=bool(self.components))
+        qdd, tau, f_ext = self.results(found.values)
+        results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
+        results["residuals"] = self.of_readings(found.residuals)
+        results["chi_square"] = np.array([found.chi_square], dtype=object)
+        if self.components:
+            results["covariance"] = spread(self.plan, found.gain, self.asked_of)
+        if health:
+            results["health"] = np.append(judged, self.growth(found))
+        return results
+
+    def results(self, values):
+        """qdd, tau and f_ext, in the robot's own frames."""
+        qdd, tau, f_ext = measured_values(self.own, self.problem, values)
+        return qdd, tau, matvec(transpose(self.T), f_ext)
+
+    def asked_of(self, values):
+        """(..., k) of the values of all variables."""
+        found = dict(zip(RESULTS, self.results(values), strict=True))
+        flat = {name: a.reshape(*a.shape[: a.ndim - (1 if name != "f_ext" else 2)], -1) for name, a in found.items()}
+        return np.stack([flat[name][..., index] for name, _, index in self.components], axis=-1)
+
+    def of_readings(self, residuals):
+        """Those of all noisy rows -> (m,) of the readings; what is known beforehand is not read."""
+        number = {label: k for k, label in enumerate(self.problem.readings)}
+        found = np.zeros(len(number), dtype=object)
+        for k, label in enumerate(self.labels):
+            if label in number:
+                found[number[label]] = residuals[k]
+        return found
+
+    def growth(self, found: Estimate):
+        """What digits are lost by, squared: the product over all that may lose some, beside what is usual."""
+        total = 1.0
+        for number, value in found.lu.weakness(self.sizes).items():
+            total = total * (1.0 + value * (1.0 / self.usual[number]))
+        if self.leverage is not None:
+            leverage = found.leverage * (1.0 / self.leverage)
+            total = total * (1.0 + leverage * leverage)
+        return total
+
+    def limit(self, program, tried, state):
+        """Of the last entry of health: what it is where a result misses the refined one by ERROR."""
+        found = interpret(program, **state)
+        missed = np.full(TRIED, ROUNDING)
+        for name, right in zip(RESULTS, self.results(refined(self.plan, tried)), strict=True):
+            axes = tuple(range(1, right.ndim))
+            size = np.maximum(np.abs(right).max(axis=axes, initial=0.0), 1e-6)
+            missed = np.maximum(missed, np.abs(found[name] - right).max(axis=axes, initial=0.0) / size)
+        return float((ERROR / np.nanmax(missed / np.sqrt(found["health"][:, -1]))) ** 2)
+
+
+def _median(values):
+    """What is usual; 1 where that is nothing."""
+    return float(np.nanmedian(values)) or 1.0
