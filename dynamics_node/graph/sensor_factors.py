@@ -54,7 +54,7 @@ class Rows(NamedTuple):
 def sensor_factor(site: Site, sensor: Sensor, reading) -> LinearFactor:
     """The factor of a sensor; reading (..., rows), all rows of it."""
     body, blocks, known = _ROWS[sensor.kind](site, sensor)
-    return LinearFactor(sensor.kind, body, blocks, reading - known)
+    return LinearFactor(f"{sensor.kind} sensor", body, blocks, reading - known)
 
 
 def zero_factor(site: Site, sensor, number: int) -> LinearFactor | None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -35,6 +36,9 @@ _LABELS: dict[type[Sensor], tuple[str, ...]] = {
 }
 
 
+RESULTS = ("qdd", "tau", "f_ext")
+
+
 class Contact(NamedTuple):
     """Where the environment touches: the wrench on a link, in the axes of a frame of the link at its origin.
     rows: which of its 6 components may be other than zero."""
@@ -47,7 +51,8 @@ class Contact(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """sensors, and the names of the rows of each. Made by `measured`.
+    """sensors, the names of the rows of each, and of which results the covariance is asked. Made by
+    `measured`.
 
     readings: the names of the numbers that are read at a state, in order: those of all sensors without a
     `value`, as `imu_left.ax`.
@@ -55,6 +60,7 @@ class Measured:
 
     sensors: tuple[Sensor, ...]
     labels: tuple[tuple[str, ...], ...]
+    covariance: tuple[str, ...] = ()
     kind: ClassVar[str] = "measured"
 
     @cached_property
@@ -97,12 +103,18 @@ class Measured:
         return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
 
     def returns(self, robot: Coordinates) -> Shapes:
-        """{name: shape} of the result: qdd, tau and f_ext, complete."""
-        return state_shapes(robot, ("qdd", "tau", "f_ext"))
+        """{name: shape} of the result: qdd, tau and f_ext, complete; residuals of the readings (reading minus
+        estimate), chi_square over all that is uncertain; covariances as qdd_covariance and tau_covariance (nv,
+        nv), f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
+        shapes = state_shapes(robot, RESULTS)
+        squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}
+        more: Shapes = {"residuals": (len(self.readings),), "chi_square": ()}
+        return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
 
 
-def measured(robot: Coordinates, sensors: Iterable[Sensor]) -> Measured:
+def measured(robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()) -> Measured:
     """The exact dynamics, and these sensors: what they read is as good as their std or covariance says.
+    covariance: of which of 'qdd', 'tau' and 'f_ext' it is asked for.
 
     Nothing else is known, but that the environment touches no link without an ExternalWrench, and that
     nothing drives floating joints and the dependent joints of loops. Raises SensorError, naming the sensor:
@@ -112,7 +124,7 @@ def measured(robot: Coordinates, sensors: Iterable[Sensor]) -> Measured:
     sensors = tuple(sensors)
     _refuse_parts(robot)
     labels = tuple(_labels(robot, sensor) for sensor in sensors)
-    _refuse_twice(sensors)
+    _refuse_twice(sensors, labels)
     for sensor, rows in zip(sensors, labels, strict=True):
         _check_rows(sensor, len(rows))
         if isinstance(sensor, Gyro) and 0.0 in np.ravel([sensor.std]):
@@ -125,7 +137,13 @@ def measured(robot: Coordinates, sensors: Iterable[Sensor]) -> Measured:
                 f"sensor {sensor.name!r}: angular velocities follow from q and qd, so the gyro of an imu "
                 "cannot be exact; give its std in rad/s, or an Accelerometer alone"
             )
-    return Measured(sensors, labels)
+    covariance = set(covariance)
+    names = tuple(name for name in RESULTS if name in covariance)
+    if len(names) != len(covariance):
+        raise ValueError(
+            f"covariances are there of {', '.join(RESULTS)}, not of {', '.join(sorted(covariance))}"
+        )
+    return Measured(sensors, labels, names)
 
 
 def deviations(sensor: Sensor, count: int) -> np.ndarray:
@@ -211,8 +229,9 @@ def _refuse_parts(robot):
             )
 
 
-def _refuse_twice(sensors):
+def _refuse_twice(sensors, labels):
     again = [name for name, count in Counter(sensor.name for sensor in sensors).items() if count > 1]
+    again += [label for label, count in Counter(chain(*labels)).items() if count > 1]
     if again:
         raise SensorError(
             f"sensor {again[0]!r} is there twice; a second sensor of the same kind at the same place needs a "
