@@ -84,7 +84,7 @@ def best_plan(factors, kept=None) -> Permuted:
     """The cheapest of some searches, of those that take the fewest pivots that vanish somewhere: body by body
     towards the root, as articulated bodies do, or free. Arguments and errors as of `plan_permuted`."""
     best = plan_permuted(factors, kept, inward=True)
-    for natural in (True, False):
+    for natural in (True, False) if best.fill or best.weak else ():
         most = np.inf if best.weak else best.products
         other = plan_permuted(factors, kept, natural=natural, most=min(most, WORTHLESS * best.products))
         if other is not None and (other.weak, other.products) < (best.weak, best.products):

@@ -30,46 +30,20 @@ ROUNDING = 1e-15  # of results of which nothing is lost
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-def measured_program(robot: Model | Mechanism, problem: Measured, asked=()) -> Program:
-    """The Program of a measured problem.
+def measured_program(robot: Model | Mechanism, problem: Measured) -> Program:
+    """The Program of a measured problem: inputs and outputs are those that it reads and returns, then health.
 
-    Inputs: q, qd, readings, gravity. Outputs: qdd, tau, f_ext, complete; residuals (m,) of the readings, what
-    they read beside what the results explain (zero of what is exact); chi_square (1,) of all that is redundant;
-    covariance (k, k) of the components `asked`, see `asked_components`, if there are any; health. Raises
-    NoPivotError where sensors leave something undetermined at generic states, RedundantError where exact rows
-    imply each other, KeyError for unknown names.
+    Raises NoPivotError where sensors leave something undetermined at generic states, RedundantError where
+    exact rows imply each other.
     """
-    return _Writing(robot, problem, asked).program()
-
-
-def asked_components(robot: Model | Mechanism, problem: Measured, asked) -> tuple[tuple[str, str, int], ...]:
-    """(result, coordinate or link, flat index into the result) of every component that is asked for.
-
-    asked: of 'qdd', 'tau' (all coordinates) and 'f_ext' (all links that may be touched), or one alone:
-    'tau elbow', 'f_ext left_foot'. Raises KeyError for an unknown one.
-    """
-    known: dict[str, list] = {}
-    for result in ("qdd", "tau"):
-        known[result] = [(result, name, k) for k, name in enumerate(robot.v_names)]
-        known |= {f"{result} {name}": [entry] for entry in known[result] for name in [entry[1]]}
-    known["f_ext"] = []
-    for contact in problem.contacts:
-        body = tree_of(robot).frame(contact.link).body
-        rows = [("f_ext", contact.link, 6 * body + k) for k in range(6)]
-        known["f_ext"] += rows
-        known[f"f_ext {contact.link}"] = rows
-    for name in asked:
-        if name not in known:
-            raise KeyError(f"no result {name!r} to give the covariance of; there are {', '.join(known)}")
-    return tuple(dict.fromkeys(entry for name in asked for entry in known[name]))
+    return _Writing(robot, problem).program()
 
 
 class _Writing:
     """What is known before a Program is written."""
 
-    def __init__(self, robot, problem, asked):
+    def __init__(self, robot, problem):
         self.robot, self.problem = robot, problem
-        self.components = asked_components(robot, problem, asked)
         reads_joints = any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
         self.own, self.T = (reframed if reads_joints else economical)(robot)
         generic, _ = self.system(STATES, seed=20)
@@ -108,13 +82,13 @@ class _Writing:
             G, _, condition = closure(self.own, q, qd)
             judged, rates = loop_health(self.own, q, condition), G @ qd
         system = spanned_measured_system(self.own, self.problem, q, rates, readings, gravity)
-        found = estimate(self.plan, system, responses=bool(self.components))
+        found = estimate(self.plan, system, responses=bool(self.problem.covariance))
         qdd, tau, f_ext = self.results(found.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
         results["residuals"] = self.of_readings(found.residuals)
-        results["chi_square"] = np.array([found.chi_square], dtype=object)
-        if self.components:
-            results["covariance"] = spread(self.plan, found.gain, self.asked_of)
+        results["chi_square"] = found.chi_square
+        for name in self.problem.covariance:
+            results[f"{name}_covariance"] = self.covariance(name, found.gain)
         if health:
             results["health"] = np.append(judged, self.growth(found))
         return results
@@ -124,11 +98,14 @@ class _Writing:
         qdd, tau, f_ext = measured_values(self.own, self.problem, values)
         return qdd, tau, matvec(transpose(self.T), f_ext)
 
-    def asked_of(self, values):
-        """(..., k) of the values of all variables."""
-        found = dict(zip(RESULTS, self.results(values), strict=True))
-        flat = {name: a.reshape(*a.shape[: a.ndim - (1 if name != "f_ext" else 2)], -1) for name, a in found.items()}
-        return np.stack([flat[name][..., index] for name, _, index in self.components], axis=-1)
+    def covariance(self, name, gain):
+        """Of qdd or tau (nv, nv), of f_ext (nbodies, 6, 6)."""
+        if name != "f_ext":
+            return spread(self.plan, gain, lambda values: self.results(values)[RESULTS.index(name)])
+        found = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
+        for body in {tree_of(self.robot).frame(contact.link).body for contact in self.problem.contacts}:
+            found[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
+        return found
 
     def of_readings(self, residuals):
         """Those of all noisy rows -> (m,) of the readings; what is known beforehand is not read."""
