@@ -1,14 +1,14 @@
 """The most likely motion and wrenches behind readings: exact rows hold, noisy ones as well as they can.
 
 As many rows as there are unknowns determine all of them, whatever the weights: all exact ones, and of the
-noisy ones the `basis`. What the other rows read beside what then follows for them, e = G eps, with eps (m,) the noise of all
-readings, of covariance R, is what there is to weigh. The least eps' R^-1 eps is that of
+noisy ones the `basis`. What the other rows read beside what then follows for them, e = G eps, with eps (m,)
+the noise of all readings, of covariance R, is what there is to weigh. The least eps' R^-1 eps is that of
 
     eps = R G' (G R G')^-1 e,    chi-square = e' (G R G')^-1 e,
 
 and the unknowns follow from the readings less eps: weighted least squares in as many unknowns as there are
-redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problems, sec. 5.1.4). On numbers over a
-batch or on symbols.
+redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problems, 1996, ch. 5). On numbers
+over a batch or on symbols.
 """
 
 from dataclasses import replace
@@ -16,22 +16,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.markowitz import NoPivotError, plan_permuted
+from dynamics_node.graph.basis import choose_basis
+from dynamics_node.graph.markowitz import best_plan
 from dynamics_node.graph.measured import MeasuredSystem
-from dynamics_node.graph.permuted import Lu, Permuted, scalar_columns, scalar_rows
-from dynamics_node.graph.variables import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH
+from dynamics_node.graph.permuted import Lu, Permuted, scalar_rows
 from dynamics_node.spatial import solve_definite
-
-DEPENDENT = 1e-9  # what a row says beside others, relative, that counts as nothing
-# A reading of what others follow from is taken into the basis rather than one that needs a solve, unless it is
-# so much less precise.
-WORTHLESS = 20  # times the products of another plan: not worth a sounder one
-PREFERRED = {JOINT_ACCELERATION: 30.0, ACCELERATION: 30.0, EXTERNAL: 30.0, WRENCH: 10.0}
-
-
-class RedundantError(ValueError):
-    """Exact rows that imply each other."""
 
 
 class EstimatePlan(NamedTuple):
@@ -44,9 +33,9 @@ class EstimatePlan(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """values {variable: (..., dim)}; residuals (..., m) of all noisy rows, chi_square (...): of the redundant
-    ones, chi-square distributed with so many degrees of freedom; response: how values follow
-    from noise, see `spread`; growth of rounding: `lu`, and leverage (...), the trace of G R G' beside that of R."""
+    """values {variable: (..., dim)}; residuals eps (..., m) of all noisy rows; chi_square (...), with as many
+    degrees of freedom as there are redundant rows; lu: its pivots tell how digits are lost, and so does
+    leverage (...), the trace of G R G'; gain: what `spread` needs."""
 
     values: dict
     residuals: Any
@@ -72,66 +61,11 @@ def plan_estimate(system: MeasuredSystem) -> EstimatePlan:
     """The plan of a system at several generic states. Raises NoPivotError where something is left
     undetermined, RedundantError where exact rows imply each other."""
     exact, noisy = sum(f.rows for f in system.exact), sum(f.rows for f in system.noisy)
-    columns = scalar_columns(system.variables)
-    missing = len(columns) - exact
-    basis = tuple(range(noisy)) if noisy == missing else _basis(system, columns, missing)
+    missing = sum(x.dim for x in system.variables) - exact
+    basis = tuple(range(noisy)) if noisy == missing else choose_basis(system)
     kept = [*range(exact), *(exact + row for row in basis)]
     lu = best_plan((*system.exact, *system.noisy), kept)
     return EstimatePlan(lu, exact, basis, tuple(row for row in range(noisy) if row not in set(basis)))
-
-
-def best_plan(factors, kept=None) -> Permuted:
-    """The cheapest of some searches, of those that take the fewest pivots that vanish somewhere: body by body
-    towards the root, as articulated bodies do, or free. Arguments and errors as of `plan_permuted`."""
-    best = plan_permuted(factors, kept, inward=True)
-    for natural in (True, False) if best.fill or best.weak else ():
-        most = np.inf if best.weak else best.products
-        other = plan_permuted(factors, kept, natural=natural, most=min(most, WORTHLESS * best.products))
-        if other is not None and (other.weak, other.products) < (best.weak, best.products):
-            best = other
-    return best
-
-
-def _basis(system, columns, missing):
-    """Numbers of the noisy rows that determine best what exact ones leave open, at a generic state."""
-    from scipy.linalg import qr  # 0.2 s, for those who measure more than they need
-
-    D, Y = (_dense(factors, columns) for factors in (system.exact, system.noisy))
-    D = D / np.maximum(np.abs(D).max(axis=1, keepdims=True, initial=0.0), 1e-300)
-    Q, R, _ = qr(D.T, pivoting=True)
-    sizes = np.abs(np.diag(R))
-    rank = int((sizes > DEPENDENT * sizes.max(initial=0.0)).sum())
-    if rank < len(D):
-        raise RedundantError("exact equations of sensors and dynamics imply each other")
-    std = np.sqrt(np.concatenate([np.diag(R) for R in system.covariances]))
-    weight = np.array([_preference(factor) for factor in system.noisy for _ in range(factor.rows)])
-    open_rows = (Y @ Q[:, rank:]) * (weight / std)[:, None]
-    _, R, order = qr(open_rows.T, mode="economic", pivoting=True)
-    sizes = np.abs(np.diag(R))
-    if len(sizes) < missing or not np.all(sizes > DEPENDENT * sizes.max(initial=0.0)):
-        raise NoPivotError(_undetermined(np.vstack([D, Y]), columns))
-    return tuple(sorted(order[:missing].tolist()))
-
-
-def _preference(factor: LinearFactor):
-    return min((PREFERRED.get(x.kind, 1.0) for x in factor.blocks), default=1.0)
-
-
-def _undetermined(A, columns):
-    _, sizes, V = np.linalg.svd(A / np.maximum(np.abs(A).max(axis=1, keepdims=True), 1e-300))
-    rank = int((sizes > DEPENDENT * sizes.max(initial=0.0)).sum())
-    free = np.abs(V[rank:]).max(axis=0, initial=0.0) > DEPENDENT
-    return [column for column, is_free in zip(columns, free, strict=True) if is_free]
-
-
-def _dense(factors, columns):
-    """(rows, columns) at the first state."""
-    rows, _ = scalar_rows(factors, columns)
-    A = np.zeros((len(rows), len(columns)))
-    for k, row in enumerate(rows):
-        for c, entry in row.items():
-            A[k, c] = np.ravel(entry)[0]
-    return A
 
 
 # --- at every state -----------------------------------------------------------------------------------------
@@ -154,7 +88,9 @@ def estimate(plan: EstimatePlan, system: MeasuredSystem, responses=False) -> Est
     S = G @ RG
     eps, chi_square = batch.array([0.0] * len(noisy)), batch.array([0.0])[..., 0]
     if plan.redundant:
-        e = batch.array([noisy[row] - _predicted(line, x) for row, line in zip(plan.redundant, others, strict=True)])
+        e = batch.array(
+            [noisy[row] - _predicted(line, x) for row, line in zip(plan.redundant, others, strict=True)]
+        )
         weighed = solve_definite(S, e[..., None])
         eps = (RG @ weighed)[..., 0]
         chi_square = (e * weighed[..., 0]).sum(axis=-1)
@@ -168,8 +104,8 @@ def estimate(plan: EstimatePlan, system: MeasuredSystem, responses=False) -> Est
 
 
 def refined(plan: EstimatePlan, system: MeasuredSystem, steps=3):
-    """values {variable: (..., dim)} of numbers, to rounding: what they and the noise leave unexplained is solved
-    for again. Both corrections lie where the least noise lies, so their sum does."""
+    """values {variable: (..., dim)} of numbers, to rounding: what they and the noise leave unexplained is
+    solved for again. Every part of the noise lies where the least one lies, so their sum does."""
     found = estimate(plan, system)
     values, eps = found.values, found.residuals
     for _ in range(steps):
@@ -186,7 +122,7 @@ def refined(plan: EstimatePlan, system: MeasuredSystem, steps=3):
 
 
 def spread(plan: EstimatePlan, gain: Gain, asked):
-    """The covariance (..., k, k) of asked(values) (..., k), a linear function of the values of all variables."""
+    """The covariance (..., k, k) of asked(values) (..., k), linear in the values of all variables."""
     P = np.stack([asked(gain.responses[row]) for row in plan.basis], axis=-1)
     basis = list(plan.basis)
     C = P @ gain.R[np.ix_(basis, basis)] @ np.swapaxes(P, -1, -2)
@@ -200,7 +136,11 @@ class _Batch:
     """Arrays over the states at hand, or of symbols."""
 
     def __init__(self, system):
-        arrays = [a for f in (*system.exact, *system.noisy) for a in (f.rhs[..., 0], *(B[..., 0, 0] for B in f.blocks.values()))]
+        arrays = [
+            a
+            for f in (*system.exact, *system.noisy)
+            for a in (f.rhs[..., 0], *(B[..., 0, 0] for B in f.blocks.values()))
+        ]
         self.shape = np.broadcast_shapes(*(a.shape for a in arrays))
         self.dtype = np.result_type(*(a.dtype for a in arrays))
 

@@ -1,8 +1,8 @@
 """A system of factors as scalar rows and columns, and its LU in an order that was planned once.
 
-Nori, Dynamic computations with permuted sparse LU factorisation, sec. III: row and column permutation depend on
-the robot and its sensors alone, so they are found once (graph/markowitz.py) for the entries that are not zero at
-every state. Here they are followed: on numbers over a batch, or on symbols.
+Nori, Dynamic computations with permuted sparse LU factorisation, sec. III: the permutations of rows and
+columns depend on the robot and its sensors alone, so they are found once (graph/markowitz.py) for the entries
+that are not zero at every state. Here they are followed: on numbers over a batch, or on symbols.
 """
 
 from typing import Any, NamedTuple
@@ -38,14 +38,14 @@ class Turn(NamedTuple):
 
 class Permuted(NamedTuple):
     """A plan. pattern: of every row the columns in which it is not zero at every state, in `columns`; rows
-    that are never pivots, as they say nothing new, are not changed. fill: entries that arise where there were none;
-    products: what following it takes, ones counted."""
+    that are never pivots, as they say nothing new, are not changed. fill: entries that arise where there were
+    none; products: what following it takes, ones counted."""
 
     columns: tuple[Column, ...]
     pattern: tuple[tuple[int, ...], ...]
     steps: tuple[Pivot | Turn, ...]
     fill: int
-    products: int
+    products: float
 
     @property
     def pivots(self):
@@ -77,7 +77,7 @@ class Lu:
         """{step number: (...)} of the pivots that vary: the squares of the rest of the row, and of the usual
         size of the pivot, {step number: number}, beside that of the pivot."""
         found = {}
-        for number, pivot in self.pivots.items():
+        for number in self.pivots:
             _, inverse, _, rest, scaled = self._steps[number]
             squares = sum(entry * entry for entry in rest)
             other = sizes[number] ** 2 * (inverse * inverse)
@@ -177,7 +177,7 @@ def _turned(rows, step: Turn):
 
 
 def inverse_of_transform(X):
-    """That of a 6 x 6 transform, its transpose, or minus one of them: its blocks of 3 x 3, each transposed."""
+    """That of a 6 x 6 transform, its transpose, or minus one of them: each block of 3 x 3 transposed."""
     return [[X[i - i % 3 + j % 3][j - j % 3 + i % 3] for j in range(6)] for i in range(6)]
 
 
