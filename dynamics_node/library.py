@@ -11,6 +11,7 @@ from dynamics_node.loops import (
     parse_robot,
 )
 from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import (
@@ -23,6 +24,7 @@ from dynamics_node.solver import (
     build_derivatives,
     build_quantity,
     function,
+    identify_tool,
     link_jacobian,
     link_pose,
     mass_matrix,
@@ -49,6 +51,7 @@ __all__ = [
     "friction_torque",
     "function",
     "hybrid_dynamics",
+    "identify_tool",
     "inverse_dynamics",
     "link_jacobian",
     "link_pose",
@@ -62,4 +65,5 @@ __all__ = [
     "parse_robot",
     "with_parameters",
     "with_payload",
+    "with_tool",
 ]

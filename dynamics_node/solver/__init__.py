@@ -29,6 +29,7 @@ from dynamics_node.solver.solvers import (
     RobotFunction,
     Solver,
 )
+from dynamics_node.solver.tool import Tool, identify_tool
 
 __all__ = [
     "BACKENDS",
@@ -47,6 +48,7 @@ __all__ = [
     "RobotFunction",
     "SolutionError",
     "Solver",
+    "Tool",
     "bias",
     "build",
     "build_closing",
@@ -55,6 +57,7 @@ __all__ = [
     "build_quantity",
     "build_quantity_for_service",
     "function",
+    "identify_tool",
     "link_jacobian",
     "link_pose",
     "mass_matrix",
