@@ -17,5 +17,7 @@ def carried_alone(robot: Model | Mechanism, joint: str, **_) -> Model | Mechanis
         for cluster in robot.clusters:
             if cluster.constraints and not (beyond.isdisjoint(cluster.bodies) or beyond >= {*cluster.bodies}):
                 loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
-                raise ModelError(f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears")
+                raise ModelError(
+                    f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears"
+                )
     return with_tree(robot, seen)

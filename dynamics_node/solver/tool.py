@@ -186,7 +186,9 @@ def _tool(tree, joint, sensor, added, covariance):
     """Mass and centre of mass of the whole tool, and the change (10, 10) of both, after the bias, by the
     solution. added: () or mass and first moment beside those that are described."""
     own = beyond(tree, joint)
-    described, moment = mass_and_moment(congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia))
+    described, moment = mass_and_moment(
+        congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
+    )
     if not len(added):
         return described, moment / described if described > 0 else np.zeros(3), np.eye(6)
     mass, moment = described + added[0], moment + added[1:]

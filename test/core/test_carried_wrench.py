@@ -28,7 +28,9 @@ CASES = [
 
 def existing(name, joint):
     model = ROBOTS[name].model()
-    known = {body.joint.name for body in model.bodies} | {frame.fixed_joint for frame in model.frames.values()}
+    known = {body.joint.name for body in model.bodies} | {
+        frame.fixed_joint for frame in model.frames.values()
+    }
     assert joint in known, sorted(known)
     return model
 
@@ -69,7 +71,9 @@ def test_a_floating_robot_on_a_scale():
     model = ROBOTS["talos"].model()
     q = np.tile(model.neutral(), (1, 1))
     joint = "leg_left_6_joint"
-    wrench = dn.build_quantity(model, "carried_wrench", joint=joint)(q, np.zeros((1, model.nv)), np.zeros(model.nv))
+    wrench = dn.build_quantity(model, "carried_wrench", joint=joint)(
+        q, np.zeros((1, model.nv)), np.zeros(model.nv)
+    )
     mass = beyond(model, joint).inertia[5, 5]
     assert mass > 0 and np.allclose(np.linalg.norm(wrench[0, 3:]), 9.81 * mass)
 
