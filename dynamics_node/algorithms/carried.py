@@ -1,7 +1,7 @@
 """The wrench at a joint that moves everything beyond it: what a force/torque sensor there reads in free air.
 
 Sign and frame as of sensors.ForceTorque: the wrench that the parent exerts ON the child, moment first, in the
-axes of the sensor about its origin. A robot at rest under gravity, carrying m kg, has a force of m |g| upward.
+axes of the sensor about its origin. Of a robot at rest that carries m kg it is a force of m |g| upward.
 """
 
 import numpy as np

@@ -96,8 +96,8 @@ def with_tool(model: Model, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
     """The Model whose tool has another mass and centre of mass, as a force/torque sensor has found them.
 
     The tool is all that is fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com
-    (3,) m in the axes of a sensor at xyz and rpy in the child link; the moments of inertia about the centre of
-    mass stay those of the description. Raises KeyError for an unknown joint, ValueError for a tool that is
+    (3,) m in the axes of a sensor at xyz and rpy in the child link; the moments of inertia about the centre
+    of mass stay those of the description. Raises KeyError for an unknown joint, ValueError for a tool that is
     none, or that is fixed to the root. A Mechanism comes back as such.
     """
     if not isinstance(model, Model):

@@ -33,8 +33,8 @@ RETURNS = {
 
 @dataclass(frozen=True, eq=False)
 class NumericQuantity:
-    """name: of FUNCTIONS; options: those of the quantity; model: as its `view` shows it. Raises KeyError for an
-    unknown link."""
+    """name: of FUNCTIONS; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
+    an unknown link."""
 
     model: Model | Mechanism
     name: str

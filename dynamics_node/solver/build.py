@@ -116,12 +116,12 @@ def build_quantity_for_service(model: Model | Mechanism, name: str, backend="aut
 def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
     """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
     (options link, reference), 'operational_space_inertia' of q (options links, reference) or 'carried_wrench'
-    of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or not,
-    reads in free air, (6,), see docs/sensors.md.
+    of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
+    not, reads in free air, (6,), see docs/sensors.md.
 
     backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
-    Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that a
-    loop bridges, CompileError for backend c without a compiler.
+    Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
+    a loop bridges, CompileError for backend c without a compiler.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")

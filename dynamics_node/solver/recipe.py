@@ -22,8 +22,8 @@ class Recipe:
     write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
     the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
-    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count, body by
-    body, where that is not the whole one: see programs.quantities.
+    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
+    body by body, where that is not the whole one: see programs.quantities.
     """
 
     robot: Model | Mechanism

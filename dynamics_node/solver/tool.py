@@ -1,7 +1,7 @@
 """Bias of a force/torque sensor, mass and centre of mass of the tool beyond it, from poses: `identify_tool`.
 
-Linear least squares in the bias, the mass m and the first moment m c, since the wrench that moves a body is linear
-in them: Atkeson, An, Hollerbach: Estimation of inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
+Linear least squares in the bias, the mass m and the first moment m c: Atkeson, An, Hollerbach: Estimation of
+inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
 """
 
 from dataclasses import dataclass
@@ -31,11 +31,11 @@ FAINT = 3.0  # standard deviations of the mass that the mass must exceed for its
 class Tool:
     """A sensor's bias, and the tool: all that is fixed to the child link of its joint.
 
-    bias (6,): what the sensor reads too much, moment first; mass: kg; com (3,): m, from the sensor's origin in its
-    axes; covariance (10, 10) of bias, mass and com (of the bias alone (6, 6), if only that was asked);
-    condition: of the equations, columns of length one; residuals (k, 6): of the readings; chi_square: their
-    weighted sum of squares, with `dof` degrees of freedom, NaN where std was not given; worst: number of the pose
-    with the largest residual.
+    sensor: xyz and rpy; bias (6,): what it reads too much, moment first; mass: kg; com (3,): m, from the
+    sensor's origin in its axes; covariance (10, 10) of bias, mass and com (of the bias alone (6, 6), if only
+    that was asked); condition: of the equations, columns of length one; residuals (k, 6): of the readings;
+    chi_square: their weighted sum of squares, with `dof` degrees of freedom, NaN where std was not given;
+    worst: number of the pose with the largest residual.
     """
 
     joint: str
@@ -78,15 +78,15 @@ def identify_tool(
 ) -> Tool:
     """Bias of a sensor and its tool, from k poses at rest, or slow motions.
 
-    q (k, nq), qd, qdd (k, nv; zero by default); readings (k, 6): the wrench that the parent of the joint exerts on
-    its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link, nothing
-    touching what is beyond. std: of a reading, a number, (6,), or its covariance (6, 6); by default as the
-    residuals show it. prior: standard deviations (kg, kg m) of the described mass and first moment, which then
-    count as measured, too. tool=False: the tool is as described and only the bias is asked, of one pose or
-    more. gravity (3,) or (k, 3) in place of the robot's.
+    q (k, nq), qd, qdd (k, nv; zero by default); readings (k, 6): the wrench that the parent of the joint
+    exerts on its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link,
+    nothing touching what is beyond. std: of a reading, a number, (6,), or its covariance (6, 6); by default
+    as the residuals show it. prior: standard deviations (kg, kg m) of the described mass and first moment,
+    which then count as measured, too. tool=False: the tool is as described and only the bias is asked, of one
+    pose or more. gravity (3,) or (k, 3) in place of the robot's.
 
-    Raises InputError for bad arrays, KeyError for an unknown joint, ValueError where the poses do not tell the
-    parameters apart, which are named, where std is no covariance, and for a tool that weighs nothing.
+    Raises InputError for bad arrays, KeyError for an unknown joint, ValueError where the poses do not tell
+    the parameters apart, which are named, where std is no covariance, and for a tool that weighs nothing.
     """
     sensor = {"xyz": xyz, "rpy": rpy}
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
@@ -175,9 +175,10 @@ def _scaled(rows, most):
     weak = directions[sizes * most < sizes[0]]
     if len(weak):
         named = [name for name, share in zip(NAMES, np.abs(weak).max(axis=0), strict=False) if share > SHARE]
+        condition = sizes[0] / max(sizes[-1], 1e-300)
         raise ValueError(
             f"the poses do not excite {', '.join(named)}: these cannot be told apart (condition "
-            f"{sizes[0] / max(sizes[-1], 1e-300):.3g}, at most {most:g}); tilt the sensor about other axes, and further"
+            f"{condition:.3g}, at most {most:g}); tilt the sensor further, about other axes"
         )
     return scale, float(sizes[0] / sizes[-1])
 
@@ -189,13 +190,14 @@ def _tool(tree, joint, sensor, added, covariance):
     described, moment = mass_and_moment(
         congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
     )
-    if not len(added):
+    if not added.size:
         return described, moment / described if described > 0 else np.zeros(3), np.eye(6)
     mass, moment = described + added[0], moment + added[1:]
-    if not mass > FAINT * np.sqrt(covariance[6, 6]):
+    std = np.sqrt(covariance[6, 6])
+    if not mass > FAINT * std:
         raise ValueError(
-            f"the tool weighs {mass:.3g} kg, give or take {np.sqrt(covariance[6, 6]):.2g}: too little to tell its "
-            "centre of mass; tool=False asks for the bias alone"
+            f"the tool weighs {mass:.3g} kg, give or take {std:.2g}: too little to tell its centre of mass; "
+            "tool=False asks for the bias alone"
         )
     com, change = moment / mass, np.eye(10)
     change[7:, 6], change[7:, 7:] = -com / mass, np.eye(3) / mass

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from closed_loops import states
 from robots import ROBOTS, random_states
 from sensed import JointWrench, pin
 from tolerances import EXACT, error
@@ -98,6 +99,21 @@ def test_a_joint_that_a_loop_bridges_is_refused():
     mechanism = dn.parse_mechanism(five_bar())
     with pytest.raises(dn.ModelError, match="'j1' is bridged by '.*': what it carries is not all it bears"):
         dn.build_quantity(mechanism, "carried_wrench", joint="j1")
+
+
+@pytest.mark.parametrize("parameters", [(), ("inertia",)])
+def test_a_linkage_beyond(parameters):
+    """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
+    mechanism = dn.parse_mechanism(five_bar())
+    plain, compiled = (
+        dn.build_quantity(mechanism, "carried_wrench", backend, parameters, joint="mount")
+        for backend in ("numpy", "c")
+    )
+    q = states(mechanism, 1)[0][0]
+    qd, qdd = np.array([0.7, -0.4]), np.array([1.1, 0.3])
+    assert error(compiled(q, qd, qdd), plain(q, qd, qdd)) <= EXACT
+    weight = 9.81 * sum(frame.inertia[5, 5] for frame in mechanism.frames.values())
+    assert np.linalg.norm(compiled(q, 0 * qd, 0 * qd)[3:]) == pytest.approx(weight)
 
 
 def test_unknown_joints_are_named():
