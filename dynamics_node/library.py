@@ -12,6 +12,7 @@ from dynamics_node.loops import (
     parse_robot,
 )
 from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.problem import (
     Measured,
@@ -36,6 +37,7 @@ from dynamics_node.solver import (
     build_derivatives,
     build_quantity,
     function,
+    identify_tool,
     link_jacobian,
     link_pose,
     mass_matrix,
@@ -69,6 +71,7 @@ __all__ = [
     "friction_torque",
     "function",
     "hybrid_dynamics",
+    "identify_tool",
     "inverse_dynamics",
     "link_jacobian",
     "link_pose",
@@ -85,4 +88,5 @@ __all__ = [
     "solvability",
     "with_parameters",
     "with_payload",
+    "with_tool",
 ]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import joint_motions, outward
+from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.build import coordinate_owners, joint_values, tree_factors
 from dynamics_node.graph.factors import LinearFactor
@@ -51,7 +51,7 @@ def spanned_measured_system(
     robot, problem: Measured, q, rates, readings, gravity=None, kept=None
 ) -> MeasuredSystem:
     """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
-    site = site_of(robot, problem, q, rates)
+    site = site_of(robot, problem, q, rates, gravity)
     exact = [*_dynamics(robot, problem, q, rates, gravity, kept), *_no_wrench(site, problem)]
     noisy, covariances, names, owners, exact_names = [], [], [], [], {}
     for sensor, labels, at in zip(problem.sensors, problem.labels, problem.places, strict=True):
@@ -89,13 +89,14 @@ def measured_values(robot, problem: Measured, values):
     return qdd, tau, f_ext
 
 
-def site_of(robot, problem: Measured, q, rates) -> Site:
+def site_of(robot, problem: Measured, q, rates, gravity=None) -> Site:
     """Where the sensors sit at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
     tree = tree_of(robot)
-    velocities = outward(tree, joint_transforms(tree, q), joint_motions(tree, rates))
+    X_up = joint_transforms(tree, q)
+    velocities = outward(tree, X_up, joint_motions(tree, rates))
     owners = coordinate_owners(tree)
     owner_of = {i: owner for owner, members in owners.items() for i in members}
-    return Site(tree, velocities, owner_of, problem.contacts)
+    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), owner_of, problem.contacts)
 
 
 def _dynamics(robot, problem, q, rates, gravity, kept):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dynamics_node.model.beyond import beyond
 from dynamics_node.problem.shapes import Coordinates, Shapes, state_shapes
 from dynamics_node.sensors import (
     MEASURED,
@@ -195,7 +196,7 @@ def _labels(robot, sensor) -> tuple[str, ...]:
         rows = tuple(name for name, role in zip(WRENCH, sensor.rows, strict=True) if role == MEASURED)
     else:
         if isinstance(sensor, ForceTorque):
-            _joint(robot, sensor)
+            _require_parted(robot, sensor)
         else:
             _require_moving(robot, sensor)
         rows = _LABELS[type(sensor)]
@@ -212,6 +213,24 @@ def _joint(robot, sensor):
             f"{', '.join(joints)}"
         )
     return joints[sensor.joint]
+
+
+def _require_parted(robot, sensor):
+    """Refuse an unknown joint, and one of which it is not known on which side of it a loop ends."""
+    try:
+        own = beyond(robot, sensor.joint)
+    except KeyError as error:
+        raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+    ends = [
+        loop.name
+        for loop in getattr(robot, "constraints", ())
+        if own.body in (getattr(loop, "predecessor", None), getattr(loop, "successor", None))
+    ]
+    if robot.frames[own.link].fixed_joint and ends:
+        raise SensorError(
+            f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
+            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or take the sensor away"
+        )
 
 
 def _driven(robot, sensor):

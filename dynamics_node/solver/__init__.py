@@ -31,6 +31,7 @@ from dynamics_node.solver.solvers import (
     RobotFunction,
     Solver,
 )
+from dynamics_node.solver.tool import Tool, identify_tool
 
 __all__ = [
     "BACKENDS",
@@ -53,6 +54,7 @@ __all__ = [
     "SolutionError",
     "Solvability",
     "Solver",
+    "Tool",
     "UnsolvableError",
     "bias",
     "build",
@@ -63,6 +65,7 @@ __all__ = [
     "build_quantity",
     "build_quantity_for_service",
     "function",
+    "identify_tool",
     "link_jacobian",
     "link_pose",
     "mass_matrix",

@@ -126,11 +126,13 @@ def build_quantity_for_service(model: Model | Mechanism, name: str, backend="aut
 
 def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
     """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
-    (options link, reference) or 'operational_space_inertia' of q (options links, reference).
+    (options link, reference), 'operational_space_inertia' of q (options links, reference) or 'carried_wrench'
+    of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
+    not, reads in free air, (6,), see docs/sensors.md.
 
     backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
-    Raises ValueError for an unknown name, KeyError for an unknown link, CompileError for backend c without a
-    compiler.
+    Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
+    a loop bridges, CompileError for backend c without a compiler.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
@@ -139,9 +141,11 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     if quantity.inverts:
         require_determined(_with_generic(model, parameters), np.array(forward))
     shapes = state_shapes(model, quantity.reads)
-    numeric = partial(quantity_runner, model, name, shapes, forward, options)
+    numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
     write = partial(_written_quantity, model, name, parameters, options) if backend != "numpy" else None
-    return _robot_function(model, name, Recipe(model, forward, write, numeric, backend, parameters))
+    view = None if quantity.view is None else partial(quantity.view, **options)
+    recipe = Recipe(model, forward, write, numeric, backend, parameters, view=view)
+    return _robot_function(model, name, recipe)
 
 
 def build_derivatives(
