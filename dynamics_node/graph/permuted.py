@@ -115,18 +115,17 @@ def scalar_columns(variables) -> tuple[Column, ...]:
 
 def scalar_rows(factors, columns, pattern=None):
     """[{column number: entry (...)}] of the rows of factors one after the other, and their right-hand sides
-    [(...)]. pattern: of a plan; by default every entry is listed."""
+    [(...)]. pattern: of a plan, the entries that are listed; by default all that there are."""
     number = {column: k for k, column in enumerate(columns)}
     rows: list[dict] = []
     rhs: list = []
     for factor in factors:
         for r in range(factor.rows):
-            wanted = None if pattern is None else frozenset(pattern[len(rows)])
-            row = {}
+            row = {} if pattern is None else dict.fromkeys(pattern[len(rows)], 0.0)
             for x, block in factor.blocks.items():
                 for k in range(x.dim):
                     at = number.get((x, k))
-                    if at is not None and (wanted is None or at in wanted):
+                    if at is not None and (pattern is None or at in row):
                         row[at] = _entry(block[..., r, k])
             rows.append(row)
             rhs.append(_entry(factor.rhs[..., r]))

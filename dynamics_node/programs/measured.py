@@ -15,12 +15,14 @@ from dynamics_node.loops import health as loops_health
 from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.closure import closure
 from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import generic_parameters
+from dynamics_node.model.regroup import regroup
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem.measured import Measured
 from dynamics_node.program import Program, interpret, trace
-from dynamics_node.programs.economical import economical, reframed
+from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values, with_inputs
 from dynamics_node.sensors import ForceTorque
 from dynamics_node.spatial import matvec, transpose
 
@@ -30,28 +32,41 @@ ROUNDING = 1e-15  # of results of which nothing is lost
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-def measured_program(robot: Model | Mechanism, problem: Measured) -> Program:
+def measured_program(robot: Model | Mechanism, problem: Measured, parameters=(), wrenches=False) -> Program:
     """The Program of a measured problem: inputs and outputs are those that it reads and returns, then health.
 
-    Raises NoPivotError where sensors leave something undetermined at generic states, RedundantError where
-    exact rows imply each other.
+    parameters: of 'inertia' and 'armature', those that are inputs, see `parameter_values`; wrenches: are
+    among what it returns already. Raises NoPivotError where sensors leave something undetermined at generic
+    states, RedundantError where exact rows imply each other.
     """
-    return _Writing(robot, problem).program()
+    return _Writing(robot, problem, tuple(parameters)).program()
+
+
+def regroups(problem: Measured):
+    """Whether base parameters serve: where no wrench at a joint is read, which alone would tell."""
+    return not any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
 
 
 class _Writing:
     """What is known before a Program is written."""
 
-    def __init__(self, robot, problem):
-        self.robot, self.problem = robot, problem
-        reads_joints = any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
-        self.own, self.T = (reframed if reads_joints else economical)(robot)
-        generic, _ = self.system(STATES, seed=20)
+    def __init__(self, robot, problem, parameters):
+        self.robot, self.problem, self.parameters = robot, problem, parameters
+        self.regrouped = regroups(problem)
+        self.own, self.T = economical(robot, self.regrouped)
+        generic, _ = self.system(self.generic(), STATES, seed=20)
         self.labels = [label for labels in generic.labels for label in labels]
         self.plan: EstimatePlan = plan_estimate(generic)
 
+    def generic(self):
+        """The robot with parameters that are zero nowhere by chance."""
+        if not self.parameters:
+            return self.own
+        tree = generic_parameters(tree_of(self.own), self.parameters)
+        return with_tree(self.own, regroup(tree) if self.regrouped else tree)
+
     def program(self):
-        tried, state = self.system(TRIED, seed=23)
+        tried, state = self.system(self.own, TRIED, seed=23)
         first = estimate(self.plan, tried)
         self.sizes = {k: float(np.median(np.abs(pivot))) for k, pivot in first.lu.pivots.items()}
         self.usual = {k: _median(found) for k, found in first.lu.weakness(self.sizes).items()}
@@ -62,26 +77,34 @@ class _Writing:
         program = self.traced((*limits, np.inf))
         return replace(program, limits=(*limits, self.limit(program, tried, state)))
 
-    def system(self, count, seed) -> tuple[MeasuredSystem, dict]:
-        """At `count` random states, in the frames of the Program, and the states."""
+    def system(self, own, count, seed) -> tuple[MeasuredSystem, dict]:
+        """Of a robot in the frames of the Program, at `count` random states; and the states."""
         random = np.random.default_rng(seed)
         sample = closed_samples if isinstance(self.robot, Mechanism) else sample_positions
-        q = sample(self.own, count, random)
+        q = sample(own, count, random)
         qd = random.uniform(-1, 1, (count, self.robot.nv))
         readings = random.uniform(-1, 1, (count, len(self.problem.readings)))
-        rates = self.own.spanning(q, qd)[1] if isinstance(self.robot, Mechanism) else qd
-        system = spanned_measured_system(self.own, self.problem, q, rates, readings, self.robot.gravity)
-        return system, {"q": q, "qd": qd, "readings": readings, "gravity": self.robot.gravity}
+        rates = own.spanning(q, qd)[1] if isinstance(self.robot, Mechanism) else qd
+        system = spanned_measured_system(own, self.problem, q, rates, readings, self.robot.gravity)
+        return system, {
+            "q": q,
+            "qd": qd,
+            "readings": readings,
+            "gravity": self.robot.gravity,
+            **parameter_values(self.robot, self.parameters, regrouped=self.regrouped),
+        }
 
     def traced(self, limits):
-        return trace(partial(self.function, health=bool(limits)), self.problem.reads(self.robot), limits)
+        reads = self.problem.reads(self.robot) | parameter_shapes(self.robot, self.parameters)
+        return trace(partial(self.function, health=bool(limits)), reads, limits)
 
-    def function(self, q, qd, readings, gravity, health):
+    def function(self, q, qd, readings, gravity, health, inertia=None, armature=None):
+        own = with_inputs(self.own, inertia, armature, self.regrouped)
         judged, rates = np.zeros(0), qd
         if isinstance(self.robot, Mechanism):
-            G, _, condition = closure(self.own, q, qd)
-            judged, rates = loop_health(self.own, q, condition), G @ qd
-        system = spanned_measured_system(self.own, self.problem, q, rates, readings, gravity)
+            G, _, condition = closure(own, q, qd)
+            judged, rates = loop_health(own, q, condition), G @ qd
+        system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
         found = estimate(self.plan, system, responses=bool(self.problem.covariance))
         qdd, tau, f_ext = self.results(found.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
