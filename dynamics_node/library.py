@@ -22,7 +22,7 @@ from dynamics_node.problem import (
     inverse_dynamics,
     measured,
 )
-from dynamics_node.sensors import SensorError
+from dynamics_node.sensors import SensorError, load_sensors
 from dynamics_node.solver import (
     Estimate,
     Estimator,
@@ -78,6 +78,7 @@ __all__ = [
     "load_mechanism",
     "load_model",
     "load_robot",
+    "load_sensors",
     "mass_matrix",
     "measured",
     "operational_space_inertia",

@@ -30,6 +30,7 @@ from dynamics_node.solver.solvers import RobotFunction
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = ("auto", "c", "numpy", "gtsam")
+_DESCRIPTIONS = {"c": "permuted LU", "gtsam": "least squares (gtsam)"}
 LONGEST = 150_000  # operations of a Program that `auto` compiles
 
 
@@ -152,7 +153,7 @@ def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto",
         runner=runner,
         model=model,
         recipe=recipe,
-        description={"gtsam": "colamd (gtsam)", "c": "permuted LU"}.get(runner.backend, "least squares"),
+        description=_DESCRIPTIONS.get(runner.backend, "least squares"),
         problem=problem,
         solvability=found,
     )
