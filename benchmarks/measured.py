@@ -1,4 +1,4 @@
-"""Measured problems: joint torques of a humanoid from its sensors, and paper 4's figures as counted operations.
+"""Measured problems: a humanoid's joint torques from its sensors, and paper 4's figures as operations.
 
 SuperLU gets everything but the numbers for nothing: rows and columns of its matrix are in our order, which
 fills in least, so that permc_spec NATURAL leaves nothing symbolic to find, and the matrix at every state is
@@ -153,7 +153,7 @@ def berdy_solver(idt, driven):
             array.setVal(k, random.uniform(-1, 1))
     base = model.getFrameIndex(options.baseLink)
 
-    def call():
+    def call(_kept=(loader, helper)):  # which own what the others point to
         solver.updateEstimateInformationFloatingBase(positions, rates, base, turning, readings)
         solver.doEstimate()
 
