@@ -43,6 +43,7 @@ def test_a_short_campaign_finds_nothing(kind, tmp_path, capsys):
             "mechanisms",
             1691,
         ),  # it shakes, and misses by 1e-11 only where a joint is moved by 1e-4
+        (2347744040, "trees", 3171),  # nearly singular: the graph's rank says so, in its own words
         (641496315, "mechanisms", 85),  # torques of 1e8 N m at home, of which accelerations are a small rest
     ],
 )
