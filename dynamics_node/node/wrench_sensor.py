@@ -67,7 +67,7 @@ class WrenchSensor:
         self._timeout = int(settings.wrench_sensor_timeout * 1e9)
         bias = np.array(settings.wrench_sensor_bias or (0.0,) * 6)
         self._bias = np.concatenate([bias[3:], bias[:3]])
-        self._own = beyond(tree_of(model), self.joint) if self.joint else None
+        self._own: Any = beyond(tree_of(model), self.joint) if self.joint else None
         self._frames = tree_of(model).frames
 
     def read(self, frame, wrench, stamp, received, position):

@@ -5,6 +5,7 @@ inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class Tool:
         """Standard deviations, the root of the diagonal of the covariance."""
         return np.sqrt(np.diag(self.covariance))
 
-    def on(self, robot: Model | Mechanism) -> Model | Mechanism:
+    def on(self, robot) -> Any:
         """The robot with this tool: see `with_tool`."""
         return with_tool(robot, self.joint, self.mass, self.com, **self.sensor)
 

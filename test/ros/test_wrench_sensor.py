@@ -27,12 +27,17 @@ class Sensed:
         self.sensor = self.rig.node.create_publisher(WrenchStamped, "wrench", 50)
         self.left = {}
         self.rig.node.create_subscription(
-            WrenchStamped, "dynamics_node/compensated_wrench", lambda m: self.left.update({stamp_of(m): m}), 500
+            WrenchStamped,
+            "dynamics_node/compensated_wrench",
+            lambda m: self.left.update({stamp_of(m): m}),
+            500,
         )
         self.rig.serving()
         self.rig.until(self.sensor.get_subscription_count, what="the sensor's topic")
         self.oracle = JointWrench(ROBOTS["panda7"], ROBOTS["panda7"].model(), JOINT)
-        self.oracle.pin.inertias[self.oracle.pin.getJointId(JOINT)] = pin.Inertia(MASS, COM, 0.002 * np.eye(3))
+        self.oracle.pin.inertias[self.oracle.pin.getJointId(JOINT)] = pin.Inertia(
+            MASS, COM, 0.002 * np.eye(3)
+        )
 
     def send(self, q, push=0.0, frame=LINK):
         """A state at rest and a reading; its stamp."""
@@ -107,5 +112,7 @@ def test_bad_readings_are_dropped_by_name(sensed):
     for _ in range(10):
         sensed.send(q, frame="camera")
         sensed.rig.spin(0.03)
-    values = sensed.rig.diagnostic(lambda s: any("camera" in v.value for v in s.values), send=lambda: sensed.send(q, frame="camera"))[1]
+    values = sensed.rig.diagnostic(
+        lambda s: any("camera" in v.value for v in s.values), send=lambda: sensed.send(q, frame="camera")
+    )[1]
     assert values["last drop"] == "wrench: frame_id 'camera' is no link of the robot"
