@@ -46,8 +46,8 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    loops_file: path of a sidecar file, or ''; names: pairs of what drivers call joints and what the
-    description does. The robot has the drivers' names."""
+    sensor_joint: that of a force/torque sensor, or ''; loops_file: path of a sidecar file, or ''; names:
+    pairs of what drivers call joints and what the description does. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -60,13 +60,15 @@ class Job:
     loops_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
+    sensor_joint: str = ""
 
 
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes the loops of a Mechanism; notes: what was not to be had, and why."""
+    what closes the loops of a Mechanism; sensor_joint: that of a force/torque sensor, or '', and carried:
+    what it reads in free air; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver
@@ -76,6 +78,8 @@ class Robot:
     bias: Quantity
     inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
+    sensor_joint: str = ""
+    carried: Quantity | None = None
     notes: tuple[str, ...] = ()
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
@@ -83,7 +87,8 @@ class Robot:
         names = ("solver", "inverse", "forward", "mass_matrix", "bias")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
-        return replace(self, model=model, inertias=inertias, **changed)
+        carried = self.carried and self.carried.with_model(model)
+        return replace(self, model=model, inertias=inertias, carried=carried, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -108,6 +113,8 @@ def do(job: Job) -> Robot | Failure:
         return replace(robot, notes=tuple(dict.fromkeys(notes)))
     except MemoryError:
         return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
+    except KeyError as error:
+        return Failure(str(error.args[0])[:LONGEST_REASON])
     except (ValueError, OSError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error)[:LONGEST_REASON])
     except Exception as error:  # a defect of ours must not end the node either
@@ -130,6 +137,8 @@ def _build(job):
         quantity("bias"),
         {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        job.sensor_joint,
+        quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
+from geometry_msgs.msg import Vector3, Wrench
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -48,6 +49,16 @@ def wrench_numbers(wrench):
     """(moment, force) of a geometry_msgs/Wrench."""
     t, f = wrench.torque, wrench.force
     return (t.x, t.y, t.z, f.x, f.y, f.z)
+
+
+def wrench_message(numbers) -> Wrench:
+    """Of (moment, force)."""
+    return Wrench(torque=vector_message(numbers[:3]), force=vector_message(numbers[3:]))
+
+
+def vector_message(numbers) -> Vector3:
+    x, y, z = map(float, numbers)
+    return Vector3(x=x, y=y, z=z)
 
 
 def inertia_numbers(inertia):

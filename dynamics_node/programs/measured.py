@@ -12,10 +12,10 @@ import numpy as np
 from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, refined, spread
 from dynamics_node.graph.measured import MeasuredSystem, measured_values, spanned_measured_system
 from dynamics_node.loops import health as loops_health
-from dynamics_node.loops.assembly import closed_samples
-from dynamics_node.loops.closure import closure
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.model.regroup import regroup
@@ -102,7 +102,7 @@ class _Writing:
         own = with_inputs(self.own, inertia, armature, self.regrouped)
         judged, rates = np.zeros(0), qd
         if isinstance(self.robot, Mechanism):
-            G, _, condition = closure(own, q, qd)
+            G, _, condition = explicit_rates(own, q, qd)
             judged, rates = loop_health(own, q, condition), G @ qd
         system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
         found = estimate(self.plan, system, responses=bool(self.problem.covariance))

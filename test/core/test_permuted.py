@@ -14,8 +14,8 @@ from dynamics_node.graph.estimate import estimate, plan_estimate
 from dynamics_node.graph.markowitz import NoPivotError, best_plan
 from dynamics_node.graph.measured import measured_system, measured_values
 from dynamics_node.graph.permuted import inverse_of_transform
-from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
 from dynamics_node.problem import measured
 from dynamics_node.spatial import inverse_motion_transform, motion_transform, rpy_rotation
 
@@ -30,7 +30,7 @@ def chain(n, seed=0):
         joints.append(
             JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))
         )
-    return assemble(Description("chain", tuple(links), tuple(joints)))
+    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def system_of(model, sensors, count=6, seed=20):
