@@ -265,7 +265,9 @@ def _require_moving(robot, sensor):
 
 
 def _refuse_parts(robot):
-    """Torques are zero of a whole joint or of none."""
+    """Torques are zero of a whole joint or of none; and something has to move."""
+    if not robot.nbodies:
+        raise SensorError(f"robot {robot.name!r} has no joint that moves: sensors have nothing to tell")
     whole = {body.joint.name: body.joint.type for body in robot.bodies}
     for joint in robot.independent_joints:
         if joint.v.stop - joint.v.start != whole[joint.name].nv and not whole[joint.name].is_free:

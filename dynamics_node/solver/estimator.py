@@ -88,7 +88,8 @@ class Estimator(RobotFunction):
 
     def consistent(self, estimate: Estimate) -> np.ndarray:
         """(...): whether sensors do not contradict each other; False where there is no result."""
-        return np.asarray(estimate.chi_square) <= max(self.limit, _NOTHING)
+        checked = self.limit if self.degrees_of_freedom else np.inf
+        return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
         """Whether sensors contradict each other at one state, and which of them is to blame. Raises as the
@@ -116,9 +117,6 @@ class Estimator(RobotFunction):
         if isinstance(readings, Mapping):
             readings = self.problem.gathered(readings)
         return q, qd, readings, self.model.gravity if gravity is None else gravity
-
-
-_NOTHING = 1e-12  # chi-square where nothing is checked is rounding
 
 
 def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto", parameters=()) -> Estimator:
