@@ -85,7 +85,11 @@ def _own_columns(factors, columns):
     found: dict[int, int] = {}
     for factor in factors:
         for x in factor.blocks:
-            if x.body == factor.body and NATURAL.get(x.kind) == factor.kind and x.kind != JOINT_ACCELERATION:
+            if (
+                x.body == factor.body
+                and NATURAL.get(x.kind, x.kind) == factor.kind
+                and x.kind != JOINT_ACCELERATION
+            ):
                 found |= {top + k: number[x, k] for k in range(x.dim)}
         top += factor.rows
     return found
@@ -96,13 +100,17 @@ def _transforms(factors, columns, states):
     number, top = {column: k for k, column in enumerate(columns)}, 0
     for factor in factors:
         for x, block in factor.blocks.items():
-            if x.dim == factor.rows == 6 and block.ndim > 2 and _is_transform(block):
+            if x.dim == factor.rows == 6 and _is_transform(block):
                 X = np.broadcast_to(block, (states, 6, 6))
                 yield Block(tuple(range(top, top + 6)), tuple(number[x, k] for k in range(6)), X)
         top += factor.rows
 
 
 def _is_transform(X):
+    """Whether (..., 6, 6) is one, and not the identity, which needs no turning."""
+    X = X.reshape(-1, 6, 6)
+    if np.array_equal(np.abs(X[0]), np.eye(6)):
+        return False
     product = np.array(inverse_of_transform(np.moveaxis(X, 0, -1))).transpose(2, 0, 1) @ X
     return bool(np.abs(product - np.eye(6)).max() < 1e-9 * max(1.0, np.abs(X).max()))
 
