@@ -23,7 +23,7 @@ from dynamics_node.numeric import (
 from dynamics_node.problem import Measured
 from dynamics_node.programs import measured_program, regroups
 from dynamics_node.solver.arguments import Signature, robot_signature
-from dynamics_node.solver.checks import SolutionError
+from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import ChoiceError
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import RobotFunction
@@ -97,6 +97,8 @@ class Estimator(RobotFunction):
         arrays = self._arrays(q, qd, readings, gravity)
         self(*arrays[:3], gravity=arrays[3])  # refuses what is no state
         q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
+        if any(array.ndim > 1 for array in (q, qd, readings, g)):
+            raise InputError("judge takes one state: q (nq,), qd (nv,), readings (m,), gravity (3,)")
         found = judge(self.model, self.problem, q, qd, readings, g)
         if found is None:
             raise SolutionError(_why_not(self.model, self.problem, q, qd, readings, g))

@@ -301,6 +301,8 @@ def test_what_is_wrong_with_a_call_is_named():
         estimator(q, qd, good[:-1])
     with pytest.raises(dn.SensorError, match="has no reading"):
         estimator(q, qd, {})
+    with pytest.raises(InputError, match="judge takes one state"):
+        estimator.judge(q, qd, np.stack([good, good]))
     found = estimator(q, qd, np.stack([bad, good]), errors="nan")
     assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
     assert list(estimator.consistent(found)) == [False, True]
