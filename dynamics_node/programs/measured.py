@@ -1,7 +1,8 @@
 """A measured problem as a Program: any sensors in place of torques or accelerations that are known.
 
-Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of the
-equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of health tells what digits pivots that vary lose; its limit is found by trying the Program.
+Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of
+the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of
+health tells what digits pivots that vary lose; its limit is found by trying the Program.
 """
 
 from dataclasses import replace
