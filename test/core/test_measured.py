@@ -1,6 +1,7 @@
 """Estimates from any sensors: against Pinocchio's motions, against one dense system, and by many noisy ones."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from dense_estimate import Dense
 from robots import ROBOTS, random_states
 from sensor_truth import Truth
-from tolerances import error
+from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node import sensors as s
@@ -116,6 +117,22 @@ def test_inverse_and_forward_dynamics_are_measured_problems(name):
         assert found.chi_square == 0
 
 
+@pytest.mark.parametrize("name", ROBOTS)
+def test_torques_alone_are_forward_dynamics(name):
+    """Exact or not: nothing checks them, so nothing can be wrong with them."""
+    model = ROBOTS[name].model()
+    q, qd, qdd, _ = random_states(model, 2, seed=3)
+    motors = [s.JointTorque(joint, std=0.1 * (k % 2)) for k, joint in enumerate(driven(model))]
+    estimator = dn.build(model, dn.measured(model, motors), backend="numpy")
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
+    tau[:, : model.nv - len(driven(model))] = 0.0
+    found = estimator(q, qd, tau[:, model.nv - len(driven(model)) :])
+    right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
+    assert np.all(error(found.qdd, right) <= solved(dn.mass_matrix(model, q)))
+    assert estimator.degrees_of_freedom == 0 and estimator.consistent(found).all()
+    assert estimator.judge(q[0], qd[0], tau[0, model.nv - len(driven(model)) :]).consistent
+
+
 # --- with noise ---------------------------------------------------------------------------------------------
 
 
@@ -149,6 +166,13 @@ def test_gtsam_has_no_covariances():
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="no covariances"):
         dn.build(model, dn.measured(model, redundant(model), ["tau"]), backend="gtsam")
+
+
+def test_without_gtsam_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ImportError, match="backend 'gtsam' needs GTSAM.*pip install"):
+        dn.build(model, dn.measured(model, redundant(model)), backend="gtsam")
 
 
 RUNS = 400
@@ -277,6 +301,8 @@ def test_what_is_wrong_with_a_call_is_named():
         estimator(q, qd, good[:-1])
     with pytest.raises(dn.SensorError, match="has no reading"):
         estimator(q, qd, {})
+    with pytest.raises(InputError, match="judge takes one state"):
+        estimator.judge(q, qd, np.stack([good, good]))
     found = estimator(q, qd, np.stack([bad, good]), errors="nan")
     assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
     assert list(estimator.consistent(found)) == [False, True]
