@@ -179,14 +179,15 @@ def _forward(model, case, problem, states):
         return wrong
     M = states.M[:, forward][:, :, forward]
     least = _least_eigenvalues(M)
-    if not (least > SINGULAR).any():
-        return [f"{problem.kind}: a mass matrix that is singular everywhere is taken"]
+    hopeless = not (least > SINGULAR / 100).any()  # ... which `build` may leave to every call to say
     known = np.where(forward, states.tau, states.qdd)
     limit = np.maximum(1e-9, _condition(M, states))
     for name, solve in _solvers(model, case, problem):
         found = solve(states.q, states.qd, known, states.f_ext)
         qdd, tau = np.where(forward, found, states.qdd), np.where(forward, states.tau, found)
         refused = ~np.isfinite(found).all(axis=-1)
+        if hopeless and not refused.all():
+            wrong.append(f"{problem.kind} by {name}: answers with a mass matrix that is singular everywhere")
         ratio = np.maximum(error(qdd, states.qdd), error(tau, states.tau)) / limit
         if np.any(ratio[~refused] > 1):
             wrong.append(f"{problem.kind} by {name}: {np.max(ratio[~refused]):.1e} times the tolerance")

@@ -3,9 +3,9 @@
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops.assembly import assembled, assembled_somewhere
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import RANK
+from dynamics_node.loops.first_positions import closed_anywhere, closed_near
 from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
@@ -79,7 +79,7 @@ def _follow(tree, cluster, v, move):
     """Whether the dependent joints can follow when an independent one is moved from a closed position."""
     tried = cluster.samples[:TRIED]
     start = moved(tree, tried, [v], np.full((len(tried), 1), move))
-    return len(assembled(tree, cluster.constraints, cluster.dependent, start)) > 0
+    return len(closed_near(tree, cluster.constraints, cluster.dependent, start)) > 0
 
 
 def _usual_condition(K, dependent):
@@ -106,7 +106,7 @@ def _usual_positions(tree, constraints, coordinates):
     and the positions (count, nq): degenerate ones do not decide. Where elsewhere the joints are assembled in
     other, rigid ways, those near zero do."""
     for reach in REACHES:
-        closed = assembled_somewhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
+        closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
         if not len(closed):
             raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
         K = interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]

@@ -15,7 +15,13 @@ from dynamics_node.spatial.algebra import (
     transpose,
 )
 from dynamics_node.spatial.elementary import Shift, Turn, plane_turn
-from dynamics_node.spatial.linear import definite_pivots, inverse_congruence, solve, solve_definite
+from dynamics_node.spatial.linear import (
+    definite_pivots,
+    inverse_congruence,
+    inverse_diagonal,
+    solve,
+    solve_definite,
+)
 from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
     UNIT,
@@ -44,6 +50,7 @@ __all__ = [
     "definite_pivots",
     "inertia_of_pseudo",
     "inverse_congruence",
+    "inverse_diagonal",
     "inverse_motion_transform",
     "matvec",
     "motion_transform",
