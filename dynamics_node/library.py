@@ -1,5 +1,6 @@
 """What `import dynamics_node as dn` offers."""
 
+from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
 from dynamics_node.loops import (
     ClosureError,
@@ -11,33 +12,54 @@ from dynamics_node.loops import (
     parse_robot,
 )
 from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
-from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.problem import (
+    Measured,
+    Problem,
+    forward_dynamics,
+    hybrid_dynamics,
+    inverse_dynamics,
+    measured,
+)
+from dynamics_node.sensors import SensorError
 from dynamics_node.solver import (
+    Estimate,
+    Estimator,
     Function,
     InputError,
     SolutionError,
+    Solvability,
+    UnsolvableError,
     bias,
     build,
     build_closing,
     build_derivatives,
     build_quantity,
     function,
+    identify_tool,
     link_jacobian,
     link_pose,
     mass_matrix,
     operational_space_inertia,
+    solvability,
 )
 
 __all__ = [
     "ClosureError",
+    "Estimate",
+    "Estimator",
     "Function",
     "InputError",
+    "Measured",
     "Mechanism",
     "Model",
     "ModelError",
     "Problem",
+    "SensorError",
     "SolutionError",
+    "Solvability",
+    "UnsolvableError",
     "bias",
     "build",
     "build_closing",
@@ -49,6 +71,7 @@ __all__ = [
     "friction_torque",
     "function",
     "hybrid_dynamics",
+    "identify_tool",
     "inverse_dynamics",
     "link_jacobian",
     "link_pose",
@@ -56,10 +79,14 @@ __all__ = [
     "load_model",
     "load_robot",
     "mass_matrix",
+    "measured",
     "operational_space_inertia",
     "parse_mechanism",
     "parse_model",
     "parse_robot",
+    "sensors",
+    "solvability",
     "with_parameters",
     "with_payload",
+    "with_tool",
 ]

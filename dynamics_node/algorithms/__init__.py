@@ -1,6 +1,7 @@
 """Recursive algorithms over arrays: leading axes are the batch, elements are floats or symbols."""
 
 from dynamics_node.algorithms.aba import aba
+from dynamics_node.algorithms.carried import carried_wrench, tool_regressor
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
@@ -12,6 +13,7 @@ from dynamics_node.algorithms.wrench import external_wrenches
 __all__ = [
     "aba",
     "bias",
+    "carried_wrench",
     "crba",
     "external_wrenches",
     "friction_torque",
@@ -20,4 +22,5 @@ __all__ = [
     "mass_matrix_dynamics",
     "operational_space_inertia",
     "rnea",
+    "tool_regressor",
 ]

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import joint_motions, outward
+from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.build import coordinate_owners, joint_values, tree_factors
 from dynamics_node.graph.factors import LinearFactor
@@ -22,14 +22,15 @@ class MeasuredSystem(NamedTuple):
     """The rows of a measured problem at states.
 
     exact: the dynamics, then assumptions and sensors without noise. noisy: of one sensor each, with their
-    covariances (rows, rows) and the names of their rows. exact_labels: names of rows of exact sensors, by
-    the number of their factor.
+    covariances (rows, rows), the names of their rows (`labels`) and of the sensor. exact_labels: names of
+    rows of exact sensors, by the number of their factor.
     """
 
     exact: tuple[LinearFactor, ...]
     noisy: tuple[LinearFactor, ...]
     covariances: tuple[np.ndarray, ...]
     labels: tuple[tuple[str, ...], ...]
+    sensors: tuple[str, ...]
     exact_labels: dict[int, tuple[str, ...]]
 
     @property
@@ -50,10 +51,9 @@ def spanned_measured_system(
     robot, problem: Measured, q, rates, readings, gravity=None, kept=None
 ) -> MeasuredSystem:
     """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
-    tree = tree_of(robot)
-    site = _site(tree, problem, q, rates)
+    site = site_of(robot, problem, q, rates, gravity)
     exact = [*_dynamics(robot, problem, q, rates, gravity, kept), *_no_wrench(site, problem)]
-    noisy, covariances, names, exact_names = [], [], [], {}
+    noisy, covariances, names, owners, exact_names = [], [], [], [], {}
     for sensor, labels, at in zip(problem.sensors, problem.labels, problem.places, strict=True):
         if not labels:
             continue
@@ -66,11 +66,13 @@ def spanned_measured_system(
             exact.append(_rows(factor, known))
         if uncertain:
             noisy.append(_rows(factor, uncertain))
+            owners.append(sensor.name)
             names.append(tuple(labels[row] for row in uncertain))
             covariances.append(
                 np.diag(std[uncertain] ** 2) if sensor.covariance is None else np.array(sensor.covariance)
             )
-    return MeasuredSystem(tuple(exact), tuple(noisy), tuple(covariances), tuple(names), exact_names)
+    rows = (tuple(exact), tuple(noisy), tuple(covariances))
+    return MeasuredSystem(*rows, tuple(names), tuple(owners), exact_names)
 
 
 def measured_values(robot, problem: Measured, values):
@@ -87,11 +89,14 @@ def measured_values(robot, problem: Measured, values):
     return qdd, tau, f_ext
 
 
-def _site(tree, problem, q, rates):
-    velocities = outward(tree, joint_transforms(tree, q), joint_motions(tree, rates))
+def site_of(robot, problem: Measured, q, rates, gravity=None) -> Site:
+    """Where the sensors sit at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
+    tree = tree_of(robot)
+    X_up = joint_transforms(tree, q)
+    velocities = outward(tree, X_up, joint_motions(tree, rates))
     owners = coordinate_owners(tree)
     owner_of = {i: owner for owner, members in owners.items() for i in members}
-    return Site(tree, velocities, owner_of, problem.contacts)
+    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), owner_of, problem.contacts)
 
 
 def _dynamics(robot, problem, q, rates, gravity, kept):

@@ -26,8 +26,8 @@ class Rows(NamedTuple):
 
 class Reduced(NamedTuple):
     """free: the variables z (n,) is made of; values: {variable: (..., dim, 1 + n)}, what it is at z = 0 and
-    the derivatives by z; exact: what else is exact, one Rows a factor, with the factors; noisy: of every noisy
-    factor."""
+    the derivatives by z; exact: what else is exact, one Rows a factor, with the factors; noisy: of every
+    noisy factor."""
 
     free: tuple[Variable, ...]
     values: Mapping[Variable, np.ndarray]
@@ -47,11 +47,11 @@ def reduced(system: MeasuredSystem) -> Reduced:
     batch = np.broadcast_shapes(*(factor.rhs.shape[:-1] for factor in (*system.exact, *system.noisy)))
     values = _selected(free, batch)
     for x in sorted(own, key=_recursion_order):
-        A, b = _rows(own[x], values, without=x)
+        A, b = factor_rows(own[x], values, without=x)
         values[x] = np.concatenate([b[..., None], -A], axis=-1)
     others = tuple(factor for factor in system.exact if _own(factor) is None)
-    exact = tuple(Rows(*_rows(factor, values)) for factor in others)
-    noisy = tuple(Rows(*_rows(factor, values)) for factor in system.noisy)
+    exact = tuple(Rows(*factor_rows(factor, values)) for factor in others)
+    noisy = tuple(Rows(*factor_rows(factor, values)) for factor in system.noisy)
     return Reduced(free, values, exact, others, noisy)
 
 
@@ -83,9 +83,9 @@ def _selected(free, batch):
     return found
 
 
-def _rows(factor, values, without=None):
-    """A (..., rows, n) and b (..., rows) of a factor; without: a variable that is left out. Coefficients that
-    cancel to rounding are zero."""
+def factor_rows(factor, values, without=None):
+    """A (..., rows, n) and b (..., rows) of a factor in the free variables; without: a variable that is left
+    out. Coefficients that cancel to rounding are zero."""
     n = next(iter(values.values())).shape[-1] if values else 1
     total, size = np.zeros((factor.rows, n)), np.zeros((factor.rows, n))
     for x, block in factor.blocks.items():

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.transforms import FactoredTransforms, Transforms
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.variables import (
     Variable,
@@ -19,9 +20,11 @@ from dynamics_node.graph.variables import (
     wrench,
 )
 from dynamics_node.model import Model
+from dynamics_node.model.beyond import beyond
 from dynamics_node.problem.measured import Contact
 from dynamics_node.sensors import MEASURED, ZERO, Sensor
 from dynamics_node.spatial import (
+    cross_force,
     inverse_motion_transform,
     matvec,
     motion_transform,
@@ -34,11 +37,13 @@ VANISHES = 1e-12  # entries of a transform between two frames of a link beside 1
 
 
 class Site(NamedTuple):
-    """Where sensors sit: the tree, V (..., nbodies, 6) of its bodies, {body: the one that owns the
-    coordinates of its joint}, and the contacts of the problem."""
+    """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (..., 6),
+    {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
 
     tree: Model
+    X_up: Transforms | FactoredTransforms
     velocities: np.ndarray
+    root_acceleration: np.ndarray
     owner_of: dict[int, int]
     contacts: tuple[Contact, ...]
 
@@ -101,9 +106,23 @@ def _acceleration(site, sensor):
 
 
 def _force_torque(site, sensor):
-    body, _ = _joint(site, sensor.joint)
-    X = sensor_transform(site.tree, site.tree.bodies[body].name, sensor.xyz, sensor.rpy)
-    return Rows(body, {wrench(body): transpose(inverse_motion_transform(X))})
+    """F of the joint; of a fixed joint what makes the links beyond it move as they do: I A + V x* I V + sum_c
+    X_c^T F_c - f_ext over these links and the bodies that hang on them."""
+    own = beyond(site.tree, sensor.joint)
+    X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
+    to_sensor = transpose(inverse_motion_transform(X))
+    if not site.tree.frames[own.link].fixed_joint:
+        return Rows(own.body, {wrench(own.body): to_sensor})
+    blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in own.children}
+    for number, contact in enumerate(site.contacts):
+        if contact.link in own.links and contact.rows:
+            block = contact_block(site.tree, contact)[1]
+            blocks[external_wrench(number, len(contact.rows))] = -to_sensor @ block
+    if own.body < 0:
+        return Rows(own.body, blocks, matvec(to_sensor @ own.inertia, site.root_acceleration))
+    V = site.velocities[..., own.body, :]
+    blocks[acceleration(own.body)] = to_sensor @ own.inertia
+    return Rows(own.body, blocks, matvec(to_sensor, cross_force(V, matvec(own.inertia, V))))
 
 
 def _accelerometer(site, sensor):

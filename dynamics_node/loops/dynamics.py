@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node import algorithms
 from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
@@ -65,6 +66,15 @@ def jacobian(mechanism, q, link, reference="world_aligned"):
     """J (6, nv) of a link, and the condition of the constraints."""
     G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
     return (link_jacobian(mechanism.tree, q, link, reference) @ G,), condition
+
+
+def carried_wrench(mechanism, q, yd, ydd, gravity, **sensor):
+    """Wrench (6,) at a sensor, and the condition of the constraints: see `algorithms.carried_wrench`."""
+    rates = Rates(mechanism, q, yd)
+    found = algorithms.carried_wrench(
+        mechanism.tree, q, rates.qd, rates.accelerations(ydd), gravity, **sensor
+    )
+    return (found,), rates.condition
 
 
 def operational_space_inertia(mechanism, q, links, reference="world_aligned", watched=()):

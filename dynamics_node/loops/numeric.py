@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms import crba, link_jacobian, rnea
+from dynamics_node.algorithms import carried_wrench, crba, link_jacobian, rnea
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.spatial import inverse_congruence, matvec, transpose
 
@@ -18,6 +18,11 @@ def mechanism_bias(mechanism, q, qd, gravity=None):
     _, rates, accelerations = mechanism.spanning(q, qd, np.zeros_like(qd))
     torques = rnea(mechanism.tree, q, rates, accelerations, gravity=gravity)
     return matvec(transpose(closure_matrix(mechanism, q)), torques)
+
+
+def mechanism_carried_wrench(mechanism, q, qd, qdd, gravity=None, **sensor):
+    """Wrench (..., 6) at a sensor, as `carried_wrench`, at closed q (..., nq), qd, qdd (..., nv)."""
+    return carried_wrench(mechanism.tree, *mechanism.spanning(q, qd, qdd), gravity, **sensor)
 
 
 def mechanism_jacobian(mechanism, q, link, reference="world_aligned"):

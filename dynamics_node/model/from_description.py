@@ -202,7 +202,7 @@ def _number(description, floating_base, gravity, warnings):
     if floating_base and not any(is_free(j) and j.parent == root for j in moving):
         moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
     slices = _coordinate_slices(moving)
-    frames = _merge(moving, root)
+    frames = _merge(moving, root, _link_inertias(description))
     inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
     bodies: list[Body] = []
     for joint in moving:
@@ -254,31 +254,35 @@ def _coordinate_slices(joints):
     return slices
 
 
-def _merge(joints, root):
-    """link name -> Frame: the body it belongs to and its place there."""
+def _merge(joints, root, inertias):
+    """link name -> Frame: the body it belongs to and its place there. inertias: {link name: (6, 6)}."""
     starts_moving = bool(joints) and joints[0].child == root
-    frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6))}
+    frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6), inertia=inertias[root])}
     bodies = 0
     for joint in joints:
+        link = joint.child
         if joint.kind == "fixed":
             parent = frames[joint.parent]
-            X = motion_transform(joint.rotation.T, joint.origin) @ parent.X
-            frames[joint.child] = Frame(joint.child, parent.body, _snap(X))
+            X = _snap(motion_transform(joint.rotation.T, joint.origin) @ parent.X)
+            frames[link] = Frame(link, parent.body, X, joint.parent, joint.name, inertias[link])
         else:
-            frames[joint.child] = Frame(joint.child, bodies, np.eye(6))
+            frames[link] = Frame(link, bodies, np.eye(6), joint.parent, inertia=inertias[link])
             bodies += 1
     return frames
 
 
+def _link_inertias(description):
+    """{link name: spatial inertia (6, 6) in link axes}."""
+    return {link.name: spatial_inertia(link.mass, link.com, link.inertia) for link in description.links}
+
+
 def _lumped_inertias(description, frames, nbodies):
     inertias = np.zeros((nbodies, 6, 6))
-    for link in description.links:
-        frame = frames[link.name]
+    for frame in (frames[link.name] for link in description.links):
         if frame.body >= 0:
-            inertia = spatial_inertia(link.mass, link.com, link.inertia)
-            inertias[frame.body] += transpose(frame.X) @ inertia @ frame.X
+            inertias[frame.body] += transpose(frame.X) @ frame.inertia @ frame.X
             if not np.abs(inertias[frame.body]).max() < HUGE:
-                raise ModelError(f"link {link.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
+                raise ModelError(f"link {frame.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
     return inertias
 
 

@@ -1,6 +1,6 @@
 """The frozen Model: moving bodies in topological order, their joints, and a frame for every link."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -59,11 +59,19 @@ class Body:
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link."""
+    """The frame of a link: fixed to `body` (-1: to the root) by X (6, 6) from body to link.
+
+    parent: the link it hangs on, '' of the root; fixed_joint: by which joint, where that is fixed. inertia
+    (6, 6): of this link alone, in its axes about its origin; those of all links of a body add up to the
+    body's.
+    """
 
     name: str
     body: int
     X: np.ndarray
+    parent: str = ""
+    fixed_joint: str = ""
+    inertia: np.ndarray = field(default_factory=lambda: np.zeros((6, 6)))
 
 
 @dataclass(frozen=True, eq=False)

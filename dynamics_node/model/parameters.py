@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.model import Model
+from dynamics_node.model.model import Frame, Model
 from dynamics_node.model.validate import HUGE
 from dynamics_node.spatial import congruence, spatial_inertia, transpose
 
@@ -48,12 +48,19 @@ def with_payload(model: Model, link: str, mass: float, com, inertia_com) -> Mode
         return model.with_tree(with_payload(model.tree, link, mass, com, inertia_com))
     frame = model.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
-    if frame.body < 0:  # on the root: nothing moves it
+    return with_more(model, frame, payload)
+
+
+def with_more(model: Model, frame: Frame, inertia) -> Model:
+    """The Model with a spatial inertia (6, 6), in link axes about its origin, added to a link. On a link that
+    is fixed to the root nothing moves it: the Model stays as it is."""
+    if frame.body < 0:
         return model
     bodies = list(model.bodies)
     body = bodies[frame.body]
-    bodies[frame.body] = replace(body, inertia=body.inertia + congruence(frame.X, payload))
-    return replace(model, bodies=tuple(bodies))
+    bodies[frame.body] = replace(body, inertia=body.inertia + congruence(frame.X, inertia))
+    own = replace(frame, inertia=frame.inertia + inertia)
+    return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
 
 
 def _checked_payload(mass, com, inertia_com):

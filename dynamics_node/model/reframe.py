@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.model import Frame, Model
+from dynamics_node.model.model import Model
 from dynamics_node.spatial import (
     inverse_motion_transform,
     motion_transform,
@@ -112,4 +112,4 @@ def _snap(X):
 def _moved(frame, T):
     if frame.body < 0:
         return frame
-    return Frame(frame.name, frame.body, frame.X @ inverse_motion_transform(T[frame.body]))
+    return replace(frame, X=frame.X @ inverse_motion_transform(T[frame.body]))

@@ -15,7 +15,7 @@ ZERO = 1e-9  # singular values beside the largest, of rows and columns of length
 class Space(NamedTuple):
     """What rows determine. scale (n,): of the unknowns; particular (n, rows): what solves the exact rows, of
     their right-hand sides; free (n, k): what they leave open, of it the noisy rows leave `open` (n, l); ranks
-    of the exact rows and of all."""
+    of the exact rows and of all. repeated (rows, j): of exact rows, in what mixtures they say nothing new."""
 
     scale: np.ndarray
     particular: np.ndarray
@@ -23,9 +23,10 @@ class Space(NamedTuple):
     open: np.ndarray
     exact_rank: int
     rank: int
+    repeated: np.ndarray
 
 
-class Estimate(NamedTuple):
+class Fit(NamedTuple):
     """z (n,) and its covariance (n, n) as root (n, k): root @ root.T; residual (m,) N z - r with the opposite
     sign, in standard deviations; hat (m, k), of orthonormal columns: residual = (1 - hat hat^T) r for what
     the exact rows allow."""
@@ -51,11 +52,25 @@ def space(E, N) -> Space:
     left = free @ W[noisy_rank:].T
     assert particular.shape == (n, len(E))
     return Space(
-        scale, scale[:, None] * particular, free, scale[:, None] * left, exact_rank, exact_rank + noisy_rank
+        scale,
+        scale[:, None] * particular,
+        free,
+        scale[:, None] * left,
+        exact_rank,
+        exact_rank + noisy_rank,
+        U[:, exact_rank:],
     )
 
 
-def solve(E, e, N, r, of: Space) -> Estimate:
+def determined_by(rows, of: Space) -> int:
+    """How many directions of what is open other rows (m, n) would settle."""
+    rows = rows * of.scale
+    left = of.open / of.scale[:, None]
+    seen = (rows / _lengths(rows)[:, None]) @ left
+    return int((np.linalg.svd(seen, compute_uv=False) > ZERO).sum()) if seen.size else 0
+
+
+def solve(E, e, N, r, of: Space) -> Fit:
     """E z = e exactly, N z = r (m,) with variance 1. of: their `space`, which leaves nothing open."""
     from scipy.linalg import qr, solve_triangular
 
@@ -70,7 +85,7 @@ def solve(E, e, N, r, of: Space) -> Estimate:
     root = basis[:, pivots] @ solve_triangular(R, np.eye(len(R))) if len(R) else basis
     step = root @ (hat.T @ d)
     residual = d - hat @ (hat.T @ d)
-    return Estimate(z + step, root, residual, hat)
+    return Fit(z + step, root, residual, hat)
 
 
 def _equilibrated(E, N):

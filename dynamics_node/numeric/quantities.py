@@ -4,10 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia
+from dynamics_node.algorithms import bias, carried_wrench, crba, link_jacobian, operational_space_inertia
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.numeric import (
     mechanism_bias,
+    mechanism_carried_wrench,
     mechanism_jacobian,
     mechanism_mass_matrix,
     mechanism_operational_space_inertia,
@@ -21,16 +22,19 @@ FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
     "bias": (bias, mechanism_bias),
     "link_jacobian": (link_jacobian, mechanism_jacobian),
     "operational_space_inertia": (operational_space_inertia, mechanism_operational_space_inertia),
+    "carried_wrench": (carried_wrench, mechanism_carried_wrench),
 }
 RETURNS = {
     "link_jacobian": ("jacobian",),
     "operational_space_inertia": ("inverse_inertia", "jacobian"),
+    "carried_wrench": ("wrench",),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class NumericQuantity:
-    """name: of FUNCTIONS; options: those of the quantity. Raises KeyError for an unknown link."""
+    """name: of FUNCTIONS; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
+    an unknown link."""
 
     model: Model | Mechanism
     name: str
@@ -54,6 +58,7 @@ class NumericQuantity:
             "bias": (nv,),
             "jacobian": (rows, nv),
             "inverse_inertia": (rows, rows),
+            "wrench": (6,),
         }
         return {name: shapes[name] for name in RETURNS.get(self.name, (self.name,))}
 

@@ -1,14 +1,15 @@
 """Any sensors in place of torques or accelerations that are known (paper 4, Nori 2024, section III)."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from dynamics_node.model.beyond import beyond
 from dynamics_node.problem.shapes import Coordinates, Shapes, state_shapes
 from dynamics_node.sensors import (
     MEASURED,
@@ -97,6 +98,20 @@ class Measured:
                 return sensor
         raise KeyError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
 
+    def gathered(self, readings: Mapping[str, Any]) -> np.ndarray:
+        """readings (..., m) from {name of a sensor: (..., rows), or (...) of one row}. Raises SensorError,
+        naming the sensor: one that is missing or unknown, numbers of rows that differ."""
+        wanted = {s.name: at for s, at in zip(self.sensors, self.places, strict=True) if at is not None}
+        wanted = {name: at for name, at in wanted.items() if at.stop > at.start}
+        if missing := [name for name in wanted if name not in readings]:
+            raise SensorError(f"sensor {missing[0]!r} has no reading; with readings: {', '.join(readings)}")
+        if unknown := [name for name in readings if name not in wanted]:
+            raise SensorError(f"no sensor {unknown[0]!r} is read; those that are: {', '.join(wanted)}")
+        parts = [_reading(name, readings[name], at.stop - at.start) for name, at in wanted.items()]
+        batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
+        return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
+
     def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
         """{name: shape} of what is known at a state, in the order of arguments."""
         shapes = state_shapes(robot, ("q", "qd", "gravity"))
@@ -104,8 +119,8 @@ class Measured:
 
     def returns(self, robot: Coordinates) -> Shapes:
         """{name: shape} of the result: qdd, tau and f_ext, complete; residuals of the readings (reading minus
-        estimate), chi_square over all that is uncertain; covariances as qdd_covariance and tau_covariance (nv,
-        nv), f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
+        estimate), chi_square over all that is uncertain; covariances as qdd_covariance and tau_covariance
+        (nv, nv), f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
         shapes = state_shapes(robot, RESULTS)
         squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}
         more: Shapes = {"residuals": (len(self.readings),), "chi_square": ()}
@@ -153,6 +168,19 @@ def deviations(sensor: Sensor, count: int) -> np.ndarray:
     return np.broadcast_to(np.array(sensor.std, dtype=float), (count,))
 
 
+def _reading(name, value, rows):
+    """value as array (..., rows)."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise SensorError(f"sensor {name!r}: its reading is not an array of numbers") from None
+    if rows == 1 and array.shape[-1:] != (1,):
+        array = array[..., None]
+    if array.shape[-1:] != (rows,):
+        raise SensorError(f"sensor {name!r}: its reading has {rows} rows, but the array is {array.shape}")
+    return array
+
+
 # --- checks -------------------------------------------------------------------------------------------------
 
 
@@ -168,7 +196,7 @@ def _labels(robot, sensor) -> tuple[str, ...]:
         rows = tuple(name for name, role in zip(WRENCH, sensor.rows, strict=True) if role == MEASURED)
     else:
         if isinstance(sensor, ForceTorque):
-            _joint(robot, sensor)
+            _require_parted(robot, sensor)
         else:
             _require_moving(robot, sensor)
         rows = _LABELS[type(sensor)]
@@ -185,6 +213,24 @@ def _joint(robot, sensor):
             f"{', '.join(joints)}"
         )
     return joints[sensor.joint]
+
+
+def _require_parted(robot, sensor):
+    """Refuse an unknown joint, and one of which it is not known on which side of it a loop ends."""
+    try:
+        own = beyond(robot, sensor.joint)
+    except KeyError as error:
+        raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+    ends = [
+        loop.name
+        for loop in getattr(robot, "constraints", ())
+        if own.body in (getattr(loop, "predecessor", None), getattr(loop, "successor", None))
+    ]
+    if robot.frames[own.link].fixed_joint and ends:
+        raise SensorError(
+            f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
+            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or take the sensor away"
+        )
 
 
 def _driven(robot, sensor):

@@ -32,30 +32,30 @@ _UPPER = np.triu_indices(4)
 
 
 def economical_program(
-    robot: Model | Mechanism, reads: Shapes, function, parameters=(), limits=()
+    robot: Model | Mechanism, reads: Shapes, function, parameters=(), limits=(), regrouped=True
 ) -> Program:
     """The Program of function(robot, **arrays) -> {name: array} for the robot as `economical` gives it.
 
     reads: {name: shape} of the arrays; f_ext among them comes in the function's frames. parameters: of
     'inertia' and 'armature', those that are inputs, after the others; limits: of the output health, see
-    Program.
+    Program; regrouped: with base parameters, by which no wrench on a body alone can be told.
     """
-    own, T = economical(robot)
+    own, T = economical(robot, regrouped)
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:
             arrays["f_ext"] = matvec(transpose(np.linalg.inv(T)), arrays["f_ext"])
-        return function(with_inputs(own, inertia, armature), **arrays)
+        return function(with_inputs(own, inertia, armature, regrouped), **arrays)
 
     return trace(traced, reads | parameter_shapes(robot, parameters), limits)
 
 
 @lru_cache(maxsize=16)  # of the robots at hand
-def economical(robot: Model | Mechanism) -> tuple[Any, np.ndarray]:
-    """The robot in its economical frames and with base parameters, and T (nbodies, 6, 6) of `reframe`. The
-    inertia of one body and the wrench at one joint mean nothing there."""
+def economical(robot: Model | Mechanism, regrouped=True) -> tuple[Any, np.ndarray]:
+    """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
+    `reframe`. The inertia of one body and the wrench at one joint mean nothing with base parameters."""
     tree, T = reframe(tree_of(robot))
-    return _with_tree(robot, regroup(tree), T), T
+    return _with_tree(robot, regroup(tree) if regrouped else tree, T), T
 
 
 def _with_tree(robot, tree, T=None):
@@ -93,33 +93,38 @@ def parameter_shapes(robot: Model | Mechanism, parameters) -> Shapes:
     return {name: shapes[name] for name in parameters}
 
 
-def parameter_values(robot: Model | Mechanism, parameters=PARAMETERS, frames=None) -> dict[str, np.ndarray]:
+def parameter_values(
+    robot: Model | Mechanism, parameters=PARAMETERS, frames=None, regrouped=True
+) -> dict[str, np.ndarray]:
     """{name: array} of the inputs `parameters` of a Program of the robot.
 
     inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (nv of the tree,). frames:
-    `reframe` of a Model of the same geometry, when it is at hand.
+    `reframe` of a Model of the same geometry, when it is at hand; regrouped: as of `economical_program`.
     """
     tree = tree_of(robot)
     reframed, T = frames or reframe(tree)
-    own = regroup(with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature))
+    own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
+    own = regroup(own) if regrouped else own
     values = {"inertia": pseudo_inertia(own.inertias)[:, _UPPER[0], _UPPER[1]], "armature": own.armature}
     return {name: values[name] for name in parameters}
 
 
-def with_inputs(robot: Model | Mechanism, inertia=None, armature=None) -> Any:
+def with_inputs(robot: Model | Mechanism, inertia=None, armature=None, regrouped=True) -> Any:
     """The robot of `economical` with inertial parameters that are inputs of a Program; None for those that
     are constant."""
     if inertia is None and armature is None:
         return robot
     tree = tree_of(robot)
-    inertias = tree.inertias if inertia is None else _inertias(tree, inertia)
+    inertias = tree.inertias if inertia is None else _inertias(tree, inertia, regrouped)
     return _with_tree(robot, with_parameters(tree, inertias, tree.armature if armature is None else armature))
 
 
-def _inertias(tree, numbers):
-    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup` says so."""
+def _inertias(tree, numbers, regrouped):
+    """Spatial inertias (nbodies, 6, 6) of the ten numbers of every body; zero where `regroup`, if they are
+    regrouped, says so."""
     J = np.zeros((tree.nbodies, 4, 4), dtype=object)
     J[:, _UPPER[0], _UPPER[1]] = numbers
     J[:, _UPPER[1], _UPPER[0]] = numbers
-    J[regrouped_away(tree)] = 0.0
+    if regrouped:
+        J[regrouped_away(tree)] = 0.0
     return inertia_of_pseudo(J)

@@ -1,15 +1,24 @@
-"""Mass matrix, bias, Jacobian and operational-space inertia, with loops or without, as Programs."""
+"""Mass matrix, bias, Jacobian, operational-space inertia and the wrench at a sensor, with loops or without,
+as Programs."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia, pivots
+from dynamics_node.algorithms import (
+    bias,
+    carried_wrench,
+    crba,
+    link_jacobian,
+    operational_space_inertia,
+    pivots,
+)
 from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
 from dynamics_node.loops import dynamics
 from dynamics_node.loops import health as loops_health
 from dynamics_node.loops import pivots as loops_pivots
+from dynamics_node.loops.carried import carried_alone
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
@@ -20,6 +29,8 @@ from dynamics_node.programs.economical import economical_program
 
 class Quantity(NamedTuple):
     """reads, returns: names of the arrays, in order. inverts: whether the mass matrix must have an inverse.
+    view(robot, **options): the robot whose inertias count, where that is not the whole one; wrenches on its
+    bodies are then told one by one, so that its inertias are not regrouped.
 
     tree(model, *arrays, **options) -> arrays; clusters: {what it is, for people: function(mechanism, *arrays,
     **options) -> (arrays, condition of the constraints)}.
@@ -30,6 +41,11 @@ class Quantity(NamedTuple):
     tree: Callable
     clusters: dict[str, Callable]
     inverts: bool = False
+    view: Callable | None = None
+
+    def seen(self, robot, options):
+        """`view`, or the robot itself."""
+        return robot if self.view is None else self.view(robot, **options)
 
 
 QUANTITIES: dict[str, Quantity] = {
@@ -55,6 +71,13 @@ QUANTITIES: dict[str, Quantity] = {
         {"projection": dynamics.operational_space_inertia, "c-efpa": dynamics.extended_forces},
         inverts=True,
     ),
+    "carried_wrench": Quantity(
+        ("q", "qd", "qdd", "gravity"),
+        ("wrench",),
+        lambda model, *state, **options: (carried_wrench(model, *state, **options),),
+        {"projection": dynamics.carried_wrench},
+        view=carried_alone,
+    ),
 }
 
 
@@ -69,12 +92,14 @@ def quantity_programs(robot: Model | Mechanism, name: str, parameters=(), **opti
     """{what it is, for people: the Program} of the ways to compute a quantity: inputs and outputs as in
     QUANTITIES, then parameters and health as of `dynamics_programs`.
 
-    options: of link_jacobian link and reference, of operational_space_inertia links and reference. Raises
-    ValueError for an unknown name, KeyError for an unknown link.
+    options: of link_jacobian link and reference, of operational_space_inertia links and reference, of
+    carried_wrench joint, xyz and rpy. Raises ValueError for an unknown name, KeyError for an unknown link or
+    joint.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     quantity = QUANTITIES[name]
+    robot = quantity.seen(robot, options)
     if isinstance(robot, Mechanism):
         if quantity.inverts:
             options["watched"] = loops_pivots.weak_coordinates(robot)
@@ -92,7 +117,7 @@ def quantity_programs(robot: Model | Mechanism, name: str, parameters=(), **opti
             found = dict(zip(quantity.returns, results, strict=True))
             return found | ({"health": health} if len(limits) else {})
 
-        return economical_program(robot, reads, function, parameters, limits)
+        return economical_program(robot, reads, function, parameters, limits, quantity.view is None)
 
     return {description: program(way) for description, way in ways.items()}
 

@@ -92,8 +92,8 @@ class Posed(Sensor):
 
 @dataclass(frozen=True)
 class ForceTorque(Posed):
-    """The wrench (6) that the parent exerts on the child of a joint, at the sensor in its axes; xyz, rpy: its
-    pose in the child link."""
+    """The wrench (6) that the parent exerts on the child of a joint, which may be fixed, at the sensor in its
+    axes; xyz, rpy: its pose in the child link."""
 
     kind = "force_torque"
     joint: str

@@ -2,6 +2,7 @@
 
 import contextlib
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dynamics_node.numeric import (
     quantity_runner,
     recursion_runner,
 )
-from dynamics_node.problem import Problem, state_shapes
+from dynamics_node.problem import Measured, Problem, state_shapes
 from dynamics_node.programs import (
     QUANTITIES,
     Memory,
@@ -33,8 +34,9 @@ from dynamics_node.programs import (
     step_program,
 )
 from dynamics_node.solver.arguments import robot_signature
-from dynamics_node.solver.choices import resolve
+from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.estimator import build_estimator
 from dynamics_node.solver.function import ProgramFunction
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import (
@@ -51,14 +53,15 @@ _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": H
 
 def build(
     model: Model | Mechanism,
-    problem: Problem,
+    problem: Problem | Measured,
     solver="best",
     ordering="best",
     backend="auto",
     parameters=(),
     precision="float64",
-) -> Solver:
-    """A callable that solves the problem for the robot.
+) -> Any:
+    """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
+    which only backend, as of `build_estimator`, and parameters can be chosen).
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
@@ -72,6 +75,9 @@ def build(
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
+    if isinstance(problem, Measured):
+        _refuse_choice(solver, ordering, precision)
+        return build_estimator(model, problem, backend, parameters)
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
@@ -88,6 +94,11 @@ def build(
         problem=problem,
         choice=choice._replace(backend=runner.backend),
     )
+
+
+def _refuse_choice(solver, ordering, precision):
+    if (solver, ordering, precision) != ("best", "best", "float64"):
+        raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
 
 
 def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:
@@ -115,11 +126,13 @@ def build_quantity_for_service(model: Model | Mechanism, name: str, backend="aut
 
 def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
     """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
-    (options link, reference) or 'operational_space_inertia' of q (options links, reference).
+    (options link, reference), 'operational_space_inertia' of q (options links, reference) or 'carried_wrench'
+    of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
+    not, reads in free air, (6,), see docs/sensors.md.
 
     backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
-    Raises ValueError for an unknown name, KeyError for an unknown link, CompileError for backend c without a
-    compiler.
+    Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
+    a loop bridges, CompileError for backend c without a compiler.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
@@ -128,9 +141,11 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     if quantity.inverts:
         require_determined(_with_generic(model, parameters), np.array(forward))
     shapes = state_shapes(model, quantity.reads)
-    numeric = partial(quantity_runner, model, name, shapes, forward, options)
+    numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
     write = partial(_written_quantity, model, name, parameters, options) if backend != "numpy" else None
-    return _robot_function(model, name, Recipe(model, forward, write, numeric, backend, parameters))
+    view = None if quantity.view is None else partial(quantity.view, **options)
+    recipe = Recipe(model, forward, write, numeric, backend, parameters, view=view)
+    return _robot_function(model, name, recipe)
 
 
 def build_derivatives(

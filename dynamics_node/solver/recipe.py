@@ -22,7 +22,8 @@ class Recipe:
     write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
     the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
-    accelerations depend on the inverse of the mass matrix.
+    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
+    body by body, where that is not the whole one: see programs.quantities.
     """
 
     robot: Model | Mechanism
@@ -32,6 +33,7 @@ class Recipe:
     backend: str = "auto"
     parameters: tuple[str, ...] = ()
     refines: bool = False
+    view: Callable | None = None
 
     def runner(self, wrenches=False, program=None) -> Runner:
         """program: that of `write`, where it is at hand. Raises CompileError."""
@@ -51,9 +53,10 @@ class Recipe:
 
     def values(self, robot):
         """{name: array} of the parameters, and the robot itself for what runs at call time."""
+        robot = robot if self.view is None else self.view(robot)
         if not self.parameters or self.write is None:
             return {"model": robot}
-        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot)}
+        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot, self.view is None)}
 
     def require_changeable(self, robot):
         """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
@@ -73,8 +76,8 @@ class Recipe:
 
 
 @lru_cache(maxsize=16)  # of the robots at hand: several functions ask for the same
-def _parameter_values(robot, parameters, geometry):
-    return parameter_values(robot, parameters, _frames(geometry))
+def _parameter_values(robot, parameters, geometry, regrouped):
+    return parameter_values(robot, parameters, _frames(geometry), regrouped)
 
 
 @lru_cache(maxsize=16)

@@ -106,7 +106,7 @@ def test_parameters_follow_a_payload(name):
     values = parameter_values(other)
     link = other.bodies[-1].name
     options = {"link_jacobian": {"link": link}, "operational_space_inertia": {"links": [link]}}
-    for quantity in QUANTITIES:
+    for quantity in (name for name, own in QUANTITIES.items() if own.view is None):
         more = options.get(quantity, {})
         ways = quantity_programs(other, quantity, **more)
         for way, program in quantity_programs(bare, quantity, PARAMETERS, **more).items():

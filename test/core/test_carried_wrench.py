@@ -1,0 +1,131 @@
+"""The wrench at a sensor's joint, fixed or not, is what Pinocchio says that the joint transmits."""
+
+import pickle
+
+import numpy as np
+import pytest
+from closed_loops import states
+from robots import ROBOTS, random_states
+from sensed import JointWrench, pin
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.model.beyond import beyond
+from dynamics_node.robots import five_bar
+
+SENSOR = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.3, -0.4, 0.5)}
+CASES = [
+    ("panda7", "panda_hand_joint"),  # the fingers are merged as well
+    ("panda", "panda_joint8"),  # fingers hang on it, one mimics the other
+    ("panda", "panda_joint4"),  # moves itself
+    ("ur5", "ee_fixed_joint"),  # massless
+    ("ur5", "wrist_3_joint"),
+    ("xarm7", "joint4"),
+    ("baxter", "right_hand_joint"),  # mimic
+    ("tiago_pro", "arm_left_tool_joint"),  # a gripper of four fingers, mimic
+    ("tiago", "wrist_ft_joint"),  # a whole hand
+]
+
+
+def existing(name, joint):
+    model = ROBOTS[name].model()
+    known = {body.joint.name for body in model.bodies} | {
+        frame.fixed_joint for frame in model.frames.values()
+    }
+    assert joint in known, sorted(known)
+    return model
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+@pytest.mark.parametrize("name, joint", CASES)
+def test_as_pinocchio_says(name, joint, backend):
+    model = existing(name, joint)
+    q, qd, qdd, _ = random_states(model, 5, seed=3)
+    oracle = JointWrench(ROBOTS[name], model, joint)
+    expected = np.array([oracle(*state, **SENSOR) for state in zip(q, qd, qdd, strict=True)])
+    function = dn.build_quantity(model, "carried_wrench", backend, joint=joint, **SENSOR)
+    assert error(function(q, qd, qdd), expected).max() <= EXACT
+    assert error(function(q[0], qd[0], qdd[0]), expected[0]) <= EXACT
+    assert np.array_equal(pickle.loads(pickle.dumps(function))(q, qd, qdd), function(q, qd, qdd))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_a_payload_beyond_counts_and_another_does_not(backend):
+    """Without compiling."""
+    joint, COM, MOMENTS = "panda_hand_joint", np.array([0.02, -0.03, 0.1]), np.diag([0.02, 0.03, 0.025])
+    model = ROBOTS["panda7"].model()
+    q, qd, qdd, _ = (a[0] for a in random_states(model, 1, seed=4))
+    function = dn.build_quantity(model, "carried_wrench", backend, ["inertia"], joint=joint, **SENSOR)
+    oracle = JointWrench(ROBOTS["panda7"], model, joint)
+    bare = oracle(q, qd, qdd, **SENSOR)
+    before = dn.with_payload(model, "panda_link7", 2.0, COM, MOMENTS)
+    assert error(function.with_model(before)(q, qd, qdd), bare) <= EXACT
+    loaded = dn.with_payload(before, "panda_hand_tcp", 1.5, COM, MOMENTS)
+    tcp = oracle.pin.frames[oracle.pin.getFrameId("panda_hand_tcp")]
+    oracle.pin.inertias[tcp.parentJoint] += tcp.placement.act(pin.Inertia(1.5, COM, MOMENTS))
+    expected = oracle(q, qd, qdd, **SENSOR)
+    assert error(expected, bare) > 0.1 and error(function.with_model(loaded)(q, qd, qdd), expected) <= EXACT
+
+
+def test_a_floating_robot_on_a_scale():
+    """Standing still it weighs what is beyond the ankle."""
+    model = ROBOTS["talos"].model()
+    q = np.tile(model.neutral(), (1, 1))
+    joint = "leg_left_6_joint"
+    wrench = dn.build_quantity(model, "carried_wrench", joint=joint)(
+        q, np.zeros((1, model.nv)), np.zeros(model.nv)
+    )
+    mass = beyond(model, joint).inertia[5, 5]
+    assert mass > 0 and np.allclose(np.linalg.norm(wrench[0, 3:]), 9.81 * mass)
+
+
+def test_below_the_whole_robot():
+    """A sensor between the root and what is fixed to it carries all."""
+    model = dn.parse_model(
+        """<robot name="r"><link name="world"/>
+        <link name="base"><inertial><mass value="3"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+        </inertial></link><link name="arm"><inertial><origin xyz="1 0 0"/><mass value="2"/>
+        <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+        <joint name="scale" type="fixed"><origin xyz="0 0 1"/><parent link="world"/><child link="base"/></joint>
+        <joint name="turn" type="continuous"><axis xyz="0 0 1"/><parent link="base"/><child link="arm"/></joint>
+        </robot>"""
+    )
+    for backend in ("numpy", "c"):
+        wrench = dn.build_quantity(model, "carried_wrench", backend, joint="scale")([np.pi / 2], [2.0], [0.0])
+        assert np.allclose(wrench, [2 * 9.81, 0, 0, 0, -2 * 4, 5 * 9.81])  # about the base: arm out along y
+
+
+def test_a_joint_that_a_loop_bridges_is_refused():
+    mechanism = dn.parse_mechanism(five_bar())
+    with pytest.raises(dn.ModelError, match="'j1' is bridged by '.*': what it carries is not all it bears"):
+        dn.build_quantity(mechanism, "carried_wrench", joint="j1")
+
+
+@pytest.mark.parametrize("parameters", [(), ("inertia",)])
+def test_a_linkage_beyond(parameters):
+    """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
+    mechanism = dn.parse_mechanism(five_bar())
+    plain, compiled = (
+        dn.build_quantity(mechanism, "carried_wrench", backend, parameters, joint="mount")
+        for backend in ("numpy", "c")
+    )
+    q = states(mechanism, 1)[0][0]
+    qd, qdd = np.array([0.7, -0.4]), np.array([1.1, 0.3])
+    assert error(compiled(q, qd, qdd), plain(q, qd, qdd)) <= EXACT
+    weight = 9.81 * sum(frame.inertia[5, 5] for frame in mechanism.frames.values())
+    assert np.linalg.norm(compiled(q, 0 * qd, 0 * qd)[3:]) == pytest.approx(weight)
+
+
+def test_unknown_joints_are_named():
+    with pytest.raises(KeyError, match="unknown joint 'wrist'; the robot has: .*panda_hand_joint"):
+        dn.build_quantity(ROBOTS["panda7"].model(), "carried_wrench", joint="wrist")
+
+
+def test_links_of_a_body_add_up_to_it():
+    model = ROBOTS["pr2"].model()
+    model = dn.with_payload(model, list(model.frames)[-1], 1.0, np.zeros(3), np.eye(3))
+    total = np.zeros((model.nbodies, 6, 6))
+    for frame in model.frames.values():
+        if frame.body >= 0:
+            total[frame.body] += frame.X.T @ frame.inertia @ frame.X
+    assert error(total.reshape(-1), model.inertias.reshape(-1)) <= EXACT
