@@ -12,6 +12,7 @@ from stressed import Tree, stressed_tree
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.graph import IllPosedError
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
 from dynamics_node.programs import recursive_programs
@@ -80,7 +81,7 @@ def check(case: Case) -> str:
     for problem in (dn.forward_dynamics(model), _hybrid(model, case)):
         try:
             wrong += _forward(model, case, problem, states)
-        except dn.ModelError as reason:
+        except (dn.ModelError, IllPosedError) as reason:
             refused = str(reason)
             needless = needless or _needless(problem, states)
     if wrong:

@@ -114,15 +114,15 @@ def _weakness(tree, cluster, q):
     return np.linalg.cond(K[:, :, list(cluster.dependent)]) if cluster.dependent else np.zeros(len(q))
 
 
-def closed_near(tree, constraints, coordinates, q):
+def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
-    states that do not get there are left out."""
+    states that do not get there are left out. tolerance: m or rad that they may be open."""
     program = position_program(tree, constraints)
     bent = bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
         found = interpret(program, q=q)
-        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
+        if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
             break
         q = moved(tree, q, coordinates, newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent))
-    return q[are_closed(interpret(program, q=q))]
+    return q[are_closed(interpret(program, q=q), tolerance)]
