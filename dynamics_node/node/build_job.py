@@ -12,7 +12,7 @@ import pickle
 import resource
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,16 +20,21 @@ from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
-from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
+from dynamics_node.node.lacking import lacking_without
+from dynamics_node.problem import forward_dynamics, inverse_dynamics, measured, named
+from dynamics_node.sensors import load_sensors
 from dynamics_node.solver import (
     Closing,
     CompileError,
+    Estimator,
     Quantity,
     Solver,
+    build,
     build_closing,
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
 
 COMPILING = ("auto", "c")  # backends that take their time
@@ -46,7 +51,7 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    loops_file: path of a sidecar file, or ''; names: pairs of what drivers call joints and what the
+    loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs of what drivers call joints and what the
     description does. The robot has the drivers' names."""
 
     text: str | bytes
@@ -58,6 +63,7 @@ class Job:
     backend: str = "auto"
     services: str = "numpy"
     loops_file: str = ""
+    sensors_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
 
@@ -65,17 +71,18 @@ class Job:
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
-    services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
+    services; lacking: {sensor: what is open without it, in words}; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
     what closes the loops of a Mechanism; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
-    solver: Solver
+    solver: Solver | Estimator
     inverse: Solver
     forward: Solver
     mass_matrix: Quantity
     bias: Quantity
     inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
+    lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
@@ -118,18 +125,25 @@ def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    problem = named(job.problem, model, job.forward_joints)
+    if job.problem == "measured":
+        sensors = load_sensors(job.sensors_file)
+        problem, lacking = measured(model, sensors), lacking_without(model, sensors)
+        solver = build(model, problem, backend=job.backend, parameters=changeable(model))
+    else:
+        problem, lacking = named(job.problem, model, job.forward_joints), {}
+        solver = build_for_service(model, problem, **choice)
     quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
         model,
-        build_for_service(model, problem, **choice),
+        solver,
         build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
         build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
         quantity("mass_matrix"),
         quantity("bias"),
         {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        lacking,
     )
 
 

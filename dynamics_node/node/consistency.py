@@ -41,6 +41,7 @@ def check_together(settings: Settings):
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
         raise ValueError("ordering custom and a non-empty custom_ordering go together")
     _check_compensation(settings)
+    _check_sensors(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
@@ -95,9 +96,21 @@ def _check_compensation(settings):
         raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
 
 
+def _check_sensors(settings):
+    if settings.problem != "measured":
+        return
+    if not settings.sensors_file:
+        raise ValueError("problem measured needs sensors_file")
+    if settings.state_source == "reference":
+        raise ValueError("problem measured has its state from joint_states: state_source must be measured")
+    if settings.driven_joints:
+        raise ValueError("driven.joints goes with problem inverse or forward, not with measured")
+
+
 def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    named(settings.problem, model, settings.forward_joints)
+    if settings.problem != "measured":
+        named(settings.problem, model, settings.forward_joints)
     joints = tree_of(model).joint_names
     known = frozenset(joints)
     for parameter in JOINTS_OF_THE_ROBOT:

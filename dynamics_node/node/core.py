@@ -1,5 +1,7 @@
 """The node without ROS: messages in as plain values, torques or a reason for silence out."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from dynamics_node.node.environment import ExternalWrenches, Tilt
 from dynamics_node.node.joint_memory import JointMemory
 from dynamics_node.node.measured import Measured
 from dynamics_node.node.reference import Reference, Sample
+from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.node.torques import Torques
@@ -21,13 +24,15 @@ from dynamics_node.solver import InputError, SolutionError
 
 
 class Result(NamedTuple):
-    """State and torques over the coordinates of the tree; clamped: names of the limited joints."""
+    """State and torques over the coordinates of the tree; clamped: names of the limited joints; wrenches: of
+    a measured problem {link: (6,) by the environment ON it, in its axes at its origin}."""
 
     q: np.ndarray
     qd: np.ndarray
     qdd: np.ndarray
     tau: np.ndarray
     clamped: tuple[str, ...] = ()
+    wrenches: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 class Live(NamedTuple):
@@ -48,6 +53,7 @@ class Core:
         self.payloads: dict[str, tuple] = {}
         self.state = Measured(robot, settings)
         self.wrenches = ExternalWrenches(robot.model)
+        self.sensors = self._sensors_of(robot)
         self.tilt: Tilt | None = None
         self.reference: Reference | None = None
         self.apply(settings)
@@ -58,7 +64,7 @@ class Core:
 
     @property
     def solver(self) -> Any:
-        """InverseDynamics, ForwardDynamics or HybridDynamics, as its problem says."""
+        """InverseDynamics, ForwardDynamics, HybridDynamics or an Estimator, as its problem says."""
         return self.robot.solver
 
     @property
@@ -76,6 +82,7 @@ class Core:
         self.reference_timeout = int(settings.reference_timeout * 1e9)
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
         self.imu_timeout = int(settings.imu_timeout * 1e9)
+        self.sensor_timeout = int(settings.sensor_timeout * 1e9)
         self._gravity = np.array(settings.gravity)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
@@ -94,7 +101,14 @@ class Core:
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
+        self.sensors = self._sensors_of(robot, self.sensors)
         self.apply(settings)
+
+    def _sensors_of(self, robot, before=None) -> "Estimation | None":
+        """What a measured problem needs besides; None of other problems."""
+        if robot.solver.problem.kind != "measured":
+            return None
+        return Estimation(robot, self.state.joints.names).resumed(before)
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
@@ -155,6 +169,8 @@ class Core:
             q, qd = self._reference_state(sample, steady_now)
         else:
             q, qd = self.state.vectors_now(steady_now, self.reads_velocity)
+        if self.sensors is not None:
+            return self._estimated(q, qd, steady_now)
         qdd, tau = self._known(sample, q)
         f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
         return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
@@ -204,6 +220,13 @@ class Core:
             names = [at.names[k] for k in lacking]
             raise Silence(f"no effort in joint_states or reference for {listed(names)}")
         return qdd, at.collect(q, np.nan_to_num(effort))
+
+    def _estimated(self, q, qd, steady_now):
+        gravity = self.gravity(steady_now)
+        readings = self.sensors.readings.vector(self.joints.effort, steady_now, self.sensor_timeout)
+        found = self.sensors.estimate(self.solver, q, qd, readings, gravity)
+        spread = self.coordinates.spread(q, qd, found.qdd, found.tau)
+        return Result(*spread, wrenches=self.sensors.wrenches(self.model, found.f_ext))
 
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:

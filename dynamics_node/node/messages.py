@@ -9,6 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
+from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -61,6 +62,21 @@ def imu_numbers(imu):
     o, a = imu.orientation, imu.linear_acceleration
     orientation = None if imu.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
     return orientation, (a.x, a.y, a.z)
+
+
+def sensed_numbers(imu):
+    """(angular velocity, acceleration) of a sensor_msgs/Imu."""
+    w, a = imu.angular_velocity, imu.linear_acceleration
+    return (w.x, w.y, w.z, a.x, a.y, a.z)
+
+
+def wrench_message(wrench, stamp, frame) -> WrenchStamped:
+    """Of (moment, force)."""
+    message = WrenchStamped()
+    message.header.stamp, message.header.frame_id = stamp, frame
+    t, f = message.wrench.torque, message.wrench.force
+    t.x, t.y, t.z, f.x, f.y, f.z = (float(x) for x in wrench)
+    return message
 
 
 def torque_message(names, frame) -> JointState:

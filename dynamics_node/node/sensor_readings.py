@@ -1,8 +1,9 @@
 """What the sensors of a measured problem read at the moment. Without ROS.
 
-Joint torques are the efforts of joint_states; every other sensor has a topic of its own.
+Joint torques are the efforts of joint_states; every other sensor is heard on a topic.
 """
 
+import re
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -12,103 +13,137 @@ from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.problem import Measured
 from dynamics_node.sensors import (
-    WRENCH,
+    MEASURED,
     Accelerometer,
     ExternalWrench,
     ForceTorque,
     Gyro,
     Imu,
     JointTorque,
-    MEASURED,
     Sensor,
 )
 
+IMU, WRENCH = "Imu", "WrenchStamped"
+_TOPIC = re.compile(r"(~/|/)?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
+_ALL = tuple(range(6))
 
-class Heard(NamedTuple):
-    """What a topic carries of a sensor. message: 'Imu' or 'WrenchStamped'; rows: which of its numbers are the
-    sensor's, of (angular velocity, acceleration) or (moment, force)."""
+
+class Carried(NamedTuple):
+    """Of a sensor: the message that carries it, and which of its numbers are the sensor's: of angular
+    velocity and acceleration, or of moment and force."""
 
     message: str
     rows: tuple[int, ...]
 
 
-_ALL = tuple(range(6))
-_HEARD: dict[type[Sensor], Callable[[Sensor], Heard]] = {
-    Imu: lambda sensor: Heard("Imu", _ALL),
-    Gyro: lambda sensor: Heard("Imu", _ALL[:3]),
-    Accelerometer: lambda sensor: Heard("Imu", _ALL[3:]),
-    ForceTorque: lambda sensor: Heard("WrenchStamped", _ALL),
-    ExternalWrench: lambda sensor: Heard(
-        "WrenchStamped", tuple(k for k in _ALL if sensor.rows[k] == MEASURED)
-    ),
+def _measured_rows(sensor):
+    return tuple(row for row in _ALL if sensor.rows[row] == MEASURED)
+
+
+_CARRIED: dict[type[Sensor], Callable[..., Carried]] = {
+    Imu: lambda sensor: Carried(IMU, _ALL),
+    Gyro: lambda sensor: Carried(IMU, _ALL[:3]),
+    Accelerometer: lambda sensor: Carried(IMU, _ALL[3:]),
+    ForceTorque: lambda sensor: Carried(WRENCH, _ALL),
+    ExternalWrench: lambda sensor: Carried(WRENCH, _measured_rows(sensor)),
 }
 
 
-def heard(sensor: Sensor) -> Heard | None:
-    """What a topic carries of it; None of joint torques, and of what nobody reads. Raises ValueError for a
-    sensor that no message of ROS tells of."""
-    if isinstance(sensor, JointTorque) or sensor.value is not None:
+class Topic(NamedTuple):
+    """A topic, its message (IMU or WRENCH), and the sensors that it tells of."""
+
+    name: str
+    message: str
+    sensors: tuple[Sensor, ...]
+
+
+def topics_of(problem: Measured) -> tuple[Topic, ...]:
+    """The topics that tell of a problem's sensors. Raises ValueError naming the sensor: one that no message
+    carries, a name that is no topic, a topic with two types."""
+    found: dict[str, Topic] = {}
+    for sensor in problem.sensors:
+        if (carried := _carried(sensor)) is None:
+            continue
+        name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
+        if not _TOPIC.fullmatch(name):
+            raise ValueError(f"sensor {sensor.name!r}: {name!r} is no name of a topic; give it another")
+        known = found.get(name, Topic(name, carried.message, ()))
+        if known.message != carried.message:
+            raise ValueError(
+                f"sensor {sensor.name!r}: topic {name!r} carries {known.message} for "
+                f"{known.sensors[0].name!r} already, not {carried.message}"
+            )
+        found[name] = known._replace(sensors=(*known.sensors, sensor))
+    return tuple(found.values())
+
+
+def _carried(sensor) -> Carried | None:
+    """None of joint torques, and of what nobody reads."""
+    if sensor.value is not None or isinstance(sensor, JointTorque):
         return None
-    if type(sensor) not in _HEARD:
+    if type(sensor) not in _CARRIED:
         raise ValueError(
-            f"sensor {sensor.name!r}: no message that the node hears tells {sensor.kind.replace('_', ' ')}; "
+            f"sensor {sensor.name!r}: the node hears no message that tells {sensor.kind.replace('_', ' ')}; "
             "give it a value with its std, or leave it out"
         )
-    found = _HEARD[type(sensor)](sensor)
-    return found if found.rows else None
+    carried = _CARRIED[type(sensor)](sensor)
+    return carried if carried.rows else None
 
 
 class SensorReadings:
-    """The latest readings of the sensors of a problem. lacking: {sensor: what is open without it, in words}."""
+    """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it, in
+    words}."""
 
     def __init__(self, problem: Measured, joint_names, lacking):
-        self._problem, self._lacking = problem, lacking
-        places = dict(zip((s.name for s in problem.sensors), problem.places, strict=True))
-        self._efforts: dict[str, tuple[int, slice]] = {}
-        self._topics: dict[str, slice] = {}
-        for sensor in problem.sensors:
-            place = places[sensor.name]
-            if place is None or place.start == place.stop:
-                continue
-            if isinstance(sensor, JointTorque):
-                self._efforts[sensor.name] = joint_names.index(sensor.joint), place
-            else:
-                self._topics[sensor.name] = place
+        self.topics, self._lacking = topics_of(problem), lacking
+        self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
+        self._heard = [sensor.name for topic in self.topics for sensor in topic.sensors]
+        order = {name: k for k, name in enumerate(joint_names)}
+        self._efforts = {
+            sensor.name: order[sensor.joint]
+            for sensor in problem.sensors
+            if isinstance(sensor, JointTorque) and sensor.value is None
+        }
         self._values = np.full(len(problem.readings), np.nan)
         self._received: dict[str, int] = {}
 
-    def update(self, sensor: Sensor, numbers, frame, received):
-        """Take in the numbers (6,) of a message. Raises BadMessage: not finite, or of another frame."""
-        _check_frame(sensor, frame)
-        values = np.array(numbers, dtype=float)[list(_HEARD[type(sensor)](sensor).rows)]
-        if not np.isfinite(values).all():
-            raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
-        self._values[self._topics[sensor.name]] = values
-        self._received[sensor.name] = received
+    def update(self, topic: Topic, numbers, frame, received):
+        """Take in the numbers (6,) of a message at steady ns. Raises BadMessage: not finite, or of another
+        frame."""
+        values = np.array(numbers, dtype=float)
+        for sensor in topic.sensors:
+            _check_frame(sensor, frame)
+            own = values[list(_CARRIED[type(sensor)](sensor).rows)]
+            if not np.isfinite(own).all():
+                raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
+            self._values[self._place[sensor.name]] = own
+            self._received[sensor.name] = received
 
     def vector(self, efforts, steady_now, timeout):
-        """All readings (m,): efforts (joints,) of joint_states and what topics said within `timeout` ns.
-        Raises Silence naming those that are absent or stale, and what is open without them."""
-        never = [name for name in self._topics if name not in self._received]
-        if never:
-            raise Silence(f"no message yet of sensor {listed(never)}{self._open(never)}")
-        stale = [name for name in self._topics if steady_now - self._received[name] > timeout]
-        if stale:
-            raise Silence(f"sensor {listed(stale)} older than {timeout * 1e-9:g} s{self._open(stale)}", True)
+        """All readings (m,): efforts (joints,) of joint_states, and what topics said within `timeout` ns.
+        Raises Silence naming what is absent or stale, and what is open without it."""
+        if absent := [name for name in self._heard if name not in self._received]:
+            raise Silence(f"no message yet of sensor {listed(absent)}{self._open(absent)}")
+        if stale := [name for name in self._heard if steady_now - self._received[name] > timeout]:
+            told = f"sensor {listed(stale)} older than {timeout * 1e-9:g} s"
+            raise Silence(f"{told}{self._open(stale)}", True)
         found = self._values.copy()
-        for number, place in self._efforts.values():
-            found[place] = efforts[number]
-        if not np.isfinite(found).all():
-            absent = [name for name, (number, _) in self._efforts.items() if not np.isfinite(efforts[number])]
+        for name, number in self._efforts.items():
+            found[self._place[name]] = efforts[number]
+        if absent := [name for name, number in self._efforts.items() if not np.isfinite(efforts[number])]:
             raise Silence(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
         return found
 
+    def resumed(self, before: "SensorReadings | None") -> "SensorReadings":
+        """The readings of another robot's sensors that are the same."""
+        if before is not None and (before.topics, before._place) == (self.topics, self._place):
+            self._values, self._received = before._values, before._received
+        return self
+
     def ages(self, steady_now):
-        """{sensor: s since its last message, None before the first} of those with a topic."""
-        return {
-            name: (steady_now - self._received[name]) * 1e-9 if name in self._received else None
-            for name in self._topics
-        }
+        """{sensor: s since its last message, None before the first}."""
+        seen = self._received
+        return {n: (steady_now - seen[n]) * 1e-9 if n in seen else None for n in self._heard}
 
     def _open(self, names):
         words = list(dict.fromkeys(word for name in names for word in self._lacking.get(name, ())))

@@ -13,6 +13,7 @@ from dynamics_node.node.consistency import check_together
 from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
+PROBLEMS = (*KINDS, "measured")
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
 GROUPS = ("joint_names", "held", "armature", "friction", "driven", "compensate")
 
@@ -96,7 +97,15 @@ class Settings:
         "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
         choices=("parameter", "imu"),
     )
-    problem: str = parameter("inverse", "What is computed", choices=KINDS)
+    problem: str = parameter(
+        "inverse", "What is computed; measured: what the sensors of sensors_file say", choices=PROBLEMS
+    )
+    sensors_file: str = parameter(
+        "", "problem measured: YAML file of the sensors, see docs/sensors.md", read_only=True
+    )
+    sensor_timeout: float = parameter(
+        0.2, "problem measured: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
+    )
     forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
     ordering: str = parameter(
@@ -157,7 +166,8 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        return Job(text, choices, *wanted, services, self.loops_file, self.name_pairs(), self.tip_links)
+        files = (self.loops_file, self.sensors_file if self.problem == "measured" else "")
+        return Job(text, choices, *wanted, services, *files, self.name_pairs(), self.tip_links)
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""
