@@ -14,6 +14,7 @@ PANDA = [f"panda_joint{i}" for i in range(1, 8)]
 FILES = {
     "panda": "panda_description/urdf/panda.urdf",
     "solo12": "solo_description/robots/solo12.urdf",
+    "ur5": "ur_description/urdf/ur5_robot.urdf",
     "talos": "talos_data/robots/talos_reduced.urdf",
 }
 

@@ -22,7 +22,8 @@ def mechanism_bias(mechanism, q, qd, gravity=None):
 
 def mechanism_carried_wrench(mechanism, q, qd, qdd, gravity=None, **sensor):
     """Wrench (..., 6) at a sensor, as `carried_wrench`, at closed q (..., nq), qd, qdd (..., nv)."""
-    return carried_wrench(mechanism.tree, *mechanism.spanning(q, qd, qdd), gravity, **sensor)
+    q, rates, accelerations = mechanism.spanning(q, qd, qdd)
+    return carried_wrench(mechanism.tree, q, rates, accelerations, gravity=gravity, **sensor)
 
 
 def mechanism_jacobian(mechanism, q, link, reference="world_aligned"):

@@ -5,6 +5,7 @@ further out. A force/torque sensor mostly sits at a fixed joint and reads what m
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ def only_beyond(model: Model, joint: str) -> Model:
     return replace(model, bodies=tuple(bodies))
 
 
-def with_tool(model: Model, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Model:
+def with_tool(model: Any, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Any:
     """The Model whose tool has another mass and centre of mass, as a force/torque sensor has found them.
 
     The tool is all that is fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com

@@ -51,8 +51,9 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs of what drivers call joints and what the
-    description does. The robot has the drivers' names."""
+    loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs
+    of what drivers call joints and what the description does; sensor_joint: that of a force/torque sensor, or
+    ''. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -66,13 +67,16 @@ class Job:
     sensors_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
+    sensor_joint: str = ""
 
 
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
-    services; lacking: {sensor: what is open without it, in words}; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes the loops of a Mechanism; notes: what was not to be had, and why."""
+    services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
+    what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
+    words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air; notes:
+    what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver | Estimator
@@ -83,6 +87,8 @@ class Robot:
     inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    sensor_joint: str = ""
+    carried: Quantity | None = None
     notes: tuple[str, ...] = ()
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
@@ -90,7 +96,8 @@ class Robot:
         names = ("solver", "inverse", "forward", "mass_matrix", "bias")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
-        return replace(self, model=model, inertias=inertias, **changed)
+        carried = self.carried and self.carried.with_model(model)
+        return replace(self, model=model, inertias=inertias, carried=carried, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -115,6 +122,8 @@ def do(job: Job) -> Robot | Failure:
         return replace(robot, notes=tuple(dict.fromkeys(notes)))
     except MemoryError:
         return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
+    except KeyError as error:
+        return Failure(str(error.args[0])[:LONGEST_REASON])
     except (ValueError, OSError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error)[:LONGEST_REASON])
     except Exception as error:  # a defect of ours must not end the node either
@@ -144,6 +153,8 @@ def _build(job):
         {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
         lacking,
+        job.sensor_joint,
+        quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
     )
 
 

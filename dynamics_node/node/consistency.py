@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
+from dynamics_node.model.beyond import beyond, with_tool
 from dynamics_node.model.names import name_pairs
 from dynamics_node.model.validate import HUGE
 from dynamics_node.problem import named
@@ -42,6 +43,7 @@ def check_together(settings: Settings):
         raise ValueError("ordering custom and a non-empty custom_ordering go together")
     _check_compensation(settings)
     _check_sensors(settings)
+    _check_wrench_sensor(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
@@ -105,6 +107,32 @@ def _check_sensors(settings):
         raise ValueError("problem measured has its state from joint_states: state_source must be measured")
     if settings.driven_joints:
         raise ValueError("driven.joints goes with problem inverse or forward, not with measured")
+def _check_wrench_sensor(settings):
+    if len(settings.wrench_sensor_bias) not in (0, 6):
+        raise ValueError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
+    if len(settings.wrench_sensor_tool_com) != (3 if settings.wrench_sensor_tool_mass else 0):
+        raise ValueError("a positive wrench_sensor.tool_mass and 3 numbers of tool_com go together")
+    given = settings.wrench_sensor_bias or settings.wrench_sensor_tool_com
+    if given and not settings.wrench_sensor_joint:
+        raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.joint is empty")
+
+
+def _check_sensor_joint(settings, model):
+    try:
+        with_sensed_tool(model, settings)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"wrench_sensor: {error.args[0]}") from None
+
+
+def with_sensed_tool(model: Model | Mechanism, settings: Settings) -> Model | Mechanism:
+    """The robot with the tool of wrench_sensor.*, if they name one. Raises KeyError and ValueError as
+    `with_tool`."""
+    joint = settings.wrench_sensor_joint
+    if joint:
+        beyond(tree_of(model), joint)
+    if not (joint and settings.wrench_sensor_tool_mass):
+        return model
+    return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
 
 
 def check_against(settings: Settings, model: Model | Mechanism):
@@ -124,6 +152,7 @@ def check_against(settings: Settings, model: Model | Mechanism):
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
+    _check_sensor_joint(settings, model)
     limits = settings.effort_limits_list
     if settings.effort_limits == "list" and len(limits) != len(joints):
         raise ValueError(

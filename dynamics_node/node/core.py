@@ -11,6 +11,7 @@ from dynamics_node.model import Model
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.base import Base
 from dynamics_node.node.build_job import Robot
+from dynamics_node.node.consistency import with_sensed_tool
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.environment import ExternalWrenches, Tilt
 from dynamics_node.node.joint_memory import JointMemory
@@ -20,6 +21,7 @@ from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.node.torques import Torques
+from dynamics_node.node.wrench_sensor import WrenchSensor
 from dynamics_node.solver import InputError, SolutionError
 
 
@@ -56,6 +58,8 @@ class Core:
         self.sensors = self._sensors_of(robot)
         self.tilt: Tilt | None = None
         self.reference: Reference | None = None
+        self.wrench_sensor = WrenchSensor()
+        self._tool: tuple = ()
         self.apply(settings)
 
     @property
@@ -79,6 +83,9 @@ class Core:
         """Take over settings that need no rebuilding."""
         self.settings = settings
         self.state.apply(settings)
+        self.wrench_sensor.apply(settings, self.unloaded)
+        if _tool(settings) != self._tool:
+            self._load(self.payloads)
         self.reference_timeout = int(settings.reference_timeout * 1e9)
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
         self.imu_timeout = int(settings.imu_timeout * 1e9)
@@ -97,7 +104,7 @@ class Core:
 
     def replace(self, robot: Robot, settings: Settings):
         """Go on with another Robot of the same joints; what was measured is kept."""
-        self.unloaded = robot
+        self.unloaded, self.settings = robot, settings
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
@@ -114,6 +121,7 @@ class Core:
         """Forget what was measured and what is asked, as after a jump of time."""
         self.state.reset()
         self.reference = None
+        self.wrench_sensor.forget()
 
     def live(self) -> Live:
         """What was measured, what is carried, and how loops are assembled."""
@@ -134,11 +142,12 @@ class Core:
         self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
 
     def _load(self, payloads):
-        model: Any = self.unloaded.model
+        model: Any = with_sensed_tool(self.unloaded.model, self.settings)
         for link, payload in payloads.items():
             model = with_payload(model, link, *payload)
-        self.robot = self.unloaded.with_model(model) if payloads else self.unloaded
-        self.payloads = payloads
+        bare = model is self.unloaded.model
+        self.robot = self.unloaded if bare else self.unloaded.with_model(model)
+        self.payloads, self._tool = payloads, _tool(self.settings)
 
     def gravity(self, steady_now):
         """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
@@ -160,11 +169,13 @@ class Core:
             raise Silence("no imu message yet (gravity_source: imu)")
         return self.tilt
 
+    def referred_acceleration(self, ros_now, steady_now):
+        """qdd (nv,) of the reference, 0 where nobody says."""
+        return self._accelerations(self._sample(ros_now, steady_now))
+
     def solve(self, ros_now, steady_now) -> Result:
         """Result for the latest input; ros_now() gives ns of ROS time. Raises Silence."""
-        sample = None
-        if self.reference is not None:
-            sample = self.reference.at(ros_now, steady_now, self.reference_timeout)
+        sample = self._sample(ros_now, steady_now)
         if self.settings.state_source == "reference":
             q, qd = self._reference_state(sample, steady_now)
         else:
@@ -204,11 +215,21 @@ class Core:
         base = self.state.base_now(steady_now)
         return self.state.vectors(sample.positions, np.nan_to_num(sample.velocities), base)
 
-    def _known(self, sample: Sample | None, q):
-        """qdd (0 where nobody says) and tau (of the reference, else measured)."""
+    def _sample(self, ros_now, steady_now) -> Sample | None:
+        """What the reference says now."""
+        if self.reference is None:
+            return None
+        return self.reference.at(ros_now, steady_now, self.reference_timeout)
+
+    def _accelerations(self, sample: Sample | None):
         qdd, at = np.zeros(self.model.nv), self.coordinates
         if sample is not None:
             qdd[at.own_v] = np.nan_to_num(sample.accelerations[at.own])
+        return qdd
+
+    def _known(self, sample: Sample | None, q):
+        """qdd (0 where nobody says) and tau (of the reference, else measured)."""
+        qdd, at = self._accelerations(sample), self.coordinates
         if self.kind == "inverse":
             return qdd, None
         effort = self.joints.effort
@@ -244,3 +265,12 @@ class Core:
         spread = self.coordinates.spread(q, qd, qdd, tau)
         tau, clamped = self._torques.clamped(spread.tau)
         return Result(spread.q, spread.qd, spread.qdd, tau, clamped)
+
+
+def _tool(settings):
+    """What `with_sensed_tool` depends on."""
+    return (
+        settings.wrench_sensor_joint,
+        settings.wrench_sensor_tool_mass,
+        settings.wrench_sensor_tool_com,
+    )

@@ -58,6 +58,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "unknown joints in joint_states": core.joints.unknown,
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
+        "wrench sensor": core.wrench_sensor.status(now),
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
 

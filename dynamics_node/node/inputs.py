@@ -114,6 +114,12 @@ def _wrench(inputs, core, message, received):
     core.wrenches.update(message.header.frame_id, wrench_numbers(message.wrench), received)
 
 
+def _sensed_wrench(inputs, core, message, received):
+    numbers = wrench_numbers(message.wrench)
+    sensor, header = core.wrench_sensor, message.header
+    sensor.read(header.frame_id, numbers, header.stamp, received, core.joints.position)
+
+
 def _odometry(inputs, core, message, received):
     core.state.base = core.state.read_base(
         pose_numbers(message.pose.pose),
@@ -147,6 +153,10 @@ def _by_imu(settings, core):
     return settings.gravity_source == "imu"
 
 
+def _senses(settings, core):
+    return core is not None and bool(core.wrench_sensor.joint)
+
+
 INPUTS = (
     Input(
         "robot_description",
@@ -161,6 +171,7 @@ INPUTS = (
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
     Input("imu", Imu, SENSOR, SHORT, _imu, wanted=_by_imu),
+    Input("wrench", WrenchStamped, SENSOR, SHORT, _sensed_wrench, wanted=_senses),
     Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
 )  # in the order in which a turn empties them: what a joint state is answered with comes before it
 

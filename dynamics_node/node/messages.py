@@ -9,7 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
-from geometry_msgs.msg import WrenchStamped
+from geometry_msgs.msg import Vector3, Wrench
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -51,6 +51,16 @@ def wrench_numbers(wrench):
     return (t.x, t.y, t.z, f.x, f.y, f.z)
 
 
+def wrench_message(numbers) -> Wrench:
+    """Of (moment, force)."""
+    return Wrench(torque=vector_message(numbers[:3]), force=vector_message(numbers[3:]))
+
+
+def vector_message(numbers) -> Vector3:
+    x, y, z = map(float, numbers)
+    return Vector3(x=x, y=y, z=z)
+
+
 def inertia_numbers(inertia):
     """Mass, com (3,) and inertia about it (3, 3) of a geometry_msgs/Inertia."""
     c, i = inertia.com, inertia
@@ -68,15 +78,6 @@ def sensed_numbers(imu):
     """(angular velocity, acceleration) of a sensor_msgs/Imu."""
     w, a = imu.angular_velocity, imu.linear_acceleration
     return (w.x, w.y, w.z, a.x, a.y, a.z)
-
-
-def wrench_message(wrench, stamp, frame) -> WrenchStamped:
-    """Of (moment, force)."""
-    message = WrenchStamped()
-    message.header.stamp, message.header.frame_id = stamp, frame
-    t, f = message.wrench.torque, message.wrench.force
-    t.x, t.y, t.z, f.x, f.y, f.z = (float(x) for x in wrench)
-    return message
 
 
 def torque_message(names, frame) -> JointState:

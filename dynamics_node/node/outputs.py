@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
+from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
@@ -11,8 +12,15 @@ from std_msgs.msg import Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.node.core import Core, Result
-from dynamics_node.node.messages import doubles, point_message, torque_message, trajectory_message
+from dynamics_node.node.messages import (
+    doubles,
+    point_message,
+    torque_message,
+    trajectory_message,
+    wrench_message,
+)
 from dynamics_node.node.qos import RELIABLE
+from dynamics_node.node.wrench_sensor import Reading
 
 Write = Callable[[Result, Time], Any]
 
@@ -68,11 +76,15 @@ OUTPUTS = (
 )
 
 
+WRENCH = ("~/compensated_wrench", WrenchStamped)  # of a reading, not of a Result
+
+
 class Outputs:
-    """Publishers of OUTPUTS."""
+    """Publishers of OUTPUTS, and of WRENCH."""
 
     def __init__(self, node: Node):
-        self._publishers = [_publisher(node, row) for row in OUTPUTS]
+        self._publishers = [_publisher(node, row.topic, row.kind) for row in OUTPUTS]
+        self._wrench = _publisher(node, *WRENCH)
         self._writers: list[Write] = []
         self._written_for: tuple = (None, None)
 
@@ -86,7 +98,13 @@ class Outputs:
             if row.wanted(core, publisher.get_subscription_count):
                 publisher.publish(write(result, stamp))
 
+    def publish_wrench(self, reading: Reading, left):
+        """What is left (6,) of a reading, with its stamp and frame."""
+        message = WrenchStamped(wrench=wrench_message(left))
+        message.header.stamp, message.header.frame_id = reading.stamp, reading.frame
+        self._wrench.publish(message)
 
-def _publisher(node, row):
+
+def _publisher(node, topic, kind):
     options = QoSOverridingOptions.with_default_policies()
-    return node.create_publisher(row.kind, row.topic, RELIABLE, qos_overriding_options=options)
+    return node.create_publisher(kind, topic, RELIABLE, qos_overriding_options=options)

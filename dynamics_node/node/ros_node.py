@@ -1,11 +1,15 @@
 """The rclpy node: topics, services, parameters and timers around what decides without ROS."""
 
+from functools import partial
+from time import monotonic_ns
+
 from diagnostic_msgs.msg import DiagnosticArray
-from dynamics_interfaces.srv import SetPayload
+from dynamics_interfaces.srv import CalibrateWrenchSensor, SetPayload
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.clock import Clock, ClockType, JumpThreshold
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool, Trigger
 
 from dynamics_node.node.answers import Answers
@@ -17,7 +21,7 @@ from dynamics_node.node.outputs import Outputs
 from dynamics_node.node.parameters import declare_parameters, parameter_values
 from dynamics_node.node.qos import RELIABLE
 from dynamics_node.node.service_process import ServiceProcess, Start
-from dynamics_node.node.services import COMPUTING, guarded, set_payload
+from dynamics_node.node.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.settings import read_settings
 from dynamics_node.node.silence import NO_STATE, Reminder
@@ -55,6 +59,8 @@ class DynamicsNode(Node):
         self._computing = ServiceProcess(start, self._wake)
         payload = guarded(lambda: self._serving.core, set_payload)
         self.create_service(SetPayload, "~/set_payload", payload)
+        calibrate = guarded(lambda: self._serving.core, partial(calibrate_wrench_sensor, self._set))
+        self.create_service(CalibrateWrenchSensor, "~/calibrate_wrench_sensor", calibrate)
         self.create_service(SetBool, "~/set_enabled", self._set_enabled)
         self.create_service(Trigger, "~/reload", self._reload)
 
@@ -92,11 +98,20 @@ class DynamicsNode(Node):
         while there is more of that."""
         if self._inputs.end_turn() and self._serving.settings.rate == 0:
             self._answers.answer()
+        self._compensate()
         self._computing.step(self._serving.core)
         return self._inputs.read_on()
 
     def _publish(self, core, result):
         self._outputs.publish(core, result, self._inputs.stamp)
+
+    def _compensate(self):
+        """Publish what is left of the newest reading of the force/torque sensor."""
+        core = self._serving.core
+        if core is None or not self._answers.enabled:
+            return
+        if found := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
+            self._outputs.publish_wrench(*found)
 
     def problem(self, text):
         """Log an error of ours, and show it in the diagnostics."""
@@ -137,6 +152,12 @@ class DynamicsNode(Node):
         if (old.rate, old.on_stale) != (self._serving.settings.rate, self._serving.settings.on_stale):
             self._schedule_output()
         self._inputs.listen()
+
+    def _set(self, values) -> str:
+        """Set parameters {name: value}, all or none: why they are refused, or ''."""
+        changes = [Parameter(name, value=value) for name, value in values.items()]
+        result = self.set_parameters_atomically(changes)
+        return "" if result.successful else result.reason
 
     def _set_enabled(self, request, response):
         self._answers.enabled = request.data

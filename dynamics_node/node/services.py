@@ -1,6 +1,7 @@
 """The computing services: requests -> replies. Every reply says success and, if not, why."""
 
 from time import monotonic_ns
+from typing import Any
 
 import numpy as np
 from dynamics_interfaces.srv import (
@@ -16,6 +17,7 @@ from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
 from dynamics_node.node.build_job import REFERENCE
 from dynamics_node.node.joint_memory import BadMessage, require_once
 from dynamics_node.node.messages import (
+    SWAP,
     doubles,
     inertia_numbers,
     linear_first,
@@ -23,6 +25,8 @@ from dynamics_node.node.messages import (
     matrix_message,
     point_message,
     trajectory_message,
+    vector_message,
+    wrench_message,
 )
 from dynamics_node.node.requests import known_torques, read_batch, read_stamp, read_vectors
 from dynamics_node.node.silence import Silence
@@ -68,6 +72,35 @@ def set_payload(core, request, response):
     core.set_payload(request.link, mass, com, inertia)
     carried = ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items())
     return shown(f"payloads: {carried or 'none'}")
+
+
+def calibrate_wrench_sensor(set_parameters, core, request, response):
+    """Answer of CalibrateWrenchSensor. set_parameters: {name: value} -> why they were refused, or ''."""
+    sensor, command = core.wrench_sensor, request.command
+    if not sensor.joint:
+        raise BadMessage("the parameter wrench_sensor.joint names no sensor")
+    if command == request.COLLECT:
+        sensor.collect(core, monotonic_ns())
+    elif command == request.RESET:
+        sensor.poses.clear()
+    elif command not in (request.COMPUTE, request.APPLY):
+        raise BadMessage(f"unknown command {shown(command)!r}: collect, compute, apply or reset")
+    response.poses = len(sensor.poses)
+    if command not in (request.COMPUTE, request.APPLY):
+        return f"{response.poses} poses"
+    tool, bias, bias_std = sensor.identified(core, request.bias_only)
+    if command == request.APPLY:
+        values: dict[str, Any] = {"wrench_sensor.bias": doubles(bias[SWAP]).tolist()}
+        if not request.bias_only:
+            values |= {"wrench_sensor.tool_mass": tool.mass, "wrench_sensor.tool_com": tool.com.tolist()}
+        if refused := set_parameters(values):
+            raise BadMessage(refused)
+    response.bias, response.bias_std = wrench_message(bias), wrench_message(bias_std)
+    response.tool_mass, response.condition = tool.mass, tool.condition
+    response.tool_com = vector_message(tool.com)
+    if not request.bias_only:
+        response.tool_mass_std, response.tool_com_std = float(tool.std[6]), vector_message(tool.std[7:])
+    return f"tool {tool.mass:.4g} kg by {response.poses} poses, pose {tool.worst + 1} fits worst"
 
 
 class Services:

@@ -15,7 +15,7 @@ from dynamics_node.solver import BACKENDS, SOLVERS
 
 PROBLEMS = (*KINDS, "measured")
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
-GROUPS = ("joint_names", "held", "armature", "friction", "driven", "compensate")
+GROUPS = ("joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor")
 
 Strings = tuple[str, ...]  # types of fields
 Numbers = tuple[float, ...]
@@ -133,6 +133,29 @@ class Settings:
     imu_timeout: float = parameter(
         1.0, "Age at which the direction of gravity is stale, s", bounds=(1e-3, 3600)
     )
+    wrench_sensor_joint: str = parameter(
+        "", "Joint, mostly a fixed one, of a force/torque sensor on topic wrench; empty: there is none"
+    )
+    wrench_sensor_measures: str = parameter(
+        "child_to_parent",
+        "Which wrench it reads: of the joint's child on the parent, as a push on the tool, or the reverse",
+        choices=("child_to_parent", "parent_to_child"),
+    )
+    wrench_sensor_bias: tuple[float, ...] = parameter(
+        (), "What it reads too much: force x y z, N, torque x y z, N m, in its frame. Empty: nothing"
+    )
+    wrench_sensor_tool_mass: float = parameter(
+        0.0, "Mass of all that is fixed to the joint's child link, kg; 0: as described", bounds=(0.0, 1e6)
+    )
+    wrench_sensor_tool_com: tuple[float, ...] = parameter(
+        (), "With tool_mass: its centre of mass in the axes of that link, m", entries=(-FARTHEST, FARTHEST)
+    )
+    wrench_sensor_acceleration: str = parameter(
+        "zero",
+        "Joint accelerations whose wrench is taken off: none, or those of the reference",
+        choices=("zero", "reference"),
+    )
+    wrench_sensor_timeout: float = parameter(0.1, "Age at which a reading is stale, s", bounds=(1e-3, 60))
     controller_state_topic: str = parameter(
         "",
         "A controller's state whose reference is taken as ours (control_msgs/JointTrajectoryControllerState)",
@@ -166,8 +189,17 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        files = (self.loops_file, self.sensors_file if self.problem == "measured" else "")
-        return Job(text, choices, *wanted, services, *files, self.name_pairs(), self.tip_links)
+        return Job(
+            text,
+            choices,
+            *wanted,
+            services,
+            loops_file=self.loops_file,
+            sensors_file=self.sensors_file if self.problem == "measured" else "",
+            names=self.name_pairs(),
+            links=self.tip_links,
+            sensor_joint=self.wrench_sensor_joint,
+        )
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""

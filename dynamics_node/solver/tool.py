@@ -5,6 +5,7 @@ inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.beyond import beyond, mass_and_moment, with_tool
 from dynamics_node.solver.arguments import Arguments, robot_signature
-from dynamics_node.spatial import congruence, inverse_motion_transform
+from dynamics_node.spatial import congruence, inverse_motion_transform, matvec
 
 NAMES = (
     *(f"bias of {what} {axis}" for what in ("torque", "force") for axis in "xyz"),
@@ -24,6 +25,7 @@ NAMES = (
 FEWEST = 6  # poses of a tool
 MAX_CONDITION = 100.0
 SHARE = 0.2  # of a parameter in a direction that the poses do not excite, from which on it is named
+FINEST = 1e-9  # N or N m: no sensor is better
 FAINT = 3.0  # standard deviations of the mass that the mass must exceed for its centre to be told
 
 
@@ -55,7 +57,7 @@ class Tool:
         """Standard deviations, the root of the diagonal of the covariance."""
         return np.sqrt(np.diag(self.covariance))
 
-    def on(self, robot: Model | Mechanism) -> Model | Mechanism:
+    def on(self, robot) -> Any:
         """The robot with this tool: see `with_tool`."""
         return with_tool(robot, self.joint, self.mass, self.com, **self.sensor)
 
@@ -98,20 +100,18 @@ def identify_tool(
     if tool:
         Y = tool_regressor(tree, q, qd, qdd, gravity, joint=joint, **sensor)
         A = np.concatenate([A, Y], axis=-1)
-    L = _whitening(std)
-    rows, rhs = _stacked(L @ A, (L @ left[..., None])[..., 0], prior if tool else None)
+    W = _whitening(_shown(A, left) if std is None else std)
+    rows, rhs = _stacked(W @ A, matvec(W, left), prior if tool else None)
     scale, condition = _scaled(rows, max_condition)
     x = scale * np.linalg.lstsq(rows * scale, rhs, rcond=None)[0]
     residuals = left - A @ x
-    chi_square, dof = float(((rhs - rows @ x) ** 2).sum()), len(rhs) - len(x)
     covariance = np.linalg.inv((rows * scale).T @ (rows * scale)) * np.outer(scale, scale)
-    if std is None:
-        covariance, chi_square = covariance * chi_square / max(dof, 1), np.nan
     mass, com, change = _tool(tree, joint, sensor, x[6:], covariance)
-    worst = int(np.abs((L @ residuals[..., None])[..., 0]).max(axis=1).argmax())
+    chi_square = float(((rhs - rows @ x) ** 2).sum()) if std is not None else np.nan
+    worst = int((matvec(W, residuals) ** 2).sum(axis=1).argmax())
     return Tool(
         joint, sensor, x[:6], mass, com, change @ covariance @ change.T,
-        condition, residuals, chi_square, dof, worst,
+        condition, residuals, chi_square, len(rhs) - len(x), worst,
     )  # fmt: skip
 
 
@@ -135,6 +135,18 @@ def _check_readings(readings, poses, fewest):
         raise ValueError(f"reading {np.argwhere(~np.isfinite(readings))[0][0]} is not finite")
     if poses < fewest:
         raise ValueError(f"{poses} poses; at least {fewest} are wanted")
+
+
+def _shown(A, left):
+    """Standard deviations (6,), one of torques and one of forces, as residuals of equal weights show them. At
+    rest either has its own bias, and the torques the first moment, the forces the mass."""
+    columns, poses = A.shape[-1], len(A)
+    flat = A.reshape(-1, columns)
+    left = (left.ravel() - flat @ np.linalg.lstsq(flat, left.ravel(), rcond=None)[0]).reshape(-1, 6)
+    free = [3 * poses - 3, 3 * poses - 3] if columns == 6 else [3 * poses - 6, 3 * poses - 4]
+    squares = [(part**2).sum() for part in (left[:, :3], left[:, 3:])]
+    std = [np.sqrt(square / max(own, 1)) for square, own in zip(squares, free, strict=True)]
+    return np.repeat(np.maximum(std, FINEST), 3)
 
 
 def _whitening(std):

@@ -16,7 +16,11 @@ from tolerances import EXACT, error
 POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
 NODE = "dynamics_node"
 OF_CLOCKS = {"/clock"}  # with use_sim_time only
-USES = ({"floating_base": True}, {"gravity_source": "imu"})  # odom and imu are heard in one of them each
+USES = (  # odom, imu and wrench are heard in one of them each
+    {"floating_base": True},
+    {"gravity_source": "imu"},
+    {"wrench_sensor.joint": "panda_hand_joint"},
+)
 
 
 def granted(tag, right):

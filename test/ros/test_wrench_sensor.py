@@ -1,0 +1,118 @@
+"""A force/torque sensor over real topics: what is left of its readings, and its calibration by the service."""
+
+import numpy as np
+import pytest
+
+interfaces = pytest.importorskip(
+    "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
+)
+
+import rig as support
+from geometry_msgs.msg import WrenchStamped
+from rig import set_stamp, stamp_of
+from robots import PANDA_JOINTS, ROBOTS
+from sensed import JointWrench, pin
+
+JOINT, LINK = "panda_hand_joint", "panda_hand"
+BIAS = np.array([0.1, 0.2, -0.1, 5.0, -4.0, 2.0])  # moment first
+PUSH = np.array([0.5, -0.3, 0.2, 3.0, 10.0, -7.0])
+MASS, COM = 1.2, np.array([0.01, -0.02, 0.08])
+
+
+class Sensed:
+    """A rig, and a sensor of a Panda that carries another tool than its description says."""
+
+    def __init__(self):
+        self.rig = support.Rig(ROBOTS["panda7"], {"wrench_sensor.joint": JOINT, "joint_state_timeout": 5.0})
+        self.sensor = self.rig.node.create_publisher(WrenchStamped, "wrench", 50)
+        self.left = {}
+        self.rig.node.create_subscription(
+            WrenchStamped,
+            "dynamics_node/compensated_wrench",
+            lambda m: self.left.update({stamp_of(m): m}),
+            500,
+        )
+        self.rig.serving()
+        self.rig.until(self.sensor.get_subscription_count, what="the sensor's topic")
+        self.oracle = JointWrench(ROBOTS["panda7"], ROBOTS["panda7"].model(), JOINT)
+        self.oracle.pin.inertias[self.oracle.pin.getJointId(JOINT)] = pin.Inertia(
+            MASS, COM, 0.002 * np.eye(3)
+        )
+
+    def send(self, q, push=0.0, frame=LINK):
+        """A state at rest and a reading; its stamp."""
+        zero = np.zeros(7)
+        self.rig.send_state(PANDA_JOINTS, q, zero)
+        wrench = -self.oracle(q, zero, zero) + BIAS + push
+        message = WrenchStamped()
+        message.header.frame_id = frame
+        set_stamp(message, stamp := self.rig.next_stamp())
+        t, f = message.wrench.torque, message.wrench.force
+        t.x, t.y, t.z, f.x, f.y, f.z = map(float, wrench)
+        self.sensor.publish(message)
+        return stamp
+
+    def answered(self, q, push):
+        """What is left of a reading, (6,), and its frame."""
+        sent = set()
+
+        def found():
+            sent.add(self.send(q, push))
+            self.rig.spin(0.03)
+            return next(iter(sent & self.left.keys()), None)
+
+        message = self.left[self.rig.until(found, what="a compensated wrench")]
+        t, f = message.wrench.torque, message.wrench.force
+        return np.array([t.x, t.y, t.z, f.x, f.y, f.z]), message.header.frame_id
+
+    def calibrate(self, command, **request):
+        kind = interfaces.CalibrateWrenchSensor
+        return self.rig.call(kind, "calibrate_wrench_sensor", kind.Request(command=command, **request))
+
+
+@pytest.fixture
+def sensed():
+    made = Sensed()
+    yield made
+    made.rig.close()
+
+
+def test_calibrated_a_push_is_left(sensed):
+    poses = np.random.default_rng(1).uniform(-1.2, 1.2, (7, 7))
+    refused = sensed.calibrate("collect")
+    assert not refused.success and "never seen" in refused.message
+    assert "unknown command 'dance'" in sensed.calibrate("dance").message
+    wrong, frame = sensed.answered(poses[0], PUSH)
+    assert np.abs(wrong - PUSH).max() > 1 and frame == LINK
+    for number, q in enumerate(poses):
+        answer = None
+        while answer is None or not answer.success:
+            for _ in range(20):
+                sensed.send(q)
+                sensed.rig.spin(0.03)
+            answer = sensed.calibrate("collect")
+        assert answer.poses == number + 1
+        if number == 2:
+            assert "3 poses; at least 6 are wanted" in sensed.calibrate("compute").message
+    found = sensed.calibrate("apply")
+    assert found.success, found.message
+    assert found.tool_mass == pytest.approx(MASS, rel=1e-3) and found.condition < 50
+    assert (found.tool_com.x, found.tool_com.y, found.tool_com.z) == pytest.approx(tuple(COM), abs=1e-4)
+    assert (found.bias.force.x, found.bias.torque.z) == pytest.approx((5.0, -0.1), abs=1e-3)
+    left, _ = sensed.answered(poses[3], PUSH)
+    assert np.abs(left - PUSH).max() < 1e-2
+    values = sensed.rig.diagnostic(lambda s: True, send=lambda: sensed.send(poses[3]))[1]
+    assert values["wrench sensor"] == f"compensated at {JOINT}"
+    assert sensed.calibrate("reset").poses == 0
+
+
+def test_bad_readings_are_dropped_by_name(sensed):
+    q = np.zeros(7)
+    sensed.answered(q, 0.0)
+    for _ in range(10):
+        sensed.send(q, frame="camera")
+        sensed.rig.spin(0.03)
+    values = sensed.rig.diagnostic(
+        lambda s: any("camera" in v.value for v in s.values), send=lambda: sensed.send(q, frame="camera")
+    )[1]
+    assert values["last drop"] == "wrench: frame_id 'camera' is no link of the robot"
