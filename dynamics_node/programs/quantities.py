@@ -5,13 +5,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba, link_jacobian, operational_space_inertia, pivots
+from dynamics_node.algorithms import (
+    bias,
+    crba,
+    link_jacobian,
+    momentum,
+    operational_space_inertia,
+    pivots,
+)
 from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
 from dynamics_node.loops import dynamics
 from dynamics_node.loops import health as loops_health
 from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.momentum import momentum as loops_momentum
 from dynamics_node.model import Model
 from dynamics_node.problem import state_shapes
 from dynamics_node.program import Program
@@ -41,6 +49,9 @@ QUANTITIES: dict[str, Quantity] = {
         ("bias",),
         lambda model, q, qd, gravity: (bias(model, q, qd, gravity=gravity),),
         {"c-rnea": dynamics.bias},
+    ),
+    "momentum": Quantity(
+        ("q", "qd", "gravity"), ("momentum", "rate"), momentum, {"projection": loops_momentum}
     ),
     "link_jacobian": Quantity(
         ("q",),

@@ -15,7 +15,13 @@ from dynamics_node.spatial.algebra import (
     transpose,
 )
 from dynamics_node.spatial.elementary import Shift, Turn, plane_turn
-from dynamics_node.spatial.linear import definite_pivots, inverse_congruence, solve, solve_definite
+from dynamics_node.spatial.linear import (
+    definite_pivots,
+    half_solved,
+    inverse_congruence,
+    solve,
+    solve_definite,
+)
 from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
 from dynamics_node.spatial.rotation import (
     UNIT,
@@ -42,6 +48,7 @@ __all__ = [
     "cross_force",
     "cross_motion",
     "definite_pivots",
+    "half_solved",
     "inertia_of_pseudo",
     "inverse_congruence",
     "inverse_motion_transform",
