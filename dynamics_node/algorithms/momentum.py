@@ -26,4 +26,3 @@ def momentum(model, q, qd, gravity=None):
     weights = inward(model, X_up, matvec(model.inertias, fall))
     change = weights - cross_force(v, H)
     return joint_forces(model, H) + model.armature * qd, joint_forces(model, change)
-

@@ -11,7 +11,9 @@ with a the weight of y, g = a / dt, h = a / 2; what is older is S,
     S' = (1 - a) S (1 - a) + alpha N alpha + eta^2 R_tau,    alpha = (1 - a) g_before - g,
     cov(r) = S' + g N g + h^2 R_tau + R_model,               eta = (1 - a) h_before + h,
 
-where N = M R_qd M of the step before and of this one. R_model is that of an error which stays.
+where N = M R_qd M of the step before and of this one. R_model is that of an error which stays. Left out is
+what noise of velocities does to `rate`: some 1e-2 N m in an arm; mass times speed times the noise of the
+turning rate in a floating base, whose torque noise has to count it.
 
 A contact shows in the innovations of a Kalman filter of p that knows no push: they are white. Decorrelated,
 each joint's are averaged over several windows at once, with the variance D of the average; sum Z^2 / D is
@@ -34,6 +36,7 @@ from dynamics_node.program import Program
 from dynamics_node.programs.economical import economical_program
 from dynamics_node.spatial import half_solved, inverse_congruence, solve_definite, symmetric
 
+MOST_GROWN, MOST_VARIANCE = 1e6, 1e8  # of variances, (N m)^2 or N^2, beyond which joints tell no wrench
 _MATRICES = ("noise", "S", "P")  # symmetric ones of Kept
 WEAKEST = 1e-12  # 1/N^2 and relative: a wrench is never known worse, so that its equations can be solved
 
@@ -64,14 +67,17 @@ class Kept(NamedTuple):
 
 class Told(NamedTuple):
     """What does not change from step to step, (nv,) each: bandwidth, rad/s; variances of torque, (N m)^2, of
-    one sample and of an error that stays; drift, (N m)^2 s: its density where contacts are looked for. rates
-    (windows,): 1/s."""
+    one sample and of an error that stays; drift, (N m)^2 s: its density where contacts are looked for.
+    lasting (1,): how long errors of velocity last, s; rates (windows,): of the windows, 1/s; levels
+    (windows,): one over what their sums of squares are judged by."""
 
     bandwidth: np.ndarray
     torque_variance: np.ndarray
     model_variance: np.ndarray
     drift: np.ndarray
+    lasting: np.ndarray
     rates: np.ndarray
+    levels: np.ndarray
 
 
 def begin_program(robot: Model | Mechanism, windows: int, parameters=()) -> Program:
@@ -91,11 +97,17 @@ def cycle_program(
     robot: Model | Mechanism, windows: int, link=None, components=range(6), parameters=()
 ) -> Program:
     """q, qd, tau, gravity, velocity_variance (nv,), dt (1,), told, kept -> kept, torque (nv,),
-    torque_covariance (nv, nv), statistics (windows,), and of a link wrench (6,), wrench_covariance (6, 6) and
-    inflation (): how much worse the worst of its components is known because there are others. components:
-    of the wrench, moment first, in axes of the link at its origin; the others are zero."""
+    torque_covariance (nv, nv), judged (windows + 1,), and of a link wrench (6,), wrench_covariance (6, 6).
+
+    judged: the sums of squares over their levels, then, over what is allowed, by how much variances of the
+    wrench grow because components are told apart from each other, and these variances. components: of the
+    wrench, moment first, in axes of the link at its origin; the others are zero."""
     nv = robot.nv
-    reads = _reads(robot) | {"dt": (1,), "told": (4 * nv + windows,), "kept": (kept_size(nv, windows),)}
+    reads = _reads(robot) | {
+        "dt": (1,),
+        "told": (4 * nv + 1 + 2 * windows,),
+        "kept": (kept_size(nv, windows),),
+    }
 
     def function(own, q, qd, tau, gravity, velocity_variance, dt, told, kept):
         p, rate, M, health = _dynamics(own, q, qd, gravity)
@@ -104,12 +116,11 @@ def cycle_program(
         now, covariance = _estimated(before, now, told, dt[0])
         now, statistics = _watched(before, now, told, dt[0])
         found = {"kept": now.packed(), "torque": now.r, "torque_covariance": covariance}
-        if windows:
-            found["statistics"] = statistics
+        doubt = 0.0
         if link is not None:
-            J = _jacobian(own, q, link)
-            found |= _wrench(J[list(components)], now.r, covariance, list(components))
-        return found | health
+            J = _jacobian(own, q, link)[list(components)]
+            found["wrench"], found["wrench_covariance"], doubt = _wrench(J, now.r, covariance, components)
+        return found | {"judged": np.append(statistics, doubt)} | health
 
     return economical_program(robot, reads, function, parameters, _limits(robot))
 
@@ -179,7 +190,8 @@ def _watched(before, now, told, dt):
     predicted = before.predicted + 0.5 * dt * (now.drive + before.drive)
     P = before.P + np.diag(dt * (dt * told.torque_variance + told.drift))
     right = np.concatenate([(now.p - predicted)[:, None], P], axis=1)
-    _, pivots, half = half_solved(P + now.noise, right)
+    noise = (1.0 + 2.0 * told.lasting[0] / dt) * now.noise  # white noise of the same density at low frequency
+    _, pivots, half = half_solved(P + noise, right)
     pivots = np.array(pivots, dtype=object)
     innovations, gains = half[:, 0], half[:, 1:]
     scaled = gains * (1.0 / pivots)[:, None]
@@ -189,20 +201,21 @@ def _watched(before, now, told, dt):
     now = now._replace(
         predicted=predicted + scaled.T @ innovations, P=symmetric(P - gains.T @ scaled), Z=Z, D=D
     )
-    return now, (Z * Z / D).sum(axis=1)
+    return now, told.levels * (Z * Z / D).sum(axis=1)
 
 
 def _wrench(J, r, covariance, components):
-    """Weighted least squares of J^T w = r."""
+    """Weighted least squares of J^T w = r: w, its covariance, and the doubt."""
     products = inverse_congruence(covariance, np.concatenate([J, r[None]]))
     known = np.array(products[:-1, :-1])
     size = np.diag(known).copy()
     known[np.diag_indices(len(known))] = size * (1.0 + WEAKEST) + WEAKEST
     inverse = symmetric(solve_definite(known, np.eye(len(known))))
     wrench, spread = np.zeros(6, dtype=object), np.zeros((6, 6), dtype=object)
-    wrench[components], spread[np.ix_(components, components)] = inverse @ products[-1, :-1], inverse
-    inflation = (np.diag(inverse) * np.diag(known)).sum()
-    return {"wrench": wrench, "wrench_covariance": spread, "inflation": np.array([inflation], dtype=object)}
+    wrench[list(components)] = inverse @ products[-1, :-1]
+    spread[np.ix_(components, components)] = inverse
+    variances = np.diag(inverse)
+    return wrench, spread, variances @ size * (1.0 / MOST_GROWN) + variances.sum() * (1.0 / MOST_VARIANCE)
 
 
 # --- numbers in a row ---------------------------------------------------------------------------------------
@@ -222,7 +235,8 @@ def _split(numbers, shapes):
 
 
 def _told(numbers, nv):
-    return Told(*_split(numbers, [(nv,)] * 4 + [(len(numbers) - 4 * nv,)]))
+    windows = ((len(numbers) - 4 * nv - 1) // 2,)
+    return Told(*_split(numbers, [(nv,)] * 4 + [(1,), windows, windows]))
 
 
 def _unpacked(numbers, nv, windows):

@@ -55,8 +55,8 @@ def definite_pivots(matrix):
 
 
 def half_solved(matrix, right):
-    """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, on symbols of one state: the last
-    row is eliminated first. Of a right side with covariance M the rows of L^-T right have covariance D."""
+    """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, on symbols of one state, the
+    last row first. Of a right side with covariance M the rows of L^-T right are uncorrelated, with D."""
     M, y = np.array(matrix, dtype=object), np.array(right, dtype=object)
     n = len(M)
     for k in reversed(range(n)):

@@ -94,7 +94,9 @@ def test_fewer_operations_than_a_derivative():
         lambda q, qd: {"T": 0.5 * np.array(qd @ momentum(model, q, qd, np.zeros(3))[0], dtype=object)},
         {"q": (7,), "qd": (7,)},
     )
-    weight = trace(lambda q, g: {"g": rnea(model, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)})
+    weight = trace(
+        lambda q, g: {"g": rnea(model, q, np.zeros(7), np.zeros(7), gravity=g)}, {"q": (7,), "g": (3,)}
+    )
     swept = jacobian(energy, ["T"], ["q", "qd"])
     assert len(own.ops) < 0.8 * (len(swept.ops) + len(weight.ops))
 
