@@ -12,10 +12,11 @@ def momentum(model, q, qd, gravity=None):
 
     rate = (dM/dt) qd - h, h being the bias. No Coriolis matrix and no derivative is formed: S_i is constant
     in body axes, there p_i = S_i^T H_i, where H_i is the momentum of all that body i carries, and H_i changes
-    by the wrenches on it and, since these axes move with v_i, by -v_i x* H_i (RBDA (2.61)). What joints
-    transmit gives tau, so rate_i = S_i^T (weight_i - v_i x* H_i). In the angle of a joint this is dT/dq - dU/dq
-    of Lagrange's equations (De Luca and Mattone 2003, Actuator failure detection and isolation using
-    generalized momenta); it holds for the rates of balls and floating bases, which are no derivatives, too.
+    by the wrenches on it and, since these axes move with v_i, by -v_i x* H_i (RBDA ch. 2). What joints
+    transmit gives tau, so rate_i = S_i^T (weight_i - v_i x* H_i). In the angle of a joint this is
+    dT/dq - dU/dq of Lagrange's equations (De Luca and Mattone 2003, Actuator failure detection and isolation
+    using generalized momenta); it holds for the rates of balls and floating bases, too, which are no
+    derivatives of coordinates.
 
     q (..., nq), qd (..., nv), gravity (..., 3) in place of the model's. Units: N m s or N s; N m or N.
     """

@@ -20,6 +20,7 @@ from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
+from dynamics_node.observers import MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
 from dynamics_node.solver import (
     Closing,
@@ -30,7 +31,10 @@ from dynamics_node.solver import (
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
+
+log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c")  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
@@ -60,13 +64,15 @@ class Job:
     loops_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
+    observer: ObserverOptions | None = None
 
 
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes the loops of a Mechanism; notes: what was not to be had, and why."""
+    what closes the loops of a Mechanism; notes: what was not to be had, and why; observer: None where none is
+    asked for, or none is to be had."""
 
     model: Model | Mechanism
     solver: Solver
@@ -77,13 +83,15 @@ class Robot:
     inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
     notes: tuple[str, ...] = ()
+    observer: MomentumObserver | None = None
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """The same for a robot with other inertias: nothing is compiled."""
         names = ("solver", "inverse", "forward", "mass_matrix", "bias")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
-        return replace(self, model=model, inertias=inertias, **changed)
+        observer = None if self.observer is None else self.observer.with_model(model)
+        return replace(self, model=model, inertias=inertias, observer=observer, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -130,7 +138,20 @@ def _build(job):
         quantity("bias"),
         {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        observer=_observer(model, job),
     )
+
+
+def _observer(model, job):
+    """Torques are more important: a robot whose observer is refused is served without."""
+    if job.observer is None:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    try:
+        return build_observer(model, job.observer, backend, changeable(model))
+    except (ValueError, KeyError) as error:
+        log.warning("no observer: %s", error.args[0])
+        return None
 
 
 def _called(robot, pairs):

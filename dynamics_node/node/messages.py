@@ -9,6 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
+from geometry_msgs.msg import WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -67,6 +68,15 @@ def torque_message(names, frame) -> JointState:
     """A JointState to be published again and again: set the stamp and the effort."""
     message = JointState(name=list(names))
     message.header.frame_id = frame
+    return message
+
+
+def wrench_message(wrench, link, stamp) -> WrenchStamped:
+    """Of wrench (6,), moment first, on a link in its axes at its origin."""
+    message = WrenchStamped()
+    message.header.stamp, message.header.frame_id = stamp, link
+    t, f = message.wrench.torque, message.wrench.force
+    t.x, t.y, t.z, f.x, f.y, f.z = wrench.tolist()
     return message
 
 

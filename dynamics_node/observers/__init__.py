@@ -1,4 +1,4 @@
-"""What pushes on the robot, from what its joints measure: the external-torque observer, and rates of joints."""
+"""What pushes on the robot, from what its joints measure, and rates of joints from encoders."""
 
 from dynamics_node.observers.joint_filter import JointFilter
 from dynamics_node.observers.observer import MomentumObserver, build_observer

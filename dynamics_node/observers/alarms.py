@@ -30,7 +30,7 @@ def _exceeded(level, freedom, step, window):
 
     The root of the statistic is the radius b of an Ornstein-Uhlenbeck process in `freedom` dimensions; what
     exceeds a high level comes in clumps, of which there are f(b) (b - (n - 1) / b) a time constant (Aldous
-    1989, Probability approximations via the Poisson clumping heuristic, sec. D13), fewer because it is
+    1989, Probability approximations via the Poisson clumping heuristic, ch. D), fewer because it is
     looked at once a step (Siegmund 1985, Sequential analysis, ch. X).
     """
     b = np.sqrt(level)

@@ -27,8 +27,9 @@ class MomentumObserver:
 
     After a `step` that returns True: torque (nv,), N m or N, that the environment exerts at the joints, with
     torque_covariance (nv, nv); wrench (6,) ON the link of the options, moment first, in link axes at its
-    origin, with wrench_covariance (6, 6), NaN where the joints do not tell it (`unidentified`); contact; and
-    alarm, which is above 1 where a contact begins. These arrays are written again by the next step.
+    origin, with wrench_covariance (6, 6), NaN where the joints do not tell it: then `identified` is False,
+    see `unidentified`; contact; and alarm, which is above 1 where a contact begins. These arrays are written
+    again by the next step. time: of the last sample, None before the first.
     """
 
     def __init__(self, robot: Model | Mechanism, options: ObserverOptions, runners, recipes):
@@ -66,8 +67,8 @@ class MomentumObserver:
 
     def reset(self):
         """Forget all samples."""
-        self._time: float | None = None
-        self.contact, self.alarm = False, 0.0
+        self.time: float | None = None
+        self.contact, self.alarm, self.identified = False, 0.0, True
 
     def with_model(self, robot: Model | Mechanism) -> "MomentumObserver":
         """The same, without samples, of a robot that differs in what were `parameters` of `build_observer`,
@@ -89,9 +90,9 @@ class MomentumObserver:
         """
         g = self._gravity if gravity is None else gravity
         variance = self._velocity_variance if velocity_variance is None else velocity_variance
-        if self._time is None:
+        if self.time is None:
             return self._begin(time, q, qd, tau, g, variance)
-        dt = time - self._time
+        dt = time - self.time
         if not 0.0 < dt <= self.options.longest_gap:
             return False if dt == 0.0 else self._begin(time, q, qd, tau, g, variance)
         if not self._shortest <= dt < self._longest_step:
@@ -100,13 +101,14 @@ class MomentumObserver:
         rest = (self._dt, self._told, self._kept, self._next, *self._results)
         if self._one_cycle(q, qd, tau, g, variance, *rest) is not None:
             self._slowly(self._runners[0], (q, qd, tau, g, variance), rest)
-        self._kept, self._next, self._time = self._next, self._kept, time
+        self._kept, self._next, self.time = self._next, self._kept, time
         *alarms, doubt = self._judged.tolist()
         self.alarm = alarm = max(alarms)
         self.contact = alarm > (RELEASED if self.contact else 1.0)
         if alarm > MOST_ALARM:
             self._fade(np.array(alarms))
-        if doubt > 1.0:
+        self.identified = doubt <= 1.0
+        if not self.identified:
             for array in self._wrench:
                 array.fill(np.nan)
         return True
@@ -121,7 +123,7 @@ class MomentumObserver:
         self.reset()
         if self._one_begin(*sample, self._kept) is not None:
             self._slowly(self._runners[1], sample, (self._kept,))
-        self._time = time
+        self.time = time
         return False
 
     def _slowly(self, runner, sample, rest):

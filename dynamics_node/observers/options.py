@@ -34,7 +34,7 @@ class ObserverOptions:
     components: tuple[str, ...] = COMPONENTS
     false_alarms: float = 1.0
     windows: tuple[float, ...] = WINDOWS
-    longest_gap: float = 0.1
+    longest_gap: float = 0.2
 
     def __post_init__(self):
         for name in _LISTS:

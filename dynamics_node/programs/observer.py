@@ -3,8 +3,8 @@
 With p = M qd and dp/dt = tau + rate + tau_ext (algorithms/momentum.py) every step of length dt says on its
 own what pushed meanwhile: y = (p - p_before) / dt - mean(tau + rate), by the trapezoidal rule. The estimate r
 is the exponentially weighted mean of all y, its weights corrected at the start, so that it is without bias
-from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003), Haddadin, De Luca
-and Albu-Schaffer, Robot collisions (2017), sec. IV-C. Noise n of velocities and w of torques, white from
+from the first step on; with p^ it would be r = K (p - p^) of De Luca and Mattone (2003); Haddadin, De Luca
+and Albu-Schaeffer, Robot collisions (2017). Noise n of velocities and w of torques, white from
 sample to sample, enters linearly, so that its covariance follows exactly: of step k are fresh g M n and h w,
 with a the weight of y, g = a / dt, h = a / 2; what is older is S,
 
