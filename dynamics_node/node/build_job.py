@@ -21,6 +21,7 @@ from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.node.lacking import lacking_without
+from dynamics_node.observers import MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, measured, named
 from dynamics_node.sensors import load_sensors
 from dynamics_node.solver import (
@@ -29,13 +30,15 @@ from dynamics_node.solver import (
     Estimator,
     Quantity,
     Solver,
-    build,
+    build_estimator,
     build_closing,
     build_for_service,
     build_quantity,
     build_quantity_for_service,
     changeable,
 )
+
+log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c")  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
@@ -68,6 +71,7 @@ class Job:
     names: Pairs = ()
     links: tuple[str, ...] = ()
     sensor_joint: str = ""
+    observer: ObserverOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -75,8 +79,8 @@ class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
     what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
-    words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air; notes:
-    what was not to be had, and why."""
+    words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
+    observer: None where none is asked for, or none is to be had; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver | Estimator
@@ -89,7 +93,16 @@ class Robot:
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sensor_joint: str = ""
     carried: Quantity | None = None
+    observer: MomentumObserver | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def way(self) -> tuple[str, str, str]:
+        """Solver, algorithm and backend, for people."""
+        own = self.solver
+        if isinstance(own, Estimator):
+            return "least squares", own.description, own.runner.backend
+        return own.choice.solver, own.description, own.choice.backend
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """All functions with the inertias of another Model; nothing is compiled."""
@@ -97,7 +110,9 @@ class Robot:
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
         carried = self.carried and self.carried.with_model(model)
-        return replace(self, model=model, inertias=inertias, carried=carried, **changed)
+        observer = self.observer and self.observer.with_model(model)
+        changed |= {"inertias": inertias, "carried": carried, "observer": observer}
+        return replace(self, model=model, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -133,29 +148,49 @@ def do(job: Job) -> Robot | Failure:
 def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
-    choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    if job.problem == "measured":
-        sensors = load_sensors(job.sensors_file)
-        problem, lacking = measured(model, sensors), lacking_without(model, sensors)
-        solver = build(model, problem, backend=job.backend, parameters=changeable(model))
-    else:
-        problem, lacking = named(job.problem, model, job.forward_joints), {}
-        solver = build_for_service(model, problem, **choice)
+    solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
-        model,
-        solver,
-        build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
-        build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
-        quantity("mass_matrix"),
-        quantity("bias"),
-        {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        build_closing(model, job.services) if isinstance(model, Mechanism) else None,
-        lacking,
-        job.sensor_joint,
-        quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        model=model,
+        solver=solver,
+        inverse=build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
+        forward=build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
+        mass_matrix=quantity("mass_matrix"),
+        bias=quantity("bias"),
+        inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
+        closing=build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        lacking=lacking,
+        sensor_joint=job.sensor_joint,
+        carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        observer=_observer(model, job),
     )
+
+
+def _solver(model, job):
+    problem = named(job.problem, model, job.forward_joints)
+    choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
+    return build_for_service(model, problem, **choice), {}
+
+
+def _estimator(model, job):
+    """And what is open without each of its sensors."""
+    sensors = load_sensors(job.sensors_file)
+    lacking = lacking_without(model, sensors)
+    problem = measured(model, sensors)
+    return build_estimator(model, problem, job.backend, changeable(model)), lacking
+
+
+def _observer(model, job):
+    """Torques are more important: a robot whose observer is refused is served without."""
+    if job.observer is None:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    try:
+        return build_observer(model, job.observer, backend, changeable(model))
+    except (ValueError, KeyError) as error:
+        log.warning("no observer: %s", error.args[0])
+        return None
 
 
 def _called(robot, pairs):

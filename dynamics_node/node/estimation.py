@@ -4,7 +4,6 @@ from time import monotonic_ns
 
 import numpy as np
 
-from dynamics_node.node.build_job import Robot
 from dynamics_node.node.sensor_readings import SensorReadings
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.solver import Estimate, Estimator, InputError, SolutionError, chi_square_limit
@@ -15,14 +14,13 @@ JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a t
 
 
 class Estimation:
-    """Of one robot with a measured problem. readings: the latest; chi_square: of the last estimate."""
+    """Of one robot with a measured problem, see SensorReadings. readings: the latest; chi_square: of the last estimate."""
 
-    def __init__(self, robot: Robot, joint_names):
-        problem = robot.solver.problem
-        self.readings = SensorReadings(problem, joint_names, robot.lacking)
+    def __init__(self, model, estimator: Estimator, joint_names, lacking):
+        self.readings = SensorReadings(estimator.problem, joint_names, lacking)
         self.chi_square = 0.0
-        self.limit = chi_square_limit(robot.solver.degrees_of_freedom, FALSE_ALARMS)
-        self._links = _contact_links(robot.model, problem)
+        self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
+        self._links = _contact_links(model, estimator.problem)
         self._blamed, self._judged = "", -JUDGED_EVERY
 
     def resumed(self, before: "Estimation | None") -> "Estimation":
@@ -46,8 +44,8 @@ class Estimation:
             )
         return found
 
-    def wrenches(self, model, f_ext) -> dict[str, np.ndarray]:
-        """{link: (6,) by the environment ON it, in its axes at its origin} of wrenches on bodies (nbodies, 6)."""
+    def wrenches(self, f_ext) -> dict[str, np.ndarray]:
+        """{link: (6,) by the environment ON it, in its axes at its origin} of f_ext (nbodies, 6)."""
         return {link: to_link @ f_ext[body] for link, (body, to_link) in self._links.items()}
 
     def _culprits(self, *state):

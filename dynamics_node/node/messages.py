@@ -9,7 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
-from geometry_msgs.msg import Vector3, Wrench
+from geometry_msgs.msg import Vector3, Wrench, WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -84,6 +84,13 @@ def torque_message(names, frame) -> JointState:
     """A JointState to be published again and again: set the stamp and the effort."""
     message = JointState(name=list(names))
     message.header.frame_id = frame
+    return message
+
+
+def wrench_stamped(numbers, frame, stamp) -> WrenchStamped:
+    """Of (moment, force)."""
+    message = WrenchStamped(wrench=wrench_message(numbers))
+    message.header.stamp, message.header.frame_id = stamp, frame
     return message
 
 

@@ -91,8 +91,8 @@ def _carried(sensor) -> Carried | None:
 
 
 class SensorReadings:
-    """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it, in
-    words}."""
+    """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it,
+    in words}."""
 
     def __init__(self, problem: Measured, joint_names, lacking):
         self.topics, self._lacking = topics_of(problem), lacking
