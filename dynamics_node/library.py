@@ -23,7 +23,7 @@ from dynamics_node.problem import (
     inverse_dynamics,
     measured,
 )
-from dynamics_node.sensors import SensorError
+from dynamics_node.sensors import SensorError, load_sensors
 from dynamics_node.solver import (
     Estimate,
     Estimator,
@@ -83,6 +83,7 @@ __all__ = [
     "load_mechanism",
     "load_model",
     "load_robot",
+    "load_sensors",
     "mass_matrix",
     "measured",
     "operational_space_inertia",

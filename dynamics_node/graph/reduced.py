@@ -46,7 +46,7 @@ def reduced(system: MeasuredSystem) -> Reduced:
     free = tuple(x for x in system.variables if x not in own)
     batch = np.broadcast_shapes(*(factor.rhs.shape[:-1] for factor in (*system.exact, *system.noisy)))
     values = _selected(free, batch)
-    for x in sorted(own, key=_recursion_order):
+    for x in sorted(own, key=recursion_order):
         A, b = factor_rows(own[x], values, without=x)
         values[x] = np.concatenate([b[..., None], -A], axis=-1)
     others = tuple(factor for factor in system.exact if _own(factor) is None)
@@ -66,9 +66,10 @@ def _own(factor) -> Variable | None:
     return found if found in factor.blocks else None
 
 
-def _recursion_order(variable):
-    """A from the root to the tips, F back, torques."""
-    place = (ACCELERATION, WRENCH, TORQUE).index(variable.kind)
+def recursion_order(variable):
+    """A from the root to the tips, F back, torques, then what is free."""
+    kinds = (ACCELERATION, WRENCH, TORQUE)
+    place = kinds.index(variable.kind) if variable.kind in kinds else len(kinds)
     return place, -variable.body if variable.kind == WRENCH else variable.body
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynamics_node.graph.measured import measured_system, measured_values
+from dynamics_node.graph.reduced import recursion_order
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.numeric.gtsam import gaussian_factors, require_gtsam
@@ -15,12 +16,12 @@ REFINEMENTS = 2  # what rounding beside right angles and constraints costs
 
 @dataclass(frozen=True, eq=False)
 class GtsamLeastSquares:
-    """GaussianFactorGraph::optimize in COLAMD's order, constrained noise for what is exact; one state at a
-    time. It has no covariances: raises ValueError where they are asked for, ImportError without GTSAM."""
+    """GaussianFactorGraph::eliminateSequential in the order of the recursions (COLAMD's loses four digits
+    more), constrained noise for what is exact; one state at a time. It has no covariances: raises ValueError where they are asked for, ImportError without GTSAM."""
 
     model: Model | Mechanism
     problem: Measured
-    description = "colamd (gtsam)"
+    description = "least squares (gtsam)"
 
     def __post_init__(self):
         require_gtsam()
@@ -58,8 +59,8 @@ def _optimum(system):
     """{variable: value}, refined; None where GTSAM finds the system under-determined."""
     gtsam = require_gtsam()
     noises = [gtsam.noiseModel.Constrained.All(factor.rows) for factor in system.exact]
-    noises += [gtsam.noiseModel.Gaussian.Covariance(covariance) for covariance in system.covariances]
-    factors = [*system.exact, *system.noisy]
+    noises += [gtsam.noiseModel.Unit.Create(factor.rows) for factor in system.noisy]
+    factors = [*system.exact, *map(_weighted, system.noisy, system.covariances)]
     values = {x: np.zeros(x.dim) for x in system.variables}
     for _ in range(1 + REFINEMENTS):
         left = [replace(factor, rhs=factor.given(values).rhs) for factor in factors]
@@ -70,12 +71,22 @@ def _optimum(system):
     return values
 
 
+def _weighted(factor, covariance):
+    """The rows in standard deviations: correlated noise is no model of GTSAM's for a factor from Python."""
+    W = np.linalg.inv(np.linalg.cholesky(covariance))
+    blocks = {x: W @ block for x, block in factor.blocks.items()}
+    return replace(factor, blocks=blocks, rhs=W @ factor.rhs)
+
+
 def _solved(factors, variables):
     """{variable: value} of (factor, noise model); None as above."""
     keys = {x: key for key, x in enumerate(variables)}
-    graph, _ = gaussian_factors(factors, keys)
+    graph, sums = gaussian_factors(factors, keys)
+    order = require_gtsam().Ordering()
+    for key in (*sums, *(keys[x] for x in sorted(variables, key=recursion_order))):
+        order.push_back(key)
     try:
-        solution = graph.optimize()
+        solution = graph.eliminateSequential(order).optimize()
     except RuntimeError:  # IndeterminantLinearSystemException
         return None
     return {x: np.atleast_1d(solution.at(key)) for x, key in keys.items()}

@@ -1,6 +1,7 @@
 """Sensors of a robot: what they read, where, and how well."""
 
 from dynamics_node.sensors.errors import SensorError
+from dynamics_node.sensors.files import load_sensors, parse_sensors
 from dynamics_node.sensors.records import (
     MEASURED,
     ROLES,
@@ -38,4 +39,6 @@ __all__ = [
     "Posed",
     "Sensor",
     "SensorError",
+    "load_sensors",
+    "parse_sensors",
 ]

@@ -133,7 +133,7 @@ def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto",
         runner=recipe.runner(),
         model=model,
         recipe=recipe,
-        description="colamd (gtsam)" if backend == "gtsam" else "least squares",
+        description=f"least squares{' (gtsam)' * (backend == 'gtsam')}",
         problem=problem,
         solvability=found,
     )
