@@ -12,7 +12,7 @@ import numpy as np
 from dynamics_node.graph.measured import MeasuredSystem, measured_system, site_of
 from dynamics_node.graph.reduced import Reduced, factor_rows, reduced
 from dynamics_node.graph.sensor_factors import sensor_factor
-from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.numeric.candidates import candidates

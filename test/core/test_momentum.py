@@ -10,7 +10,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import momentum, rnea
 from dynamics_node.loops import mechanism_mass_matrix
-from dynamics_node.loops.closure import closure
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.loops.dynamics import mass_matrix
 from dynamics_node.loops.numeric import mechanism_bias
 from dynamics_node.program import derivative_name, interpret, jacobian, trace
@@ -74,7 +74,7 @@ def by_derivatives(mechanism, q, yd):
     tree = mechanism.tree
 
     def later(q, yd, t):
-        rates = closure(mechanism, q, yd).G @ yd
+        rates = explicit_rates(mechanism, q, yd).G @ yd
         moved = np.array(q, dtype=object)
         for joint in tree.independent_joints:
             moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ rates[joint.v])
