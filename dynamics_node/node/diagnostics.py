@@ -61,10 +61,21 @@ def _of_core(core: Core) -> dict[str, Any]:
         "unknown joints in joint_states": core.joints.unknown,
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
+        "sensors": _sensors(core, now),
         "wrench sensor": core.wrench_sensor.status(now),
         "pushed": told(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
+
+
+def _sensors(core, now):
+    """Of a measured problem: how old every reading is, and how well they agree."""
+    if core.sensors is None:
+        return ""
+    ages = core.sensors.readings.ages(now).items()
+    told = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
+    expected = core.solver.degrees_of_freedom
+    return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
 
 
 def _verdict(serving, statistics, enabled):

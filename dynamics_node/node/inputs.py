@@ -139,7 +139,7 @@ def _sensor(topic):
     numbers = {IMU: sensed_numbers, WRENCH: lambda message: wrench_numbers(message.wrench)}[topic.message]
 
     def read(inputs, core, message, received):
-        if core.sensors is not None:
+        if core.sensors is not None and topic in core.sensors.readings.topics:
             core.sensors.readings.update(topic, numbers(message), message.header.frame_id, received)
 
     return read
@@ -184,7 +184,7 @@ def _controller_input(topic):
 
 
 def _sensor_inputs(core):
-    """One of every topic that tells of a sensor; they are emptied before joint_states, as all are."""
+    """One of every topic that tells of a sensor of a measured problem."""
     if core is None or core.sensors is None:
         return ()
     kinds = {IMU: Imu, WRENCH: WrenchStamped}
@@ -209,12 +209,14 @@ class Inputs:
 
     def listen(self):
         """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
-        for row in self._rows:
-            wanted = row.wanted(self.serving.settings, self.serving.core)
-            if wanted and row.topic not in self._heard:
-                self._heard[row.topic] = self._subscription(row)
-            elif not wanted and row.topic in self._heard:
-                self._node.destroy_subscription(self._heard.pop(row.topic))
+        settings, core = self.serving.settings, self.serving.core
+        rows = (*self._rows, *_sensor_inputs(core))
+        wanted = {row.topic: row for row in rows if row.wanted(settings, core)}
+        for topic in self._heard.keys() - wanted.keys():
+            self._node.destroy_subscription(self._heard.pop(topic))
+        for topic, row in wanted.items():
+            if topic not in self._heard:
+                self._heard[topic] = self._subscription(row)
 
     def ros_now(self) -> int:
         """ns of ROS time."""

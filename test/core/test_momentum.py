@@ -10,9 +10,9 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import momentum, rnea
 from dynamics_node.loops import mechanism_mass_matrix
-from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.loops.dynamics import mass_matrix
 from dynamics_node.loops.numeric import mechanism_bias
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.program import derivative_name, interpret, jacobian, trace
 from dynamics_node.programs import quantity_program
 from dynamics_node.robots import quadruped
