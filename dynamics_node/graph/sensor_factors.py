@@ -37,8 +37,8 @@ VANISHES = 1e-12  # entries of a transform between two frames of a link beside 1
 
 
 class Site(NamedTuple):
-    """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (..., 6),
-    {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
+    """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (...,
+    6), {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
 
     tree: Model
     X_up: Transforms | FactoredTransforms

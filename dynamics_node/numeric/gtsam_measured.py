@@ -17,7 +17,8 @@ REFINEMENTS = 2  # what rounding beside right angles and constraints costs
 @dataclass(frozen=True, eq=False)
 class GtsamLeastSquares:
     """GaussianFactorGraph::eliminateSequential in the order of the recursions (COLAMD's loses four digits
-    more), constrained noise for what is exact; one state at a time. It has no covariances: raises ValueError where they are asked for, ImportError without GTSAM."""
+    more), constrained noise for what is exact; one state at a time. It has no covariances: raises ValueError
+    where they are asked for, ImportError without GTSAM."""
 
     model: Model | Mechanism
     problem: Measured

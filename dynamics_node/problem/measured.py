@@ -229,7 +229,7 @@ def _require_parted(robot, sensor):
     if robot.frames[own.link].fixed_joint and ends:
         raise SensorError(
             f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
-            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or take the sensor away"
+            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or leave it out"
         )
 
 

@@ -21,7 +21,7 @@ _WORDS = ("name", "joint", "link", "rows", "topic", "frame")
 
 
 def load_sensors(path) -> tuple[Sensor, ...]:
-    """The sensors of a file. Raises OSError, and SensorError that says which sensor is wrong, where and how."""
+    """The sensors of a file. Raises OSError, and SensorError that says where in it what is wrong."""
     return parse_sensors(read_regular_file(path, MAX_BYTES + 1))
 
 

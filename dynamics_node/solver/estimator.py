@@ -1,5 +1,6 @@
 """Estimators: Functions of what sensors read."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -7,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.graph.markowitz import NoPivotError
 from dynamics_node.loops.health import why_not
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
@@ -19,13 +21,17 @@ from dynamics_node.numeric import (
     solvability,
 )
 from dynamics_node.problem import Measured
+from dynamics_node.programs import measured_program, regroups
 from dynamics_node.solver.arguments import Signature, robot_signature
 from dynamics_node.solver.checks import SolutionError
 from dynamics_node.solver.choices import ChoiceError
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import RobotFunction
 
-BACKENDS = ("auto", "numpy", "gtsam")
+log = logging.getLogger("dynamics_node")
+BACKENDS = ("auto", "c", "numpy", "gtsam")
+_DESCRIPTIONS = {"c": "permuted LU", "gtsam": "least squares (gtsam)"}
+LONGEST = 150_000  # operations of a Program that `auto` compiles
 
 
 class UnsolvableError(ValueError):
@@ -118,8 +124,10 @@ _NOTHING = 1e-12  # chi-square where nothing is checked is rounding
 def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto", parameters=()) -> Estimator:
     """The Estimator of a measured problem.
 
-    backend: numpy, or gtsam (without covariances). Raises UnsolvableError for sensors that do not determine
-    the motion at generic states, or say something exactly twice; ChoiceError, ImportError as `build`.
+    backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
+    where it works and the Program is not too long. Where compiled code would lose digits, and where rank
+    drops, least squares is asked. Raises UnsolvableError for sensors that do not determine the motion at
+    generic states, or say something exactly twice; ChoiceError, CompileError, ImportError as `build`.
     """
     if backend not in BACKENDS:
         raise ChoiceError(f"measured problems have backends {', '.join(BACKENDS)}, not {backend!r}")
@@ -127,16 +135,50 @@ def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto",
     if not found.solvable:
         raise UnsolvableError(found)
     numeric = partial(measured_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
-    recipe = Recipe(model, (False,) * model.nv, None, numeric, backend, parameters)
+    write = partial(measured_program, model, problem, parameters)
+    program = _program(write, backend)
+    recipe = Recipe(
+        model,
+        (False,) * model.nv,
+        None if program is None else write,
+        numeric,
+        "numpy" if program is None and backend == "auto" else backend,
+        parameters,
+        refines=program is not None and bool(program.limits),
+        view=None if regroups(problem) else _body_by_body,
+    )
+    runner = recipe.runner(program=program)
     return Estimator(
         signature=_signature(model, problem),
-        runner=recipe.runner(),
+        runner=runner,
         model=model,
         recipe=recipe,
-        description=f"least squares{' (gtsam)' * (backend == 'gtsam')}",
+        description=_DESCRIPTIONS.get(runner.backend, "least squares"),
         problem=problem,
         solvability=found,
     )
+
+
+def _program(write, backend):
+    """The Program of a backend that runs one, None where none is to be compiled."""
+    if backend not in ("auto", "c"):
+        return None
+    try:
+        program = write()
+    except NoPivotError as error:
+        if backend == "c":
+            raise
+        log.warning("no order of pivots (%s); numpy serves instead", error)
+        return None
+    if backend == "auto" and len(program.ops) > LONGEST:
+        log.warning("%d operations would take minutes to compile; numpy serves instead", len(program.ops))
+        return None
+    return program
+
+
+def _body_by_body(robot):
+    """The robot whose inertias count: all of it, none regrouped."""
+    return robot
 
 
 def _signature(model, problem) -> Signature:

@@ -1,5 +1,9 @@
 """The rows of measured problems: the true motion, as Pinocchio has it, satisfies every one."""
 
+import re
+from pathlib import Path
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
@@ -11,6 +15,7 @@ from tolerances import EXACT
 
 from dynamics_node import sensors as s
 from dynamics_node.graph.measured import measured_system, measured_values
+from dynamics_node.model import load_model
 from dynamics_node.problem import measured
 from dynamics_node.program import trace
 
@@ -125,3 +130,58 @@ def test_symbols_give_the_same_rows(name):
 
     found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)["all"]
     np.testing.assert_allclose(found, rows(q, qd, readings, model.gravity)["all"].astype(float), atol=1e-10)
+
+
+# --- fixed joints and loops ---------------------------------------------------------------------------------
+
+FIXED = {"panda": "panda_joint8", "solo12": "FL_ANKLE", "talos": "wrist_left_ft_joint"}
+
+
+@pytest.mark.parametrize("name", FIXED)
+def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
+    """Pinocchio reads the wrench at a joint that may turn, and does not."""
+    fixed = ROBOTS[name]
+    text = fixed.file.read_text()
+    pattern = rf'(<joint [^>]*name="{FIXED[name]}"[^>]*)type="fixed"|(<joint [^>]*)type="fixed"([^>]*name="{FIXED[name]}")'
+    limit = '<limit lower="-1" upper="1" effort="1" velocity="1"/>'
+    text, count = re.subn(pattern, r'\1\2type="revolute"\3', text)
+    head, tail = re.split(rf'(?<=name="{FIXED[name]}")|(?<=name="{FIXED[name]}" )', text, maxsplit=1)
+    assert count == 1
+    (tmp_path / "robot.urdf").write_text(head + tail.replace("</joint>", f"{limit}</joint>", 1))
+    turning = Turning(tmp_path / "robot.urdf", fixed.floating_base)
+    model, other = fixed.model(), turning.model()
+    assert other.nv == model.nv + 1
+    foot = tips(model)[-1]
+    held = [(foot, XYZ, RPY, range(6))]
+    for q, qd, qdd, _ in zip(*random_states(model, 3, seed=8), strict=True):
+        w = [(link, XYZ, RPY, np.arange(6.0)) for link in (child_of(model, FIXED[name]), foot)]
+        truth = Truth(fixed, model, q, qd, qdd, w, held)
+        spread = [np.insert(x, places(other, model, of), 0.0) for x, of in ((q, "q"), (qd, "v"), (qdd, "v"))]
+        there = Truth(turning, other, *spread, w, held)
+        sensors = [s.ForceTorque(FIXED[name], std=1.0, xyz=XYZ, rpy=RPY)]
+        sensors += [s.ExternalWrench(at[0], std=1.0) for at in w]
+        problem = measured(model, sensors)
+        system = measured_system(model, problem, q, qd, there.readings(measured(other, sensors)))
+        for factor in (*system.exact, *system.noisy):
+            assert relative_residual(factor, truth.values(problem)) <= EXACT, factor
+
+
+class Turning(NamedTuple):
+    """A robot of ROBOTS with one joint more that moves."""
+
+    file: Path
+    floating_base: bool
+    joints: None = None
+
+    def model(self):
+        return load_model(self.file, floating_base=self.floating_base)
+
+
+def child_of(model, fixed):
+    return next(frame.name for frame in model.frames.values() if frame.fixed_joint == fixed)
+
+
+def places(other, model, of):
+    """Where the coordinate that is more lies."""
+    names, own = (getattr(m, f"{of}_names") for m in (other, model))
+    return next(k for k, name in enumerate(names) if name not in own)
