@@ -44,9 +44,8 @@ def main():
     for joint in torques[:5]:
         k = joint.v.start
         read = readings[f"{joint.name} torque"][0]
-        print(
-            f"{joint.name:24} {read:8.3f} read, {found.tau[k]:8.3f} +- {3 * std[k]:.3f} N m, {truth.tau[k]:8.3f} true"
-        )
+        estimated = f"{found.tau[k]:8.3f} +- {3 * std[k]:.3f} N m"
+        print(f"{joint.name:24} {read:8.3f} read, {estimated}, {truth.tau[k]:8.3f} true")
     print(estimator.judge(q, still, readings))
     readings["left_shank_joint torque"] += 10.0
     print(estimator.judge(q, still, readings))

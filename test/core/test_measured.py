@@ -1,6 +1,7 @@
 """Estimates from any sensors: against Pinocchio's motions, against one dense system, and by many noisy ones."""
 
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -149,6 +150,13 @@ def test_gtsam_has_no_covariances():
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="no covariances"):
         dn.build(model, dn.measured(model, redundant(model), ["tau"]), backend="gtsam")
+
+
+def test_without_gtsam_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ImportError, match="backend 'gtsam' needs GTSAM.*pip install"):
+        dn.build(model, dn.measured(model, redundant(model)), backend="gtsam")
 
 
 RUNS = 400
