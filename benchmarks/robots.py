@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.model import load_model
-from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.spatial import rpy_rotation
 
@@ -55,7 +55,7 @@ def random_chain(n, seed=0):
                 random.normal(size=3),
             )
         )
-    return assemble(Description("chain", tuple(links), tuple(joints)))
+    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def random_states(model, count, seed=0):

@@ -20,8 +20,8 @@ from dynamics_node.graph import (
     plan_ordering,
     to_svg,
 )
-from dynamics_node.model.assemble import assemble
 from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
 from dynamics_node.programs import recursive_programs
 from dynamics_node.robots import five_bar
 from dynamics_node.spatial import rpy_rotation
@@ -44,7 +44,7 @@ def chain(n, seed=0):
         turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
         axis = random.normal(size=3)
         joints.append(JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, axis))
-    return assemble(Description("chain", tuple(links), tuple(joints)))
+    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def puma():

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import definite_pivots, matvec, solve, symmetric, transpose
+from dynamics_node.spatial import matvec, solve, symmetric, transpose
 
 
 class Given(NamedTuple):
@@ -41,19 +41,6 @@ def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
         pA = pA - f_ext
     joints = _inward(model, X_up, pA, tau, gives_way)
     return _outward(model, X_up, joints, tau, driven)
-
-
-def articulated_pivots(model, q, forward=None):
-    """What every coordinate has to move when those beyond it give way, (..., nv): the pivots of S^T IA S. 1
-    where `forward` (nv,) is false."""
-    gives_way = joints_that_give_way(model, forward)
-    still, tau = np.zeros((*q.shape[:-1], model.nbodies, 6)), np.zeros((*q.shape[:-1], model.nv))
-    joints = _inward(model, joint_transforms(model, q), still, tau, gives_way)
-    pivots = np.ones(tau.shape, q.dtype)
-    for body, given in zip(model.bodies, joints, strict=True):
-        if given.D is not None:
-            pivots[..., body.joint.v] = definite_pivots(given.D)
-    return pivots
 
 
 def joints_that_give_way(model, forward=None):

@@ -1,24 +1,25 @@
-"""Whether the mass matrix is regular at a position: what its pivots are beside what they are left over from.
+"""Whether the mass matrix is regular at a position.
 
 Eliminated from the tips to the root, the pivot of a coordinate is what its joint has to move when the joints
 beyond it give way: D = S^T IA S of the articulated-body algorithm (RBDA section 7.2). Since no body has a
 negative inertia it is never less than what the joint's own body takes. So one look at a robot tells for which
 coordinates it can vanish at some position: for hardly any robot there are such. Those are `weak`, and code
-watches their pivots.
+watches what their joints have to move when all others give way, before or beyond: 1 / (M^-1)_kk. No
+elimination order hides anything from that, while several small pivots, one left over from the other, may
+each be far from zero where M is singular.
 """
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import articulated_pivots
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.model.errors import ModelError
-from dynamics_node.spatial import definite_pivots
+from dynamics_node.spatial import definite_pivots, inverse_diagonal
 
-# A pivot beside what it is left over from: one without its last three digits. Accelerations are promised to
-# 100 eps times the condition of M, which is 1 / ZERO there at least.
-ZERO = 1e-12
-HEALTHY = np.array([ZERO**-2])  # limit of `health`
+ZERO = 1e-12  # a pivot beside what it is left over from
+# Limit of `health`: the square of a loss that leaves an apparent inertia two digits. Accelerations are
+# promised to 100 eps times the condition of M, which is as large there.
+HEALTHY = np.array([1e26])
 FAR = 1e3  # m, the longest slide
 
 
@@ -40,40 +41,37 @@ def refuse_unwatched(model, coordinates):
         )
 
 
-def health(pivots, scale):
-    """(..., 1): the sum of the squares of scale over pivot, both (..., k), of the coordinates that are
-    watched; healthy up to HEALTHY."""
-    ratio = scale / pivots
-    return (ratio * ratio).sum(axis=-1, keepdims=True)
+def health(loss):
+    """(..., 1): the sum of the squares of losses (..., k), healthy up to HEALTHY."""
+    return (loss * loss).sum(axis=-1, keepdims=True)
 
 
-def dynamics_health(model, q, forward, watched, by_mass_matrix):
-    """`health` of forward or hybrid dynamics on symbols, in operations that the dynamics have already: of the
-    mass matrix or of the articulated-body recursion."""
-    if by_mass_matrix or model.has_mimic:
-        pivots = mass_matrix_pivots(crba(model, q), forward)
-    else:
-        pivots = articulated_pivots(model, q, forward)
-    return health(pivots[watched], inertia_scale(model, q)[watched])
+def dynamics_health(model, q, forward, watched):
+    """`health` of forward or hybrid dynamics on symbols."""
+    return health(losses(crba(model, q), forward, watched, inertia_scale(model, q)))
 
 
-def mass_matrix_pivots(M, forward):
-    """Pivots (..., nv) of the block of M (..., nv, nv) of the coordinates where `forward` (nv,) is true; of
-    the others 1."""
+def losses(M, forward, watched, scale):
+    """By how much joints have less to move, when all others give way, than the parts that this is left over
+    from: scale_k (M^-1)_kk (..., k) of the coordinates `watched` (nv,), those where `forward` (nv,) is false
+    being held. M (..., nv, nv), scale (..., nv)."""
     free = np.flatnonzero(forward)
-    pivots = np.ones(M.shape[:-1], M.dtype)
-    pivots[..., free] = definite_pivots(M[..., free[:, None], free])
-    return pivots
+    return scale[..., watched] * inverse_diagonal(M[..., free[:, None], free], watched[free])
 
 
 def singular(model, q, forward, watched):
     """(..., nv) bool at positions q (..., nq): coordinates, of those `watched` (nv,), that can move without
     moving any mass, those where `forward` (nv,) is false being held."""
     q = np.asarray(q, dtype=float)
-    pivots = mass_matrix_pivots(crba(model, q), forward)
+    return lost(losses(crba(model, q), forward, watched, inertia_scale(model, q)), watched)
+
+
+def lost(loss, watched):
+    """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) are beyond HEALTHY."""
+    found = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
     with np.errstate(all="ignore"):
-        ratio = inertia_scale(model, q) / pivots
-        return ~(ratio * ratio <= HEALTHY) & watched
+        found[..., watched] = ~(loss * loss <= HEALTHY)
+    return found
 
 
 def why_singular(model, forward, q):
@@ -95,8 +93,8 @@ def in_words(model, found):
 
 
 def inertia_scale(model, q):
-    """Of what size the numbers are that a pivot is left over from: (..., nv) at q (..., nq). For every
-    coordinate what its joint moves of mass and moment of all beyond, levers added up without their
+    """Of what size the numbers are that an apparent inertia is left over from: (..., nv) at q (..., nq). For
+    every coordinate what its joint moves of mass and moment of all beyond, levers added up without their
     directions, so that nothing cancels."""
     X_up = joint_transforms(model, q)
     carried = [mass_moments(inertia) for inertia in model.inertias]

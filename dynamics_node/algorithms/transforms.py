@@ -60,7 +60,7 @@ class Transforms:
 
 
 class FactoredTransforms:
-    """The same of symbols, as products of elementary transforms: X_up[i] = factors[i][0] factors[i][1] ..."""
+    """Joint transforms on symbols, products of elementary ones: X_up[i] = factors[i][0] factors[i][1] ..."""
 
     def __init__(self, factors):
         self._factors = factors

@@ -64,7 +64,7 @@ class Runner(Protocol):
         which is the precision of the arithmetic where the backend has it."""
 
     def with_parameters(self, values) -> "Runner":
-        """The same code with other values {name: array} of its parameters; other names are ignored."""
+        """A Runner with other values {name: array} of the parameters; names it does not have are ignored."""
 
     def prepare(self, batches: bool = False):
         """Do now what many states need later. Raises CompileError."""

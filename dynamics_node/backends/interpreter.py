@@ -46,7 +46,7 @@ class Interpreter(Unhurried):
         return returned(self.program)
 
     def with_parameters(self, values):
-        """The same with other values {name: array} of its parameters; other names are ignored."""
+        """A Runner with other values {name: array} of the parameters; names it does not have are ignored."""
         return replace(self, parameters={name: values[name] for name in self.parameters})
 
     def run(self, count, inputs, dtype=np.float64):

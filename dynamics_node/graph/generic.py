@@ -8,7 +8,7 @@ from dynamics_node.graph.build import FactorGraph, build_graph
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
 from dynamics_node.graph.mechanism import build_mechanism_graph, constraint_variables, spanning_problem
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
-from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model.sample import sample_positions
 

@@ -50,7 +50,7 @@ def minimum_torque_factors(weights, joints, G):
     with a virtual velocity mu (nv,) of the independent coordinates; least squares as exact equations.
 
     weights, joints: {body: what its joint's torque costs}, {body: its row of G}; G (..., nv of the tree, nv)
-    as in `closure`.
+    as in `explicit_rates`.
     """
     mu = virtual_velocity(G.shape[-1])
     for i, weight in weights.items():

@@ -23,9 +23,9 @@ from dynamics_node.graph.loop_factors import (
     with_blocks,
 )
 from dynamics_node.graph.variables import Variable, coupling_force, wrench
-from dynamics_node.loops.assembly import closed_samples
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.kinds import LoopJoint, coordinates_of
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
@@ -47,7 +47,8 @@ def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravi
 
 
 def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
-    """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
+    """`build_mechanism_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or
+    symbols."""
     graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
     spanned = spanning_problem(mechanism, problem)
     values = (_spanned(mechanism, array) for array in (qdd, tau))
@@ -131,7 +132,7 @@ def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
 
 
 def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
-    """The same at a closed position q (nq,), where others may."""
+    """`kept_rows` at one closed position q (nq,), where other rows may be the independent ones."""
     kept: list[tuple[int, ...]] = []
     for cluster in mechanism.clusters:
         if cluster.constraints:

@@ -10,14 +10,14 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.algorithms import bias, crba
-from dynamics_node.loops.assemble import assemble_mechanism
-from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.equations import counting_equations
+from dynamics_node.loops.from_description import mechanism_from_description
 from dynamics_node.loops.kinds import Linear
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.model import Model, ModelError
-from dynamics_node.model.assemble import assemble
+from dynamics_node.model.from_description import model_from_description
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.program import interpret
@@ -30,7 +30,7 @@ def projected_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
     recursion over the tree between G and its transpose, is what `inverse_dynamics` is.)"""
     assert f_ext is None
     tree = mechanism.tree
-    G, g, condition = closure(mechanism, q, yd)
+    G, g, condition = explicit_rates(mechanism, q, yd)
     torques = crba(tree, q) @ (G @ ydd + g) + bias(tree, q, G @ yd, gravity=gravity)
     return G.T @ torques, condition
 
@@ -40,7 +40,7 @@ def lagrange_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
     constraints: the range-space method on symbols of one state. Without f_ext."""
     assert f_ext is None
     tree = mechanism.tree
-    G, _, condition = closure(mechanism, q, yd)
+    G, _, condition = explicit_rates(mechanism, q, yd)
     rates = G @ yd
     K, k = _independent_equations(mechanism, q, rates)
     effort = np.zeros(tree.nv, dtype=object)
@@ -73,7 +73,7 @@ def independent_tree(text, reflect=True, **choices) -> Model:
     """
     description = parse_urdf(text)
     validate(description)
-    mechanism = assemble_mechanism(description, **choices)
+    mechanism = mechanism_from_description(description, **choices)
     if other := [c.name for c in mechanism.constraints if not isinstance(c, Linear)]:
         raise ModelError(f"{other[0]!r} has no constant ratio: nothing can be reflected through it")
     bare = replace(
@@ -84,7 +84,9 @@ def independent_tree(text, reflect=True, **choices) -> Model:
     )
     names = [joint.name for joint in mechanism.independent_joints if joint.name in _names(description)]
     armature = _reflected(mechanism) if reflect else {}
-    return assemble(bare, **(choices | {"joints": names, "armature": choices.get("armature", {}) | armature}))
+    return model_from_description(
+        bare, **(choices | {"joints": names, "armature": choices.get("armature", {}) | armature})
+    )
 
 
 def _names(description):

@@ -3,9 +3,9 @@
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops.assembly import assembled, assembled_somewhere
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import RANK
+from dynamics_node.loops.first_positions import closed_anywhere, closed_near
 from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
@@ -15,6 +15,7 @@ REACHES = (1.5, 0.2)  # rad or m from zero where closed positions are looked for
 MOST = 0.8  # of the closed positions that must have one rank
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
 MOVES, TRIED = (1e-2, 1e-4), 8  # rad or m that independent joints are moved by, at so many closed positions
+ROUNDING = 1e-13  # m or rad that a closed loop is open by after Newton's last step
 
 
 def clusters(tree, constraints, flags):
@@ -76,10 +77,11 @@ def _require_motion(tree, cluster):
 
 
 def _follow(tree, cluster, v, move):
-    """Whether the dependent joints can follow when an independent one is moved from a closed position."""
+    """Whether the dependent joints can follow when an independent one is moved from a closed position, to
+    rounding: what shakes misses by the square of the move."""
     tried = cluster.samples[:TRIED]
     start = moved(tree, tried, [v], np.full((len(tried), 1), move))
-    return len(assembled(tree, cluster.constraints, cluster.dependent, start)) > 0
+    return len(closed_near(tree, cluster.constraints, cluster.dependent, start, ROUNDING)) > 0
 
 
 def _usual_condition(K, dependent):
@@ -106,7 +108,7 @@ def _usual_positions(tree, constraints, coordinates):
     and the positions (count, nq): degenerate ones do not decide. Where elsewhere the joints are assembled in
     other, rigid ways, those near zero do."""
     for reach in REACHES:
-        closed = assembled_somewhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
+        closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
         if not len(closed):
             raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
         K = interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]

@@ -10,12 +10,10 @@ import numpy as np
 
 from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
-from dynamics_node.algorithms.pivots import mass_matrix_pivots
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.closure import Rates, closure
 from dynamics_node.loops.pivots import singularity
+from dynamics_node.loops.rates import Rates, explicit_rates
 from dynamics_node.spatial import (
-    definite_pivots,
     inverse_congruence,
     rotation_transform,
     solve_definite,
@@ -36,7 +34,7 @@ def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forwar
     known (nv,): tau where forward (nv,) bool is true, ydd elsewhere; asked is the other one of the two.
     watched (nv,) bool: coordinates whose pivots count in the condition, see loops/pivots.py.
     """
-    G, g, condition = closure(mechanism, q, yd)
+    G, g, condition = explicit_rates(mechanism, q, yd)
     M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
     held = np.where(forward, 0.0, known)
     tau = G.T @ rnea(mechanism.tree, q, G @ yd, G @ held + g, f_ext, gravity)
@@ -47,13 +45,13 @@ def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forwar
         asked = asked + M[:, free] @ ydd
         asked[free] = ydd
     if any(watched):
-        condition = condition + singularity(mechanism, q, G, mass_matrix_pivots(M, forward), watched)
+        condition = condition + singularity(mechanism, q, G, M, forward, watched)
     return asked, condition
 
 
 def mass_matrix(mechanism, q):
     """G^T M G (nv, nv), and the condition of the constraints."""
-    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
     return (symmetric(G.T @ crba(mechanism.tree, q) @ G),), condition
 
 
@@ -65,18 +63,17 @@ def bias(mechanism, q, yd, gravity):
 
 def jacobian(mechanism, q, link, reference="world_aligned"):
     """J (6, nv) of a link, and the condition of the constraints."""
-    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
     return (link_jacobian(mechanism.tree, q, link, reference) @ G,), condition
 
 
 def operational_space_inertia(mechanism, q, links, reference="world_aligned", watched=()):
     """Lambda^-1 (6k, 6k) and J (6k, nv) of k links, and the condition of the constraints. watched: as of
     `hybrid_dynamics`."""
-    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
     M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
     if any(watched):
-        own = mass_matrix_pivots(M, np.ones(mechanism.nv, dtype=bool))
-        condition = condition + singularity(mechanism, q, G, own, watched)
+        condition = condition + _singularity(mechanism, q, G, watched)
     J = np.concatenate([link_jacobian(mechanism.tree, q, link, reference) @ G for link in links])
     return (inverse_congruence(M, J), J), condition
 
@@ -95,13 +92,13 @@ def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None, *, watched
     """ydd (nv,) by C-ABA, and the condition of the constraints. Eqs. (52), (55), (56); what velocities and
     gravity do comes first, with ydd = 0, as in `aba`. watched: as of `hybrid_dynamics`."""
     tree = mechanism.tree
-    G, g, condition = closure(mechanism, q, yd)
+    G, g, condition = explicit_rates(mechanism, q, yd)
     X_up = joint_transforms(tree, q)
     wrenches = body_wrenches(tree, body_motions(tree, X_up, G @ yd, g, gravity))
     pA = wrenches if f_ext is None else wrenches - f_ext
     given = _inward(mechanism, X_up, G, g, pA, tau)
     if any(watched):
-        condition = condition + singularity(mechanism, q, G, _pivots(mechanism, given), watched)
+        condition = condition + _singularity(mechanism, q, G, watched)
     return _outward(mechanism, X_up, given), condition
 
 
@@ -110,12 +107,12 @@ def extended_forces(mechanism, q, links, reference="world_aligned", watched=()):
     (62): unit wrenches at the links are carried to the root, each cluster giving way; Lambda^-1 sums what
     they do on the way. watched: as of `hybrid_dynamics`."""
     tree = mechanism.tree
-    G, _, condition = closure(mechanism, q, np.zeros(mechanism.nv))
+    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
     X_up = joint_transforms(tree, q)
     still = np.zeros((tree.nbodies, 6))
     given = _inward(mechanism, X_up, G, np.zeros(tree.nv), still, np.zeros(mechanism.nv))
     if any(watched):
-        condition = condition + singularity(mechanism, q, G, _pivots(mechanism, given), watched)
+        condition = condition + _singularity(mechanism, q, G, watched)
     wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
     total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
     for cluster, (S, U, D, _) in reversed(list(zip(mechanism.clusters, given, strict=True))):
@@ -164,12 +161,10 @@ def _inward(mechanism, X_up, G, g, pA, tau):
     return given[::-1]
 
 
-def _pivots(mechanism, given):
-    """What the independent joints have to move when those beyond them give way (nv,)."""
-    own = np.zeros(mechanism.nv, dtype=object)
-    for columns, cluster in zip(_columns(mechanism), given, strict=True):
-        own[columns] = definite_pivots(cluster.D)
-    return own
+def _singularity(mechanism, q, G, watched):
+    """`singularity` where no mass matrix is at hand."""
+    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
+    return singularity(mechanism, q, G, M, np.ones(mechanism.nv, dtype=bool), watched)
 
 
 def _columns(mechanism):

@@ -4,11 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops.close import TURNED
-from dynamics_node.loops.closure import SINGULAR, closure
 from dynamics_node.loops.constraints import gaps, position_program, turned
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.pivots import why_singular
+from dynamics_node.loops.positions import TURNED
+from dynamics_node.loops.rates import SINGULAR, explicit_rates
 from dynamics_node.program import Program, interpret, trace
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
@@ -16,8 +16,8 @@ HEALTHY = np.array([SINGULAR, OPEN**2])  # limits of `loop_health`: the conditio
 
 
 def loop_health(mechanism: Mechanism, q, condition):
-    """(2,): the condition of the constraints, squared, as `closure` gives it, and the sum of the squares of
-    what they miss at q (nq,), on symbols."""
+    """(2,): the squared condition of the constraints, as `explicit_rates` gives it, and the sum of the
+    squares of what they miss at q (nq,), on symbols."""
     missed = [make(mechanism.tree, mechanism.constraints, q) for make in (gaps, turned)]
     return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
@@ -28,7 +28,7 @@ def health_program(mechanism: Mechanism) -> Program:
     rest = np.zeros(mechanism.nv)
 
     def function(q):
-        return {"health": loop_health(mechanism, q, closure(mechanism, q, rest).condition)}
+        return {"health": loop_health(mechanism, q, explicit_rates(mechanism, q, rest).condition)}
 
     return trace(function, {"q": (mechanism.nq,)}, HEALTHY)
 

@@ -145,7 +145,7 @@ class Mechanism:
         return self.tree.frame(name)
 
     def with_tree(self, tree: Model) -> "Mechanism":
-        """The same loops on a tree of other inertias, rotor inertias or gravity."""
+        """The mechanism with a tree that differs in inertias, rotor inertias or gravity only."""
         return replace(self, tree=tree)
 
     def neutral(self):

@@ -1,4 +1,4 @@
-"""Whether the projected mass matrix G^T M G is regular at a position: its pivots, as those of a tree in
+"""Whether the projected mass matrix G^T M G is regular at a position, as that of a tree in
 algorithms/pivots.py.
 
 It is at every position where M of the tree is: G has one row of its own for every independent joint. M can be
@@ -11,7 +11,7 @@ nothing.
 import numpy as np
 
 from dynamics_node.algorithms import crba, pivots
-from dynamics_node.loops.closure import SINGULAR
+from dynamics_node.loops.rates import SINGULAR
 from dynamics_node.loops.spanning import closure_matrix
 from dynamics_node.spatial import transpose
 
@@ -37,14 +37,12 @@ def _behind_dependent(mechanism):
     return behind
 
 
-def singularity(mechanism, q, G, own, watched):
-    """What vanishing pivots add to the condition of the constraints, so that beyond SINGULAR either fails.
-
-    own (..., nv): pivots of the projected mass matrix; watched (nv,) bool: those that count; G (..., nv of
-    the tree, nv).
-    """
-    scale = _scale(mechanism, q, G)
-    return SINGULAR * pivots.ZERO**2 * pivots.health(own[..., watched], scale[..., watched])[..., 0]
+def singularity(mechanism, q, G, M, forward, watched):
+    """What a mass matrix M (nv, nv) that is nearly singular adds to the condition of the constraints, on
+    symbols, so that beyond SINGULAR either fails. forward, watched (nv,) bool: as of
+    `algorithms.pivots.losses`; G (nv of the tree, nv)."""
+    loss = pivots.losses(M, forward, watched, _scale(mechanism, q, G))
+    return SINGULAR / pivots.HEALTHY[0] * pivots.health(loss)[0]
 
 
 def _scale(mechanism, q, G):
@@ -58,9 +56,7 @@ def singular(mechanism, q, forward, watched):
     """As `algorithms.pivots.singular`, at closed positions q (..., nq)."""
     G = closure_matrix(mechanism, q)
     M = transpose(G) @ crba(mechanism.tree, q) @ G
-    with np.errstate(all="ignore"):
-        ratio = _scale(mechanism, q, G) / pivots.mass_matrix_pivots(M, forward)
-        return ~(ratio * ratio <= pivots.HEALTHY) & watched
+    return pivots.lost(pivots.losses(M, forward, watched, _scale(mechanism, q, G)), watched)
 
 
 def why_singular(mechanism, forward, q):

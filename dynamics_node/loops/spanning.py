@@ -4,7 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops.closure import SINGULAR, closure
+from dynamics_node.loops.rates import SINGULAR, explicit_rates
 from dynamics_node.program import Program, interpret, trace
 
 
@@ -14,7 +14,7 @@ def spanning_program(mechanism, judged=False) -> Program:
     and the condition of the constraints."""
 
     def function(q, qd, qdd):
-        G, g, condition = closure(mechanism, q, qd)
+        G, g, condition = explicit_rates(mechanism, q, qd)
         found = {"rates": G @ qd, "accelerations": G @ qdd + g, "G": G}
         return found | ({"condition": condition} if judged else {})
 

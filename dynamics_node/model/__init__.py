@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from dynamics_node.model.assemble import assemble
 from dynamics_node.model.errors import ModelError
+from dynamics_node.model.from_description import model_from_description
 from dynamics_node.model.model import Body, Frame, Joint, Model
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
@@ -14,8 +14,8 @@ __all__ = ["Body", "Frame", "Joint", "Model", "ModelError", "load_model", "model
 def parse_model(text, *, strict=False, **choices) -> Model:
     """URDF text (str or bytes) -> Model.
 
-    strict: implausible inertias are errors, not warnings. choices: see `assemble` (floating_base,
-    joints, positions, root, tips, gravity, armature). Raises ModelError with the joint or link by name.
+    strict: implausible inertias are errors, not warnings. choices: floating_base, joints, positions, root,
+    tips, gravity, armature of `model_from_description`. Raises ModelError with the joint or link by name.
     """
     return model_of(parse_urdf(text), strict=strict, **choices)
 
@@ -28,7 +28,7 @@ def model_of(description, *, strict=False, **choices) -> Model:
             f"{closure.name!r} closes a kinematic loop, which would give wrong torques if it were ignored: "
             "read the robot with load_mechanism"
         )
-    return assemble(description, warnings=warnings, **choices)
+    return model_from_description(description, warnings=warnings, **choices)
 
 
 def load_model(path, *, strict=False, **choices) -> Model:

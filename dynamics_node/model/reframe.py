@@ -1,4 +1,4 @@
-"""The same robot in body frames that cost fewer operations.
+"""The robot in body frames that cost fewer operations.
 
 A frame may lie anywhere on its joint's axis and turn about it: joint coordinates and torques stay the same.
 Here z is the axis, the origin is the foot of the common normal with the parent's axis, and x lies along

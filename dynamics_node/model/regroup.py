@@ -1,4 +1,4 @@
-"""The same robot with fewer inertial parameters: base parameters.
+"""The robot with fewer inertial parameters: base parameters.
 
 Mass that a joint does not move may be counted with the parent just as well: of a turning body the mass, the
 first moment along the axis and the second one, of a sliding body all second moments.

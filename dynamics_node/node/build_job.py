@@ -86,7 +86,7 @@ class Robot:
     observer: MomentumObserver | None = None
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
-        """The same for a robot with other inertias: nothing is compiled."""
+        """All functions with the inertias of another Model; nothing is compiled."""
         names = ("solver", "inverse", "forward", "mass_matrix", "bias")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}

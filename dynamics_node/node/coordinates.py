@@ -44,7 +44,7 @@ class Coordinates:
         return tuple(np.array(self.names, dtype=object)[self.own])
 
     def resumed(self, before: "Coordinates") -> "Coordinates":
-        """The same, with what was known before of the same robot."""
+        """A copy that keeps what was known of the robot before, such as the branch of its loops."""
         return self
 
     def drive(self, names, weights):
@@ -55,7 +55,7 @@ class Coordinates:
         return q
 
     def close_all(self, q):
-        """The same of a trajectory (k, nq); what is NaN follows from the point before."""
+        """Closed positions of a trajectory (k, nq); what is NaN follows from the point before."""
         return q
 
     def forget(self, positions, unsaid):

@@ -89,7 +89,7 @@ class Core:
         return (model.q_names, model.v_names) == (self.model.q_names, self.model.v_names)
 
     def replace(self, robot: Robot, settings: Settings):
-        """The same joints solved another way: nothing measured is lost."""
+        """Go on with another Robot of the same joints; what was measured is kept."""
         self.unloaded = robot
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})

@@ -29,7 +29,7 @@ class ExternalWrenches:
         self._wrenches[link] = (wrench, now)
 
     def on(self, model):
-        """The same wrenches on another Model, of the links it has."""
+        """The wrenches for another Model; those of links it does not have are dropped."""
         other = ExternalWrenches(model)
         other._wrenches = {link: w for link, w in self._wrenches.items() if link in model.frames}
         return other

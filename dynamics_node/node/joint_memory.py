@@ -41,7 +41,7 @@ class _Earlier(NamedTuple):
     newest: int
 
     def with_those_of(self, other, joints):
-        """The same, some joints as in another one."""
+        """A copy in which some joints are as in another state."""
         if not joints.size:
             return self
         position, stamp = self.position.copy(), self.stamp.copy()

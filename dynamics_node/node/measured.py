@@ -31,7 +31,7 @@ class Measured:
         self._timeout = int(settings.joint_state_timeout * 1e9)
 
     def replace(self, robot: Robot):
-        """The same joints solved another way: nothing measured is lost."""
+        """Go on with another Robot of the same joints; what was measured is kept."""
         self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._model = robot.model
 

@@ -94,7 +94,7 @@ class Serving:
         self._began()
 
     def _rebuild(self):
-        """The same description with other parameters."""
+        """Build the present description anew with other parameters."""
         self._builds.repeat(self.settings)
         self._began()
 

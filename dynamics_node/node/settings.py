@@ -166,7 +166,7 @@ class Settings:
     autostart: bool = parameter(True, "Start enabled; else ~/set_enabled starts it", read_only=True)
 
     def without_description(self) -> "Settings":
-        """The same without megabytes of text."""
+        """The settings without the robot_description, which may have megabytes."""
         return replace(self, robot_description="")
 
     def job(self, text: str | bytes) -> Job:

@@ -27,6 +27,7 @@ from dynamics_node.problem import Problem
 
 REFINEMENTS = 4
 CONVERGED = 1e-8
+AXES = (1, 1, 1, 1, 2, 1)  # of one state's q, qd, qdd, tau, f_ext and gravity
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Elimination:
     blocks: tuple[tuple[Variable, ...], ...] = ()
 
     def with_model(self, model):
-        """The same for a Model of other inertias or rotor inertias."""
+        """The elimination for a Model that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property
@@ -52,10 +53,7 @@ class Elimination:
         """{'qdd', 'tau'}, both complete."""
         zero = np.zeros_like(qd)
         qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
-        if isinstance(self.model, Mechanism):
-            found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
-        else:
-            found = self._planned(q, qd, qdd, tau, f_ext, gravity)
+        found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
         return dict(zip(("qdd", "tau"), found, strict=True))
 
     def _planned(self, q, qd, qdd, tau, f_ext, gravity):
@@ -75,23 +73,27 @@ class Elimination:
         return joint_values(self.model, values, qdd, tau)
 
     def _at_regular(self, *state):
-        """qdd and tau (count, nv) of a Mechanism at regular states. Where a pivot of the plan vanishes, which
-        was made once for most positions, another is made there."""
+        """qdd and tau (count, nv) at regular states. Where a pivot of the plan vanishes, which was made once
+        for most positions, another is chosen there. Raises LinAlgError where a tree has none."""
         try:
             return self._planned(*state)
-        except np.linalg.LinAlgError:
+        except np.linalg.LinAlgError as reason:
             count = len(state[0])
             if count == 1:
-                return self._planned_here(*state)
-            one_by_one = ([None if a is None else a[k : k + 1] for a in state] for k in range(count))
+                found = self._planned_here(*state)
+                if np.isnan(found).any() and not isinstance(self.model, Mechanism):
+                    raise reason from None
+                return found
+            one_by_one = (
+                [_state_of(a, k, axes) for a, axes in zip(state, AXES, strict=True)] for k in range(count)
+            )
             found = [self._at_regular(*one) for one in one_by_one]
             return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
     def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
         """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
         where there are none."""
-        kept = rows_kept_at(self.model, q[0])
-        graph = build_mechanism_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity, kept)
+        graph = self._graph_here(q, qd, qdd, tau, f_ext, gravity)
         at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
         order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
         try:
@@ -100,6 +102,17 @@ class Elimination:
         except (ValueError, np.linalg.LinAlgError):
             return np.full((2, 1, self.model.nv), np.nan)
         return joint_values(self.model, values, qdd, tau)
+
+    def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
+        state = (self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        if not isinstance(self.model, Mechanism):
+            return problem_graph(*state)
+        return build_mechanism_graph(*state, rows_kept_at(self.model, q[0]))
+
+
+def _state_of(array, k, axes):
+    """State k, on a leading axis, of an array over all states, or of one for all; axes: of one state."""
+    return array if array is None or array.ndim == axes else array[k : k + 1]
 
 
 def refined(graph, solve):

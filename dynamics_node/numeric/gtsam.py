@@ -1,4 +1,4 @@
-"""The same factor graph eliminated by GTSAM: the general fallback, and an independent check."""
+"""The factor graph eliminated by GTSAM: an independent check of our own elimination."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +43,7 @@ class GtsamElimination:
     ordering: Ordering
 
     def with_model(self, model):
-        """The same for a Model of other inertias or rotor inertias."""
+        """The elimination for a Model that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property

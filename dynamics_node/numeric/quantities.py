@@ -67,7 +67,7 @@ class NumericQuantity:
         return self.name
 
     def with_model(self, model):
-        """The same for a robot of other inertias or rotor inertias."""
+        """The quantity of a robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     def __call__(self, **arrays):

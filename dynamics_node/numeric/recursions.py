@@ -17,7 +17,7 @@ class Recursion:
     problem: Problem
 
     def with_model(self, model):
-        """The same for a Model of other inertias or rotor inertias."""
+        """The recursion for a Model that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property

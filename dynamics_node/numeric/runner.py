@@ -28,7 +28,7 @@ class NumericRunner(Unhurried):
         return self.algorithm.description
 
     def with_parameters(self, values):
-        """The same for values['model'], a robot of other inertias or rotor inertias."""
+        """A Runner for values['model'], a robot that differs in inertias or rotor inertias only."""
         return replace(self, algorithm=self.algorithm.with_model(values["model"]))
 
     def run(self, count, inputs, dtype=np.float64):

@@ -26,7 +26,7 @@ class _Around:
         return self.algorithm.description
 
     def with_model(self, model):
-        """The same for a robot of other inertias or rotor inertias."""
+        """The algorithm for a robot that differs in inertias or rotor inertias only."""
         return replace(self, algorithm=self.algorithm.with_model(model))
 
 

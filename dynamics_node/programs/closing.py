@@ -3,12 +3,12 @@
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops.closure import closure
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.economical import economical_program
 
@@ -31,5 +31,5 @@ def _step(mechanism, q):
             following = moved(tree, following, cluster.dependent, step)
     return {
         "following": following,
-        "health": loop_health(mechanism, q, closure(mechanism, q, rest).condition),
+        "health": loop_health(mechanism, q, explicit_rates(mechanism, q, rest).condition),
     }

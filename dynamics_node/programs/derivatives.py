@@ -8,11 +8,11 @@ Mansard 2018, Analytical derivatives of rigid body dynamics algorithms, sec. IV)
 import numpy as np
 
 from dynamics_node.algorithms import pivots
-from dynamics_node.algorithms.pivots import health, inertia_scale, mass_matrix_pivots
+from dynamics_node.algorithms.pivots import health, inertia_scale, losses
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.loops.closure import closure
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.pivots import singularity
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem, inverse_dynamics
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
@@ -46,19 +46,19 @@ def derivative_program(robot: Model | Mechanism, problem: Problem, wrenches=Fals
             results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
         if watched.any():
             own = with_inputs(economical(robot)[0], **{name: state[name] for name in more})
-            vanishing = _singularity(own, state["q"], mass_matrix_pivots(M, forward), watched)
+            vanishing = _singularity(own, state["q"], M, forward, watched)
             results["health"] = results["health"] + vanishing if inverse.limits else vanishing
         return results
 
     return trace(function, shapes | more, limits)
 
 
-def _singularity(robot, q, own, watched):
-    """What vanishing pivots, own (nv,), of the mass matrix add to health."""
+def _singularity(robot, q, M, forward, watched):
+    """What a mass matrix M (nv, nv) that is nearly singular adds to health."""
     if isinstance(robot, Mechanism):
-        G = closure(robot, q, np.zeros(robot.nv)).G
-        return np.array([singularity(robot, q, G, own, watched), 0.0], dtype=object)
-    return health(own[watched], inertia_scale(robot, q)[watched])
+        G = explicit_rates(robot, q, np.zeros(robot.nv)).G
+        return np.array([singularity(robot, q, G, M, forward, watched), 0.0], dtype=object)
+    return health(losses(M, forward, watched, inertia_scale(robot, q)))
 
 
 def _inputs(program, state):
@@ -68,7 +68,7 @@ def _inputs(program, state):
 def _tangent(robot, q):
     """(nq, nv): how q changes along velocities."""
     if isinstance(robot, Mechanism):
-        return tangent_map(robot.tree, q) @ closure(robot, q, np.zeros(robot.nv)).G
+        return tangent_map(robot.tree, q) @ explicit_rates(robot, q, np.zeros(robot.nv)).G
     return tangent_map(robot, q)
 
 

@@ -108,26 +108,23 @@ def _tree_methods(model, problem) -> tuple[dict[str, Method], np.ndarray]:
     """{name: Method} of a Model, and the limits of their health."""
     if problem.kind == "inverse":
         return {"rnea": lambda *state: (rnea(*state), NONE)}, NONE
-    through_matrix = {"crba + solve": _tree_method(model, problem, mass_matrix_dynamics, by_mass_matrix=True)}
+    through_matrix = {"crba + solve": _tree_method(model, problem, mass_matrix_dynamics)}
     limits = pivots.HEALTHY if weak_coordinates(model, problem.forward).any() else NONE
     if model.has_mimic:
         return through_matrix, limits
     return {"aba": _tree_method(model, problem, aba)} | through_matrix, limits
 
 
-def _tree_method(model: Model, problem: Problem, solve, by_mass_matrix=False) -> Method:
-    """Of solve(model, q, qd, tau, qdd, forward, f_ext, gravity) -> (qdd, tau), complete.
-
-    by_mass_matrix: in whose operations, those of the mass matrix or of the articulated-body recursion, health
-    is told; there is one where a pivot of the mass matrix may vanish.
-    """
+def _tree_method(model: Model, problem: Problem, solve) -> Method:
+    """Of solve(model, q, qd, tau, qdd, forward, f_ext, gravity) -> (qdd, tau), complete; with health where
+    the mass matrix may be singular."""
     forward = np.array(problem.forward, dtype=bool)
     watched, zero = weak_coordinates(model, forward), np.zeros(model.nv)
 
     def method(own, q, qd, known, f_ext, gravity):
         tau, qdd = np.where(forward, known, zero), np.where(forward, zero, known)
         qdd, tau = solve(own, q, qd, tau, qdd, forward, f_ext, gravity)
-        health = dynamics_health(own, q, forward, watched, by_mass_matrix) if watched.any() else NONE
+        health = dynamics_health(own, q, forward, watched) if watched.any() else NONE
         return np.where(forward, qdd, tau), health
 
     return method

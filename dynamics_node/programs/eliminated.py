@@ -31,10 +31,10 @@ from dynamics_node.graph import (
 )
 from dynamics_node.loops import health as loops_health
 from dynamics_node.loops import pivots as loops_pivots
-from dynamics_node.loops.assembly import closed_samples
-from dynamics_node.loops.closure import closure
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.model.regroup import regroup
@@ -169,23 +169,22 @@ def _open_graph(model, problem):
     def graph_at(own, q, *state):
         health = np.zeros(0)
         if watched.any():
-            health = dynamics_health(own, q, np.array(problem.forward), watched, by_mass_matrix=False)
+            health = dynamics_health(own, q, np.array(problem.forward), watched)
         return build_graph(own, problem, q, *state), health
 
     return graph_at, pivots.HEALTHY if watched.any() else np.zeros(0)
 
 
 def _closed_graph(mechanism, problem):
-    """The same of a Mechanism."""
+    """function(own, q, qd, ...) -> (graph, health) of a Mechanism, and the limits of health."""
     forward = np.array(problem.forward, dtype=bool)
     watched = loops_pivots.weak_coordinates(mechanism, forward)
 
     def graph_at(own, q, qd, *state):
-        G, _, condition = closure(own, q, qd)
+        G, _, condition = explicit_rates(own, q, qd)
         if watched.any():
             M = symmetric(G.T @ crba(own.tree, q) @ G)
-            vanishing = pivots.mass_matrix_pivots(M, forward)
-            condition = condition + loops_pivots.singularity(own, q, G, vanishing, watched)
+            condition = condition + loops_pivots.singularity(own, q, G, M, forward, watched)
         health = loop_health(own, q, condition)
         return build_spanned_graph(own, problem, q, G @ qd, *state), health
 

@@ -116,7 +116,7 @@ def _of_tree(function, watched):
         if not watched.any():
             return results, None
         every = np.ones(model.nv, dtype=bool)
-        return results, dynamics_health(model, q, every, watched, by_mass_matrix=True)
+        return results, dynamics_health(model, q, every, watched)
 
     return way
 

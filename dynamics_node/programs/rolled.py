@@ -275,7 +275,7 @@ def _give_way(body):
         back["carried"] = np.array([moved_moment(moment, mass, body.X.origin(0)), mass])
         if body.kind.watched:
             scale = joint_scale(body.S, moment, mass) + body.armature
-            found["health"] = health(definite_pivots(given.D), scale)
+            found["health"] = health(scale / definite_pivots(given.D))
     if not body.kind.is_root:
         found |= body.to_parent(articulated=body.X.inertia(0, Ia)[_UPPER6], **back)
     return found

@@ -6,10 +6,10 @@ from math import sqrt
 
 import numpy as np
 
-from dynamics_node.loops.assembly import continued, first_closed
-from dynamics_node.loops.close import LARGEST, TOLERANCE, ClosureError, bends, close_loops, positions_of
+from dynamics_node.loops.first_positions import continued, first_closed
 from dynamics_node.loops.health import HEALTHY, why_not
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.positions import LARGEST, TOLERANCE, ClosureError, bends, close_loops, positions_of
 from dynamics_node.solver.function import ProgramFunction
 
 MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three will do
@@ -49,7 +49,7 @@ class Closing:
         return q, sqrt(self.step(q, errors="nan")[1][0])
 
     def following(self, q, last=None):
-        """The same for a position that follows a closed one, `last` (nq,), on its branch; None: in the
+        """The closed position that follows a closed one, `last` (nq,), on its branch; None: in the
         assembly nearest to zero. Dependent joints that are NaN in q start where they were."""
         if last is None:
             start = np.where(np.isnan(q), self.mechanism.neutral(), q)

@@ -34,7 +34,7 @@ class RobotFunction(Function):
         super().__post_init__()
 
     def with_model(self, model: Model | Mechanism):
-        """The same function for a Model that differs in inertias, rotor inertias or gravity: no compilation.
+        """The function of a Model that differs in inertias, rotor inertias or gravity only; no compilation.
 
         Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
         """

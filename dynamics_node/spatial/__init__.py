@@ -19,6 +19,7 @@ from dynamics_node.spatial.linear import (
     definite_pivots,
     half_solved,
     inverse_congruence,
+    inverse_diagonal,
     solve,
     solve_definite,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "half_solved",
     "inertia_of_pseudo",
     "inverse_congruence",
+    "inverse_diagonal",
     "inverse_motion_transform",
     "matvec",
     "motion_transform",

@@ -54,6 +54,22 @@ def definite_pivots(matrix):
     return np.einsum("...kk->...k", M)
 
 
+def inverse_diagonal(matrix, chosen):
+    """The `chosen` entries (..., k) of the diagonal of M^-1, of a symmetric M (..., n, n); floats are NaN or
+    huge where M is singular. chosen (n,) bool."""
+    units = np.eye(matrix.shape[-1])[:, chosen]
+    if matrix.dtype == object:
+        _, pivots, half = half_solved(matrix, units)
+        return sum((y * y / d for y, d in zip(half, pivots, strict=True)), np.zeros(units.shape[1]))
+    M, y = np.array(matrix), np.tile(units, (*matrix.shape[:-2], 1, 1))
+    with np.errstate(all="ignore"):
+        for k in reversed(range(M.shape[-1])):
+            factor = (M[..., k, :k] / M[..., k, k, None])[..., None]
+            M[..., :k, :k] -= factor * M[..., k, None, :k]
+            y[..., :k, :] -= factor * y[..., k, None, :]
+        return (y * y / np.einsum("...kk->...k", M)[..., None]).sum(axis=-2)
+
+
 def half_solved(matrix, right):
     """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, on symbols of one state, the
     last row first. Of a right side with covariance M the rows of L^-T right are uncorrelated, with D."""

@@ -15,8 +15,8 @@ from dynamics_node.algorithms.recursion import joint_forces, joint_motions
 from dynamics_node.backends.c import BatchKernel
 from dynamics_node.backends.c.render import render_batch
 from dynamics_node.backends.c.text import memory
-from dynamics_node.model.assemble import resolve_mimic
 from dynamics_node.model.description import JointDescription, Mimic
+from dynamics_node.model.from_description import resolve_mimic
 from dynamics_node.model.urdf import MAX_LINKS, parse_urdf
 from dynamics_node.program import trace
 

@@ -16,7 +16,7 @@ from dynamics_node.algorithms import aba, mass_matrix_dynamics
 from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.generic import chosen_ordering, generic_graph
-from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.program import interpret
 from dynamics_node.programs import cost, elimination_program, parameter_values, recursive_programs

@@ -196,7 +196,7 @@ def test_forward_dynamics(name, way):
     states = [np.tile(x[right], (MANY, 1)) for x in (case.q, case.qd, tau)]
     assert np.isfinite(solver(*states)).all()
     for which in (0, slice(None), np.zeros(100, dtype=int)):
-        with pytest.raises(dn.SolutionError, match=f"{case.named}' can move almost without"):
+        with pytest.raises(dn.SolutionError, match=f"'{case.named}'.* can move almost without"):
             solver(case.q[which], case.qd[which], tau[which])
 
 
@@ -253,7 +253,7 @@ def test_derivatives_and_operational_space_inertia(name, backend):
         lambda: osi(many[0]),
         lambda: dn.operational_space_inertia(model, case.q[0], [model.bodies[-1].name]),
     ):
-        with pytest.raises(dn.SolutionError, match=f"{case.named}' can move almost without"):
+        with pytest.raises(dn.SolutionError, match=f"'{case.named}'.* can move almost without"):
             call()
 
 

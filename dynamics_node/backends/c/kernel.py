@@ -65,7 +65,7 @@ class Kernel(Loaded):
         self._rows = builtin_function(self._library, "rows_definition", self._parameters)
 
     def with_parameters(self, parameters):
-        """The same code with other values of its parameters; entries of other names are ignored."""
+        """A Kernel of the same library with other values of the parameters; unknown names are ignored."""
         other = copy(self)
         other._pack(parameters)
         other._wrap()

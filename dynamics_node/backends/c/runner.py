@@ -31,7 +31,8 @@ class CRunner:
         self._vectors: dict[np.dtype, tuple] = {}  # of a type the BatchKernel, and the parameters
 
     def with_parameters(self, values):
-        """The same code with other values {name: array} of its parameters; other names are ignored."""
+        """A Runner of the same library with other values {name: array} of the parameters; unknown names are
+        ignored."""
         other = copy(self)
         other._take(self.kernel.with_parameters(values))
         return other

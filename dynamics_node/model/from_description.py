@@ -21,7 +21,7 @@ GRAVITY = (0.0, 0.0, -9.81)
 FLOATING_BASE = "floating_base"
 
 
-def assemble(
+def model_from_description(
     description: Description,
     *,
     floating_base: bool = False,

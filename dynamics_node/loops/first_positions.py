@@ -3,7 +3,8 @@
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops.close import (
+from dynamics_node.loops.constraints import position_program
+from dynamics_node.loops.positions import (
     STEPS,
     TOLERANCE,
     ClosureError,
@@ -13,7 +14,6 @@ from dynamics_node.loops.close import (
     newton_step,
     positions_of,
 )
-from dynamics_node.loops.constraints import position_program
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
 
@@ -78,18 +78,18 @@ def _near_zero(mechanism, q):
             zero = tree.neutral()  # which may itself be a singular position
             shake = np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
             starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
-            found = assembled(tree, cluster.constraints, coordinates, starts)
+            found = closed_near(tree, cluster.constraints, coordinates, starts)
             if not len(found):
                 return None
             start[at] = found[np.argmin(np.linalg.norm(found[:, at] - zero[at], axis=1)), at]
     return start
 
 
-def assembled_somewhere(tree, constraints, coordinates, random, reach=1.5):
+def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
     """Closed positions (count, nq) found from STARTS random ones within `reach`, and from zero."""
     starts = sample_positions(tree, STARTS, random, reach)
     starts[0] = tree.neutral()
-    return assembled(tree, constraints, coordinates, starts)
+    return closed_near(tree, constraints, coordinates, starts)
 
 
 def closed_samples(mechanism, count, random):
@@ -114,15 +114,15 @@ def _weakness(tree, cluster, q):
     return np.linalg.cond(K[:, :, list(cluster.dependent)]) if cluster.dependent else np.zeros(len(q))
 
 
-def assembled(tree, constraints, coordinates, q):
+def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
-    states that do not get there are left out."""
+    states that do not get there are left out. tolerance: m or rad that they may be open."""
     program = position_program(tree, constraints)
     bent = bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
         found = interpret(program, q=q)
-        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
+        if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
             break
         q = moved(tree, q, coordinates, newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent))
-    return q[are_closed(interpret(program, q=q))]
+    return q[are_closed(interpret(program, q=q), tolerance)]

@@ -15,7 +15,7 @@ CONTRADICTION = 1e24  # equations that miss by 1e-6 count as singular
 MANY = 3  # independent joints of a cluster from which on its G costs more than solving three times
 
 
-class Closure(NamedTuple):
+class ExplicitRates(NamedTuple):
     """G (nv of the tree, nv), g (nv of the tree,), and how near the constraints are to being singular: 1
     plus the squares of the products of the norms of K_dep and its inverse, summed over the parts that can be
     solved one after the other. Where there are more equations than unknowns, and they contradict each other,
@@ -26,15 +26,15 @@ class Closure(NamedTuple):
     condition: np.ndarray
 
 
-def closure(mechanism, q, yd) -> Closure:
+def explicit_rates(mechanism, q, yd) -> ExplicitRates:
     """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
     rates = Rates(mechanism, q, yd, explicit=True)
-    return Closure(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
+    return ExplicitRates(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
 
 
 class Rates:
-    """What `closure` says of one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques
-    of the independent joints from those of all.
+    """The constraints at one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques of
+    the independent joints from those of all.
 
     explicit: G is formed in any case. Otherwise that of a cluster is left out where three solves with K_dep,
     for qd, qdd and torques, take fewer operations than one for every independent joint.
@@ -86,7 +86,7 @@ class Rates:
 
     @property
     def condition(self):
-        """See Closure."""
+        """See ExplicitRates."""
         return sum((own.condition() for own in self._clusters), np.array(1.0, dtype=object))
 
 
@@ -137,7 +137,7 @@ class _Equations:
         return interpret(self._change, q=self._q, qd=qd, forces=forces)["change"]
 
     def condition(self):
-        """What it adds to that of Closure."""
+        """The cluster's share of ExplicitRates.condition."""
         if self._is_square:
             return self.elimination.condition()
         missed = self._K_dep @ self.block + self._K_ind

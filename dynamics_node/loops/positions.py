@@ -57,11 +57,11 @@ def _close_cluster(mechanism, cluster, q, errors):
         _refuse(cluster, np.abs(found["gaps"]).max(initial=0.0))
 
 
-def are_closed(found):
+def are_closed(found, tolerance=TOLERANCE):
     """Which states (count,) are closed, and not by ends that are turned away from each other. found: outputs
     of a position_program."""
     worst = np.abs(found["gaps"]).max(axis=1, initial=0.0)
-    return (worst < TOLERANCE) & (found["turned"].max(axis=1, initial=0.0) < TURNED)
+    return (worst < tolerance) & (found["turned"].max(axis=1, initial=0.0) < TURNED)
 
 
 def _refuse(cluster, worst):

@@ -10,8 +10,8 @@ from dynamics_node.loops.kinds import Linear, LoopJoint
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
 from dynamics_node.model import Model, ModelError, model_of
-from dynamics_node.model.assemble import assemble, resolve_mimic
 from dynamics_node.model.description import JointDescription
+from dynamics_node.model.from_description import model_from_description, resolve_mimic
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.spatial import transform_origin, transform_rotation
@@ -31,7 +31,7 @@ def _mechanism_of(description, strict, loops, constraints=(), **choices):
     if loops is not None:
         description = replace(description, loops=(*description.loops, *read_sidecar(loops)))
     warnings = validate(description, strict)
-    return assemble_mechanism(description, constraints, warnings=warnings, **choices)
+    return mechanism_from_description(description, constraints, warnings=warnings, **choices)
 
 
 def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
@@ -57,13 +57,13 @@ def load_robot(path, *, loops_file=None, **choices) -> Model | Mechanism:
     return parse_robot(Path(path).read_bytes(), loops=loops, **choices)
 
 
-def assemble_mechanism(description, constraints=(), **choices) -> Mechanism:
+def mechanism_from_description(description, constraints=(), **choices) -> Mechanism:
     """The Mechanism of a validated Description; arguments as of `parse_mechanism`. Raises ModelError: a
     loop without mobility, one whose rank changes, a singular choice of independent joints, no assembled
     position."""
     joints = resolve_mimic(description.joints)
     bare = tuple(replace(joint, mimic=None) for joint in joints)
-    tree = assemble(replace(description, joints=bare, loops=(), couplings=()), **choices)
+    tree = model_from_description(replace(description, joints=bare, loops=(), couplings=()), **choices)
     held = _Held({joint.child: joint for joint in bare}, choices.get("positions") or {})
     found = [
         *(_mimic(tree, joint) for joint in joints if joint.mimic is not None),
