@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.algorithms import momentum as tree_momentum
-from dynamics_node.loops.closure import Rates
+from dynamics_node.loops.rates import Rates
 from dynamics_node.program import interpret, trace
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms import link_jacobian
-from dynamics_node.loops.assembly import closed_samples
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.numeric import mechanism_jacobian
 from dynamics_node.model.sample import sample_positions

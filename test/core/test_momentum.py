@@ -10,9 +10,9 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import momentum, rnea
 from dynamics_node.loops import mechanism_mass_matrix
-from dynamics_node.loops.closure import closure
 from dynamics_node.loops.dynamics import mass_matrix
 from dynamics_node.loops.numeric import mechanism_bias
+from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.program import derivative_name, interpret, jacobian, trace
 from dynamics_node.programs import quantity_program
 from dynamics_node.robots import quadruped
@@ -59,9 +59,7 @@ LOOPS = ["five_bar", "differential", "belt_leg", "ball", "quadruped", "universal
 def test_loops_along_the_motion(name):
     """The derivative of G^T M G yd along the motion, less h: the definition, derived by the Program's own
     derivatives, of which the recursion uses none."""
-    floats = name == "quadruped"
-    mechanism = dn.parse_mechanism(quadruped(), floating_base=True) if floats else mechanism_of(name)
-    q, yd, _ = states(mechanism, 5, reach=0.03)
+    mechanism, q, yd = floating() if name == "quadruped" else fixed(name)
     p, rate = by_derivatives(mechanism, q, yd)
     found = dn.build_quantity(mechanism, "momentum", backend="c")(q, yd)
     plain = dn.build_quantity(mechanism, "momentum", backend="numpy")(q, yd)
@@ -70,11 +68,26 @@ def test_loops_along_the_motion(name):
         assert error(own[0], p).max() <= EXACT and error(own[1], rate).max() <= 1e-9
 
 
+def fixed(name):
+    mechanism = mechanism_of(name)
+    return mechanism, *states(mechanism, 5, reach=0.03)[:2]
+
+
+def floating():
+    mechanism, random = dn.parse_mechanism(quadruped(), floating_base=True), np.random.default_rng(4)
+    q = np.tile(mechanism.neutral(), (5, 1))
+    q[:, 3:7] = random.standard_normal((5, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1)[:, None]
+    own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
+    q[:, own] += random.uniform(0.0, 0.2, (5, len(own)))
+    return mechanism, dn.close_loops(mechanism, q), random.uniform(-1, 1, (5, mechanism.nv))
+
+
 def by_derivatives(mechanism, q, yd):
     tree = mechanism.tree
 
     def later(q, yd, t):
-        rates = closure(mechanism, q, yd).G @ yd
+        rates = explicit_rates(mechanism, q, yd).G @ yd
         moved = np.array(q, dtype=object)
         for joint in tree.independent_joints:
             moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ rates[joint.v])
