@@ -98,7 +98,7 @@ class _Equations:
         self.dependent = list(cluster.dependent)
         self._rows, sizes = counting_equations(tree, cluster)
         self._program, self._q = velocity_program(tree, cluster.constraints), q
-        self._change = change_program(tree, cluster.constraints)
+        self._constraints = tree, cluster.constraints
         K = interpret(self._program, q=q, qd=np.zeros(tree.nv))["K"][self._rows]
         self._K_dep, self._K_ind = K[:, self.dependent], K[:, list(cluster.independent)]
         self.elimination = Elimination(self._K_dep, sizes)
@@ -134,7 +134,7 @@ class _Equations:
         """(dK/dt)^T x (nv of the tree,), where K_dep^T x = p_dep."""
         forces = np.zeros(len(self._program.outputs["K"]), dtype=object)
         forces[self._rows] = self.elimination.solve_transposed(p[self.dependent][:, None])[:, 0]
-        return interpret(self._change, q=self._q, qd=qd, forces=forces)["change"]
+        return interpret(change_program(*self._constraints), q=self._q, qd=qd, forces=forces)["change"]
 
     def condition(self):
         """The cluster's share of ExplicitRates.condition."""

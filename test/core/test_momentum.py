@@ -59,15 +59,28 @@ LOOPS = ["five_bar", "differential", "belt_leg", "ball", "quadruped", "universal
 def test_loops_along_the_motion(name):
     """The derivative of G^T M G yd along the motion, less h: the definition, derived by the Program's own
     derivatives, of which the recursion uses none."""
-    floats = name == "quadruped"
-    mechanism = dn.parse_mechanism(quadruped(), floating_base=True) if floats else mechanism_of(name)
-    q, yd, _ = states(mechanism, 5, reach=0.03)
+    mechanism, q, yd = floating() if name == "quadruped" else fixed(name)
     p, rate = by_derivatives(mechanism, q, yd)
     found = dn.build_quantity(mechanism, "momentum", backend="c")(q, yd)
     plain = dn.build_quantity(mechanism, "momentum", backend="numpy")(q, yd)
     assert error(p, (mechanism_mass_matrix(mechanism, q) @ yd[..., None])[..., 0]).max() <= EXACT
     for own in (found, plain):
         assert error(own[0], p).max() <= EXACT and error(own[1], rate).max() <= 1e-9
+
+
+def fixed(name):
+    mechanism = mechanism_of(name)
+    return mechanism, *states(mechanism, 5, reach=0.03)[:2]
+
+
+def floating():
+    mechanism, random = dn.parse_mechanism(quadruped(), floating_base=True), np.random.default_rng(4)
+    q = np.tile(mechanism.neutral(), (5, 1))
+    q[:, 3:7] = random.standard_normal((5, 4))
+    q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1)[:, None]
+    own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
+    q[:, own] += random.uniform(0.0, 0.2, (5, len(own)))
+    return mechanism, dn.close_loops(mechanism, q), random.uniform(-1, 1, (5, mechanism.nv))
 
 
 def by_derivatives(mechanism, q, yd):
