@@ -13,6 +13,7 @@ from dynamics_node.loops import (
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
+from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
 from dynamics_node.solver import (
     Function,
@@ -35,15 +36,19 @@ __all__ = [
     "ClosureError",
     "Function",
     "InputError",
+    "JointFilter",
     "Mechanism",
     "Model",
     "ModelError",
+    "MomentumObserver",
+    "ObserverOptions",
     "Problem",
     "SolutionError",
     "bias",
     "build",
     "build_closing",
     "build_derivatives",
+    "build_observer",
     "build_quantity",
     "close_loops",
     "external_wrenches",

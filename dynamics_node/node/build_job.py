@@ -15,11 +15,13 @@ import sys
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
+from dynamics_node.observers import MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
 from dynamics_node.solver import (
     Closing,
@@ -30,7 +32,10 @@ from dynamics_node.solver import (
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
+
+log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c")  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
@@ -61,6 +66,7 @@ class Job:
     names: Pairs = ()
     links: tuple[str, ...] = ()
     sensor_joint: str = ""
+    observer: ObserverOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
     what closes the loops of a Mechanism; sensor_joint: that of a force/torque sensor, or '', and carried:
-    what it reads in free air; notes: what was not to be had, and why."""
+    what it reads in free air; notes: what was not to be had, and why; observer: None where none is asked for,
+    or none is to be had."""
 
     model: Model | Mechanism
     solver: Solver
@@ -81,6 +88,7 @@ class Robot:
     sensor_joint: str = ""
     carried: Quantity | None = None
     notes: tuple[str, ...] = ()
+    observer: MomentumObserver | None = None
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """All functions with the inertias of another Model; nothing is compiled."""
@@ -88,7 +96,9 @@ class Robot:
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
         carried = self.carried and self.carried.with_model(model)
-        return replace(self, model=model, inertias=inertias, carried=carried, **changed)
+        observer = self.observer and self.observer.with_model(model)
+        more: dict[str, Any] = {"inertias": inertias, "carried": carried, "observer": observer}
+        return replace(self, model=model, **more, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -139,7 +149,20 @@ def _build(job):
         build_closing(model, job.services) if isinstance(model, Mechanism) else None,
         job.sensor_joint,
         quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        observer=_observer(model, job),
     )
+
+
+def _observer(model, job):
+    """Torques are more important: a robot whose observer is refused is served without."""
+    if job.observer is None:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    try:
+        return build_observer(model, job.observer, backend, changeable(model))
+    except (ValueError, KeyError) as error:
+        log.warning("no observer: %s", error.args[0])
+        return None
 
 
 def _called(robot, pairs):

@@ -43,6 +43,7 @@ def check_together(settings: Settings):
         raise ValueError("ordering custom and a non-empty custom_ordering go together")
     _check_compensation(settings)
     _check_wrench_sensor(settings)
+    _check_observer(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
@@ -125,6 +126,15 @@ def with_sensed_tool(model: Model | Mechanism, settings: Settings) -> Model | Me
     return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
 
 
+def _check_observer(settings):
+    try:
+        options = settings.observer()
+    except ValueError as error:
+        raise ValueError(f"observer: {error}") from None
+    if options is not None and settings.velocity_source == "zero":
+        raise ValueError("observer.enabled needs velocities: velocity_source message or differentiate")
+
+
 def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
     named(settings.problem, model, settings.forward_joints)
@@ -138,6 +148,7 @@ def check_against(settings: Settings, model: Model | Mechanism):
         raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
     if settings.driven_joints and not isinstance(model, Mechanism):
         raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
+    _check_observed(settings, model)
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
@@ -148,3 +159,16 @@ def check_against(settings: Settings, model: Model | Mechanism):
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
+
+
+def _check_observed(settings, model):
+    """Numbers per coordinate, and the link that is pushed."""
+    if (options := settings.observer()) is None:
+        return
+    for name in ("velocity_std", "torque_std", "model_std"):
+        try:
+            options.each(name, model.v_names)
+        except ValueError as error:
+            raise ValueError(f"observer.{error}") from None
+    if options.link is not None and options.link not in model.frames:
+        raise ValueError(f"observer.link: the robot has no link {options.link!r}")

@@ -86,8 +86,8 @@ class Core:
         self._gravity = np.array(settings.gravity)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
-        self._torques = Torques(self.model, self.coordinates, settings)
-        self.reads_velocity = self.kind != "inverse" or self._torques.reads_velocity
+        self.torques = Torques(self.model, self.coordinates, settings)
+        self.reads_velocity = self.kind != "inverse" or self.torques.reads_velocity
         number = {name: k for k, name in enumerate(self.coordinates.names)}
         self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)
 
@@ -108,6 +108,11 @@ class Core:
         self.state.reset()
         self.reference = None
         self.wrench_sensor.forget()
+        self._forget_pushes()
+
+    def _forget_pushes(self):
+        if self.robot.observer is not None:
+            self.robot.observer.reset()
 
     def live(self) -> Live:
         """What was measured, what is carried, and how loops are assembled."""
@@ -134,6 +139,7 @@ class Core:
         bare = model is self.unloaded.model
         self.robot = self.unloaded if bare else self.unloaded.with_model(model)
         self.payloads, self._tool = payloads, _tool(self.settings)
+        self._forget_pushes()
 
     def gravity(self, steady_now):
         """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
@@ -229,7 +235,7 @@ class Core:
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:
             if self.kind == "inverse":
-                tau = self._torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
+                tau = self.torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
             elif self.kind == "forward":
                 qdd = self.solver(q, qd, tau, f_ext, gravity=gravity)
             else:
@@ -240,7 +246,7 @@ class Core:
 
     def _result(self, q, qd, qdd, tau):
         spread = self.coordinates.spread(q, qd, qdd, tau)
-        tau, clamped = self._torques.clamped(spread.tau)
+        tau, clamped = self.torques.clamped(spread.tau)
         return Result(spread.q, spread.qd, spread.qdd, tau, clamped)
 
 

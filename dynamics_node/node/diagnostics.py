@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from dynamics_node.node.core import Core
 from dynamics_node.node.joint_memory import NEVER
+from dynamics_node.node.observing import told
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.statistics import Statistics
 
@@ -33,6 +34,7 @@ def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
         "last error": statistics.last_error,
         "clamped joints": ", ".join(statistics.clamped),
         "silent because": statistics.silent_because,
+        "no external torques because": statistics.unobserved,
         "description error": serving.failure,
     }
     warn, summary = _verdict(serving, statistics, enabled)
@@ -59,6 +61,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
         "wrench sensor": core.wrench_sensor.status(now),
+        "pushed": told(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
 
@@ -71,6 +74,8 @@ def _verdict(serving, statistics, enabled):
         return False, "disabled"
     if statistics.silent_because:
         return True, f"silent: {statistics.silent_because}"
+    if statistics.unobserved:
+        return True, f"no external torques: {statistics.unobserved}"
     if statistics.clamped:
         return True, f"torque clamped at {', '.join(statistics.clamped)}"
     return False, "running"

@@ -45,7 +45,13 @@ class DynamicsNode(Node):
         self._serving = Serving(settings, self.get_logger(), self._poll_timer.reset)
         self._outputs = Outputs(self)
         self._inputs = Inputs(self, self._serving, self._statistics)
-        self._answers = Answers(self._serving, self._statistics, self._publish, self._inputs.ros_now)
+        self._answers = Answers(
+            self._serving,
+            self._statistics,
+            self._publish,
+            self._inputs.ros_now,
+            publish_push=self._publish_push,
+        )
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
         self._create_services()
         self._create_timers()
@@ -96,8 +102,10 @@ class DynamicsNode(Node):
     def settle(self):
         """Do what a turn has brought: one torque, for the newest state, and a slice of what takes long. True
         while there is more of that."""
-        if self._inputs.end_turn() and self._serving.settings.rate == 0:
-            self._answers.answer()
+        if self._inputs.end_turn():
+            if self._serving.settings.rate == 0:
+                self._answers.answer()
+            self._answers.observe()
         self._compensate()
         self._computing.step(self._serving.core)
         return self._inputs.read_on()
@@ -110,8 +118,11 @@ class DynamicsNode(Node):
         core = self._serving.core
         if core is None or not self._answers.enabled:
             return
-        if found := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
-            self._outputs.publish_wrench(*found)
+        if left := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
+            self._outputs.publish_wrench(core, left)
+
+    def _publish_push(self, core, push):
+        self._outputs.publish_push(core, push, self._inputs.stamp)
 
     def problem(self, text):
         """Log an error of ours, and show it in the diagnostics."""
@@ -188,7 +199,10 @@ class DynamicsNode(Node):
         told = bool(serving.failure) and serving.core is None
         if not self._answers.enabled or serving.building or told:
             return "", ""
-        return self._statistics.silent_because, self._statistics.remedy
+        statistics = self._statistics
+        if statistics.unobserved and not statistics.silent_because:
+            return f"no external torques: {statistics.unobserved}", statistics.unobserved_remedy
+        return statistics.silent_because, statistics.remedy
 
     def destroy_node(self):
         """End a build under way, and the process of the services, with the node."""

@@ -9,6 +9,7 @@ from dynamics_node.solver.build import (
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
@@ -56,6 +57,7 @@ __all__ = [
     "build_for_service",
     "build_quantity",
     "build_quantity_for_service",
+    "changeable",
     "function",
     "identify_tool",
     "link_jacobian",
