@@ -97,11 +97,14 @@ class Core:
 
     def replace(self, robot: Robot, settings: Settings):
         """Go on with another Robot of the same joints; what was measured is kept."""
+        before = self.robot.observer
         self.unloaded, self.settings = robot, settings
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
         self.apply(settings)
+        if before is not None and self.robot.observer is not None:
+            self.robot.observer.resume(before)
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
