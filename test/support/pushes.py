@@ -20,10 +20,12 @@ class Run(NamedTuple):
     pushed: np.ndarray
 
 
-def simulate(robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0, stiffness=10.0, seed=0):
+def simulate(
+    robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0, stiffness=10.0, seed=0, begin=None
+):
     """RK4 of our forward dynamics from q0 (runs, nq), qd0 (runs, nv); wrench (runs, 6) ON a link in its axes.
     Torques hold the weight at q0, swing, each joint in its own time, by what accelerates it by `swing`
-    rad/s^2, and bring it back with a natural frequency of `stiffness` rad/s."""
+    rad/s^2, and bring it back with a natural frequency of `stiffness` rad/s. begin: time, q and qd to go on from."""
     forward = dn.build(robot, dn.forward_dynamics(robot))
     runs, nv = qd0.shape
     random = np.random.default_rng(seed)
@@ -43,9 +45,10 @@ def simulate(robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0
             driven[:, :6] = 0.0
         return driven
 
-    q, qd, rows = q0, qd0, []
+    start, q, qd = (0.0, q0, qd0) if begin is None else begin
+    rows = []
     for k in range(steps):
-        t = k * step
+        t = start + k * step
         rows.append((q, qd, torque(t, q, qd)))
         slopes = []
         for part, before in ((0.0, None), (0.5, 0), (0.5, 1), (1.0, 2)):
@@ -56,7 +59,7 @@ def simulate(robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0
         q, qd = follow(q, step * mean[0]), qd + step * mean[1]
     q, qd, tau = (np.array(column) for column in zip(*rows, strict=True))
     pushed = np.zeros_like(qd) if wrench is None else torques_of(robot, q, link, wrench)
-    return Run(step * np.arange(steps), q, qd, tau, pushed)
+    return Run(start + step * np.arange(steps), q, qd, tau, pushed)
 
 
 def follower(robot):
