@@ -104,12 +104,15 @@ class Core:
 
     def replace(self, robot: Robot, settings: Settings):
         """Go on with another Robot of the same joints; what was measured is kept."""
+        before = self.robot.observer
         self.unloaded, self.settings = robot, settings
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
         self.sensors = self._sensors_of(robot, self.sensors)
         self.apply(settings)
+        if before is not None and self.robot.observer is not None:
+            self.robot.observer.resume(before)
 
     def _sensors_of(self, robot, before=None) -> "Estimation | None":
         """What a measured problem needs besides; None of other problems."""

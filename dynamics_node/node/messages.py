@@ -51,7 +51,7 @@ def wrench_numbers(wrench):
     return (t.x, t.y, t.z, f.x, f.y, f.z)
 
 
-def wrench_message(numbers) -> Wrench:
+def plain_wrench(numbers) -> Wrench:
     """Of (moment, force)."""
     return Wrench(torque=vector_message(numbers[:3]), force=vector_message(numbers[3:]))
 
@@ -87,10 +87,10 @@ def torque_message(names, frame) -> JointState:
     return message
 
 
-def wrench_stamped(numbers, frame, stamp) -> WrenchStamped:
-    """Of (moment, force)."""
-    message = WrenchStamped(wrench=wrench_message(numbers))
-    message.header.stamp, message.header.frame_id = stamp, frame
+def wrench_message(wrench, link, stamp) -> WrenchStamped:
+    """Of wrench (6,), moment first, on a link in its axes at its origin."""
+    message = WrenchStamped(wrench=plain_wrench(wrench))
+    message.header.stamp, message.header.frame_id = stamp, link
     return message
 
 

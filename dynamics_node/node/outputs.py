@@ -17,7 +17,7 @@ from dynamics_node.node.messages import (
     point_message,
     torque_message,
     trajectory_message,
-    wrench_stamped,
+    wrench_message,
 )
 from dynamics_node.node.qos import RELIABLE
 
@@ -77,7 +77,7 @@ def _solution(core):
 def _estimated_wrenches(core):
     """A message of every link."""
     return lambda result, stamp: (
-        wrench_stamped(wrench, link, stamp) for link, wrench in result.wrenches.items()
+        wrench_message(wrench, link, stamp) for link, wrench in result.wrenches.items()
     )
 
 
@@ -110,7 +110,7 @@ def _external_torques(core):
 
 
 def _external_wrench(core):
-    return lambda push, stamp: () if push.wrench is None else (wrench_stamped(push.wrench, push.link, stamp),)
+    return lambda push, stamp: () if push.wrench is None else (wrench_message(push.wrench, push.link, stamp),)
 
 
 PUSHES = (
@@ -132,9 +132,19 @@ READINGS = (
         "~/compensated_wrench",
         WrenchStamped,
         _always,
-        lambda core: lambda reading, stamp: (wrench_stamped(reading.wrench, reading.frame, stamp),),
+        lambda core: lambda reading, stamp: (wrench_message(reading.wrench, reading.frame, stamp),),
     ),
 )
+
+
+# --- what is left of a reading ------------------------------------------------------------------------------
+
+
+def _compensated_wrench(core):
+    return lambda left, stamp: wrench_message(left.wrench, left.frame, stamp)
+
+
+SENSED = (Output("~/compensated_wrench", WrenchStamped, lambda core, listeners: True, _compensated_wrench),)
 
 
 class Outputs:

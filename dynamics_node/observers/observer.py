@@ -70,6 +70,12 @@ class MomentumObserver:
         self.time: float | None = None
         self.contact, self.alarm, self.identified = False, 0.0, True
 
+    def resume(self, before: "MomentumObserver"):
+        """Go on where another one of the same robot is, if it has the same options."""
+        if before.options == self.options and before.robot.v_names == self.robot.v_names:
+            self.time, self._kept[:] = before.time, before._kept
+            self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
+
     def with_model(self, robot: Model | Mechanism) -> "MomentumObserver":
         """The same, without samples, of a robot that differs in what were `parameters` of `build_observer`,
         or in gravity: no compilation. Raises ValueError as `Solver.with_model`."""

@@ -30,7 +30,9 @@ def in_fractions(E, e, N, r):
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize(("exact", "noisy", "spread"), [(3, 9, 0), (3, 9, 5), (0, 7, 5), (7, 4, 2), (2, 30, 5)])
+@pytest.mark.parametrize(
+    ("exact", "noisy", "spread"), [(3, 9, 0), (3, 9, 5), (0, 7, 5), (7, 4, 2), (2, 30, 5)]
+)
 def test_against_fractions(exact, noisy, spread, seed):
     """Rows, columns and weights of very different sizes; spread: decades of weights."""
     random = np.random.default_rng(seed)
@@ -51,7 +53,9 @@ def test_against_fractions(exact, noisy, spread, seed):
     size = np.abs(r).max()
     np.testing.assert_allclose(found.residual, r - N @ z, rtol=0, atol=1e-9 * size)
     free = r - N @ (of.particular @ e)
-    np.testing.assert_allclose(found.residual, free - found.hat @ (found.hat.T @ free), rtol=0, atol=1e-9 * size)
+    np.testing.assert_allclose(
+        found.residual, free - found.hat @ (found.hat.T @ free), rtol=0, atol=1e-9 * size
+    )
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,5 +1,7 @@
 """What pushes on the robot, from joint states with efforts: plain values in, estimates or a reason out."""
 
+import pickle
+
 import numpy as np
 import pytest
 from plain import serve, settings
@@ -49,6 +51,20 @@ def test_torques_and_wrench(watched):
     assert np.allclose(found.wrench, PUSH, atol=1e-8) and found.link == LINK and found.contact is True
     assert push(watched) is None, "the same state again"
     assert told(watched.core) == "contact"
+
+
+def test_a_robot_that_is_built_another_way_goes_on(watched):
+    """As when compiled code takes the place of NumPy's, in the middle of a push."""
+    for _ in range(200):
+        hear(watched)
+        before = push(watched)
+    other = pickle.loads(pickle.dumps(watched.core.unloaded))
+    other.observer.reset()
+    watched.core.replace(other, watched.core.settings)
+    hear(watched)
+    found = push(watched)
+    assert watched.core.robot.observer is other.observer and found.contact is True
+    assert np.allclose(found.torques, before.torques, atol=1e-6)
 
 
 def test_by_names_in_any_order_and_with_a_payload(watched):
