@@ -274,7 +274,10 @@ def chains():
             peer = f"textbook {name}"
             yield count(f"chain of {n}, {kind}", found[kind], brandl, peer, textbook, 1.0)
             told = f"{found[f'{kind} fill']} entries fill in"
-            yield count(f"chain of {n}, {kind}, permuted LU", found[f"{kind} LU"], told, peer, textbook)
+            target = 1.0 if kind == "inverse" else None
+            yield count(
+                f"chain of {n}, {kind}, permuted LU", found[f"{kind} LU"], told, peer, textbook, target
+            )
         yield count(f"chain of {n}, inverse, fill-in", found["inverse fill"], "found, not told", target=0)
         if n > 3:
             told = f"{found['cells fill']} entries fill in, {found['cells turns']} equations turned"

@@ -81,6 +81,10 @@ class FactoredTransforms:
         turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]
         return reduce(lambda x, turn: turn.vector(x), reversed(turns), x)
 
+    def turns(self, i):
+        """The turns among the factors, in order."""
+        return [factor for factor in self._factors[i] if isinstance(factor, Turn)]
+
     def vector_back(self, i, x):
         """A vector (3,) of body i in the axes of the parent: E^T x."""
         turns = [factor for factor in self._factors[i] if isinstance(factor, Turn)]

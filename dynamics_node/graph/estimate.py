@@ -57,12 +57,12 @@ class Gain(NamedTuple):
 # --- once per robot and sensors -----------------------------------------------------------------------------
 
 
-def plan_estimate(system: MeasuredSystem) -> EstimatePlan:
-    """The plan of a system at several generic states. Raises NoPivotError where something is left
-    undetermined, RedundantError where exact rows imply each other."""
+def plan_estimate(system: MeasuredSystem, basis=None) -> EstimatePlan:
+    """The plan of a system at several generic states. basis: numbers of noisy rows, by default those of
+    `choose_basis`. Raises NoPivotError where something is left undetermined, RedundantError where exact rows
+    imply each other."""
     exact, noisy = sum(f.rows for f in system.exact), sum(f.rows for f in system.noisy)
-    missing = sum(x.dim for x in system.variables) - exact
-    basis = tuple(range(noisy)) if noisy == missing else choose_basis(system)
+    basis = choose_basis(system) if basis is None else basis
     kept = [*range(exact), *(exact + row for row in basis)]
     lu = best_plan((*system.exact, *system.noisy), kept)
     return EstimatePlan(lu, exact, basis, tuple(row for row in range(noisy) if row not in set(basis)))

@@ -105,8 +105,13 @@ def parameter_values(
     reframed, T = frames or reframe(tree)
     own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
     own = regroup(own) if regrouped else own
-    values = {"inertia": pseudo_inertia(own.inertias)[:, _UPPER[0], _UPPER[1]], "armature": own.armature}
+    values = own_values(own)
     return {name: values[name] for name in parameters}
+
+
+def own_values(tree: Model) -> dict[str, np.ndarray]:
+    """{name: array} of all that may be inputs, of a tree in the frames of the Program."""
+    return {"inertia": pseudo_inertia(tree.inertias)[:, _UPPER[0], _UPPER[1]], "armature": tree.armature}
 
 
 def with_inputs(robot: Model | Mechanism, inertia=None, armature=None, regrouped=True) -> Any:

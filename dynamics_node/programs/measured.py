@@ -1,7 +1,8 @@
 """A measured problem as a Program: any sensors in place of torques or accelerations that are known.
 
-Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py). The
-last entry of health tells what digits pivots that vary lose; its limit is found by trying the Program.
+Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of
+the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of
+health tells what digits pivots that vary lose; its limit is found by trying the Program.
 """
 
 from dataclasses import replace
@@ -9,8 +10,16 @@ from functools import partial
 
 import numpy as np
 
+from dynamics_node.graph.basis import choose_basis
 from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, refined, spread
-from dynamics_node.graph.measured import MeasuredSystem, measured_values, spanned_measured_system
+from dynamics_node.graph.evaluated import at_states
+from dynamics_node.graph.finer import finer
+from dynamics_node.graph.measured import (
+    MeasuredSystem,
+    measured_system,
+    measured_values,
+    spanned_measured_system,
+)
 from dynamics_node.loops import health as loops_health
 from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.health import loop_health
@@ -22,7 +31,7 @@ from dynamics_node.model.regroup import regroup
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem.measured import Measured
 from dynamics_node.program import Program, interpret, trace
-from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values, with_inputs
+from dynamics_node.programs.economical import economical, own_values, parameter_shapes, with_inputs
 from dynamics_node.sensors import ForceTorque
 from dynamics_node.spatial import matvec, transpose
 
@@ -39,7 +48,14 @@ def measured_program(robot: Model | Mechanism, problem: Measured, parameters=(),
     among what it returns already. Raises NoPivotError where sensors leave something undetermined at generic
     states, RedundantError where exact rows imply each other.
     """
-    return _Writing(robot, problem, tuple(parameters)).program()
+    write = partial(_Writing, robot, problem, tuple(parameters))
+    fine = write(fine=True)
+    if not fine.plan.lu.fill:
+        return fine.program()
+    ways = (fine, write(fine=False))
+    fewest = min(way.plan.lu.weak for way in ways)
+    programs = [way.program() for way in ways if way.plan.lu.weak == fewest]
+    return min(programs, key=lambda program: len(program.ops))
 
 
 def regroups(problem: Measured):
@@ -48,15 +64,20 @@ def regroups(problem: Measured):
 
 
 class _Writing:
-    """What is known before a Program is written."""
+    """What is known before a Program is written. fine: from the equations of graph/finer.py, which cost less
+    as long as nothing fills in."""
 
-    def __init__(self, robot, problem, parameters):
-        self.robot, self.problem, self.parameters = robot, problem, parameters
+    def __init__(self, robot, problem, parameters, fine):
+        self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
         self.regrouped = regroups(problem)
         self.own, self.T = economical(robot, self.regrouped)
-        generic, _ = self.system(self.generic(), STATES, seed=20)
-        self.labels = [label for labels in generic.labels for label in labels]
-        self.plan: EstimatePlan = plan_estimate(generic)
+        self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
+        generic = self.generic()
+        state = self.states(generic, STATES, seed=20)
+        coarse = measured_system(generic, problem, state["q"], state["qd"], state["readings"])
+        self.labels = [label for labels in coarse.labels for label in labels]
+        numbers = at_states(self.system, self.reads, state)
+        self.plan: EstimatePlan = plan_estimate(numbers, choose_basis(coarse))
 
     def generic(self):
         """The robot with parameters that are zero nowhere by chance."""
@@ -66,7 +87,8 @@ class _Writing:
         return with_tree(self.own, regroup(tree) if self.regrouped else tree)
 
     def program(self):
-        tried, state = self.system(self.own, TRIED, seed=23)
+        state = self.states(self.own, TRIED, seed=23)
+        tried = at_states(self.system, self.reads, state)
         first = estimate(self.plan, tried)
         self.sizes = {k: float(np.median(np.abs(pivot))) for k, pivot in first.lu.pivots.items()}
         self.usual = {k: _median(found) for k, found in first.lu.weakness(self.sizes).items()}
@@ -77,35 +99,27 @@ class _Writing:
         program = self.traced((*limits, np.inf))
         return replace(program, limits=(*limits, self.limit(program, tried, state)))
 
-    def system(self, own, count, seed) -> tuple[MeasuredSystem, dict]:
-        """Of a robot in the frames of the Program, at `count` random states; and the states."""
+    def states(self, own, count, seed):
+        """{input: array} of a robot in the frames of the Program, at `count` random states."""
         random = np.random.default_rng(seed)
         sample = closed_samples if isinstance(self.robot, Mechanism) else sample_positions
-        q = sample(own, count, random)
-        qd = random.uniform(-1, 1, (count, self.robot.nv))
-        readings = random.uniform(-1, 1, (count, len(self.problem.readings)))
-        rates = own.spanning(q, qd)[1] if isinstance(self.robot, Mechanism) else qd
-        system = spanned_measured_system(own, self.problem, q, rates, readings, self.robot.gravity)
-        return system, {
-            "q": q,
-            "qd": qd,
-            "readings": readings,
-            "gravity": self.robot.gravity,
-            **parameter_values(self.robot, self.parameters, regrouped=self.regrouped),
-        }
+        state = {"q": sample(own, count, random), "qd": random.uniform(-1, 1, (count, self.robot.nv))}
+        state["readings"] = random.uniform(-1, 1, (count, len(self.problem.readings)))
+        values = own_values(tree_of(own))
+        return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
+
+    def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> MeasuredSystem:
+        """On symbols."""
+        own = with_inputs(self.own, inertia, armature, self.regrouped)
+        rates = explicit_rates(own, q, qd).G @ qd if isinstance(self.robot, Mechanism) else qd
+        system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
+        return finer(system, tree_of(own), q, rates, gravity) if self.fine else system
 
     def traced(self, limits):
-        reads = self.problem.reads(self.robot) | parameter_shapes(self.robot, self.parameters)
-        return trace(partial(self.function, health=bool(limits)), reads, limits)
+        return trace(partial(self.function, health=bool(limits)), self.reads, limits)
 
-    def function(self, q, qd, readings, gravity, health, inertia=None, armature=None):
-        own = with_inputs(self.own, inertia, armature, self.regrouped)
-        judged, rates = np.zeros(0), qd
-        if isinstance(self.robot, Mechanism):
-            G, _, condition = explicit_rates(own, q, qd)
-            judged, rates = loop_health(own, q, condition), G @ qd
-        system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
-        found = estimate(self.plan, system, responses=bool(self.problem.covariance))
+    def function(self, q, qd, health, **arrays):
+        found = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
         qdd, tau, f_ext = self.results(found.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
         results["residuals"] = self.of_readings(found.residuals)
@@ -113,8 +127,14 @@ class _Writing:
         for name in self.problem.covariance:
             results[f"{name}_covariance"] = self.covariance(name, found.gain)
         if health:
-            results["health"] = np.append(judged, self.growth(found))
+            results["health"] = np.append(self.closed(q, qd), self.growth(found))
         return results
+
+    def closed(self, q, qd):
+        """Health of loops."""
+        if not isinstance(self.robot, Mechanism):
+            return np.zeros(0)
+        return loop_health(self.own, q, explicit_rates(self.own, q, qd).condition)
 
     def results(self, values):
         """qdd, tau and f_ext, in the robot's own frames."""

@@ -23,7 +23,7 @@ from dynamics_node.numeric import (
 from dynamics_node.problem import Measured
 from dynamics_node.programs import measured_program, regroups
 from dynamics_node.solver.arguments import Signature, robot_signature
-from dynamics_node.solver.checks import SolutionError
+from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import ChoiceError
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import RobotFunction
@@ -88,7 +88,8 @@ class Estimator(RobotFunction):
 
     def consistent(self, estimate: Estimate) -> np.ndarray:
         """(...): whether sensors do not contradict each other; False where there is no result."""
-        return np.asarray(estimate.chi_square) <= max(self.limit, _NOTHING)
+        checked = self.limit if self.degrees_of_freedom else np.inf
+        return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
 
     def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
         """Whether sensors contradict each other at one state, and which of them is to blame. Raises as the
@@ -96,6 +97,8 @@ class Estimator(RobotFunction):
         arrays = self._arrays(q, qd, readings, gravity)
         self(*arrays[:3], gravity=arrays[3])  # refuses what is no state
         q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
+        if any(array.ndim > 1 for array in (q, qd, readings, g)):
+            raise InputError("judge takes one state: q (nq,), qd (nv,), readings (m,), gravity (3,)")
         found = judge(self.model, self.problem, q, qd, readings, g)
         if found is None:
             raise SolutionError(_why_not(self.model, self.problem, q, qd, readings, g))
@@ -116,9 +119,6 @@ class Estimator(RobotFunction):
         if isinstance(readings, Mapping):
             readings = self.problem.gathered(readings)
         return q, qd, readings, self.model.gravity if gravity is None else gravity
-
-
-_NOTHING = 1e-12  # chi-square where nothing is checked is rounding
 
 
 def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto", parameters=()) -> Estimator:

@@ -11,7 +11,7 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from dense_estimate import Dense
 from robots import ROBOTS, random_states
 from sensor_truth import Truth
-from tolerances import error
+from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node import sensors as s
@@ -115,6 +115,22 @@ def test_inverse_and_forward_dynamics_are_measured_problems(name):
         assert error(found.qdd, qdd) <= ACCURATE, kind
         assert error(found.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
         assert found.chi_square == 0
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_torques_alone_are_forward_dynamics(name):
+    """Exact or not: nothing checks them, so nothing can be wrong with them."""
+    model = ROBOTS[name].model()
+    q, qd, qdd, _ = random_states(model, 2, seed=3)
+    motors = [s.JointTorque(joint, std=0.1 * (k % 2)) for k, joint in enumerate(driven(model))]
+    estimator = dn.build(model, dn.measured(model, motors), backend="numpy")
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
+    tau[:, : model.nv - len(driven(model))] = 0.0
+    found = estimator(q, qd, tau[:, model.nv - len(driven(model)) :])
+    right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
+    assert np.all(error(found.qdd, right) <= solved(dn.mass_matrix(model, q)))
+    assert estimator.degrees_of_freedom == 0 and estimator.consistent(found).all()
+    assert estimator.judge(q[0], qd[0], tau[0, model.nv - len(driven(model)) :]).consistent
 
 
 # --- with noise ---------------------------------------------------------------------------------------------
@@ -285,6 +301,8 @@ def test_what_is_wrong_with_a_call_is_named():
         estimator(q, qd, good[:-1])
     with pytest.raises(dn.SensorError, match="has no reading"):
         estimator(q, qd, {})
+    with pytest.raises(InputError, match="judge takes one state"):
+        estimator.judge(q, qd, np.stack([good, good]))
     found = estimator(q, qd, np.stack([bad, good]), errors="nan")
     assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
     assert list(estimator.consistent(found)) == [False, True]

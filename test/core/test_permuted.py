@@ -5,6 +5,7 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
+from chains import chain
 from robots import ROBOTS, random_states
 from tolerances import error, solved
 
@@ -14,23 +15,8 @@ from dynamics_node.graph.estimate import estimate, plan_estimate
 from dynamics_node.graph.markowitz import NoPivotError, best_plan
 from dynamics_node.graph.measured import measured_system, measured_values
 from dynamics_node.graph.permuted import inverse_of_transform
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
 from dynamics_node.problem import measured
 from dynamics_node.spatial import inverse_motion_transform, motion_transform, rpy_rotation
-
-
-def chain(n, seed=0):
-    random = np.random.default_rng(seed)
-    links, joints = [Link("l0")], []
-    for k in range(1, n + 1):
-        A = random.normal(size=(3, 3))
-        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
-        turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
-        joints.append(
-            JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))
-        )
-    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def system_of(model, sensors, count=6, seed=20):

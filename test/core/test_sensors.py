@@ -138,6 +138,12 @@ def test_nothing_drives_floating_and_dependent_joints():
         dn.measured(linkage, [s.JointTorque(other, std=1)])
 
 
+def test_a_robot_that_does_not_move():
+    rigid = dn.parse_model(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
+    with pytest.raises(dn.SensorError, match="robot 'r' has no joint that moves"):
+        dn.measured(rigid, [s.ForceTorque("j", std=1)])
+
+
 def test_covariances_are_asked_by_name():
     assert dn.measured(gripper(), [], ["tau", "qdd"]).covariance == ("qdd", "tau")
     with pytest.raises(ValueError, match="qdd, tau, f_ext, not of q"):

@@ -1,0 +1,20 @@
+"""Serial chains of generic geometry and inertia."""
+
+import numpy as np
+
+from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
+from dynamics_node.spatial import rpy_rotation
+
+
+def chain(n, seed=0):
+    random = np.random.default_rng(seed)
+    links, joints = [Link("l0")], []
+    for k in range(1, n + 1):
+        A = random.normal(size=(3, 3))
+        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
+        turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
+        joints.append(
+            JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))
+        )
+    return model_from_description(Description("chain", tuple(links), tuple(joints)))
