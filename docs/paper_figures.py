@@ -149,6 +149,42 @@ def draw_operations(path):
     figure.savefig(path, metadata={"Date": None})
 
 
+def draw_permuted(path, rows):
+    """What the permuted LU of Nori takes, found by itself, as `./dev bench measured --save` has counted it:
+    figure 1 again, and torques from load cells at both ends of a chain, his figure 2."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.rcParams["svg.hashsalt"] = "dynamics_node"
+    figure, both = plt.subplots(1, 2, figsize=(10, 4))
+    n = np.arange(2, 101)
+    red, blue = "#d9534f", "#4a7fb5"
+    both[0].plot(n, 429 * n - 507, "--", color=red, label="ABA of the textbook")
+    both[0].plot(n, 174 * n - 134, "--", color=blue, label="RNEA of the textbook")
+    lines = (
+        (0, "forward, permuted LU", "o-", red, "forward dynamics, permuted LU"),
+        (0, "forward", "o:", red, "forward dynamics, recursion"),
+        (0, "inverse, permuted LU", "o-", blue, "inverse dynamics, permuted LU"),
+        (0, "inverse", "o:", blue, "inverse dynamics, recursion"),
+        (1, "load cells at both ends, permuted LU", "o-", "#5a9e5a", "load cells at both ends"),
+        (1, "inverse, permuted LU", "o-", blue, "inverse dynamics"),
+    )
+    for at, name, style, colour, label in lines:
+        found = {
+            int(row["name"].split()[2].strip(",")): row["value"]
+            for row in rows
+            if row["name"].startswith("chain of ") and row["name"].split(", ", 1)[1] == name
+        }
+        both[at].plot(list(found), list(found.values()), style, ms=3, color=colour, label=label)
+    for axes in both:
+        axes.set(xlabel="links of a serial chain", xlim=(0, 100), ylim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False, fontsize=8)
+    both[0].set_ylabel("scalar operations")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
 def draw_growth(path, rows, algorithms, title):
     """Figures 11 and 13 of Chignoli et al., from the figures that `./dev bench clusters --save` has left."""
     import matplotlib as mpl
@@ -184,8 +220,9 @@ def main():
     for name, svg in drawings().items():
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     draw_operations(folder / "paper4_1.svg")
-    measured = HERE.parent / "benchmarks" / "results" / "clusters.json"
-    rows = json.loads(measured.read_text())["rows"]
+    results = HERE.parent / "benchmarks" / "results"
+    draw_permuted(folder / "paper4_2.svg", json.loads((results / "measured.json").read_text())["rows"])
+    rows = json.loads((results / "clusters.json").read_text())["rows"]
     forward = ("C-ABA", "projection", "Lagrange", "approximate ABA")
     draw_growth(folder / "paper3_11.svg", rows, forward, "forward dynamics")
     tips = ("C-EFPA", "projected OSIM", "approximate EFPA")

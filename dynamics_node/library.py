@@ -1,5 +1,6 @@
 """What `import dynamics_node as dn` offers."""
 
+from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
 from dynamics_node.loops import (
     ClosureError,
@@ -14,11 +15,23 @@ from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
-from dynamics_node.problem import Problem, forward_dynamics, hybrid_dynamics, inverse_dynamics
+from dynamics_node.problem import (
+    Measured,
+    Problem,
+    forward_dynamics,
+    hybrid_dynamics,
+    inverse_dynamics,
+    measured,
+)
+from dynamics_node.sensors import SensorError, load_sensors
 from dynamics_node.solver import (
+    Estimate,
+    Estimator,
     Function,
     InputError,
     SolutionError,
+    Solvability,
+    UnsolvableError,
     bias,
     build,
     build_closing,
@@ -30,20 +43,27 @@ from dynamics_node.solver import (
     link_pose,
     mass_matrix,
     operational_space_inertia,
+    solvability,
 )
 
 __all__ = [
     "ClosureError",
+    "Estimate",
+    "Estimator",
     "Function",
     "InputError",
     "JointFilter",
+    "Measured",
     "Mechanism",
     "Model",
     "ModelError",
     "MomentumObserver",
     "ObserverOptions",
     "Problem",
+    "SensorError",
     "SolutionError",
+    "Solvability",
+    "UnsolvableError",
     "bias",
     "build",
     "build_closing",
@@ -63,11 +83,15 @@ __all__ = [
     "load_mechanism",
     "load_model",
     "load_robot",
+    "load_sensors",
     "mass_matrix",
+    "measured",
     "operational_space_inertia",
     "parse_mechanism",
     "parse_model",
     "parse_robot",
+    "sensors",
+    "solvability",
     "with_parameters",
     "with_payload",
     "with_tool",

@@ -4,12 +4,12 @@ import argparse
 import sys
 
 from dynamics_node.backends.c import CompileError
-from dynamics_node.cli import compiling, evaluating, explaining, graph, info
+from dynamics_node.cli import compiling, evaluating, explaining, graph, info, sensors
 from dynamics_node.cli.robot import read_robot
 from dynamics_node.model import ModelError
 from dynamics_node.solver import SolutionError
 
-COMMANDS = (info, graph, explaining, compiling, evaluating)
+COMMANDS = (info, graph, explaining, compiling, evaluating, sensors)
 
 
 def main(arguments=None):

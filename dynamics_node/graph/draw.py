@@ -7,12 +7,24 @@ from dynamics_node.graph.bayesnet import BayesNet
 from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.sketch import Node, Sketch
 
-ROWS = ("tau", "C", "F", "A", "V", "qdd", "qd", "q", "mu")
-SYMBOL = {"tau": "τ", "C": "C", "mu": "μ", "F": "F", "A": "A", "V": "V", "qdd": "q̈", "qd": "q̇", "q": "q"}
+ROWS = ("tau", "C", "W", "F", "A", "V", "qdd", "qd", "q", "mu")
+SYMBOL = {
+    "tau": "τ",
+    "C": "C",
+    "mu": "μ",
+    "W": "W",
+    "F": "F",
+    "A": "A",
+    "V": "V",
+    "qdd": "q̈",
+    "qd": "q̇",
+    "q": "q",
+}
 COLOUR = {
     "tau": "#8fc9a9",
     "C": "#e5a58f",
     "mu": "#cccccc",
+    "W": "#e8d27a",
     "F": "#f2b872",
     "A": "#8db8e8",
     "V": "#b9c9de",

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 ACCELERATION, WRENCH, TORQUE, JOINT_ACCELERATION = "A", "F", "tau", "qdd"
-COUPLING_FORCE, VIRTUAL_VELOCITY = "C", "mu"
+COUPLING_FORCE, VIRTUAL_VELOCITY, EXTERNAL = "C", "mu", "W"
 
 
 class Variable(NamedTuple):
@@ -11,7 +11,8 @@ class Variable(NamedTuple):
 
     tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
     bodies: F of a loop joint that is cut, C (force of a gear, a belt or the like). mu: see
-    `minimum_torque_factors`. Printed as in the paper: A1, F1, ...
+    `minimum_torque_factors`. W (what the environment does to a link) is numbered as the contacts of a
+    measured problem. Printed as in the paper: A1, F1, ...
     """
 
     kind: str
@@ -47,3 +48,7 @@ def torque(body, dim=1):
 
 def joint_acceleration(body, dim=1):
     return Variable(JOINT_ACCELERATION, body, dim)
+
+
+def external_wrench(number, dim):
+    return Variable(EXTERNAL, number, dim)

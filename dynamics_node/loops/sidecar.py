@@ -10,6 +10,7 @@ where in the file, and never what stands there.
 from dynamics_node.model import ModelError
 from dynamics_node.model.description import LoopDescription, LoopEnd
 from dynamics_node.model.files import read_regular_file
+from dynamics_node.model.plain_yaml import composed, plain
 
 _TYPES = {"6d": "fixed", "3d": "ball"}
 MAX_BYTES = 1024 * 1024
@@ -24,7 +25,7 @@ def read_sidecar(text) -> tuple[LoopDescription, ...]:
     """The loops of a sidecar's text. Raises ModelError saying what is wrong."""
     if len(text) > MAX_BYTES:
         raise ModelError(f"the file of loops has more than {MAX_BYTES} bytes")
-    content = _read_yaml(text)
+    content = plain(composed(text, "loops", ModelError))
     pairs = content.get("closed_loop") if isinstance(content, dict) else None
     if not isinstance(pairs, list) or not all(_is_pair(pair) for pair in pairs):
         raise ModelError("the file of loops needs closed_loop: a list of pairs of links")
@@ -37,29 +38,6 @@ def read_sidecar(text) -> tuple[LoopDescription, ...]:
         LoopDescription(f"closed_loop {k}", _TYPES.get(kind, kind), LoopEnd(a), LoopEnd(b))
         for k, ((a, b), kind) in enumerate(zip(pairs, kinds, strict=True), 1)
     )
-
-
-def _read_yaml(text):
-    """Lists, dictionaries and words. No aliases: a few lines of them stand for gigabytes."""
-    import yaml
-
-    class Loader(yaml.BaseLoader):
-        def compose_node(self, parent, index):
-            if self.check_event(yaml.AliasEvent):
-                raise ModelError(f"the file of loops has an alias ({_place(self.peek_event().start_mark)})")
-            return super().compose_node(parent, index)
-
-    try:
-        return yaml.load(text, Loader)
-    except yaml.MarkedYAMLError as error:
-        where = f": {_place(error.problem_mark)}" if error.problem_mark else ""
-        raise ModelError(f"the file of loops is no YAML{where}") from None
-    except (yaml.YAMLError, RecursionError):
-        raise ModelError("the file of loops is no YAML: no plain text, or too deeply nested") from None
-
-
-def _place(mark):
-    return f"line {mark.line + 1}, column {mark.column + 1}"
 
 
 def _is_pair(pair):

@@ -8,29 +8,42 @@ NumericRunner makes a Runner of it, so that a Function may stand on it as on a P
 
 from dynamics_node.numeric.elimination import Elimination, elimination
 from dynamics_node.numeric.gtsam import GtsamElimination, gtsam_elimination
+from dynamics_node.numeric.judgement import Judgement, Suspect, chi_square_limit, judge
+from dynamics_node.numeric.measured import MeasuredLeastSquares
 from dynamics_node.numeric.quantities import NumericQuantity
 from dynamics_node.numeric.recursions import Recursion
 from dynamics_node.numeric.robots import (
     dynamics_runner,
     elimination_algorithm,
+    measured_runner,
     quantity_runner,
     recursion_runner,
 )
 from dynamics_node.numeric.runner import NumericRunner
+from dynamics_node.numeric.solvability import Help, Solvability, solvability
 from dynamics_node.numeric.watched import ClosedOnly, Watched
 
 __all__ = [
     "ClosedOnly",
     "Elimination",
     "GtsamElimination",
+    "Help",
+    "Judgement",
+    "MeasuredLeastSquares",
     "NumericQuantity",
     "NumericRunner",
     "Recursion",
+    "Solvability",
+    "Suspect",
     "Watched",
+    "chi_square_limit",
     "dynamics_runner",
     "elimination",
     "elimination_algorithm",
     "gtsam_elimination",
+    "judge",
+    "measured_runner",
     "quantity_runner",
     "recursion_runner",
+    "solvability",
 ]

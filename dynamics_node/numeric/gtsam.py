@@ -92,22 +92,29 @@ def gaussian_graph(graph: FactorGraph, ordering: Ordering):
     """gtsam.GaussianFactorGraph, gtsam.Ordering, and {variable: key}, of a graph at one state."""
     gtsam = require_gtsam()
     keys = {x: key for key, x in enumerate(graph.variables)}
-    gaussian, order = gtsam.GaussianFactorGraph(), gtsam.Ordering()
-    partial_sums = len(keys)
-    for factor in graph.factors:
+    exact = [(factor, gtsam.noiseModel.Constrained.All(factor.rows)) for factor in graph.factors]
+    gaussian, sums = gaussian_factors(exact, keys)
+    order = gtsam.Ordering()
+    for key in (*sums, *(keys[variable] for variable in ordering.variables)):
+        order.push_back(key)
+    return gaussian, order, keys
+
+
+def gaussian_factors(factors, keys):
+    """gtsam.GaussianFactorGraph of (factor, noise model) at one state, and the keys of partial sums, which
+    come after `keys`, {variable: key}."""
+    gtsam = require_gtsam()
+    gaussian, partial_sums = gtsam.GaussianFactorGraph(), len(keys)
+    for factor, noise in factors:
         terms = [(keys[x], block) for x, block in factor.blocks.items()]
-        noise = gtsam.noiseModel.Constrained.All(factor.rows)
         rhs = factor.rhs
-        while len(terms) > TERMS:  # A1 x1 + ... = b  ->  A1 x1 + A2 x2 + s = b,  A3 x3 + ... - s = 0
-            order.push_back(partial_sums)
-            _add(gtsam, gaussian, [*terms[: TERMS - 1], (partial_sums, np.eye(factor.rows))], rhs, noise)
-            terms = [(partial_sums, -np.eye(factor.rows)), *terms[TERMS - 1 :]]
-            rhs = np.zeros(factor.rows)
+        exact = gtsam.noiseModel.Constrained.All(factor.rows)
+        while len(terms) > TERMS:  # A1 x1 + ... = b  ->  A1 x1 + A2 x2 - s = 0,  s + A3 x3 + ... = b
+            _add(gtsam, gaussian, [*terms[: TERMS - 1], (partial_sums, -np.eye(factor.rows))], 0 * rhs, exact)
+            terms = [(partial_sums, np.eye(factor.rows)), *terms[TERMS - 1 :]]
             partial_sums += 1
         _add(gtsam, gaussian, terms, rhs, noise)
-    for variable in ordering.variables:
-        order.push_back(keys[variable])
-    return gaussian, order, keys
+    return gaussian, range(len(keys), partial_sums)
 
 
 TERMS = 3  # what the Python constructor of JacobianFactor takes; partial sums are eliminated first

@@ -1,14 +1,18 @@
 """The Runner of a robot, with loops or without, at call time."""
 
+from typing import Any
+
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.numeric.elimination import elimination
 from dynamics_node.numeric.gtsam import gtsam_elimination
+from dynamics_node.numeric.gtsam_measured import GtsamLeastSquares
+from dynamics_node.numeric.measured import MeasuredLeastSquares
 from dynamics_node.numeric.quantities import NumericQuantity
 from dynamics_node.numeric.recursions import Recursion
 from dynamics_node.numeric.runner import NumericRunner
 from dynamics_node.numeric.watched import ClosedOnly, Watched
-from dynamics_node.problem import Problem, Shapes
+from dynamics_node.problem import Measured, Problem, Shapes
 
 
 def recursion_runner(robot: Model | Mechanism, problem: Problem, wrenches=False) -> NumericRunner | None:
@@ -31,6 +35,16 @@ def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy"
     returns = problem.returns(robot)
     own = judged(algorithm, problem.forward, returns)
     return NumericRunner(own, problem.reads(robot, wrenches), returns, backend)
+
+
+def measured_runner(robot: Model | Mechanism, problem: Measured, backend, wrenches=False) -> NumericRunner:
+    """Of a measured problem, by numpy or gtsam; its results are NaN where something is not determined."""
+    solve = GtsamLeastSquares if backend == "gtsam" else MeasuredLeastSquares
+    algorithm: Any = solve(robot, problem)
+    returns = problem.returns(robot)
+    if isinstance(robot, Mechanism):
+        algorithm = ClosedOnly(algorithm, (False,) * robot.nv, returns)
+    return NumericRunner(algorithm, problem.reads(robot), returns, backend)
 
 
 def quantity_runner(

@@ -2,31 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol
 
-from dynamics_node.model import Joint
-
-Shapes = dict[str, tuple[int, ...]]
+from dynamics_node.problem.measured import Contact, Measured, measured
+from dynamics_node.problem.shapes import Coordinates, Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
 _KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
 _ASKED = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
-
-
-class Coordinates(Protocol):
-    """What a Problem needs of a Model, or of a Mechanism with loops."""
-
-    @property
-    def nq(self) -> int: ...
-
-    @property
-    def nv(self) -> int: ...
-
-    @property
-    def nbodies(self) -> int: ...
-
-    @property
-    def independent_joints(self) -> tuple[Joint, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -46,14 +28,6 @@ class Problem:
     def returns(self, robot: Coordinates) -> Shapes:
         """{name: shape} of the result: qdd or tau, or both of them, complete, of a hybrid problem."""
         return state_shapes(robot, _ASKED[self.kind])
-
-
-def state_shapes(robot: Coordinates, names) -> Shapes:
-    """{name: shape} of what belongs to a state of the robot."""
-    rates = (robot.nv,)
-    shapes: Shapes = {"q": (robot.nq,), "qd": rates, "qdd": rates, "tau": rates, "gravity": (3,)}
-    shapes["f_ext"] = (robot.nbodies, 6)
-    return {name: shapes[name] for name in names}
 
 
 def inverse_dynamics(model: Coordinates) -> Problem:
@@ -90,3 +64,19 @@ def named(kind: str, robot: Coordinates, forward_joints: Iterable[str] = ()) -> 
     if kind == "hybrid":
         return hybrid_dynamics(robot, forward_joints)
     return (inverse_dynamics if kind == "inverse" else forward_dynamics)(robot)
+
+
+__all__ = [
+    "KINDS",
+    "Contact",
+    "Coordinates",
+    "Measured",
+    "Problem",
+    "Shapes",
+    "forward_dynamics",
+    "hybrid_dynamics",
+    "inverse_dynamics",
+    "measured",
+    "named",
+    "state_shapes",
+]

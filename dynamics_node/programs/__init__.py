@@ -15,6 +15,7 @@ from dynamics_node.programs.dynamics import (
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
+from dynamics_node.programs.measured import measured_program, regroups
 from dynamics_node.programs.observer import begin_program, cycle_program, kept_size
 from dynamics_node.programs.quantities import QUANTITIES, Quantity, quantity_program, quantity_programs
 from dynamics_node.programs.rolled import can_roll, rolled_program
@@ -37,11 +38,13 @@ __all__ = [
     "economical",
     "elimination_program",
     "kept_size",
+    "measured_program",
     "parameter_shapes",
     "parameter_values",
     "quantity_program",
     "quantity_programs",
     "recursive_programs",
+    "regroups",
     "rival_programs",
     "rolled_program",
     "step_program",

@@ -1,6 +1,7 @@
 """The public facade: everything in one line, `build(model, problem)`."""
 
 from dynamics_node.backends import CompileError
+from dynamics_node.numeric import Judgement, Solvability, solvability
 from dynamics_node.programs import QUANTITIES
 from dynamics_node.solver.build import (
     build,
@@ -14,6 +15,7 @@ from dynamics_node.solver.build import (
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.estimator import Estimate, Estimator, UnsolvableError, build_estimator
 from dynamics_node.solver.function import Function, ProgramFunction, function
 from dynamics_node.solver.functions import (
     bias,
@@ -39,21 +41,27 @@ __all__ = [
     "ChoiceError",
     "Closing",
     "CompileError",
+    "Estimate",
+    "Estimator",
     "ForwardDynamics",
     "Function",
     "HybridDynamics",
     "InputError",
     "InverseDynamics",
+    "Judgement",
     "ProgramFunction",
     "Quantity",
     "RobotFunction",
     "SolutionError",
+    "Solvability",
     "Solver",
     "Tool",
+    "UnsolvableError",
     "bias",
     "build",
     "build_closing",
     "build_derivatives",
+    "build_estimator",
     "build_for_service",
     "build_quantity",
     "build_quantity_for_service",
@@ -65,4 +73,5 @@ __all__ = [
     "mass_matrix",
     "operational_space_inertia",
     "resolve",
+    "solvability",
 ]

@@ -2,6 +2,7 @@
 
 import contextlib
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from dynamics_node.numeric import (
     quantity_runner,
     recursion_runner,
 )
-from dynamics_node.problem import Problem, state_shapes
+from dynamics_node.problem import Measured, Problem, state_shapes
 from dynamics_node.programs import (
     QUANTITIES,
     Memory,
@@ -33,8 +34,9 @@ from dynamics_node.programs import (
     step_program,
 )
 from dynamics_node.solver.arguments import robot_signature
-from dynamics_node.solver.choices import resolve
+from dynamics_node.solver.choices import ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
+from dynamics_node.solver.estimator import build_estimator
 from dynamics_node.solver.function import ProgramFunction
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import (
@@ -51,14 +53,15 @@ _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": H
 
 def build(
     model: Model | Mechanism,
-    problem: Problem,
+    problem: Problem | Measured,
     solver="best",
     ordering="best",
     backend="auto",
     parameters=(),
     precision="float64",
-) -> Solver:
-    """A callable that solves the problem for the robot.
+) -> Any:
+    """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
+    which only backend, as of `build_estimator`, and parameters can be chosen).
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
     aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
@@ -72,6 +75,9 @@ def build(
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
+    if isinstance(problem, Measured):
+        _refuse_choice(solver, ordering, precision)
+        return build_estimator(model, problem, backend, parameters)
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
@@ -88,6 +94,11 @@ def build(
         problem=problem,
         choice=choice._replace(backend=runner.backend),
     )
+
+
+def _refuse_choice(solver, ordering, precision):
+    if (solver, ordering, precision) != ("best", "best", "float64"):
+        raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
 
 
 def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:

@@ -102,7 +102,7 @@ class Function:
             found, good = runner.run(arguments.count, list(arguments.rows().values()), self.dtype)
         if not good:
             found = self._careful(runner, arguments, errors)
-        shaped = [array.reshape(*arguments.batch, *array.shape[1:]) for array in found]
+        shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in found]
         return [array.astype(self.dtype, copy=False) for array in shaped]
 
     def _careful(self, runner, arguments, errors):

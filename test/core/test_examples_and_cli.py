@@ -19,7 +19,12 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("library.py", "effective mass"), ("orderings.py", "colamd"), ("loops.py", "refused: 'j5'")],
+    [
+        ("library.py", "effective mass"),
+        ("orderings.py", "colamd"),
+        ("loops.py", "refused: 'j5'"),
+        ("sensors.py", "most likely 'left_shank_joint torque' is wrong"),
+    ],
 )
 def test_example(name, words):
     data_folder()  # skips without the robots
@@ -89,6 +94,37 @@ def test_errors_are_one_line(arguments, words, capsys):
     assert main([panda() if a == "PANDA" else a for a in arguments]) == 1
     error = capsys.readouterr().err
     assert error.startswith("dynamics: ") and words in error and error.count("\n") == 1
+
+
+SENSORS = """
+sensors:
+  - {type: torque, joint: [panda_joint1, panda_joint2, panda_joint3, panda_joint4, panda_joint5, panda_joint6], std: 0.5}
+  - {type: acceleration, joint: panda_joint7, std: 0.2, value: 0}
+  - {type: imu, name: back, link: panda_hand, covariance: [
+      [1, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0],
+      [0, 0, 0, 1, 0, 0], [0, 0, 0, 0, 1, 0], [0, 0, 0, 0, 0, 1]]}
+"""
+
+
+def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    file = tmp_path / "sensors.yaml"
+    file.write_text(SENSORS)
+    assert main(["sensors", panda(), str(file)]) == 1
+    out, error = capsys.readouterr()
+    assert (
+        "panda_joint1 torque" in out and "wx wy wz ax ay az" in out and "= 0" in out and "covariance" in out
+    )
+    assert error.startswith("dynamics: not solvable: ") and "torque of joint 'panda_finger_joint1'" in error
+    assert "one more sensor would settle it: panda_finger_joint1 torque" in error
+    file.write_text(SENSORS + "  - {type: torque, joint: panda_finger_joint1, std: 0.0, value: 0}\n")
+    assert main(["sensors", panda(), str(file), "--at", *["0.1"] * 8]) == 0
+    assert "solvable: " in (out := capsys.readouterr().out) and "6 readings more than needed" in out
+    assert main(["sensors", panda(), str(file), "--at", "0.1"]) == 1
+    assert "--at needs 8 finite numbers: panda_joint1" in capsys.readouterr().err
+    file.write_text("sensors:\n- {type: torque, joint: knee, std: 1}")
+    assert main(["sensors", panda(), str(file)]) == 1
+    assert "sensor 'knee torque': joint 'knee' is unknown" in capsys.readouterr().err
 
 
 # --- robots with closed loops -------------------------------------------------------------------------------

@@ -1,0 +1,296 @@
+"""Measured problems: a humanoid's joint torques from its sensors, and paper 4's figures as operations.
+
+SuperLU gets everything but the numbers for nothing: rows and columns of its matrix are in our order, which
+fills in least, so that permc_spec NATURAL leaves nothing symbolic to find, and the matrix at every state is
+there. Timed are its factors and one solve; ours is the whole call, from q, qd and readings. The dense solve
+that judges accuracy is Gaussian elimination in numpy.longdouble.
+"""
+
+import os
+import time
+
+import harness
+import numpy as np
+from robots import random_chain, robot, robot_file
+
+import dynamics_node as dn
+from dynamics_node import sensors as s
+from dynamics_node.graph.estimate import plan_estimate
+from dynamics_node.graph.markowitz import best_plan
+from dynamics_node.graph.measured import measured_system, measured_values
+from dynamics_node.graph.permuted import Turn, scalar_rows
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.programs import measured_program, recursive_programs
+
+ROUNDS, CALLS, STATES = 9, 40, 16
+LENGTHS = (2, 3, 5, 7, 10, 20, 30, 50, 70, 100)
+FEET = ("left_sole_link", "right_sole_link")
+AT = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.1, -0.2, 0.3)}
+
+
+# --- (a) a humanoid on two feet -----------------------------------------------------------------------------
+
+
+def on_two_feet(model, both=False):
+    """Joint accelerations, the motion of the base by two sensors, the wrench on one foot (or on both) by a
+    sensor in the sole; the other one is open."""
+    base = model.bodies[0].name
+    driven = [body.joint.name for body in model.bodies if not body.joint.type.is_free]
+    sensors = [s.JointAcceleration(name, std=0.5) for name in driven]
+    sensors += [s.Accelerometer(base, std=0.02, **AT), s.AngularAcceleration(base, std=0.3)]
+    second = s.ExternalWrench(FEET[1], std=1.0) if both else s.ExternalWrench(FEET[1], rows="unknown")
+    return dn.measured(model, [*sensors, s.ExternalWrench(FEET[0], std=1.0), second])
+
+
+def states_of(model, problem, count=STATES):
+    random = np.random.default_rng(1)
+    q, qd = sample_positions(model, count, random), random.uniform(-1, 1, (count, model.nv))
+    return q, qd, random.uniform(-5, 5, (count, len(problem.readings)))
+
+
+def humanoid():
+    """Ours beside SuperLU, in one run; accuracy; what redundancy costs."""
+    model = robot("talos")
+    problem = on_two_feet(model)
+    q, qd, readings = states_of(model, problem)
+    estimator = dn.build(model, problem, backend="c")
+    matrices, rhs, columns = square_systems(model, problem, q, qd, readings)
+    ours, theirs = together(
+        lambda k: estimator(q[k], qd[k], readings[k]), lambda k: superlu(matrices[k], rhs[k])
+    )
+    driven = sum(not body.joint.type.is_free for body in model.bodies)
+    size = f"{driven} joints, {len(columns)} unknowns"
+    operations = f"{len(estimator.program.ops)} operations"
+    yield harness.Row(
+        f"humanoid, {driven} joints, torques from sensors", ours, "us", "lower", "SuperLU, factors + solve",
+        theirs, target=0.05, reason=f"{size}; ours is the whole call, {operations}",
+    )  # fmt: skip
+    yield berdy(model, ours)
+    yield accuracy(model, problem, estimator, q, qd, readings)
+    yield from redundant(model, q, qd)
+
+
+def redundant(model, q, qd):
+    """Both feet read: six readings more than are needed."""
+    problem = on_two_feet(model, both=True)
+    readings = np.random.default_rng(2).uniform(-5, 5, (STATES, len(problem.readings)))
+    compiled, dense = (dn.build(model, problem, backend=backend) for backend in ("c", "numpy"))
+    ours, theirs = together(
+        lambda k: compiled(q[k], qd[k], readings[k]), lambda k: dense(q[k], qd[k], readings[k]), turns=3
+    )
+    right, found = dense(q, qd, readings), compiled(q, qd, readings)
+    missed = max(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(found[:3], right[:3], strict=True))
+    yield harness.Row(
+        "the same, both feet read", ours, "us", "lower", "least squares by NumPy", theirs,
+        reason=f"{len(compiled.program.ops)} operations; results differ by {missed:.1e}",
+    )  # fmt: skip
+
+
+def square_systems(model, problem, q, qd, readings):
+    """Permuted matrices (CSC) and right-hand sides at every state, and the columns."""
+    from scipy.sparse import csc_matrix
+
+    system = measured_system(model, problem, q, qd, readings)
+    plan = plan_estimate(system).lu
+    factors = (*system.exact, *system.noisy)
+    rows, rhs = scalar_rows(factors, plan.columns, plan.pattern)
+    order = [pivot.row for pivot in plan.pivots]
+    number = {pivot.column: k for k, pivot in enumerate(plan.pivots)}
+    found = []
+    for state in range(len(q)):
+        entries = [
+            (k, number[c], np.broadcast_to(entry, len(q))[state])
+            for k, row in enumerate(order)
+            for c, entry in rows[row].items()
+        ]
+        i, j, value = zip(*entries, strict=True)
+        found.append(csc_matrix((value, (i, j)), shape=2 * (len(order),)))
+    b = np.array([np.broadcast_to(rhs[row], len(q)) for row in order]).T
+    return found, np.ascontiguousarray(b), plan.columns
+
+
+def superlu(matrix, rhs):
+    from scipy.sparse.linalg import splu
+
+    return splu(matrix, permc_spec="NATURAL").solve(rhs)
+
+
+def berdy(model, ours):
+    """The same robot in iDynTree: all joint accelerations and the net wrenches on all links are its readings,
+    as its solver has it; timed are its kinematics and its estimate."""
+    try:
+        import idyntree.bindings as idt
+    except ImportError:
+        reason = "iDynTree is not installed: pip install idyntree"
+        return harness.Row("the same, beside iDynTree", None, "us", "lower", reason=reason)
+    call, size = berdy_solver(idt, [b.joint.name for b in model.bodies if not b.joint.type.is_free])
+    (theirs,) = together(lambda k: call())
+    return harness.Row(
+        "the same, beside iDynTree", ours, "us", "lower", "Berdy, floating base", theirs, target=0.1,
+        reason=f"{size} unknowns in its sparse Cholesky",
+    )  # fmt: skip
+
+
+def berdy_solver(idt, driven):
+    """A call that estimates, and the number of dynamic variables."""
+    loader = idt.ModelLoader()
+    loader.loadReducedModelFromFile(str(robot_file("talos")), driven)
+    model, options, helper = loader.model(), idt.BerdyOptions(), idt.BerdyHelper()
+    options.berdyVariant = idt.BERDY_FLOATING_BASE
+    options.includeAllJointAccelerationsAsSensors = True
+    options.includeAllJointTorquesAsSensors = False
+    options.includeAllNetExternalWrenchesAsDynamicVariables = True
+    options.includeAllNetExternalWrenchesAsSensors = True
+    options.baseLink = model.getLinkName(model.getDefaultBaseLink())
+    helper.init(model, options)
+    solver = idt.BerdySparseMAPSolver(helper)
+    solver.initialize()
+    positions, rates = idt.JointPosDoubleArray(model), idt.JointDOFsDoubleArray(model)
+    readings, turning = idt.VectorDynSize(helper.getNrOfSensorsMeasurements()), idt.Vector3()
+    random = np.random.default_rng(1)
+    for array in (positions, rates, readings, turning):
+        for k in range(array.size()):
+            array.setVal(k, random.uniform(-1, 1))
+    base = model.getFrameIndex(options.baseLink)
+
+    def call(_kept=(loader, helper)):  # which own what the others point to
+        solver.updateEstimateInformationFloatingBase(positions, rates, base, turning, readings)
+        solver.doEstimate()
+
+    return call, helper.getNrOfDynamicVariables()
+
+
+def accuracy(model, problem, estimator, q, qd, readings):
+    """The largest relative error of qdd, tau and f_ext."""
+    system = measured_system(model, problem, q, qd, readings)
+    variables, factors = system.variables, (*system.exact, *system.noisy)
+    columns = tuple((x, k) for x in variables for k in range(x.dim))
+    rows, rhs = scalar_rows(factors, columns)
+    worst, found = 0.0, estimator(q, qd, readings)
+    for state in range(3):
+        A = np.zeros((len(rows), len(columns)), dtype=np.longdouble)
+        for r, row in enumerate(rows):
+            for c, entry in row.items():
+                A[r, c] = np.broadcast_to(entry, len(q))[state]
+        x = eliminated(A, np.array([np.broadcast_to(b, len(q))[state] for b in rhs], dtype=np.longdouble))
+        values, start = {}, 0
+        for variable in variables:
+            values[variable] = x[start : start + variable.dim].astype(float)
+            start += variable.dim
+        for ours, right in zip(found[:3], measured_values(model, problem, values), strict=True):
+            worst = max(worst, np.abs(ours[state] - right).max() / max(1e-6, np.abs(right).max()))
+    return harness.Row(
+        "the same, error", worst, "", "lower", target=1e-9, reason="beside a dense solve in numpy.longdouble"
+    )
+
+
+def eliminated(A, b):
+    """x of A x = b, rows scaled, with partial pivoting."""
+    Ab = np.column_stack([A, b]) / np.abs(A).max(axis=1, keepdims=True)
+    n = len(b)
+    for k in range(n):
+        p = k + int(np.argmax(np.abs(Ab[k:, k])))
+        Ab[[k, p]] = Ab[[p, k]]
+        below = k + 1 + np.flatnonzero(Ab[k + 1 :, k])
+        Ab[below, k:] -= (Ab[below, k] / Ab[k, k])[:, None] * Ab[k, k:]
+    x = np.zeros(n, dtype=A.dtype)
+    for k in reversed(range(n)):
+        x[k] = (Ab[k, n] - Ab[k, k + 1 : n] @ x[k + 1 :]) / Ab[k, k]
+    return x
+
+
+def together(*calls, turns=CALLS):
+    """us of each call(k) of a state: they take turns; medians over turns, the least of ROUNDS."""
+    rounds = []
+    for _ in range(ROUNDS):
+        taken = [[_elapsed(call, turn % STATES) for call in calls] for turn in range(turns)]
+        rounds.append(np.median(taken, axis=0))
+    return (1e-3 * np.min(rounds, axis=0)).tolist()
+
+
+def _elapsed(call, state):
+    begin = time.thread_time_ns()
+    call(state)
+    return time.thread_time_ns() - begin
+
+
+# --- (b) serial chains --------------------------------------------------------------------------------------
+
+
+def joints(model, kind):
+    return [kind(body.joint.name, std=0.1) for body in model.bodies]
+
+
+def load_cells(model):
+    """Figure 2: joint accelerations, a load cell at the first joint and one at the tip; what touches the
+    middle link is found besides."""
+    first, middle, tip = (model.bodies[k].name for k in (0, model.nbodies // 2, -1))
+    sensors = [*joints(model, s.JointAcceleration), s.ForceTorque(model.bodies[0].joint.name, std=0.1)]
+    sensors.append(s.ExternalWrench(tip, std=0.1))
+    if middle not in (first, tip):
+        sensors.append(s.ExternalWrench(middle, rows="unknown"))
+    return sensors
+
+
+def arithmetic(program):
+    """Additions, multiplications and divisions."""
+    counts = program.op_count()
+    return counts["add"] + counts["mul"] + counts["div"]
+
+
+def counted(n):
+    """{what: operations, or entries that fill in} of a chain of n joints."""
+    model, found = random_chain(n), {}
+    for kind, sensor in (("inverse", s.JointAcceleration), ("forward", s.JointTorque)):
+        problem = dn.measured(model, joints(model, sensor))
+        found[f"{kind} LU"] = arithmetic(measured_program(model, problem))
+        found[f"{kind} fill"] = fill(model, problem).fill
+        problem = getattr(dn, f"{kind}_dynamics")(model)
+        found[kind] = min(map(arithmetic, recursive_programs(model, problem).values()))
+    if n > 3:
+        problem = dn.measured(model, load_cells(model))
+        found["cells LU"] = arithmetic(measured_program(model, problem))
+        plan = fill(model, problem)
+        found["cells fill"], found["cells turns"] = plan.fill, sum(isinstance(x, Turn) for x in plan.steps)
+    return found
+
+
+def fill(model, problem):
+    """The plan in the robot's own frames."""
+    q, qd, readings = states_of(model, problem, 6)
+    system = measured_system(model, problem, q, qd, readings)
+    return best_plan((*system.exact, *system.noisy))
+
+
+def chains():
+    """Figure 1, and figure 2 as counted operations: of our cheapest Program, and of the permuted LU that the
+    search has found, of which nobody has told it that this is inverse or forward dynamics."""
+    for n in LENGTHS:
+        found = counted(n)
+        for kind, name, textbook, brandl in (
+            ("inverse", "RNEA", 174 * n - 134, ""),
+            ("forward", "ABA", 429 * n - 507, f"Brandl counts {470 * n - 420}"),
+        ):
+            peer = f"textbook {name}"
+            yield count(f"chain of {n}, {kind}", found[kind], brandl, peer, textbook, 1.0)
+            told = f"{found[f'{kind} fill']} entries fill in"
+            yield count(f"chain of {n}, {kind}, permuted LU", found[f"{kind} LU"], told, peer, textbook)
+        yield count(f"chain of {n}, inverse, fill-in", found["inverse fill"], "found, not told", target=0)
+        if n > 3:
+            told = f"{found['cells fill']} entries fill in, {found['cells turns']} equations turned"
+            yield count(f"chain of {n}, load cells at both ends, permuted LU", found["cells LU"], told)
+
+
+def count(name, value, reason="", peer="", peer_value=None, target=None):
+    return harness.Row(name, value, "", "lower", peer, peer_value, target=target, reason=reason)
+
+
+def main():
+    options = harness.arguments("measured").parse_args()
+    os.sched_setaffinity(0, {os.cpu_count() - 1})
+    rows = [found for part in (humanoid, chains) for found in part()]
+    harness.finish("measured", rows, harness.versions("numpy", "scipy", "idyntree"), options.save)
+
+
+if __name__ == "__main__":
+    main()

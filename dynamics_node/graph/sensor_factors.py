@@ -1,0 +1,184 @@
+"""What a sensor reads, as rows of the linear system (paper 4, eq. 17): one function per kind of sensor.
+
+Notation: X takes motion vectors from a body to the sensor on it, so its transposed inverse takes wrenches
+there. A contains gravity (the root's acceleration is -g), so what an accelerometer reads is a difference of
+nothing but A: its proper acceleration.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.transforms import FactoredTransforms, Transforms
+from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.variables import (
+    Variable,
+    acceleration,
+    external_wrench,
+    joint_acceleration,
+    torque,
+    wrench,
+)
+from dynamics_node.model import Model
+from dynamics_node.model.beyond import beyond
+from dynamics_node.problem.measured import Contact
+from dynamics_node.sensors import MEASURED, ZERO, Sensor
+from dynamics_node.spatial import (
+    cross_force,
+    inverse_motion_transform,
+    matvec,
+    motion_transform,
+    rpy_rotation,
+    skew,
+    transpose,
+)
+
+VANISHES = 1e-12  # entries of a transform between two frames of a link beside 1
+
+
+class Site(NamedTuple):
+    """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (...,
+    6), {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
+
+    tree: Model
+    X_up: Transforms | FactoredTransforms
+    velocities: np.ndarray
+    root_acceleration: np.ndarray
+    owner_of: dict[int, int]
+    contacts: tuple[Contact, ...]
+
+
+class Rows(NamedTuple):
+    """sum blocks x + known = reading; blocks {variable: (rows, dim)}, known (..., rows) or zero."""
+
+    body: int
+    blocks: dict[Variable, np.ndarray]
+    known: np.ndarray | float = 0.0
+
+
+def sensor_factor(site: Site, sensor: Sensor, reading) -> LinearFactor:
+    """The factor of a sensor; reading (..., rows), all rows of it."""
+    body, blocks, known = _ROWS[sensor.kind](site, sensor)
+    return LinearFactor(f"{sensor.kind} sensor", body, blocks, reading - known)
+
+
+def zero_factor(site: Site, sensor, number: int) -> LinearFactor | None:
+    """That rows of an external wrench are zero, where the unknown of the contact does not say so already."""
+    frame = _to_sensor(site, sensor, site.contacts[number])
+    rows = [row for row, role in enumerate(sensor.rows) if role == ZERO and frame[row].any()]
+    if not rows:
+        return None
+    block = {external_wrench(number, frame.shape[1]): frame[rows]}
+    return LinearFactor("no wrench", number, block, np.zeros(len(rows)))
+
+
+def contact_block(tree, contact: Contact):
+    """The body that a contact acts on, and the (6, rows) that take its unknown to f_ext of that body."""
+    X = sensor_transform(tree, contact.link, contact.xyz, contact.rpy)
+    return tree.frame(contact.link).body, transpose(X)[:, list(contact.rows)]
+
+
+def sensor_transform(tree, link, xyz, rpy):
+    """X (6, 6) of motion vectors from the body of a link to a sensor with this pose on the link."""
+    return motion_transform(_rotation(rpy), np.array(xyz)) @ tree.frame(link).X
+
+
+def _rotation(rpy):
+    """E, exact where right angles were meant."""
+    E = rpy_rotation(np.array(rpy)).T
+    nearest = np.round(E)
+    return np.where(np.abs(E - nearest) < 1e-14, nearest, E)
+
+
+# --- rows of each kind --------------------------------------------------------------------------------------
+
+
+def _torque(site, sensor):
+    body, joint = _joint(site, sensor.joint)
+    return Rows(body, {torque(body, joint.type.nv): np.eye(joint.type.nv)})
+
+
+def _acceleration(site, sensor):
+    """A joint that mimics another moves with it, times its multiplier."""
+    body, joint = _joint(site, sensor.joint)
+    owner = site.owner_of[body]
+    return Rows(body, {joint_acceleration(owner, joint.type.nv): joint.multiplier * np.eye(joint.type.nv)})
+
+
+def _force_torque(site, sensor):
+    """F of the joint; of a fixed joint what makes the links beyond it move as they do: I A + V x* I V + sum_c
+    X_c^T F_c - f_ext over these links and the bodies that hang on them."""
+    own = beyond(site.tree, sensor.joint)
+    X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
+    to_sensor = transpose(inverse_motion_transform(X))
+    if not site.tree.frames[own.link].fixed_joint:
+        return Rows(own.body, {wrench(own.body): to_sensor})
+    blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in own.children}
+    for number, contact in enumerate(site.contacts):
+        if contact.link in own.links and contact.rows:
+            block = contact_block(site.tree, contact)[1]
+            blocks[external_wrench(number, len(contact.rows))] = -to_sensor @ block
+    if own.body < 0:
+        return Rows(own.body, blocks, matvec(to_sensor @ own.inertia, site.root_acceleration))
+    V = site.velocities[..., own.body, :]
+    blocks[acceleration(own.body)] = to_sensor @ own.inertia
+    return Rows(own.body, blocks, matvec(to_sensor, cross_force(V, matvec(own.inertia, V))))
+
+
+def _accelerometer(site, sensor):
+    """The linear half of X A + w x v, the classical acceleration of its origin (RBDA 2.51)."""
+    body, X = _on_link(site, sensor)
+    V = matvec(X, site.velocities[..., body, :])
+    return Rows(body, {acceleration(body): X[3:]}, matvec(skew(V[..., :3]), V[..., 3:]))
+
+
+def _angular_acceleration(site, sensor):
+    body, X = _on_link(site, sensor)
+    return Rows(body, {acceleration(body): X[:3]})
+
+
+def _gyro(site, sensor):
+    body, X = _on_link(site, sensor)
+    return Rows(body, {}, matvec(X[:3], site.velocities[..., body, :]))
+
+
+def _imu(site, sensor):
+    turning, linear = _gyro(site, sensor), _accelerometer(site, sensor)
+    blocks = {x: np.concatenate([np.zeros((3, x.dim)), block]) for x, block in linear.blocks.items()}
+    return Rows(linear.body, blocks, np.concatenate([turning.known, linear.known], axis=-1))
+
+
+def _wrench(site, sensor):
+    number = next(k for k, contact in enumerate(site.contacts) if contact.link == sensor.link)
+    frame = _to_sensor(site, sensor, site.contacts[number])
+    rows = [row for row, role in enumerate(sensor.rows) if role == MEASURED]
+    blocks = {external_wrench(number, frame.shape[1]): frame[rows]} if frame[rows].any() else {}
+    return Rows(number, blocks)
+
+
+_ROWS = {
+    "torque": _torque,
+    "acceleration": _acceleration,
+    "force_torque": _force_torque,
+    "accelerometer": _accelerometer,
+    "angular_acceleration": _angular_acceleration,
+    "gyro": _gyro,
+    "imu": _imu,
+    "wrench": _wrench,
+}
+
+
+def _joint(site, name):
+    return next((i, body.joint) for i, body in enumerate(site.tree.bodies) if body.joint.name == name)
+
+
+def _on_link(site, sensor):
+    return site.tree.frame(sensor.link).body, sensor_transform(site.tree, sensor.link, sensor.xyz, sensor.rpy)
+
+
+def _to_sensor(site, sensor, contact):
+    """(6, rows) from the unknown of a contact to the wrench at a sensor on the same link."""
+    X_contact, X_sensor = (motion_transform(_rotation(at.rpy), np.array(at.xyz)) for at in (contact, sensor))
+    X = X_sensor @ inverse_motion_transform(X_contact)
+    X = np.where(np.abs(X) < VANISHES, 0.0, X)
+    return transpose(inverse_motion_transform(X))[:, list(contact.rows)]

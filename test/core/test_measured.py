@@ -1,0 +1,299 @@
+"""Estimates from any sensors: against Pinocchio's motions, against one dense system, and by many noisy ones."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+
+from dense_estimate import Dense
+from robots import ROBOTS, random_states
+from sensor_truth import Truth
+from tolerances import error
+
+import dynamics_node as dn
+from dynamics_node import sensors as s
+from dynamics_node.solver import InputError
+
+XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
+ACCURATE = 1e-9  # of an estimate beside the largest entry
+DENSE = 1e-7  # of Pinocchio's M, h and J in one dense system
+
+
+def tips(model):
+    parents = set(model.parents)
+    return [body.name for i, body in enumerate(model.bodies) if i not in parents]
+
+
+def driven(model):
+    return [joint.name for joint in model.independent_joints if not joint.type.is_free]
+
+
+def redundant(model):
+    """More than enough: torques, accelerations, imus, wrenches at two links, some with covariances and priors."""
+    random = np.random.default_rng(3)
+    A = random.normal(size=(6, 6))
+    yield from (s.JointTorque(name, std=0.5) for name in driven(model))
+    yield from (s.JointAcceleration(j.name, std=2.0) for j in model.independent_joints)
+    first, last = tips(model)[0], tips(model)[-1]
+    rows = ("measured", "measured", "unknown", "measured", "measured", "zero")
+    yield s.ExternalWrench(first, xyz=XYZ, rpy=RPY, std=2.0, rows=rows)
+    if last != first:
+        yield s.ExternalWrench(last, covariance=A @ A.T + np.eye(6))
+    yield s.ExternalWrench(first, rpy=XYZ, std=30.0, value=0.0, name="prior")
+    yield s.Imu(first, xyz=XYZ, rpy=RPY, covariance=np.diag([1e-4] * 3 + [1e-2] * 3))
+    yield s.AngularAcceleration(last, std=0.3, rpy=RPY)
+    yield s.Gyro(last, std=0.01)
+
+
+def truth_of(name, k=0, seed=7):
+    """A motion with wrenches as `redundant` has them."""
+    model = ROBOTS[name].model()
+    q, qd, qdd, _ = random_states(model, k + 1, seed=seed)
+    random = np.random.default_rng(seed + k)
+    first, last = tips(model)[0], tips(model)[-1]
+    w = random.uniform(-20, 20, (2, 6))
+    w[0, 5] = 0.0
+    wrenches = [(first, XYZ, RPY, w[0])] + [(last, np.zeros(3), np.zeros(3), w[1])] * (last != first)
+    held = [(last, np.zeros(3), np.zeros(3), range(6))]
+    return Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], wrenches, held)
+
+
+def noise(problem, random, scale=1.0):
+    """A draw of what the sensors may be off by."""
+    parts = [np.zeros(0)]
+    for sensor, labels in zip(problem.sensors, problem.labels, strict=True):
+        if sensor.value is None:
+            covariance = sensor.covariance
+            draw = random.normal(size=len(labels))
+            root = (
+                np.diag(np.broadcast_to(sensor.std, len(labels)))
+                if covariance is None
+                else np.linalg.cholesky(covariance)
+            )
+            parts.append(scale * root @ draw)
+    return np.concatenate(parts)  # fmt: skip
+
+
+# --- without noise ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5", "baxter", "solo12", "simple_humanoid", "talos"])
+def test_exact_readings_give_the_motion_back(name):
+    truth = truth_of(name)
+    problem = dn.measured(truth.model, [x for x in redundant(truth.model) if x.value is None])
+    estimator = dn.build(truth.model, problem, backend="numpy")
+    found = estimator(*truth.state[:2], truth.readings(problem))
+    assert error(found.qdd, truth.state[2]) <= ACCURATE
+    free = [body.joint.v for body in truth.model.bodies if body.joint.type.is_free]
+    assert all(np.all(found.tau[v] == 0) for v in free)
+    own = np.delete(np.arange(truth.model.nv), [k for v in free for k in range(truth.model.nv)[v]])
+    assert error(found.tau[own], truth.tau[own]) <= ACCURATE
+    assert error(found.f_ext, truth.f_ext, 2) <= ACCURATE
+    assert found.chi_square <= 1e-12
+    assert np.abs(found.residuals).max() <= 1e-8
+    assert estimator.consistent(found)
+
+
+@pytest.mark.parametrize("name", ["panda", "simple_humanoid"])
+def test_inverse_and_forward_dynamics_are_measured_problems(name):
+    """Exact readings of accelerations are inverse dynamics, of torques forward dynamics."""
+    truth = truth_of(name)
+    model, (q, qd, qdd) = truth.model, truth.state
+    wrenches = [s.ExternalWrench(link, std=0.0) for link in tips(model)]
+    kinds = {
+        "inverse": [s.JointAcceleration(joint, std=0.0) for joint in driven(model)],
+        "forward": [s.JointTorque(joint, std=0.0) for joint in driven(model)],
+    }
+    for kind, sensors in kinds.items():
+        if kind == "inverse" and model.floating_base:
+            continue  # its base moves as it must
+        problem = dn.measured(model, [*sensors, *wrenches])
+        found = dn.build(model, problem, backend="numpy")(q, qd, truth.readings(problem))
+        assert error(found.qdd, qdd) <= ACCURATE, kind
+        assert error(found.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
+        assert found.chi_square == 0
+
+
+# --- with noise ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "simple_humanoid"])
+def test_against_one_dense_system(name):
+    truth = truth_of(name)
+    problem = dn.measured(truth.model, redundant(truth.model), ["qdd", "tau"])
+    readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
+    found = dn.build(truth.model, problem, backend="numpy")(*truth.state[:2], readings)
+    right = Dense(truth, problem).solve(readings)
+    for key in ("qdd", "tau", "chi_square", "qdd_covariance", "tau_covariance"):
+        value = getattr(found, key)
+        assert error(value, right[key], np.ndim(value)) <= DENSE, key
+
+
+@pytest.mark.parametrize("name", ["ur5", "solo12"])
+def test_gtsam_agrees(name):
+    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    truth = truth_of(name)
+    problem = dn.measured(truth.model, redundant(truth.model))
+    readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
+    routes = [dn.build(truth.model, problem, backend=backend) for backend in ("numpy", "gtsam")]
+    ours, theirs = (route(*truth.state[:2], readings) for route in routes)
+    for key in ("qdd", "tau", "f_ext", "residuals", "chi_square"):
+        value = getattr(ours, key)
+        assert error(value, getattr(theirs, key), np.ndim(value)) <= 1e-7, key
+
+
+def test_gtsam_has_no_covariances():
+    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ValueError, match="no covariances"):
+        dn.build(model, dn.measured(model, redundant(model), ["tau"]), backend="gtsam")
+
+
+def test_without_gtsam_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gtsam", None)
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ImportError, match="backend 'gtsam' needs GTSAM.*pip install"):
+        dn.build(model, dn.measured(model, redundant(model)), backend="gtsam")
+
+
+RUNS = 400
+
+
+@pytest.mark.parametrize("name", ["ur5", "solo12"])
+def test_errors_are_as_large_as_the_covariance_says(name):
+    """The normalised error squared of RUNS estimates is inside the band that holds 99 % of its means, for qdd, tau, the
+    wrench and chi-square."""
+    stats = pytest.importorskip("scipy.stats")
+    truth = truth_of(name)
+    model = truth.model
+    problem = dn.measured(model, [x for x in redundant(model) if x.value is None], ["qdd", "tau", "f_ext"])
+    estimator, random = dn.build(model, problem, backend="numpy"), np.random.default_rng(2)
+    readings = truth.readings(problem) + np.array([noise(problem, random) for _ in range(RUNS)])
+    found = estimator(*truth.state[:2], readings)
+    own = slice(model.nv - len(driven(model)), model.nv)
+    body = model.frames[tips(model)[-1]].body
+    squares = {
+        "qdd": nees(found.qdd - truth.state[2], found.qdd_covariance),
+        "tau": nees((found.tau - truth.tau)[:, own], found.tau_covariance[:, own, own]),
+        "f_ext": nees((found.f_ext - truth.f_ext)[:, body], found.f_ext_covariance[:, body]),
+        "chi_square": (found.chi_square, estimator.degrees_of_freedom),
+    }
+    for what, (values, degrees) in squares.items():
+        low, high = stats.chi2.ppf([0.005, 0.995], RUNS * degrees) / RUNS
+        assert low <= np.mean(values) <= high, (what, low, np.mean(values), high)
+    alarms = np.count_nonzero(~estimator.consistent(found))
+    assert alarms <= 4  # one in a thousand
+
+
+def nees(errors, covariances):
+    """e^T P^+ e of every run, and the rank of P."""
+    ranks = np.linalg.matrix_rank(covariances, tol=1e-9 * np.abs(covariances).max(), hermitian=True)
+    assert np.ptp(ranks) == 0
+    inverse = np.linalg.pinv(covariances, rcond=1e-9, hermitian=True)
+    return np.einsum("ki,kij,kj->k", errors, inverse, errors), int(ranks[0])
+
+
+# --- who is wrong -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["ur5", "solo12"])
+def test_a_sensor_that_is_wrong_is_found(name):
+    """Every sensor in turn is off by 30 standard deviations of what the others leave to it."""
+    truth = truth_of(name)
+    problem = dn.measured(truth.model, redundant(truth.model))
+    estimator, random = dn.build(truth.model, problem, backend="numpy"), np.random.default_rng(4)
+    good = truth.readings(problem) + noise(problem, random, 0.3)
+    judged = estimator.judge(*truth.state[:2], good)
+    assert judged.consistent and judged.culprits == () and str(judged).startswith("sensors agree")
+    assert judged.degrees_of_freedom == estimator.degrees_of_freedom
+    for sensor, at in zip(problem.sensors, problem.places, strict=True):
+        if at is None or at.stop == at.start:
+            continue
+        readings = good.copy()
+        readings[at.start] += 3000 * np.mean(np.ravel(1.0 if sensor.std is None else sensor.std))
+        found = estimator(*truth.state[:2], readings)
+        judged = estimator.judge(*truth.state[:2], readings)
+        assert not estimator.consistent(found) and not judged.consistent
+        np.testing.assert_allclose(judged.chi_square, found.chi_square, rtol=1e-6)
+        assert sensor.name in judged.culprits
+        assert f"{sensor.name!r}" in str(judged)
+
+
+def test_the_suspect_explains_what_its_removal_leaves():
+    """What chi-square falls by without a sensor is computed, and is so when it is left out."""
+    truth = truth_of("ur5")
+    sensors = list(redundant(truth.model))
+    problem = dn.measured(truth.model, sensors)
+    readings = truth.readings(problem) + noise(problem, np.random.default_rng(8), 2.0)
+    whole = dn.build(truth.model, problem, backend="numpy").judge(*truth.state[:2], readings)
+    falls = {suspect.sensor: suspect.explains for suspect in whole.suspects}
+    for left_out in (sensors[0], sensors[8]):
+        less = dn.measured(truth.model, [x for x in sensors if x is not left_out])
+        kept = np.delete(readings, problem.places[sensors.index(left_out)])
+        rest = dn.build(truth.model, less, backend="numpy").judge(*truth.state[:2], kept)
+        np.testing.assert_allclose(whole.chi_square - rest.chi_square, falls[left_out.name], rtol=1e-8)
+
+
+# --- calls --------------------------------------------------------------------------------------------------
+
+
+def test_batches_gravity_names_and_other_processes():
+    truth = truth_of("ur5")
+    model, (q, qd, _) = truth.model, truth.state
+    problem = dn.measured(model, redundant(model))
+    estimator = dn.build(model, problem, backend="numpy")
+    readings = truth.readings(problem) + np.random.default_rng(0).normal(size=(3, 2, len(problem.readings)))
+    found = estimator(q, qd, readings)
+    assert found.tau.shape == (3, 2, model.nv) and found.f_ext.shape == (3, 2, model.nbodies, 6)
+    assert found.chi_square.shape == (3, 2)
+    one = estimator(q, qd, readings[2, 1])
+    np.testing.assert_allclose(one.tau, found.tau[2, 1], rtol=1e-12)
+    pairs = zip(problem.sensors, problem.places, strict=True)
+    by_name = {x.name: readings[..., at] for x, at in pairs if at is not None}
+    np.testing.assert_array_equal(estimator(q, qd, by_name).tau, found.tau)
+    again = pickle.loads(pickle.dumps(estimator))
+    np.testing.assert_array_equal(again(q, qd, readings).tau, found.tau)
+    up = estimator(q, qd, readings[0, 0], gravity=np.array([0.0, 0.0, 9.81]))
+    assert np.abs(up.tau - estimator(q, qd, readings[0, 0]).tau).max() > 0.1
+
+
+def test_other_inertias_without_another_build():
+    truth = truth_of("ur5")
+    problem = dn.measured(truth.model, [x for x in redundant(truth.model) if x.value is None])
+    heavy = dn.with_payload(truth.model, tips(truth.model)[0], 5.0, [0, 0, 0.1], 0.01 * np.eye(3))
+    estimator = dn.build(truth.model, problem, backend="numpy", parameters=["inertia"])
+    other = dn.build(heavy, problem, backend="numpy")
+    state = (*truth.state[:2], truth.readings(problem))
+    np.testing.assert_allclose(estimator.with_model(heavy)(*state).tau, other(*state).tau, rtol=1e-10)
+    assert not np.allclose(estimator(*state).tau, other(*state).tau)
+
+
+def test_what_is_wrong_with_a_call_is_named():
+    truth = truth_of("ur5")
+    problem = dn.measured(truth.model, redundant(truth.model))
+    estimator = dn.build(truth.model, problem, backend="numpy")
+    q, qd, _ = truth.state
+    good = truth.readings(problem)
+    bad = good.copy()
+    bad[3] = np.nan
+    with pytest.raises(InputError, match=rf"readings\[3\] \({problem.readings[3]}\) is not finite"):
+        estimator(q, qd, bad)
+    with pytest.raises(InputError, match="readings must have shape"):
+        estimator(q, qd, good[:-1])
+    with pytest.raises(dn.SensorError, match="has no reading"):
+        estimator(q, qd, {})
+    found = estimator(q, qd, np.stack([bad, good]), errors="nan")
+    assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
+    assert list(estimator.consistent(found)) == [False, True]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"solver": "cluster"}, {"ordering": "rnea"}, {"precision": "float32"}, {"backend": "tpu"}]
+)
+def test_choices_that_do_not_exist(choice):
+    model = ROBOTS["ur5"].model()
+    with pytest.raises(ValueError, match="measured problems"):
+        dn.build(model, dn.measured(model, redundant(model)), **choice)

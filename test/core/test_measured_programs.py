@@ -1,0 +1,227 @@
+"""Measured problems as Programs: against Pinocchio, against least squares by NumPy, and where rank drops."""
+
+import pickle
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+
+from closed_loops import mechanism_of, states
+from mechanisms import joint, link, robot
+from robots import ROBOTS, random_states
+from sensor_truth import Truth
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node import sensors as s
+from dynamics_node.program import interpret
+from dynamics_node.programs import measured_program
+
+XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
+RESULTS = ("qdd", "tau", "f_ext")
+
+
+def tip(model):
+    parents = set(model.parents)
+    return [body.name for i, body in enumerate(model.bodies) if i not in parents][-1]
+
+
+def driven(model):
+    return [b.joint.name for b in model.bodies if b.joint.mimic is None and not b.joint.type.is_free]
+
+
+def just_enough(model):
+    """As many readings as there are unknowns: accelerations, the base's by two sensors, a foot's wrench open."""
+    sensors = [s.JointAcceleration(name, std=0.2) for name in driven(model)]
+    if model.floating_base:
+        root = model.bodies[0].name
+        sensors += [s.Accelerometer(root, std=0.1, xyz=XYZ, rpy=RPY)]
+        sensors += [s.AngularAcceleration(root, std=0.1, rpy=RPY)]
+        sensors += [s.ExternalWrench(tip(model), rows="unknown", xyz=XYZ, rpy=RPY)]
+    return sensors
+
+
+def more(model):
+    """Torques, a wrench at the first joint, an IMU at the tip and a prior besides."""
+    sensors = [s.JointTorque(name, std=0.5) for name in driven(model)]
+    sensors += [s.ForceTorque(driven(model)[0], covariance=np.diag([0.1] * 3 + [2.0] * 3) + 0.01)]
+    sensors += [s.Imu(tip(model), std=0.05, xyz=XYZ, rpy=RPY)]
+    sensors += [s.JointAcceleration(driven(model)[-1], std=3.0, value=0.0, name="prior")]
+    return just_enough(model) + sensors
+
+
+def from_the_root(model):
+    """The wrench at the first joint read, what touches the tip open."""
+    first = model.bodies[0].joint.name
+    return [
+        *(s.JointAcceleration(name, std=0.2) for name in driven(model)),
+        s.ForceTorque(first, std=0.1, xyz=XYZ, rpy=RPY),
+        s.ExternalWrench(tip(model), rows="unknown", xyz=XYZ, rpy=RPY),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "sensors"),
+    [
+        ("panda", just_enough),
+        ("panda", from_the_root),
+        ("panda", more),
+        ("baxter", just_enough),
+        ("solo12", just_enough),
+        ("solo12", more),
+        ("talos", just_enough),
+    ],
+)
+def test_the_true_motion_is_found(name, sensors):
+    model = ROBOTS[name].model()
+    # priors of the true motion are true
+    chosen = [sensor for sensor in sensors(model) if sensor.value is None]
+    problem = dn.measured(model, chosen)
+    program = measured_program(model, problem)
+    q, qd, qdd, _ = random_states(model, 5, seed=5)
+    touched = [(tip(model), XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
+    held = [(tip(model), XYZ, RPY, range(6))]
+    for k in range(5):
+        truth = Truth(ROBOTS[name], model, q[k], qd[k], qdd[k], touched, held)
+        found = interpret(program, q=q[k], qd=qd[k], readings=truth.readings(problem), gravity=model.gravity)
+        assert error(found["qdd"], qdd[k]) <= EXACT
+        free = [v for b in model.bodies if b.joint.type.is_free for v in range(*b.joint.v.indices(model.nv))]
+        assert error(np.delete(found["tau"], free), np.delete(truth.tau, free)) <= 1e-9
+        assert error(found["f_ext"], truth.f_ext, tail=2) <= 1e-9
+        assert np.abs(found["residuals"]).max() <= 1e-8
+        if program.limits:
+            assert np.all(found["health"] <= program.limits)
+
+
+@pytest.mark.parametrize("backend", ["interpreter", "c"])
+@pytest.mark.parametrize(
+    ("name", "sensors"), [("panda", from_the_root), ("panda", more), ("solo12", just_enough)]
+)
+def test_readings_that_disagree_give_what_least_squares_gives(name, sensors, backend):
+    model = ROBOTS[name].model()
+    asked = RESULTS if (name, backend) == ("panda", "interpreter") else ("f_ext",)
+    problem = dn.measured(model, sensors(model), covariance=asked)
+    q, qd, _, _ = random_states(model, 16, seed=7)
+    readings = np.random.default_rng(3).uniform(-10, 10, (16, len(problem.readings)))
+    right = dn.build(model, problem, backend="numpy")(q, qd, readings)
+    if backend == "c":
+        estimator = dn.build(model, problem, backend="c")
+        assert estimator.runner.backend == "c"
+        found = estimator(q, qd, readings)._asdict()
+        one = estimator(q[3], qd[3], readings[3])
+        np.testing.assert_allclose(one.tau, found["tau"][3], rtol=1e-12, atol=1e-12)
+        again = pickle.loads(pickle.dumps(estimator))(q, qd, readings)
+        np.testing.assert_array_equal(again.tau, found["tau"])
+    else:
+        program = measured_program(model, problem)
+        found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)
+    for field in (*RESULTS, *(f"{x}_covariance" for x in asked)):
+        tail = right._asdict()[field].ndim - 1
+        assert error(found[field], right._asdict()[field], tail).max() <= 1e-9, field
+    # residuals are differences of readings of this size
+    assert np.abs(found["residuals"] - right.residuals).max() <= 1e-9 * np.abs(readings).max() * 10
+    # chi-square too, of numbers that are as large as this
+    size = max(1.0, np.abs(right.chi_square).max())
+    assert np.abs(found["chi_square"] - right.chi_square).max() <= 1e-9 * size
+
+
+def test_states_that_are_bad_are_nan_and_the_others_right():
+    model = ROBOTS["panda"].model()
+    estimator = dn.build(model, dn.measured(model, just_enough(model)), backend="c")
+    q, qd, _, _ = random_states(model, 6, seed=2)
+    readings = np.ones((6, model.nv))
+    right = estimator(q, qd, readings)
+    readings[4, 1] = np.nan
+    found = estimator(q, qd, readings, errors="nan")
+    assert np.isnan(found.tau[4]).all()
+    np.testing.assert_array_equal(np.delete(found.tau, 4, 0), np.delete(right.tau, 4, 0))
+    with pytest.raises(dn.InputError, match="readings"):
+        estimator(q, qd, readings)
+
+
+def test_a_payload_needs_no_compiling():
+    model = ROBOTS["panda"].model()
+    for sensors, changed in ((just_enough, "tau"), (from_the_root, "f_ext")):
+        problem = dn.measured(model, sensors(model))
+        estimator = dn.build(model, problem, backend="c", parameters=("inertia",))
+        loaded = dn.with_payload(model, tip(model), 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
+        q, qd, _, _ = random_states(model, 3, seed=2)
+        readings = np.random.default_rng(1).uniform(-2, 2, (3, len(problem.readings)))
+        found = estimator.with_model(loaded)(q, qd, readings)
+        right = dn.build(loaded, problem, backend="numpy")(q, qd, readings)
+        assert error(found.tau, right.tau).max() <= EXACT
+        assert error(found.f_ext, right.f_ext, tail=2).max() <= EXACT
+        before = estimator(q, qd, readings)
+        assert np.abs(getattr(found, changed) - getattr(before, changed)).max() > 0.1
+
+
+# --- loops --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["four_bar", "five_bar", "geared_chain"])
+def test_robots_with_loops(name):
+    mechanism = mechanism_of(name)
+    own = [joint.name for joint in mechanism.independent_joints]
+    sensors = [s.JointAcceleration(name, std=0.1) for name in own]
+    sensors += [s.JointTorque(name, std=0.3) for name in own]
+    problem = dn.measured(mechanism, sensors)
+    q, qd, _ = states(mechanism, 5, reach=0.05)
+    readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
+    program = measured_program(mechanism, problem)
+    found = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
+    assert np.all(found["health"] <= program.limits)
+    right = dn.build(mechanism, problem, backend="numpy")(q, qd, readings)
+    for field in ("qdd", "tau", "residuals"):
+        assert error(found[field], getattr(right, field)).max() <= 1e-9, field
+
+
+# --- where rank drops ---------------------------------------------------------------------------------------
+
+
+def two_links():
+    """In a plane; a force along the second link, which the torque of the first joint tells but where the arm is
+    straight."""
+    text = robot(
+        link("base"), joint("j1", "base", "upper"), link("upper", 1, 1.0),
+        joint("j2", "upper", "lower", xyz="0.5 0 0"), link("lower", 2, 1.0),
+    )  # fmt: skip
+    model = dn.parse_model(text)
+    rows = ("zero", "zero", "zero", "unknown", "zero", "zero")
+    sensors = [s.JointAcceleration("j1", std=0.1), s.JointAcceleration("j2", std=0.1)]
+    sensors += [s.JointTorque("j1", std=0.1), s.ExternalWrench("lower", rows=rows, xyz=(0.4, 0, 0))]
+    return model, dn.measured(model, sensors)
+
+
+@pytest.mark.parametrize("backend", ["c", "auto", "numpy"])
+def test_a_pose_where_rank_drops_has_no_result(backend):
+    model, problem = two_links()
+    estimator = dn.build(model, problem, backend=backend)
+    readings = np.array([0.1, -0.2, 3.0])
+    still = np.zeros(2)
+    bent = estimator([0.3, 0.7], still, readings)
+    tau = dn.build(model, dn.inverse_dynamics(model))([0.3, 0.7], still, readings[:2], bent.f_ext)
+    np.testing.assert_allclose(tau[0], 3.0, atol=1e-9)
+    with pytest.raises(dn.SolutionError, match="lower"):
+        estimator([0.3, 0.0], still, readings)
+    q = np.array([[0.3, 0.7], [0.3, 0.0], [0.3, -0.4]])
+    found = estimator(q, np.zeros((3, 2)), np.tile(readings, (3, 1)), errors="nan")
+    assert np.isnan(found.f_ext[1]).all()
+    assert np.isfinite(found.f_ext[[0, 2]]).all()
+
+
+def test_health_is_beyond_its_limit_before_digits_are_lost():
+    """Nearer and nearer to the pose: results within the limit are right, and near it there is none."""
+    model, problem = two_links()
+    program = measured_program(model, problem)
+    readings, gravity = np.array([0.1, -0.2, 3.0]), np.zeros(3)
+    angles = 10.0 ** -np.arange(0, 17)
+    q = np.stack([np.full_like(angles, 0.3), angles], axis=1)
+    found = interpret(program, q=q, qd=np.zeros_like(q), readings=readings, gravity=gravity)
+    passed = found["health"][:, -1] <= program.limits[-1]
+    assert passed[0]
+    assert not passed[-3:].any()
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(
+        q[passed], np.zeros_like(q[passed]), np.tile(readings[:2], (passed.sum(), 1)), found["f_ext"][passed], gravity=gravity
+    )  # fmt: skip
+    assert np.abs(tau[:, 0] - 3.0).max() <= 1e-8

@@ -1,0 +1,134 @@
+"""The permutation of rows and columns (paper 4): found for the worst case, followed on numbers and symbols."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+
+from robots import ROBOTS, random_states
+from tolerances import error, solved
+
+import dynamics_node as dn
+from dynamics_node import sensors as s
+from dynamics_node.graph.estimate import estimate, plan_estimate
+from dynamics_node.graph.markowitz import NoPivotError, best_plan
+from dynamics_node.graph.measured import measured_system, measured_values
+from dynamics_node.graph.permuted import inverse_of_transform
+from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
+from dynamics_node.problem import measured
+from dynamics_node.spatial import inverse_motion_transform, motion_transform, rpy_rotation
+
+
+def chain(n, seed=0):
+    random = np.random.default_rng(seed)
+    links, joints = [Link("l0")], []
+    for k in range(1, n + 1):
+        A = random.normal(size=(3, 3))
+        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
+        turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
+        joints.append(
+            JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))
+        )
+    return model_from_description(Description("chain", tuple(links), tuple(joints)))
+
+
+def system_of(model, sensors, count=6, seed=20):
+    """(problem, system, state) at random states."""
+    problem = measured(model, sensors)
+    q, qd, _, _ = random_states(model, count, seed=seed)
+    readings = np.random.default_rng(seed).uniform(-5, 5, (count, len(problem.readings)))
+    return problem, measured_system(model, problem, q, qd, readings), (q, qd, readings)
+
+
+def joints(model, kind):
+    names = [b.joint.name for b in model.bodies if b.joint.mimic is None and not b.joint.type.is_free]
+    return [kind(name, std=0.1) for name in names]
+
+
+@pytest.mark.parametrize("n", range(2, 31, 4))
+def test_the_recursion_of_newton_and_euler_is_found_without_fill(n):
+    """Property 1 of paper 4."""
+    _, system, _ = system_of(chain(n), joints(chain(n), s.JointAcceleration))
+    plan = best_plan((*system.exact, *system.noisy))
+    assert plan.fill == 0
+    assert all(pivot.safe for pivot in plan.pivots)
+    assert len(plan.pivots) == len(plan.columns)
+
+
+@pytest.mark.parametrize("name", ["panda", "talos"])
+@pytest.mark.parametrize("kind", [s.JointAcceleration, s.JointTorque])
+def test_plans_made_elsewhere_solve_inverse_and_forward_dynamics(name, kind):
+    model = ROBOTS[name].model()
+    sensors = joints(model, kind)
+    if model.floating_base and kind is s.JointAcceleration:
+        root = model.bodies[0].name
+        sensors += [s.Accelerometer(root, std=0.1), s.AngularAcceleration(root, std=0.1)]
+        sensors += [s.ExternalWrench(root, rows="unknown")]
+    _, generic, _ = system_of(model, sensors)
+    plan = plan_estimate(generic)
+    problem, system, (q, qd, readings) = system_of(model, sensors, count=5, seed=1)
+    found = measured_values(model, problem, estimate(plan, system).values)
+    if kind is s.JointTorque:
+        tau = found[1]
+        right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
+        assert np.all(error(found[0], right) <= solved(dn.mass_matrix(model, q)))
+        assert np.all(tau[:, -len(joints(model, kind)) :] == readings)
+    else:
+        right = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, found[0], found[2])
+        free = model.nv - len(joints(model, kind))
+        assert error(found[1][:, free:], right[:, free:]).max() <= 1e-10
+        assert np.abs(right[:, :free]).max(initial=0.0) <= 1e-8
+
+
+def test_long_chains_fill_in_proportion_to_their_length():
+    """As articulated bodies do; what is cheapest at first sight alone fills as the square of the length."""
+    fills = []
+    for n in (15, 30):
+        _, system, _ = system_of(chain(n), joints(chain(n), s.JointTorque))
+        fills.append(best_plan((*system.exact, *system.noisy)).fill)
+    assert fills[1] < 2.2 * fills[0]
+
+
+def test_a_wrench_is_carried_outward_by_turned_equations():
+    """A sensor at the root, what touches the tip unknown: no entry of a rotation is a pivot."""
+    model = ROBOTS["panda"].model()
+    tip = model.bodies[-1].name
+    sensors = [
+        *joints(model, s.JointAcceleration),
+        s.ForceTorque(model.bodies[0].joint.name, std=0.1, xyz=(0.1, 0.2, 0.3), rpy=(0.1, 0.2, 0.3)),
+        s.ExternalWrench(tip, rows="unknown"),
+    ]
+    _, system, _ = system_of(model, sensors)
+    plan = best_plan((*system.exact, *system.noisy))
+    assert plan.weak == 0
+    assert all(pivot.safe for pivot in plan.pivots)
+    assert len(plan.steps) > len(plan.pivots)
+
+
+def test_the_inverse_of_a_transform_is_another_order_of_its_entries():
+    X = motion_transform(rpy_rotation([0.3, -1.2, 2.0]), np.array([0.2, 0.5, -0.7]))
+    for T in (X, -X, X.T, -X.T):
+        np.testing.assert_allclose(np.array(inverse_of_transform(T)) @ T, np.eye(6), atol=1e-14)
+    np.testing.assert_allclose(inverse_of_transform(X), inverse_motion_transform(X), atol=1e-14)
+
+
+def test_what_sensors_leave_open_has_no_pivot():
+    model = chain(3)
+    _, system, _ = system_of(model, joints(model, s.JointTorque)[:2] + joints(model, s.JointTorque)[:1][:0])
+    with pytest.raises(NoPivotError, match="no equation is left for"):
+        best_plan((*system.exact, *system.noisy))
+
+
+def test_a_contradiction_is_not_spread_by_the_choice_of_the_basis():
+    """Two readings of one thing: the precise one counts, in either order."""
+    model = chain(2)
+    fine, coarse = s.JointTorque("j1", std=1e-3, name="fine"), s.JointTorque("j1", std=10.0, name="coarse")
+    known = [s.JointAcceleration("j2", std=1.0)]
+    for sensors in ([fine, coarse], [coarse, fine]):
+        problem, system, (_, _, readings) = system_of(model, [*sensors, *known])
+        plan = plan_estimate(system)
+        assert len(plan.redundant) == 1
+        tau = measured_values(model, problem, estimate(plan, system).values)[1]
+        at = problem.readings.index("fine")
+        np.testing.assert_allclose(tau[:, 0], readings[:, at], atol=1e-5)

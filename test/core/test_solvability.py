@@ -1,0 +1,193 @@
+"""Whether sensors determine the motion, told before anything is solved: paper 4, sections II and III."""
+
+import numpy as np
+import pytest
+from urdf_text import INERTIAL, joint, link, robot
+
+import dynamics_node as dn
+from dynamics_node import sensors as s
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.robots import five_bar
+
+SIDES = ("left", "right")
+AXES = {"yaw": "0 0 1", "roll": "1 0 0", "pitch": "0 1 0", "knee": "0 1 0", "ankle": "0 1 0", "foot": "1 0 0"}
+MEASURED, UNKNOWN = "measured", "unknown"
+
+
+def biped():
+    """A free torso on two legs of six joints; at zero the feet are flat on the ground."""
+    parts = [link("torso")]
+    for side, y in zip(SIDES, (0.1, -0.1), strict=True):
+        before = "torso"
+        for name, axis in AXES.items():
+            own = f"{side}_{name}"
+            place = f'<origin xyz="0 {y if before == "torso" else 0} -0.2"/>'
+            text = joint(f"{own}_joint", before, own, extra=f'<axis xyz="{axis}"/>')
+            parts += [link(own, INERTIAL), text.replace('<origin xyz="0 0 0.3"/>', place)]
+            before = own
+    return dn.parse_model(robot(*parts), floating_base=True)
+
+
+MODEL = biped()
+FLAT = MODEL.neutral()
+
+
+def standing(unknown):
+    """All accelerations measured; of the wrench on each foot all but some rows (mx my mz fx fy fz)."""
+    rows = tuple(UNKNOWN if row in unknown else MEASURED for row in ("mx", "my", "mz", "fx", "fy", "fz"))
+    accelerations = [s.JointAcceleration(joint.name, std=0.1) for joint in MODEL.independent_joints]
+    return [*accelerations, *(s.ExternalWrench(f"{side}_foot", rows=rows, std=1.0) for side in SIDES)]
+
+
+EQ_20 = standing(("mz", "fx", "fy"))  # of the paper, in which forces come first
+EQ_24 = standing(("mz",))
+
+
+def tilted(angle):
+    """The left foot rolled by an angle."""
+    q = FLAT.copy()
+    q[next(j.q for j in MODEL.independent_joints if j.name == "left_foot_joint")] = angle
+    return q
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equation_20_is_solvable_for_no_pose_of_the_feet(seed):
+    """Of six unknowns five follow at most; which entries are zero would allow all."""
+    problem = dn.measured(MODEL, EQ_20)
+    q = sample_positions(MODEL, 1, np.random.default_rng(seed))[0]
+    found = dn.solvability(MODEL, problem, q)
+    assert not found.solvable
+    assert found.structural_rank == found.unknowns
+    assert found.rank == found.rank_here == found.unknowns - 1
+    assert dn.solvability(MODEL, problem, FLAT).rank_here == found.unknowns - 3
+    with pytest.raises(
+        dn.UnsolvableError, match="not determined at any state: external moment z on link 'left_foot'"
+    ):
+        dn.build(MODEL, problem, backend="numpy")
+
+
+def test_equation_20_names_what_is_open():
+    found = dn.solvability(MODEL, dn.measured(MODEL, EQ_20))
+    external = {name for name in found.unobservable if name.startswith("external")}
+    rows = ("moment z", "force x", "force y")
+    assert external == {f"external {row} on link '{side}_foot'" for row in rows for side in SIDES}
+    legs = {f"torque of joint '{side}_{name}_joint'" for name in AXES for side in SIDES}
+    assert set(found.unobservable) - external <= legs
+
+
+def test_equation_24_on_flat_ground_leaves_both_yaw_torques_open():
+    problem = dn.measured(MODEL, EQ_24)
+    assert dn.solvability(MODEL, problem).solvable
+    found = dn.solvability(MODEL, problem, FLAT)
+    assert not found.solvable
+    assert found.unobservable == ()
+    yaw = [f"external moment z on link '{side}_foot'" for side in SIDES]
+    hips = [f"torque of joint '{side}_yaw_joint'" for side in SIDES]
+    assert list(found.unobservable_here) == [*yaw, *hips]
+    assert found.rank_here == found.unknowns - 1
+    said = str(found)
+    assert "not determined at this position: external moment z on link 'left_foot'" in said
+    assert (
+        "one more sensor would settle it: left_foot wrench.mz, right_foot wrench.mz, left_yaw_joint torque"
+        in said
+    )
+
+
+def test_equation_24_is_solvable_where_the_normals_differ():
+    """At one degree, too; the closer to parallel the larger the covariance."""
+    problem = dn.measured(MODEL, EQ_24, ["f_ext"])
+    estimator = dn.build(MODEL, problem, backend="numpy")
+    foot = MODEL.frames["left_foot"].body
+    stds = []
+    for degrees in (30, 1):
+        q = tilted(np.radians(degrees))
+        assert dn.solvability(MODEL, problem, q).solvable
+        found = estimator(q, np.zeros(MODEL.nv), np.zeros(len(problem.readings)))
+        stds.append(np.sqrt(found.f_ext_covariance[foot, 2, 2]))
+    assert 20 < stds[1] / stds[0] < 40
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        s.ExternalWrench("left_foot", rows=(UNKNOWN, UNKNOWN, MEASURED, *3 * [UNKNOWN]), std=1.0, name="yaw"),
+        s.JointTorque("right_yaw_joint", std=0.1),
+    ],
+)
+def test_equation_24_is_solvable_on_flat_ground_with_one_yaw_torque(more):
+    problem = dn.measured(MODEL, [*EQ_24, more])
+    assert dn.solvability(MODEL, problem, FLAT).solvable
+    found = dn.build(MODEL, problem, backend="numpy")(
+        FLAT, np.zeros(MODEL.nv), np.zeros(len(problem.readings))
+    )
+    assert np.isfinite(found.tau).all()
+
+
+def test_a_rank_that_drops_in_a_pose_is_an_error_there_in_words():
+    problem = dn.measured(MODEL, EQ_24)
+    estimator = dn.build(MODEL, problem, backend="numpy")
+    qd, readings = np.zeros(MODEL.nv), np.zeros(len(problem.readings))
+    with pytest.raises(
+        dn.SolutionError, match="at this position.*external moment z on link 'left_foot'.*one more sensor"
+    ):
+        estimator(FLAT, qd, readings)
+    with pytest.raises(dn.SolutionError, match="external moment z"):
+        estimator.judge(FLAT, qd, readings)
+    found = estimator(np.stack([FLAT, tilted(0.3)]), qd, readings, errors="nan")
+    assert np.isnan(found.tau[0]).all() and np.isfinite(found.tau[1]).all()
+
+
+def test_what_helps_does():
+    """Each sensor that is proposed settles what is open, as much as is said."""
+    one_sided = [x for x in EQ_20 if "left" not in x.place]
+    for sensors, q in ((EQ_24, FLAT), (EQ_20, None), (one_sided, None)):
+        before = dn.solvability(MODEL, dn.measured(MODEL, sensors), q)
+        assert before.help
+        for help in before.help[::3]:
+            after = dn.solvability(MODEL, dn.measured(MODEL, [*sensors, help.sensor]), q)
+            gained = (after.rank if q is None else after.rank_here) - (
+                before.rank if q is None else before.rank_here
+            )
+            assert gained == help.settles > 0, help
+
+
+def test_the_error_carries_what_was_found():
+    problem = dn.measured(MODEL, EQ_20)
+    with pytest.raises(dn.UnsolvableError) as error:
+        dn.build(MODEL, problem, backend="numpy")
+    assert error.value.solvability == dn.solvability(MODEL, problem)
+
+
+def test_what_is_exact_twice_is_named():
+    """An exact torque and an exact acceleration of an arm's only joint cannot both be."""
+    arm = dn.parse_model(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
+    both = [s.JointTorque("shoulder", std=0.0), s.JointAcceleration("shoulder", std=0.0)]
+    found = dn.solvability(arm, dn.measured(arm, both))
+    assert set(found.repeated) == {"shoulder torque", "shoulder acceleration"}
+    assert not found.solvable
+    with pytest.raises(
+        dn.UnsolvableError, match="exact, but said by others already: .*shoulder torque.*give them a std"
+    ):
+        dn.build(arm, dn.measured(arm, both), backend="numpy")
+    one = dn.measured(arm, [both[0], s.JointAcceleration("shoulder", std=0.1)])
+    assert dn.solvability(arm, one).degrees_of_freedom == 1
+
+
+def test_an_arm_without_sensors():
+    arm = dn.parse_model(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
+    found = dn.solvability(arm, dn.measured(arm, []))
+    assert found.unobservable == ("acceleration of joint 'shoulder'", "torque of joint 'shoulder'")
+    assert found.degrees_of_freedom == 0
+    assert found.structural_rank == found.rank == found.unknowns - 1
+
+
+def test_loops():
+    """Two motors move a five-bar: two torques tell all, one does not."""
+    linkage = dn.parse_mechanism(five_bar())
+    names = [joint.name for joint in linkage.independent_joints]
+    both = [s.JointTorque(name, std=0.1) for name in names]
+    assert dn.solvability(linkage, dn.measured(linkage, both)).solvable
+    found = dn.solvability(linkage, dn.measured(linkage, both[:1]))
+    assert f"torque of joint {names[1]!r}" in found.unobservable
+    assert found.rank == found.unknowns - 1
+    assert f"{names[1]} torque" in [help.sensor.name for help in found.help]

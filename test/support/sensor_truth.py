@@ -1,0 +1,112 @@
+"""What sensors read on a robot that moves, and the true value of every variable, by Pinocchio."""
+
+import numpy as np
+import pinocchio as pin
+from oracle import Oracle
+
+from dynamics_node import sensors as s
+from dynamics_node.graph.variables import acceleration, external_wrench, joint_acceleration, torque, wrench
+
+ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]
+GRAVITY = np.array([0.0, 0.0, -9.81])
+
+
+def placement(xyz, rpy):
+    return pin.SE3(pin.rpy.rpyToMatrix(*map(float, rpy)), np.array(xyz, dtype=float))
+
+
+class Truth:
+    """A robot of ROBOTS at q, qd, qdd with wrenches (link, xyz, rpy, wrench (6,) moment first, in the axes of that
+    frame). What a floating base still needs comes from the least wrenches at `held`: (link, xyz, rpy, rows), the
+    root by default."""
+
+    def __init__(self, robot, model, q, qd, qdd, wrenches=(), held=()):
+        self.model, self.state = model, (q, qd, qdd)
+        self.oracle = Oracle(robot, model)
+        self.pin = self.oracle.pin
+        self.wrenches = [*wrenches, *self._holding(wrenches, held)]
+        self.f_ext = self._f_ext(self.wrenches)
+        self.tau = self.oracle.inverse(q, qd, qdd, self.f_ext)
+        self.data = self.oracle.data
+        self.moving = self.pin.createData()
+        pin.forwardKinematics(self.pin, self.moving, self.oracle.q(q), self.oracle.v(qd), self.oracle.v(qdd))
+
+    def _holding(self, wrenches, held):
+        if not self.model.floating_base:
+            return []
+        held = held or [(self.model.bodies[0].name, np.zeros(3), np.zeros(3), range(6))]
+        q, qd, qdd = self.state
+        missing = self.oracle.inverse(q, qd, qdd, self._f_ext(wrenches))[:6]
+        unit = [(link, xyz, rpy, np.eye(6)[row]) for link, xyz, rpy, rows in held for row in rows]
+        still = np.zeros_like(qd)
+        weight = self.oracle.inverse(q, still, still)[:6]
+        acts = [self.oracle.inverse(q, still, still, self._f_ext([one]))[:6] - weight for one in unit]
+        least = np.linalg.lstsq(np.transpose(acts), -missing, rcond=None)[0]
+        return [(link, xyz, rpy, size * w) for (link, xyz, rpy, w), size in zip(unit, least, strict=True)]
+
+    def _f_ext(self, wrenches):
+        f_ext = np.zeros((self.model.nbodies, 6))
+        for link, xyz, rpy, w in wrenches:
+            joint, at = self._on_joint(link, xyz, rpy)
+            body = next(k for k, body in enumerate(self.model.bodies) if self._number(body) == joint)
+            f_ext[body] += at.act(pin.Force(w[3:], w[:3])).vector[ANGULAR_FIRST]
+        return f_ext
+
+    def _number(self, body):
+        return self.pin.getJointId("root_joint" if body.joint.kind == "floating" else body.joint.name)
+
+    def _on_joint(self, link, xyz, rpy):
+        frame = self.pin.frames[self.pin.getFrameId(link, pin.BODY)]
+        return frame.parentJoint, frame.placement * placement(xyz, rpy)
+
+    def values(self, problem):
+        """{variable: value} of all that a measured problem of this robot may ask for."""
+        found = {}
+        for i, body in enumerate(self.model.bodies):
+            number = self._number(body)
+            found[acceleration(i)] = self.data.a_gf[number].vector[ANGULAR_FIRST]
+            found[wrench(i)] = self.data.f[number].vector[ANGULAR_FIRST]
+            joint = body.joint
+            if joint.mimic is None:
+                found[torque(i, joint.type.nv)] = self.tau[joint.v]
+                found[joint_acceleration(i, joint.type.nv)] = self.state[2][joint.v]
+        for number, contact in enumerate(problem.contacts):
+            rows = list(contact.rows)
+            found[external_wrench(number, len(rows))] = self._external(contact)[rows]
+        return found
+
+    def _external(self, at):
+        """All wrenches on a link together, in the frame of a sensor or contact on it."""
+        total = np.zeros(6)
+        for link, xyz, rpy, w in self.wrenches:
+            if link == at.link:
+                there = placement(at.xyz, at.rpy).inverse() * placement(xyz, rpy)
+                total += there.act(pin.Force(w[3:], w[:3])).vector[ANGULAR_FIRST]
+        return total
+
+    def readings(self, problem):
+        read = [self.reading(sensor) for sensor in problem.sensors if sensor.value is None]
+        return np.concatenate([np.zeros(0), *read])
+
+    def reading(self, sensor):
+        q, qd, qdd = self.state
+        if isinstance(sensor, (s.JointTorque, s.JointAcceleration)):
+            joint = next(b.joint for b in self.model.bodies if b.joint.name == sensor.joint)
+            values = self.tau if isinstance(sensor, s.JointTorque) else qdd
+            return joint.multiplier * values[joint.v]
+        if isinstance(sensor, s.ExternalWrench):
+            return self._external(sensor)[[role == "measured" for role in sensor.rows]]
+        if isinstance(sensor, s.ForceTorque):
+            body = next(b for b in self.model.bodies if b.joint.name == sensor.joint)
+            f = self.data.f[self._number(body)]
+            return placement(sensor.xyz, sensor.rpy).actInv(f).vector[ANGULAR_FIRST]
+        joint, at = self._on_joint(sensor.link, sensor.xyz, sensor.rpy)
+        world = self.moving.oMi[joint] * at
+        v, a = at.actInv(self.moving.v[joint]), at.actInv(self.moving.a[joint])
+        proper = a.linear + np.cross(v.angular, v.linear) - world.rotation.T @ GRAVITY
+        return {
+            s.Accelerometer: proper,
+            s.AngularAcceleration: a.angular,
+            s.Gyro: v.angular,
+            s.Imu: np.concatenate([v.angular, proper]),
+        }[type(sensor)]
