@@ -262,3 +262,36 @@ def test_loops_that_are_open():
 def test_options_that_cannot_be(options, told):
     with pytest.raises(ValueError, match=told):
         observer(**options)
+
+
+@pytest.mark.parametrize("swing", [0.0, 1.0])
+def test_velocities_from_encoders(swing):
+    """A minute of an arm whose velocities come from a JointFilter: its errors last, so nothing is said that
+    is not so: alarms are at most at their rate, errors at most as large as told."""
+    model, random = ROBOTS["panda7"].model(), np.random.default_rng(12)
+    time, speed = 1e-3 * np.arange(60_000), random.uniform(1.0, 3.0, 7)
+    angle = np.outer(time, speed)
+    q, qd, qdd = (
+        rest + swing * 0.2 * part
+        for rest, part in (
+            (REST, np.sin(angle)),
+            (0.0, speed * np.cos(angle)),
+            (0.0, -(speed**2) * np.sin(angle)),
+        )
+    )
+    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+    tau = tau + TORQUE_STD * random.standard_normal(tau.shape)
+    encoders = q + 1e-5 * random.standard_normal(q.shape)
+    rates = dn.JointFilter(7, 1e-5, 100.0)
+    own = observer(link=None, false_alarms=3600.0, velocity_lasts=rates.velocity_lasts(1e-3))
+    alarm, found = [], []
+    for now, reading, torque in zip(time.tolist(), encoders, tau, strict=True):
+        if rates.step(now, reading):
+            position, velocity, variance = rates.position, rates.velocity, rates.velocity_variance
+            if own.step(now, position, velocity, torque, velocity_variance=variance) and now > 1.0:
+                alarm.append(own.alarm)
+                if len(alarm) % 200 == 0:
+                    found.append((own.torque.copy(), own.torque_covariance.copy()))
+    assert alarms(np.array(alarm)[:, None]) <= 59
+    errors, covariances = map(np.array, zip(*found, strict=True))
+    assert 0.2 <= nees(errors, covariances) <= 1.1
