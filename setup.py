@@ -55,7 +55,7 @@ MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constrai
 BENCH = ["casadi>=3.6", *MUJOCO]
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
-DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE]
+DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 
 
 class Install(install):

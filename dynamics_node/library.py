@@ -14,6 +14,7 @@ from dynamics_node.loops import (
 from dynamics_node.model import Model, ModelError, load_model, parse_model
 from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
+from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import (
     Measured,
     Problem,
@@ -51,10 +52,13 @@ __all__ = [
     "Estimator",
     "Function",
     "InputError",
+    "JointFilter",
     "Measured",
     "Mechanism",
     "Model",
     "ModelError",
+    "MomentumObserver",
+    "ObserverOptions",
     "Problem",
     "SensorError",
     "SolutionError",
@@ -64,6 +68,7 @@ __all__ = [
     "build",
     "build_closing",
     "build_derivatives",
+    "build_observer",
     "build_quantity",
     "close_loops",
     "external_wrenches",

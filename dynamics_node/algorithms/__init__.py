@@ -6,6 +6,7 @@ from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
 from dynamics_node.algorithms.mass_matrix_dynamics import mass_matrix_dynamics
+from dynamics_node.algorithms.momentum import momentum
 from dynamics_node.algorithms.operational_space import operational_space_inertia
 from dynamics_node.algorithms.rnea import bias, rnea
 from dynamics_node.algorithms.wrench import external_wrenches
@@ -20,6 +21,7 @@ __all__ = [
     "link_jacobian",
     "link_pose",
     "mass_matrix_dynamics",
+    "momentum",
     "operational_space_inertia",
     "rnea",
     "tool_regressor",

@@ -108,15 +108,15 @@ def _remember(table, message, value):
         table.popitem(last=False)
 
 
-def watch(node, stop, seconds, least, patience):
-    """Spin until `seconds` have passed since the first torque and `least` are checked; refresh the table.
+def watch(node, stop, seconds, least, patience, show=live_table):
+    """Spin until `seconds` have passed since the first torque and `least` are checked; refresh what is shown.
 
     Neither the first torque nor the last that is wanted is waited for longer than `patience` s."""
     executor = make_executor(Guard(node.get_logger().error))
     executor.add_node(node)
     begin = time.monotonic()
     first = None
-    with live_table(node) as refresh:
+    with show(node) as refresh:
         shown = 0.0
         while not stop.asked:
             executor.spin_once(timeout_sec=REFRESH)

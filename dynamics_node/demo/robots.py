@@ -66,18 +66,18 @@ def _share_folders():
     yield from (folder / "share" for folder in Path(pinocchio.__file__).parents)
 
 
-_PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
+PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 
 ROBOTS = {
     "panda": DemoRobot(
         "Panda",
-        _PANDA_JOINTS,
+        PANDA_JOINTS,
         np.array([0.0, -0.4, 0.0, -1.8, 0.0, 1.6, 0.6]),
         np.array([0.6, 0.4, 0.5, 0.4, 0.6, 0.4, 0.8]),
         2 * np.pi * np.array([0.25, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5]),
         lambda: find_panda().read_text(),
-        lambda urdf: ArmOracle(urdf, _PANDA_JOINTS),
-        {"joints": list(_PANDA_JOINTS)},
+        lambda urdf: ArmOracle(urdf, PANDA_JOINTS),
+        {"joints": list(PANDA_JOINTS)},
     ),
     "five_bar": DemoRobot(
         "Five-bar",

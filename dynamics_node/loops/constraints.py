@@ -85,6 +85,26 @@ def velocity_program(tree, constraints: tuple) -> Program:
     return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
 
 
+@lru_cache(maxsize=64)
+def change_program(tree, constraints: tuple) -> Program:
+    """q, qd (of the tree), forces (rows,) -> change (nv of the tree,) = (dK/dt)^T forces along qd."""
+    position = position_program(tree, constraints)
+
+    def later(q, qd, forces, t):
+        K = interpret(position, q=_moved(tree, q, qd, t))["K"]
+        return {"f": K.T @ forces}
+
+    (rows,) = position.outputs["phi"].shape
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "forces": (rows,)}
+    change = jacobian(trace(later, {**shapes, "t": (1,)}), ["f"], ["t"])
+
+    def function(**arrays):
+        found = interpret(change, **arrays, t=np.zeros(1))
+        return {"change": found[derivative_name("f", "t")][:, 0]}
+
+    return trace(function, shapes)
+
+
 def _change_of_rates(tree, position):
     """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
     rates = trace(
@@ -110,10 +130,7 @@ def _along_motion(tree, function):
     """The derivative by time of function(q, qd) (rows,), while rates stay."""
 
     def later(q, qd, t):
-        moved = np.array(q, dtype=object)
-        for joint in tree.independent_joints:
-            moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
-        return {"f": function(moved, qd)}
+        return {"f": function(_moved(tree, q, qd, t), qd)}
 
     shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
     change = jacobian(trace(later, shapes), ["f"], ["t"])
@@ -122,6 +139,14 @@ def _along_motion(tree, function):
         return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
 
     return derivative
+
+
+def _moved(tree, q, qd, t):
+    """Positions that rates qd lead to in a short time t (1,), to first order."""
+    moved = np.array(q, dtype=object)
+    for joint in tree.independent_joints:
+        moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
+    return moved
 
 
 def _over_velocities(tree, q, derivative):

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.constraints import change_program, velocity_program
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.program import interpret
@@ -76,6 +76,14 @@ class Rates:
             out[own.columns] = out[own.columns] + own.brought_back(tau)
         return out
 
+    def turning(self, p):
+        """Torques (nv of the tree,) that `independent` makes (dG/dt)^T p of, p (nv of the tree,): from
+        K G = 0 for all time, K_dep dG_dep = -(dK/dt) G."""
+        torques = np.zeros(len(self.G), dtype=object)
+        for own in self._clusters:
+            torques = torques - own.turning(self.qd, p)
+        return torques
+
     @property
     def condition(self):
         """See ExplicitRates."""
@@ -90,6 +98,7 @@ class _Equations:
         self.dependent = list(cluster.dependent)
         self._rows, sizes = counting_equations(tree, cluster)
         self._program, self._q = velocity_program(tree, cluster.constraints), q
+        self._constraints = tree, cluster.constraints
         K = interpret(self._program, q=q, qd=np.zeros(tree.nv))["K"][self._rows]
         self._K_dep, self._K_ind = K[:, self.dependent], K[:, list(cluster.independent)]
         self.elimination = Elimination(self._K_dep, sizes)
@@ -120,6 +129,12 @@ class _Equations:
         """Torques that those of the dependent joints come to at the independent ones."""
         forces = self.elimination.solve_transposed(tau[self.dependent][:, None])[:, 0]
         return -(self._K_ind.T @ forces)
+
+    def turning(self, qd, p):
+        """(dK/dt)^T x (nv of the tree,), where K_dep^T x = p_dep."""
+        forces = np.zeros(len(self._program.outputs["K"]), dtype=object)
+        forces[self._rows] = self.elimination.solve_transposed(p[self.dependent][:, None])[:, 0]
+        return interpret(change_program(*self._constraints), q=self._q, qd=qd, forces=forces)["change"]
 
     def condition(self):
         """The cluster's share of ExplicitRates.condition."""

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from time import monotonic_ns, perf_counter
 
 from dynamics_node.node.core import Core, Result
+from dynamics_node.node.observing import Push, observed
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.silence import Silence
 from dynamics_node.node.statistics import Statistics
 
 
 class Answers:
-    """publish(core, result) gets what is computed; ros_now() and steady_now() give ns."""
+    """publish(core, result) gets what is computed, publish_push(core, push) what pushes; ros_now() and
+    steady_now() give ns."""
 
     def __init__(
         self,
@@ -19,9 +21,11 @@ class Answers:
         publish: Callable[[Core, Result], object],
         ros_now: Callable[[], int],
         steady_now: Callable[[], int] = monotonic_ns,
+        publish_push: Callable[[Core, Push], object] = lambda core, push: None,
     ):
         self.enabled = serving.settings.autostart
         self._serving, self._statistics, self._publish = serving, statistics, publish
+        self._publish_push = publish_push
         self._ros_now, self._steady_now = ros_now, steady_now
 
     def answer(self):
@@ -40,6 +44,22 @@ class Answers:
             return
         self._publish(core, result)
         self._statistics.solved(perf_counter() - started, result.clamped)
+
+    def observe(self):
+        """Publish what pushes on the robot by the newest joint state, if that is asked for."""
+        core = self._serving.core
+        if not (self.enabled and self._serving.settings.observer_enabled) or core is None:
+            self._statistics.observing(None)
+            return
+        try:
+            push = observed(core, self._steady_now())
+            core.require_fresh(self._steady_now())
+        except Silence as reason:
+            self._statistics.observing(reason)
+            return
+        self._statistics.observing(None)
+        if push is not None:
+            self._publish_push(core, push)
 
     def answer_if_stale(self):
         """Publish what on_stale says if the input is stale; for rate 0, where no input means no answer."""

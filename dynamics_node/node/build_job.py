@@ -12,7 +12,7 @@ import pickle
 import resource
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -20,17 +20,25 @@ from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
-from dynamics_node.problem import forward_dynamics, inverse_dynamics, named
+from dynamics_node.node.lacking import lacking_without
+from dynamics_node.observers import MomentumObserver, ObserverOptions, build_observer
+from dynamics_node.problem import forward_dynamics, inverse_dynamics, measured, named
+from dynamics_node.sensors import load_sensors
 from dynamics_node.solver import (
     Closing,
     CompileError,
+    Estimator,
     Quantity,
     Solver,
     build_closing,
+    build_estimator,
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
+
+log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c")  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
@@ -46,8 +54,9 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    sensor_joint: that of a force/torque sensor, or ''; loops_file: path of a sidecar file, or ''; names:
-    pairs of what drivers call joints and what the description does. The robot has the drivers' names."""
+    loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs
+    of what drivers call joints and what the description does; sensor_joint: that of a force/torque sensor, or
+    ''. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -58,29 +67,42 @@ class Job:
     backend: str = "auto"
     services: str = "numpy"
     loops_file: str = ""
+    sensors_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
     sensor_joint: str = ""
+    observer: ObserverOptions | None = None
 
 
 @dataclass(frozen=True)
 class Robot:
     """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes the loops of a Mechanism; sensor_joint: that of a force/torque sensor, or '', and carried:
-    what it reads in free air; notes: what was not to be had, and why."""
+    what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
+    words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
+    observer: None where none is asked for, or none is to be had; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
-    solver: Solver
+    solver: Solver | Estimator
     inverse: Solver
     forward: Solver
     mass_matrix: Quantity
     bias: Quantity
     inertias: dict[tuple[tuple[str, ...], str], Quantity]
     closing: Closing | None = None
+    lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sensor_joint: str = ""
     carried: Quantity | None = None
+    observer: MomentumObserver | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def way(self) -> tuple[str, str, str]:
+        """Solver, algorithm and backend, for people."""
+        own = self.solver
+        if isinstance(own, Estimator):
+            return "least squares", own.description, own.runner.backend
+        return own.choice.solver, own.description, own.choice.backend
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """All functions with the inertias of another Model; nothing is compiled."""
@@ -88,7 +110,9 @@ class Robot:
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
         carried = self.carried and self.carried.with_model(model)
-        return replace(self, model=model, inertias=inertias, carried=carried, **changed)
+        observer = self.observer and self.observer.with_model(model)
+        changed |= {"inertias": inertias, "carried": carried, "observer": observer}
+        return replace(self, model=model, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
@@ -124,22 +148,49 @@ def do(job: Job) -> Robot | Failure:
 def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
-    choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    problem = named(job.problem, model, job.forward_joints)
+    solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
-        model,
-        build_for_service(model, problem, **choice),
-        build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
-        build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
-        quantity("mass_matrix"),
-        quantity("bias"),
-        {(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        build_closing(model, job.services) if isinstance(model, Mechanism) else None,
-        job.sensor_joint,
-        quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        model=model,
+        solver=solver,
+        inverse=build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
+        forward=build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
+        mass_matrix=quantity("mass_matrix"),
+        bias=quantity("bias"),
+        inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
+        closing=build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        lacking=lacking,
+        sensor_joint=job.sensor_joint,
+        carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        observer=_observer(model, job),
     )
+
+
+def _solver(model, job):
+    problem = named(job.problem, model, job.forward_joints)
+    choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
+    return build_for_service(model, problem, **choice), {}
+
+
+def _estimator(model, job):
+    """And what is open without each of its sensors."""
+    sensors = load_sensors(job.sensors_file)
+    lacking = lacking_without(model, sensors)
+    problem = measured(model, sensors)
+    return build_estimator(model, problem, job.backend, changeable(model)), lacking
+
+
+def _observer(model, job):
+    """Torques are more important: a robot whose observer is refused is served without."""
+    if job.observer is None:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    try:
+        return build_observer(model, job.observer, backend, changeable(model))
+    except (ValueError, KeyError) as error:
+        log.warning("no observer: %s", error.args[0])
+        return None
 
 
 def _called(robot, pairs):

@@ -108,7 +108,9 @@ class Builds:
             self._text = wanted.text  # good or not: other parameters may make it good
         self._wanted, self._waiting = wanted, None
         by_numpy = self._is_new and wanted.backend in COMPILING
-        self._start(replace(wanted, backend="numpy", services="numpy") if by_numpy else wanted)
+        # interpreted, an observer would take milliseconds a sample
+        at_first = replace(wanted, backend="numpy", services="numpy", observer=None)
+        self._start(at_first if by_numpy else wanted)
 
     def _start(self, job, again=False):
         self.cancel()

@@ -42,7 +42,9 @@ def check_together(settings: Settings):
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
         raise ValueError("ordering custom and a non-empty custom_ordering go together")
     _check_compensation(settings)
+    _check_sensors(settings)
     _check_wrench_sensor(settings)
+    _check_observer(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 
@@ -97,6 +99,17 @@ def _check_compensation(settings):
         raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
 
 
+def _check_sensors(settings):
+    if settings.problem != "measured":
+        return
+    if not settings.sensors_file:
+        raise ValueError("problem measured needs sensors_file")
+    if settings.state_source == "reference":
+        raise ValueError("problem measured has its state from joint_states: state_source must be measured")
+    if settings.driven_joints:
+        raise ValueError("driven.joints goes with problem inverse or forward, not with measured")
+
+
 def _check_wrench_sensor(settings):
     if len(settings.wrench_sensor_bias) not in (0, 6):
         raise ValueError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
@@ -125,9 +138,19 @@ def with_sensed_tool(model: Model | Mechanism, settings: Settings) -> Model | Me
     return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
 
 
+def _check_observer(settings):
+    try:
+        options = settings.observer()
+    except ValueError as error:
+        raise ValueError(f"observer: {error}") from None
+    if options is not None and settings.velocity_source == "zero":
+        raise ValueError("observer.enabled needs velocities: velocity_source message or differentiate")
+
+
 def check_against(settings: Settings, model: Model | Mechanism):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    named(settings.problem, model, settings.forward_joints)
+    if settings.problem != "measured":
+        named(settings.problem, model, settings.forward_joints)
     joints = tree_of(model).joint_names
     known = frozenset(joints)
     for parameter in JOINTS_OF_THE_ROBOT:
@@ -138,6 +161,7 @@ def check_against(settings: Settings, model: Model | Mechanism):
         raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
     if settings.driven_joints and not isinstance(model, Mechanism):
         raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
+    _check_observed(settings, model)
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
@@ -148,3 +172,16 @@ def check_against(settings: Settings, model: Model | Mechanism):
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
+
+
+def _check_observed(settings, model):
+    """Numbers per coordinate, and the link that is pushed."""
+    if (options := settings.observer()) is None:
+        return
+    for name in ("velocity_std", "torque_std", "model_std"):
+        try:
+            options.each(name, model.v_names)
+        except ValueError as error:
+            raise ValueError(f"observer.{error}") from None
+    if options.link is not None and options.link not in model.frames:
+        raise ValueError(f"observer.link: the robot has no link {options.link!r}")

@@ -1,5 +1,7 @@
 """The node without ROS: messages in as plain values, torques or a reason for silence out."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from dynamics_node.node.build_job import Robot
 from dynamics_node.node.consistency import with_sensed_tool
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.environment import ExternalWrenches, Tilt
+from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.joint_memory import JointMemory
 from dynamics_node.node.measured import Measured
 from dynamics_node.node.reference import Reference, Sample
@@ -19,17 +22,19 @@ from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.node.torques import Torques
 from dynamics_node.node.wrench_sensor import WrenchSensor
-from dynamics_node.solver import InputError, SolutionError
+from dynamics_node.solver import Estimator, InputError, SolutionError
 
 
 class Result(NamedTuple):
-    """State and torques over the coordinates of the tree; clamped: names of the limited joints."""
+    """State and torques over the coordinates of the tree; clamped: names of the limited joints; wrenches: of
+    a measured problem {link: (6,) by the environment ON it, in its axes at its origin}."""
 
     q: np.ndarray
     qd: np.ndarray
     qdd: np.ndarray
     tau: np.ndarray
     clamped: tuple[str, ...] = ()
+    wrenches: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 class Live(NamedTuple):
@@ -50,6 +55,7 @@ class Core:
         self.payloads: dict[str, tuple] = {}
         self.state = Measured(robot, settings)
         self.wrenches = ExternalWrenches(robot.model)
+        self.sensors = self._sensors_of(robot)
         self.tilt: Tilt | None = None
         self.reference: Reference | None = None
         self.wrench_sensor = WrenchSensor()
@@ -62,7 +68,7 @@ class Core:
 
     @property
     def solver(self) -> Any:
-        """InverseDynamics, ForwardDynamics or HybridDynamics, as its problem says."""
+        """InverseDynamics, ForwardDynamics, HybridDynamics or an Estimator, as its problem says."""
         return self.robot.solver
 
     @property
@@ -83,11 +89,12 @@ class Core:
         self.reference_timeout = int(settings.reference_timeout * 1e9)
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
         self.imu_timeout = int(settings.imu_timeout * 1e9)
+        self.sensor_timeout = int(settings.sensor_timeout * 1e9)
         self._gravity = np.array(settings.gravity)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
-        self._torques = Torques(self.model, self.coordinates, settings)
-        self.reads_velocity = self.kind != "inverse" or self._torques.reads_velocity
+        self.torques = Torques(self.model, self.coordinates, settings)
+        self.reads_velocity = self.kind != "inverse" or self.torques.reads_velocity
         number = {name: k for k, name in enumerate(self.coordinates.names)}
         self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)
 
@@ -97,17 +104,32 @@ class Core:
 
     def replace(self, robot: Robot, settings: Settings):
         """Go on with another Robot of the same joints; what was measured is kept."""
+        before = self.robot.observer
         self.unloaded, self.settings = robot, settings
         self.state.replace(robot)
         self._load({link: p for link, p in self.payloads.items() if link in robot.model.frames})
         self.wrenches = self.wrenches.on(robot.model)
+        self.sensors = self._sensors_of(robot, self.sensors)
         self.apply(settings)
+        if before is not None and self.robot.observer is not None:
+            self.robot.observer.resume(before)
+
+    def _sensors_of(self, robot, before=None) -> "Estimation | None":
+        """What a measured problem needs besides; None of other problems."""
+        if not isinstance(robot.solver, Estimator):
+            return None
+        return Estimation(robot.model, robot.solver, self.joints.names, robot.lacking).resumed(before)
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
         self.state.reset()
         self.reference = None
         self.wrench_sensor.forget()
+        self._forget_pushes()
+
+    def _forget_pushes(self):
+        if self.robot.observer is not None:
+            self.robot.observer.reset()
 
     def live(self) -> Live:
         """What was measured, what is carried, and how loops are assembled."""
@@ -134,6 +156,7 @@ class Core:
         bare = model is self.unloaded.model
         self.robot = self.unloaded if bare else self.unloaded.with_model(model)
         self.payloads, self._tool = payloads, _tool(self.settings)
+        self._forget_pushes()
 
     def gravity(self, steady_now):
         """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
@@ -166,6 +189,8 @@ class Core:
             q, qd = self._reference_state(sample, steady_now)
         else:
             q, qd = self.state.vectors_now(steady_now, self.reads_velocity)
+        if self.sensors is not None:
+            return self._estimated(self.sensors, q, qd, steady_now)
         qdd, tau = self._known(sample, q)
         f_ext = self.wrenches.f_ext(steady_now, self.wrench_timeout)
         return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
@@ -226,10 +251,16 @@ class Core:
             raise Silence(f"no effort in joint_states or reference for {listed(names)}")
         return qdd, at.collect(q, np.nan_to_num(effort))
 
+    def _estimated(self, sensors: Estimation, q, qd, steady_now):
+        readings = sensors.readings.vector(self.joints.effort, steady_now, self.sensor_timeout)
+        found = sensors.estimate(self.solver, q, qd, readings, self.gravity(steady_now))
+        spread = self.coordinates.spread(q, qd, found.qdd, found.tau)
+        return Result(*spread, wrenches=sensors.wrenches(found.f_ext))
+
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:
             if self.kind == "inverse":
-                tau = self._torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
+                tau = self.torques.compensation(self.solver, q, qd, qdd, f_ext, gravity)
             elif self.kind == "forward":
                 qdd = self.solver(q, qd, tau, f_ext, gravity=gravity)
             else:
@@ -240,7 +271,7 @@ class Core:
 
     def _result(self, q, qd, qdd, tau):
         spread = self.coordinates.spread(q, qd, qdd, tau)
-        tau, clamped = self._torques.clamped(spread.tau)
+        tau, clamped = self.torques.clamped(spread.tau)
         return Result(spread.q, spread.qd, spread.qdd, tau, clamped)
 
 

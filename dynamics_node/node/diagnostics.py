@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from dynamics_node.node.core import Core
 from dynamics_node.node.joint_memory import NEVER
+from dynamics_node.node.observing import told
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.statistics import Statistics
 
@@ -33,6 +34,7 @@ def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
         "last error": statistics.last_error,
         "clamped joints": ", ".join(statistics.clamped),
         "silent because": statistics.silent_because,
+        "no external torques because": statistics.unobserved,
         "description error": serving.failure,
     }
     warn, summary = _verdict(serving, statistics, enabled)
@@ -41,6 +43,7 @@ def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
 
 def _of_core(core: Core) -> dict[str, Any]:
     robot = core.robot
+    solver, algorithm, backend = robot.way
     now, condition = monotonic_ns(), core.coordinates.condition
     oldest = int(core.joints.oldest(now))
     age = f"{(now - oldest) * 1e-6:.1f}" if oldest > NEVER else ""
@@ -48,9 +51,9 @@ def _of_core(core: Core) -> dict[str, Any]:
         "robot": robot.model.name,
         "joints": len(core.joints.names),
         "problem": robot.solver.problem.kind,
-        "solver": robot.solver.choice.solver,
-        "algorithm": robot.solver.description,
-        "backend": robot.solver.choice.backend,
+        "solver": solver,
+        "algorithm": algorithm,
+        "backend": backend,
         "oldest joint state [ms]": age,
         "loops": ", ".join(constraint.name for constraint in getattr(robot.model, "constraints", ())),
         "condition of the loops": "" if condition is None else f"{condition:.3g}",
@@ -58,9 +61,21 @@ def _of_core(core: Core) -> dict[str, Any]:
         "unknown joints in joint_states": core.joints.unknown,
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
+        "sensors": _sensors(core, now),
         "wrench sensor": core.wrench_sensor.status(now),
+        "pushed": told(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }
+
+
+def _sensors(core, now):
+    """Of a measured problem: how old every reading is, and how well they agree."""
+    if core.sensors is None:
+        return ""
+    ages = core.sensors.readings.ages(now).items()
+    told = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
+    expected = core.solver.degrees_of_freedom
+    return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
 
 
 def _verdict(serving, statistics, enabled):
@@ -71,6 +86,8 @@ def _verdict(serving, statistics, enabled):
         return False, "disabled"
     if statistics.silent_because:
         return True, f"silent: {statistics.silent_because}"
+    if statistics.unobserved:
+        return True, f"no external torques: {statistics.unobserved}"
     if statistics.clamped:
         return True, f"torque clamped at {', '.join(statistics.clamped)}"
     return False, "running"

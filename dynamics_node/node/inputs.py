@@ -22,9 +22,17 @@ from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.core import Core
 from dynamics_node.node.environment import read_tilt
 from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.node.messages import imu_numbers, nanoseconds, pose_numbers, twist_numbers, wrench_numbers
+from dynamics_node.node.messages import (
+    imu_numbers,
+    nanoseconds,
+    pose_numbers,
+    sensed_numbers,
+    twist_numbers,
+    wrench_numbers,
+)
 from dynamics_node.node.qos import LATCHED, RELIABLE, SENSOR
 from dynamics_node.node.reference import read_reference, reading
+from dynamics_node.node.sensor_readings import IMU, WRENCH
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.statistics import Statistics
@@ -126,6 +134,17 @@ def _imu(inputs, core, message, received):
     core.tilt = read_tilt(core.model, message.header.frame_id, *imu_numbers(message), received)
 
 
+def _sensor(topic):
+    """The reader of a sensors' topic."""
+    numbers = {IMU: sensed_numbers, WRENCH: lambda message: wrench_numbers(message.wrench)}[topic.message]
+
+    def read(inputs, core, message, received):
+        if core.sensors is not None and topic in core.sensors.readings.topics:
+            core.sensors.readings.update(topic, numbers(message), message.header.frame_id, received)
+
+    return read
+
+
 def _floats(settings, core):
     return settings.floating_base if core is None else core.model.floating_base
 
@@ -164,6 +183,15 @@ def _controller_input(topic):
     return Input(topic, JointTrajectoryControllerState, SENSOR, MIDDLE, _controller_state)
 
 
+def _sensor_inputs(core):
+    """One of every topic that tells of a sensor of a measured problem."""
+    if core is None or core.sensors is None:
+        return ()
+    kinds = {IMU: Imu, WRENCH: WrenchStamped}
+    topics = core.sensors.readings.topics
+    return tuple(Input(topic.name, kinds[topic.message], SENSOR, SHORT, _sensor(topic)) for topic in topics)
+
+
 class Inputs:
     """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state; last_turn:
     steady ns."""
@@ -181,12 +209,14 @@ class Inputs:
 
     def listen(self):
         """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
-        for row in self._rows:
-            wanted = row.wanted(self.serving.settings, self.serving.core)
-            if wanted and row.topic not in self._heard:
-                self._heard[row.topic] = self._subscription(row)
-            elif not wanted and row.topic in self._heard:
-                self._node.destroy_subscription(self._heard.pop(row.topic))
+        settings, core = self.serving.settings, self.serving.core
+        rows = (*self._rows, *_sensor_inputs(core))
+        wanted = {row.topic: row for row in rows if row.wanted(settings, core)}
+        for topic in self._heard.keys() - wanted.keys():
+            self._node.destroy_subscription(self._heard.pop(topic))
+        for topic, row in wanted.items():
+            if topic not in self._heard:
+                self._heard[topic] = self._subscription(row)
 
     def ros_now(self) -> int:
         """ns of ROS time."""

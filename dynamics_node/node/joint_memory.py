@@ -81,6 +81,7 @@ class JointMemory:
         self.stamp, self.received = np.full((2, n), NEVER)
         self._before = self._between = _Earlier(self.position, self.stamp, NEVER)
         self._newest = NEVER
+        self._first: int | None = None
         self._has_effort = False
 
     def update(self, names, position, velocity, effort, stamp, now):
@@ -139,6 +140,15 @@ class JointMemory:
     def newest(self):
         """The last stamp of all, ns; 0 before."""
         return max(self._newest, 0)
+
+    @property
+    def seconds(self):
+        """When the newest state was taken, s since the first that we heard of: by its stamp, or, of drivers
+        that give none, by its reception."""
+        newest = self.newest or int(self.received.max(initial=0))
+        if self._first is None:
+            self._first = newest
+        return (newest - self._first) * 1e-9
 
     def untold(self):
         """True while no joint state has come at all, of whatever joints."""

@@ -9,7 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
-from geometry_msgs.msg import Vector3, Wrench
+from geometry_msgs.msg import Vector3, Wrench, WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -51,7 +51,7 @@ def wrench_numbers(wrench):
     return (t.x, t.y, t.z, f.x, f.y, f.z)
 
 
-def wrench_message(numbers) -> Wrench:
+def plain_wrench(numbers) -> Wrench:
     """Of (moment, force)."""
     return Wrench(torque=vector_message(numbers[:3]), force=vector_message(numbers[3:]))
 
@@ -74,10 +74,23 @@ def imu_numbers(imu):
     return orientation, (a.x, a.y, a.z)
 
 
+def sensed_numbers(imu):
+    """(angular velocity, acceleration) of a sensor_msgs/Imu."""
+    w, a = imu.angular_velocity, imu.linear_acceleration
+    return (w.x, w.y, w.z, a.x, a.y, a.z)
+
+
 def torque_message(names, frame) -> JointState:
     """A JointState to be published again and again: set the stamp and the effort."""
     message = JointState(name=list(names))
     message.header.frame_id = frame
+    return message
+
+
+def wrench_message(wrench, link, stamp) -> WrenchStamped:
+    """Of wrench (6,), moment first, on a link in its axes at its origin."""
+    message = WrenchStamped(wrench=plain_wrench(wrench))
+    message.header.stamp, message.header.frame_id = stamp, link
     return message
 
 

@@ -1,6 +1,6 @@
-"""The topics that tell of a Result: one row each."""
+"""The topics that the node publishes: one row each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from builtin_interfaces.msg import Time
@@ -8,10 +8,10 @@ from geometry_msgs.msg import WrenchStamped
 from rclpy.node import Node
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.node.core import Core, Result
+from dynamics_node.node.core import Core
 from dynamics_node.node.messages import (
     doubles,
     point_message,
@@ -20,15 +20,14 @@ from dynamics_node.node.messages import (
     wrench_message,
 )
 from dynamics_node.node.qos import RELIABLE
-from dynamics_node.node.wrench_sensor import Reading
 
-Write = Callable[[Result, Time], Any]
+Write = Callable[[Any, Time], Iterable[Any]]  # of what is told, and a stamp
 
 
 class Output(NamedTuple):
     """A topic. wanted(core, listeners): whether it is published; listeners(): their number.
 
-    writer(core): made once for a robot and its settings: write(result, stamp), which makes the message.
+    writer(core): made once for a robot and its settings: write(told, stamp), which makes the messages.
     """
 
     topic: str
@@ -37,20 +36,31 @@ class Output(NamedTuple):
     writer: Callable[[Core], Write]
 
 
+def _always(core, listeners):
+    return True
+
+
+# --- of a Result --------------------------------------------------------------------------------------------
+
+
 def _torques(core):
     message, at = torque_message(core.joints.names, core.model.base_link), core.coordinates.v_at
 
     def write(result, stamp):
         message.header.stamp = stamp
         message.effort = doubles(result.tau[at])
-        return message
+        return (message,)
 
     return write
 
 
 def _commands(core):
     at = core.coordinates.v_at[core.command_index]
-    return lambda result, stamp: Float64MultiArray(data=doubles(result.tau[at]))
+    return lambda result, stamp: (Float64MultiArray(data=doubles(result.tau[at])),)
+
+
+def _is_command(core, listeners):
+    return core.command_index.size > 0 and core.kind in ("inverse", "hybrid")
 
 
 def _solution(core):
@@ -59,52 +69,105 @@ def _solution(core):
 
     def write(result, stamp):
         point = point_message(result.q[q_at], result.qd[at], result.qdd[at], result.tau[at])
-        return trajectory_message(names, [point], (stamp, frame))
+        return (trajectory_message(names, [point], (stamp, frame)),)
 
     return write
 
 
+def _estimated_wrenches(core):
+    """A message of every link."""
+    return lambda result, stamp: (
+        wrench_message(wrench, link, stamp) for link, wrench in result.wrenches.items()
+    )
+
+
 OUTPUTS = (
-    Output("~/joint_torques", JointState, lambda core, listeners: True, _torques),
-    Output(
-        "~/effort_commands",
-        Float64MultiArray,
-        lambda core, listeners: core.command_index.size > 0 and core.kind != "forward",
-        _commands,
-    ),
+    Output("~/joint_torques", JointState, _always, _torques),
+    Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
     Output("~/solution", JointTrajectory, lambda core, listeners: listeners() > 0, _solution),
+    Output(
+        "~/estimated_wrenches",
+        WrenchStamped,
+        lambda core, listeners: core.sensors is not None,
+        _estimated_wrenches,
+    ),
 )
 
 
-WRENCH = ("~/compensated_wrench", WrenchStamped)  # of a reading, not of a Result
+# --- of a Push: what pushes on the robot --------------------------------------------------------------------
+
+
+def _external_torques(core):
+    message = torque_message(core.coordinates.own_names, core.model.base_link)
+    at = core.coordinates.own_v
+
+    def write(push, stamp):
+        message.header.stamp = stamp
+        message.effort = doubles(push.torques[at])
+        return (message,)
+
+    return write
+
+
+def _external_wrench(core):
+    return lambda push, stamp: () if push.wrench is None else (wrench_message(push.wrench, push.link, stamp),)
+
+
+PUSHES = (
+    Output("~/external_torques", JointState, _always, _external_torques),
+    Output(
+        "~/external_wrench_estimate",
+        WrenchStamped,
+        lambda core, listeners: bool(core.settings.observer_link),
+        _external_wrench,
+    ),
+    Output("~/contact", Bool, _always, lambda core: lambda push, stamp: (Bool(data=push.contact),)),
+)
+
+
+# --- of a Reading of the force/torque sensor: what is left of it --------------------------------------------
+
+READINGS = (
+    Output(
+        "~/compensated_wrench",
+        WrenchStamped,
+        _always,
+        lambda core: lambda reading, stamp: (wrench_message(reading.wrench, reading.frame, stamp),),
+    ),
+)
+
+
+# --- what is left of a reading ------------------------------------------------------------------------------
+
+
+def _compensated_wrench(core):
+    return lambda left, stamp: wrench_message(left.wrench, left.frame, stamp)
+
+
+SENSED = (Output("~/compensated_wrench", WrenchStamped, lambda core, listeners: True, _compensated_wrench),)
 
 
 class Outputs:
-    """Publishers of OUTPUTS, and of WRENCH."""
+    """Publishers of rows. publish(core, told, stamp): what is wanted of it; stamp: of its input."""
 
-    def __init__(self, node: Node):
-        self._publishers = [_publisher(node, row.topic, row.kind) for row in OUTPUTS]
-        self._wrench = _publisher(node, *WRENCH)
+    def __init__(self, node: Node, rows: tuple[Output, ...]):
+        self._rows = rows
+        self._publishers = [_publisher(node, row) for row in rows]
         self._writers: list[Write] = []
         self._written_for: tuple = (None, None)
 
-    def publish(self, core: Core, result: Result, stamp: Time):
-        """What is wanted of a result; stamp: of its input."""
+    def publish(self, core: Core, told: Any, stamp: Time):
+        """See the class."""
         robot, settings = self._written_for
         if core.unloaded is not robot or core.settings is not settings:
-            self._writers = [row.writer(core) for row in OUTPUTS]
+            self._writers = [row.writer(core) for row in self._rows]
             self._written_for = core.unloaded, core.settings
-        for row, publisher, write in zip(OUTPUTS, self._publishers, self._writers, strict=True):
+        for row, publisher, write in zip(self._rows, self._publishers, self._writers, strict=True):
             if row.wanted(core, publisher.get_subscription_count):
-                publisher.publish(write(result, stamp))
-
-    def publish_wrench(self, reading: Reading, left):
-        """What is left (6,) of a reading, with its stamp and frame."""
-        message = WrenchStamped(wrench=wrench_message(left))
-        message.header.stamp, message.header.frame_id = reading.stamp, reading.frame
-        self._wrench.publish(message)
+                for message in write(told, stamp):
+                    publisher.publish(message)
 
 
-def _publisher(node, topic, kind):
+def _publisher(node, row):
     options = QoSOverridingOptions.with_default_policies()
-    return node.create_publisher(kind, topic, RELIABLE, qos_overriding_options=options)
+    return node.create_publisher(row.kind, row.topic, RELIABLE, qos_overriding_options=options)

@@ -17,7 +17,7 @@ from dynamics_node.node.diagnostics import report
 from dynamics_node.node.inputs import THROTTLE, Inputs
 from dynamics_node.node.joint_memory import JUMP_BACK
 from dynamics_node.node.messages import diagnostic_message
-from dynamics_node.node.outputs import Outputs
+from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
 from dynamics_node.node.parameters import declare_parameters, parameter_values
 from dynamics_node.node.qos import RELIABLE
 from dynamics_node.node.service_process import ServiceProcess, Start
@@ -43,9 +43,16 @@ class DynamicsNode(Node):
         self._statistics, self._reminder = Statistics(), Reminder()
         settings = read_settings(parameter_values(self))
         self._serving = Serving(settings, self.get_logger(), self._poll_timer.reset)
-        self._outputs = Outputs(self)
+        self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, PUSHES)
+        self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._serving, self._statistics)
-        self._answers = Answers(self._serving, self._statistics, self._publish, self._inputs.ros_now)
+        self._answers = Answers(
+            self._serving,
+            self._statistics,
+            self._publish,
+            self._inputs.ros_now,
+            publish_push=self._publish_push,
+        )
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
         self._create_services()
         self._create_timers()
@@ -96,14 +103,16 @@ class DynamicsNode(Node):
     def settle(self):
         """Do what a turn has brought: one torque, for the newest state, and a slice of what takes long. True
         while there is more of that."""
-        if self._inputs.end_turn() and self._serving.settings.rate == 0:
-            self._answers.answer()
+        if self._inputs.end_turn():
+            if self._serving.settings.rate == 0:
+                self._answers.answer()
+            self._answers.observe()
         self._compensate()
         self._computing.step(self._serving.core)
         return self._inputs.read_on()
 
     def _publish(self, core, result):
-        self._outputs.publish(core, result, self._inputs.stamp)
+        self._results.publish(core, result, self._inputs.stamp)
 
     def _compensate(self):
         """Publish what is left of the newest reading of the force/torque sensor."""
@@ -111,7 +120,10 @@ class DynamicsNode(Node):
         if core is None or not self._answers.enabled:
             return
         if found := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
-            self._outputs.publish_wrench(*found)
+            self._readings.publish(core, found, found.stamp)
+
+    def _publish_push(self, core, push):
+        self._pushes.publish(core, push, self._inputs.stamp)
 
     def problem(self, text):
         """Log an error of ours, and show it in the diagnostics."""
@@ -188,7 +200,10 @@ class DynamicsNode(Node):
         told = bool(serving.failure) and serving.core is None
         if not self._answers.enabled or serving.building or told:
             return "", ""
-        return self._statistics.silent_because, self._statistics.remedy
+        statistics = self._statistics
+        if statistics.unobserved and not statistics.silent_because:
+            return f"no external torques: {statistics.unobserved}", statistics.unobserved_remedy
+        return statistics.silent_because, statistics.remedy
 
     def destroy_node(self):
         """End a build under way, and the process of the services, with the node."""

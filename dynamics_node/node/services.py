@@ -23,10 +23,10 @@ from dynamics_node.node.messages import (
     linear_first,
     link_rows,
     matrix_message,
+    plain_wrench,
     point_message,
     trajectory_message,
     vector_message,
-    wrench_message,
 )
 from dynamics_node.node.requests import known_torques, read_batch, read_stamp, read_vectors
 from dynamics_node.node.silence import Silence
@@ -95,7 +95,7 @@ def calibrate_wrench_sensor(set_parameters, core, request, response):
             values |= {"wrench_sensor.tool_mass": tool.mass, "wrench_sensor.tool_com": tool.com.tolist()}
         if refused := set_parameters(values):
             raise BadMessage(refused)
-    response.bias, response.bias_std = wrench_message(bias), wrench_message(bias_std)
+    response.bias, response.bias_std = plain_wrench(bias), plain_wrench(bias_std)
     response.tool_mass, response.condition = tool.mass, tool.condition
     response.tool_com = vector_message(tool.com)
     if not request.bias_only:

@@ -180,8 +180,8 @@ def _given(settings):
 
 
 def _served(core):
-    solver = core.solver
+    _, algorithm, backend = core.robot.way
     return (
         f"{shown(core.model.name)}: {len(core.joints.names)} joints, "
-        f"{solver.problem.kind} dynamics by {solver.description} ({solver.choice.backend})"
+        f"{core.solver.problem.kind} dynamics by {algorithm} ({backend})"
     )

@@ -10,11 +10,15 @@ from dynamics_node.model.names import Pairs, renamed
 from dynamics_node.model.validate import HUGE
 from dynamics_node.node.build_job import COMPILING, Job
 from dynamics_node.node.consistency import check_together
+from dynamics_node.observers import COMPONENTS, ObserverOptions
 from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
+PROBLEMS = (*KINDS, "measured")
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
-GROUPS = ("joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor")
+GROUPS = (
+    "joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor", "observer",
+)  # fmt: skip
 
 Strings = tuple[str, ...]  # types of fields
 Numbers = tuple[float, ...]
@@ -96,7 +100,15 @@ class Settings:
         "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
         choices=("parameter", "imu"),
     )
-    problem: str = parameter("inverse", "What is computed", choices=KINDS)
+    problem: str = parameter(
+        "inverse", "What is computed; measured: what the sensors of sensors_file say", choices=PROBLEMS
+    )
+    sensors_file: str = parameter(
+        "", "problem measured: YAML file of the sensors, see docs/sensors.md", read_only=True
+    )
+    sensor_timeout: float = parameter(
+        0.2, "problem measured: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
+    )
     forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
     ordering: str = parameter(
@@ -116,6 +128,29 @@ class Settings:
     compensate_coriolis: bool = parameter(True, "inverse: include Coriolis and centrifugal torques")
     compensate_inertia: bool = parameter(True, "inverse: include the torques of the reference acceleration")
     compensate_friction: bool = parameter(False, "inverse: include the torques that overcome friction")
+    observer_enabled: bool = parameter(
+        False, "Estimate from measured efforts what pushes on the robot: ~/external_torques, ~/contact"
+    )
+    observer_velocity_std: tuple[float, ...] = parameter(
+        (0.01,), "Noise of measured velocities, rad/s or m/s; one for all or one per coordinate"
+    )
+    observer_torque_std: tuple[float, ...] = parameter(
+        (0.5,), "Noise of measured efforts, N m or N; one for all or one per coordinate"
+    )
+    observer_model_std: tuple[float, ...] = parameter(
+        (0.0,), "Errors of model and efforts that stay, N m or N; one for all or one per coordinate"
+    )
+    observer_velocity_lasts: float = parameter(
+        0.0, "How long an error of velocities lasts, s; 0: until the next sample", bounds=(0.0, 1.0)
+    )
+    observer_bandwidth: float = parameter(30.0, "Of the estimate, rad/s", bounds=(0.1, 1000.0))
+    observer_link: str = parameter("", "Link that is pushed, for ~/external_wrench_estimate; empty: none")
+    observer_components: tuple[str, ...] = parameter(
+        (), "Components that this wrench has, as force.x or moment.z, in link axes. Empty: all"
+    )
+    observer_false_alarms: float = parameter(
+        1.0, "False alarms of ~/contact in an hour", bounds=(1e-6, 3600.0)
+    )
     joint_state_timeout: float = parameter(
         0.2, "Age at which joint states and odometry are stale, s", bounds=(1e-3, 60)
     )
@@ -180,8 +215,33 @@ class Settings:
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
-        more = (self.loops_file, self.name_pairs(), self.tip_links, self.wrench_sensor_joint)
-        return Job(text, choices, *wanted, services, *more)
+        return Job(
+            text,
+            choices,
+            *wanted,
+            services,
+            loops_file=self.loops_file,
+            sensors_file=self.sensors_file if self.problem == "measured" else "",
+            names=self.name_pairs(),
+            links=self.tip_links,
+            sensor_joint=self.wrench_sensor_joint,
+            observer=self.observer(),
+        )
+
+    def observer(self) -> ObserverOptions | None:
+        """What observes what pushes on the robot. Raises ValueError."""
+        if not self.observer_enabled:
+            return None
+        return ObserverOptions(
+            velocity_std=_one_or_each(self.observer_velocity_std),
+            torque_std=_one_or_each(self.observer_torque_std),
+            model_std=_one_or_each(self.observer_model_std),
+            velocity_lasts=self.observer_velocity_lasts,
+            bandwidth=self.observer_bandwidth,
+            link=self.observer_link or None,
+            components=self.observer_components or COMPONENTS,
+            false_alarms=self.observer_false_alarms,
+        )
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""
@@ -196,6 +256,10 @@ class Settings:
     def _described(self, names):
         """The description's names of joints."""
         return tuple(renamed(name, self.name_pairs()) for name in names)
+
+
+def _one_or_each(values):
+    return values[0] if len(values) == 1 else values
 
 
 class Parameter(NamedTuple):

@@ -16,6 +16,7 @@ class Statistics:
         self.note(NO_DESCRIPTION)
         self.last_drop = self.last_error = ""
         self.clamped: tuple[str, ...] = ()
+        self.observing(None)
 
     def solved(self, seconds, clamped):
         self.counts["solved"] += 1
@@ -30,6 +31,11 @@ class Statistics:
     def note(self, silence: Silence):
         """Why nothing is published, without a state that was not answered."""
         self.silent_because, self.remedy = str(silence), silence.remedy
+
+    def observing(self, silence: Silence | None):
+        """Why nothing is said of what pushes on the robot."""
+        self.unobserved = "" if silence is None else str(silence)
+        self.unobserved_remedy = "" if silence is None else silence.remedy
 
     def dropped(self, topic, reason):
         self.counts["dropped"] += 1

@@ -34,7 +34,7 @@ class Torques:
             f_ext,
             gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
         )
-        return tau + self._of_friction(q, qd) if settings.compensate_friction else tau
+        return tau + self.friction(q, qd) if settings.compensate_friction else tau
 
     def clamped(self, tau):
         """Torques (nv of the tree,) within the limits, and the names of the joints where they were not."""
@@ -46,8 +46,8 @@ class Torques:
         tau[at] = np.clip(tau[at], -self._limits, self._limits)
         return tau, tuple(self._coordinates.names[k] for k in np.flatnonzero(over))
 
-    def _of_friction(self, q, qd):
-        """At every joint, then what they do at the independent ones."""
+    def friction(self, q, qd):
+        """Torques (nv,) that overcome friction: at every joint, then what they do at the independent ones."""
         rates = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd).qd
         return self._coordinates.gather(q, friction_torque(rates, *self._friction))
 

@@ -92,9 +92,9 @@ class WrenchSensor:
         self._waiting = self._last = None
         self._recent.clear()
 
-    def compensated(self, core, ros_now, steady_now) -> tuple[Reading, np.ndarray] | None:
-        """The newest reading, if it was not answered yet, and what is left of it, (6,). None when there is
-        none or no fresh state: `reason` says why."""
+    def compensated(self, core, ros_now, steady_now) -> Reading | None:
+        """What is left of the newest reading, if it was not answered yet. None when there is none or no fresh
+        state: `reason` says why."""
         reading, self._waiting = self._waiting, None
         if reading is None:
             return None
@@ -109,7 +109,7 @@ class WrenchSensor:
             self.reason = str(reason)
             return None
         self.reason = ""
-        return reading, left
+        return reading._replace(wrench=left)
 
     def status(self, steady_now) -> str:
         """For the diagnostics."""

@@ -63,11 +63,11 @@ class Judgement(NamedTuple):
         )
 
 
-def chi_square_limit(degrees_of_freedom: int) -> float:
-    """What chi-square exceeds with probability FALSE_ALARMS; 0 where nothing is checked."""
+def chi_square_limit(degrees_of_freedom: int, false_alarms=FALSE_ALARMS) -> float:
+    """What chi-square exceeds with this probability; 0 where nothing is checked."""
     from scipy.special import chdtri
 
-    return float(chdtri(degrees_of_freedom, FALSE_ALARMS)) if degrees_of_freedom else 0.0
+    return float(chdtri(degrees_of_freedom, false_alarms)) if degrees_of_freedom else 0.0
 
 
 def judge(robot, problem: Measured, q, qd, readings, gravity=None) -> Judgement | None:

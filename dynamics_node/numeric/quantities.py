@@ -4,8 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from dynamics_node.algorithms import bias, carried_wrench, crba, link_jacobian, operational_space_inertia
+from dynamics_node.algorithms import (
+    bias,
+    carried_wrench,
+    crba,
+    link_jacobian,
+    momentum,
+    operational_space_inertia,
+)
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.momentum import mechanism_momentum
 from dynamics_node.loops.numeric import (
     mechanism_bias,
     mechanism_carried_wrench,
@@ -20,11 +28,13 @@ from dynamics_node.problem import Shapes
 FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
     "mass_matrix": (crba, mechanism_mass_matrix),
     "bias": (bias, mechanism_bias),
+    "momentum": (momentum, mechanism_momentum),
     "link_jacobian": (link_jacobian, mechanism_jacobian),
     "operational_space_inertia": (operational_space_inertia, mechanism_operational_space_inertia),
     "carried_wrench": (carried_wrench, mechanism_carried_wrench),
 }
 RETURNS = {
+    "momentum": ("momentum", "rate"),
     "link_jacobian": ("jacobian",),
     "operational_space_inertia": ("inverse_inertia", "jacobian"),
     "carried_wrench": ("wrench",),
@@ -56,6 +66,8 @@ class NumericQuantity:
         shapes = {
             "mass_matrix": (nv, nv),
             "bias": (nv,),
+            "momentum": (nv,),
+            "rate": (nv,),
             "jacobian": (rows, nv),
             "inverse_inertia": (rows, rows),
             "wrench": (6,),

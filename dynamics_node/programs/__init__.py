@@ -16,6 +16,7 @@ from dynamics_node.programs.economical import economical, parameter_shapes, para
 from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
 from dynamics_node.programs.measured import measured_program, regroups
+from dynamics_node.programs.observer import begin_program, cycle_program, kept_size
 from dynamics_node.programs.quantities import QUANTITIES, Quantity, quantity_program, quantity_programs
 from dynamics_node.programs.rolled import can_roll, rolled_program
 from dynamics_node.programs.search import Found, Memory, best_ordering
@@ -25,15 +26,18 @@ __all__ = [
     "Found",
     "Memory",
     "Quantity",
+    "begin_program",
     "best_ordering",
     "can_roll",
     "cheapest",
     "cost",
+    "cycle_program",
     "derivative_program",
     "dynamics_program",
     "dynamics_programs",
     "economical",
     "elimination_program",
+    "kept_size",
     "measured_program",
     "parameter_shapes",
     "parameter_values",

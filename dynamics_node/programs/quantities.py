@@ -11,6 +11,7 @@ from dynamics_node.algorithms import (
     carried_wrench,
     crba,
     link_jacobian,
+    momentum,
     operational_space_inertia,
     pivots,
 )
@@ -21,6 +22,7 @@ from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.carried import carried_alone
 from dynamics_node.loops.health import loop_health
 from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.momentum import momentum as loops_momentum
 from dynamics_node.model import Model
 from dynamics_node.problem import state_shapes
 from dynamics_node.program import Program
@@ -57,6 +59,9 @@ QUANTITIES: dict[str, Quantity] = {
         ("bias",),
         lambda model, q, qd, gravity: (bias(model, q, qd, gravity=gravity),),
         {"c-rnea": dynamics.bias},
+    ),
+    "momentum": Quantity(
+        ("q", "qd", "gravity"), ("momentum", "rate"), momentum, {"projection": loops_momentum}
     ),
     "link_jacobian": Quantity(
         ("q",),

@@ -17,7 +17,7 @@ from dynamics_node.sensors.records import SENSORS, Sensor
 
 MAX_BYTES = 1024 * 1024
 MAX_SENSORS = 10_000
-_WORDS = ("name", "joint", "link", "rows")
+_WORDS = ("name", "joint", "link", "rows", "topic", "frame")
 
 
 def load_sensors(path) -> tuple[Sensor, ...]:

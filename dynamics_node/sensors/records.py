@@ -23,9 +23,9 @@ class Sensor:
 
     std: standard deviation of all its rows or of each, in the unit of the reading; 0.0: exact. covariance
     (rows, rows) in its place. value: its rows are not read but known beforehand, as well as std says: a
-    prior. name: of its readings; by default the joint or link and what is read there. Raises SensorError for
-    numbers that are none, for a covariance that is not symmetric positive definite, for neither or both of
-    std and covariance.
+    prior. name: of its readings; by default the joint or link and what is read there. topic, frame: where the
+    node hears of it, and the frame_id that messages there must have. Raises SensorError for numbers that are
+    none, for a covariance that is not symmetric positive definite, for neither or both of std and covariance.
     """
 
     kind: ClassVar[str]
@@ -33,6 +33,8 @@ class Sensor:
     covariance: Sequence[Sequence[float]] | None = None
     value: Numbers | None = None
     name: str = ""
+    topic: str = ""
+    frame: str = ""
 
     def __post_init__(self):
         if not isinstance(self.place, str) or not self.place or not isinstance(self.name, str):

@@ -1,7 +1,7 @@
 """The public facade: everything in one line, `build(model, problem)`."""
 
 from dynamics_node.backends import CompileError
-from dynamics_node.numeric import Judgement, Solvability, solvability
+from dynamics_node.numeric import Judgement, Solvability, chi_square_limit, solvability
 from dynamics_node.programs import QUANTITIES
 from dynamics_node.solver.build import (
     build,
@@ -10,6 +10,7 @@ from dynamics_node.solver.build import (
     build_for_service,
     build_quantity,
     build_quantity_for_service,
+    changeable,
 )
 from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
@@ -64,6 +65,8 @@ __all__ = [
     "build_for_service",
     "build_quantity",
     "build_quantity_for_service",
+    "changeable",
+    "chi_square_limit",
     "function",
     "identify_tool",
     "link_jacobian",

@@ -17,6 +17,7 @@ from dynamics_node.spatial.algebra import (
 from dynamics_node.spatial.elementary import Shift, Turn, plane_turn
 from dynamics_node.spatial.linear import (
     definite_pivots,
+    half_solved,
     inverse_congruence,
     inverse_diagonal,
     solve,
@@ -48,6 +49,7 @@ __all__ = [
     "cross_force",
     "cross_motion",
     "definite_pivots",
+    "half_solved",
     "inertia_of_pseudo",
     "inverse_congruence",
     "inverse_diagonal",

@@ -24,7 +24,7 @@ def solve_definite(matrix, right):
     last row is eliminated first: a mass matrix keeps its zeros so (RBDA section 6.5)."""
     if object not in (matrix.dtype, right.dtype):
         return np.linalg.solve(matrix, right)
-    L, pivots, half = _half_solved(matrix, right)
+    L, pivots, half = half_solved(matrix, right)
     x = half * np.array([1.0 / d for d in pivots], dtype=object)[:, None]
     for k in range(len(pivots)):
         for i in range(k):
@@ -36,7 +36,7 @@ def inverse_congruence(matrix, J):
     """J M^-1 J^T of a symmetric positive definite M (..., n, n) and J (..., m, n): (..., m, m)."""
     if object not in (matrix.dtype, J.dtype):
         return J @ np.linalg.solve(matrix, transpose(J))
-    _, pivots, half = _half_solved(matrix, transpose(J))
+    _, pivots, half = half_solved(matrix, transpose(J))
     scaled = half * np.array([1.0 / d for d in pivots], dtype=object)[:, None]
     return symmetric(transpose(half) @ scaled)
 
@@ -45,7 +45,7 @@ def definite_pivots(matrix):
     """Diagonal D (..., n) of M = L^T D L of a symmetric M (..., n, n), the last row eliminated first, as in
     `solve_definite`. Behind a pivot of zero floats are NaN."""
     if matrix.dtype == object:
-        return np.array(_half_solved(matrix, np.zeros((len(matrix), 0)))[1], dtype=object)
+        return np.array(half_solved(matrix, np.zeros((len(matrix), 0)))[1], dtype=object)
     M = np.array(matrix)
     with np.errstate(all="ignore"):
         for k in reversed(range(M.shape[-1])):
@@ -59,7 +59,7 @@ def inverse_diagonal(matrix, chosen):
     huge where M is singular. chosen (n,) bool."""
     units = np.eye(matrix.shape[-1])[:, chosen]
     if matrix.dtype == object:
-        _, pivots, half = _half_solved(matrix, units)
+        _, pivots, half = half_solved(matrix, units)
         return sum((y * y / d for y, d in zip(half, pivots, strict=True)), np.zeros(units.shape[1]))
     M, y = np.array(matrix), np.tile(units, (*matrix.shape[:-2], 1, 1))
     with np.errstate(all="ignore"):
@@ -70,8 +70,9 @@ def inverse_diagonal(matrix, chosen):
         return (y * y / np.einsum("...kk->...k", M)[..., None]).sum(axis=-2)
 
 
-def _half_solved(matrix, right):
-    """L (unit lower triangle), D and L^-T right, of M = L^T D L, on symbols of one state."""
+def half_solved(matrix, right):
+    """L (unit lower triangle), D and L^-T right, of a symmetric M = L^T D L, on symbols of one state, the
+    last row first. Of a right side with covariance M the rows of L^-T right are uncorrelated, with D."""
     M, y = np.array(matrix, dtype=object), np.array(right, dtype=object)
     n = len(M)
     for k in reversed(range(n)):

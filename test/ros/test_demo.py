@@ -19,6 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_node.demo.__main__ import PAUSE
 from dynamics_node.demo.monitor import Monitor
+from dynamics_node.demo.touch_monitor import TouchMonitor
 
 
 def run(module, domain, *arguments):
@@ -41,6 +42,60 @@ def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
     assert plot.read_bytes().startswith(b"\x89PNG")
     assert "Traceback" not in output
     assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
+
+
+def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
+    pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip install mujoco")
+    plot = tmp_path / "touched.png"
+    watch = ("--seconds", "9", "--patience", "100", "--plot", str(plot))
+    demo = run("", fresh_domain(), "--robot", "touched", *watch)
+    output, _ = demo.communicate(timeout=220)
+    assert demo.returncode == 0, output
+    assert "PASSED" in output.splitlines() and "touches, noticed after" in output
+    assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
+
+
+def touched_monitor(**change):
+    """What a monitor has seen of 4 s with a touch from 1 to 2 s."""
+    times = np.arange(0.0, 4.0, 2e-3)
+    touched = (times >= 1.0) & (times < 2.0)
+    truths = np.where(touched[:, None], 5.0, 0.0) * np.ones(7)
+    seen = {"times": times, "truths": truths, "estimates": truths + 0.02, "sigmas": np.full((2000, 7), 0.02)}
+    monitor = TouchMonitor.__new__(TouchMonitor)
+    vars(monitor).update(
+        {name: list(values) for name, values in seen.items()}, contacts=list(touched), **change
+    )
+    return monitor
+
+
+def contacts(*spans):
+    times = np.arange(0.0, 4.0, 2e-3)
+    return [any(begin <= t < end for begin, end in spans) for t in times]
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, ""),
+        ({"contacts": contacts((1.1, 2.5))}, ""),
+        ({"contacts": contacts((1.2, 2.0))}, "the touch at 1.00 s was not noticed within 0.15 s"),
+        ({"contacts": contacts((1.0, 2.0), (3.5, 3.6))}, "a touch is told at 3.50 s where there is none"),
+    ],
+)
+def test_what_the_monitor_says_of_a_touch(change, verdict):
+    monitor = touched_monitor()
+    vars(monitor).update(change)
+    assert monitor.verdict(1000) == verdict
+
+
+def test_what_the_monitor_says_of_wrong_estimates():
+    monitor = touched_monitor()
+    assert monitor.verdict(2001) == "only 2000 estimates were checked, 2001 are wanted"
+    monitor.estimates = [row + 0.1 for row in monitor.estimates]
+    assert monitor.verdict(1000) == "only 0.0 % of the settled estimates are within three sigma"
+    for name in ("times", "truths", "estimates", "sigmas", "contacts"):
+        setattr(monitor, name, getattr(monitor, name)[:400])
+    assert monitor.verdict(100) == "nobody touched the robot"
 
 
 def test_the_monitor_fails_when_a_torque_is_wrong():

@@ -15,7 +15,7 @@ from builtin_interfaces.msg import Time
 from tolerances import error
 
 import dynamics_node as dn
-from dynamics_node.node.outputs import OUTPUTS, Outputs
+from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
 from dynamics_node.node.services import Services
 from dynamics_node.robots import quadruped
 
@@ -43,7 +43,7 @@ def outputs():
         def create_publisher(kind, topic, qos, **_):
             return publishers.setdefault(topic, Listened(listeners))
 
-        return Outputs(SimpleNamespace(create_publisher=create_publisher)), publishers
+        return Outputs(SimpleNamespace(create_publisher=create_publisher), OUTPUTS), publishers
 
     return make
 
@@ -53,7 +53,8 @@ def publish(made, served):
 
 
 def test_every_row_has_a_topic_of_its_own():
-    assert len({row.topic for row in OUTPUTS}) == len(OUTPUTS)
+    rows = (*OUTPUTS, *PUSHES, *READINGS)
+    assert len({row.topic for row in rows}) == len(rows)
 
 
 def test_messages_name_the_joints_and_carry_the_stamp_of_the_input(panda, outputs):

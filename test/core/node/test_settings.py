@@ -87,7 +87,7 @@ def test_motors_with_gears_are_taken():
 
 def test_files_are_given_at_the_start_alone():
     files = {parameter.name for parameter in PARAMETERS if parameter.name.endswith("_file")}
-    assert files == {"robot_description_file", "loops_file"}
+    assert files == {"robot_description_file", "loops_file", "sensors_file"}
     assert all(parameter.read_only for parameter in PARAMETERS if parameter.name in files)
 
 

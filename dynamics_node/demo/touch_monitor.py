@@ -1,0 +1,173 @@
+"""demo_touch_monitor: the external torques that the node estimates beside what pushed on the simulated arm;
+exit code 0 only if they agree within their noise and every touch was noticed."""
+
+import argparse
+import sys
+from collections import OrderedDict
+
+import numpy as np
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, String
+
+import dynamics_node as dn
+from dynamics_node.demo.monitor import watch
+from dynamics_node.demo.pushed_arm import BANDWIDTH, STEP, TORQUE_STD, VELOCITY_STD
+from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.touch_report import a_line_a_second, save_plot, verdict_lines
+from dynamics_node.node.messages import nanoseconds
+from dynamics_node.node.running import end, start_rclpy
+
+SETTLED = 8.0 / BANDWIDTH  # s after a touch begins or ends in which the estimate follows
+WITHIN = 0.97  # of settled estimates that must lie in the band of three sigma: 0.997 if they were independent
+NOTICED = 0.15  # s after its begin at which a touch must be noticed
+OVER = 1.0  # s after its end at which it must be over
+GAP = 4 * STEP
+REMEMBERED = 5000
+
+
+class TouchMonitor(Node):
+    """Collects what is published and judges it. times: s of simulated time; estimates, truths, sigmas (7,)
+    each; contacts: whether the node says that somebody touches the robot."""
+
+    def __init__(self):
+        super().__init__("demo_touch_monitor")
+        self.times, self.estimates, self.truths, self.sigmas, self.contacts = [], [], [], [], []
+        self._observer, self._first, self._contact = None, None, False
+        self._pushes: OrderedDict[int, np.ndarray] = OrderedDict()
+        self._noise: OrderedDict[int, np.ndarray] = OrderedDict()
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        listen = self.create_subscription
+        listen(String, "robot_description", self._on_description, latched)
+        listen(JointState, "demo/pushes", self._on_push, 500)
+        listen(JointState, "joint_states", self._on_state, 500)
+        listen(JointState, "dynamics_node/external_torques", self._on_estimate, 500)
+        listen(Bool, "dynamics_node/contact", self._on_contact, 500)  # after it: late by a turn, never early
+
+    def _on_description(self, message):
+        """The covariance is not published; one of our own knows it."""
+        self._observer = dn.build_observer(
+            dn.parse_model(message.data),
+            velocity_std=VELOCITY_STD,
+            torque_std=TORQUE_STD,
+            bandwidth=BANDWIDTH,
+        )
+
+    def _on_push(self, message):
+        _remember(self._pushes, message, np.array(message.effort))
+
+    def _on_state(self, message):
+        if self._observer is None:
+            return
+        q, qd, tau = (np.array(field) for field in (message.position, message.velocity, message.effort))
+        if self._observer.step(1e-9 * nanoseconds(message.header.stamp), q, qd, tau):
+            _remember(self._noise, message, np.sqrt(np.diag(self._observer.torque_covariance)))
+
+    def _on_contact(self, message):
+        self._contact = message.data
+
+    def _on_estimate(self, message):
+        stamp = nanoseconds(message.header.stamp)
+        if stamp not in self._pushes or stamp not in self._noise:
+            return
+        if self._first is None:
+            self._first = stamp
+        order = [message.name.index(name) for name in PANDA_JOINTS]
+        self.times.append(1e-9 * (stamp - self._first))
+        self.estimates.append(np.array(message.effort)[order])
+        self.truths.append(self._pushes[stamp])
+        self.sigmas.append(self._noise[stamp])
+        self.contacts.append(self._contact)
+
+    def verdict(self, least):
+        """Why the run is not good, or '' when it is."""
+        if not self.times:
+            return "no estimate arrived"
+        if len(self.times) < least:
+            return f"only {len(self.times)} estimates were checked, {least} are wanted"
+        begins, ends = touches(self.times, self.truths)
+        if not len(begins):
+            return "nobody touched the robot"
+        share = self.within()
+        if share < WITHIN:
+            return f"only {100 * share:.1f} % of the settled estimates are within three sigma"
+        late = [begin for begin, delay in zip(begins, self.delays(), strict=True) if not delay <= NOTICED]
+        if late:
+            return f"the touch at {late[0]:.2f} s was not noticed within {NOTICED:g} s"
+        times, contacts = np.array(self.times), np.array(self.contacts)
+        touched = np.any(self.truths, axis=1)
+        for over in [0.0, *ends, *self.gaps()]:
+            touched |= (times >= over) & (times <= over + OVER)
+        if wrong := times[contacts & ~touched].tolist():
+            return f"a touch is told at {wrong[0]:.2f} s where there is none"
+        return ""
+
+    def within(self):
+        """Share of the estimates in the band of three sigma, of those that have settled."""
+        errors = np.abs(np.array(self.estimates) - np.array(self.truths))
+        settled = self.settled()
+        return float((errors[settled] <= 3 * np.array(self.sigmas)[settled]).mean()) if settled.any() else 0.0
+
+    def settled(self):
+        """(k,) bool: no touch has begun or ended lately, nor the estimate, and no state was lost."""
+        times, (begins, ends) = np.array(self.times), touches(self.times, self.truths)
+        changes = [0.0, *begins, *ends, *self.gaps()]
+        return np.all([(times < at) | (times > at + SETTLED) for at in changes], axis=0)
+
+    def gaps(self):
+        """Times at which estimates go on after a gap: a busy machine loses states, and with them what moved
+        the robot meanwhile."""
+        times = np.array(self.times)
+        return times[1:][np.diff(times) > GAP]
+
+    def delays(self):
+        """s from the begin of every touch to the first message that tells it; infinite without."""
+        times, contacts = np.array(self.times), np.array(self.contacts)
+        told = [times[contacts & (times >= begin)] for begin in touches(self.times, self.truths)[0]]
+        begins = touches(self.times, self.truths)[0]
+        return [float(own[0] - at) if own.size else np.inf for own, at in zip(told, begins, strict=True)]
+
+
+def touches(times, truths):
+    """Times at which touches begin, and at which they end; not of one that was there at first."""
+    touched = np.any(truths, axis=1)
+    changed = np.diff(touched.astype(int))
+    times = np.array(times)[1:]
+    return times[changed > 0], times[changed < 0]
+
+
+def _remember(table, message, value):
+    table[nanoseconds(message.header.stamp)] = value
+    if len(table) > REMEMBERED:
+        table.popitem(last=False)
+
+
+def main(arguments=None):
+    """0: estimates came and were right; 1: not; 2: something to install is missing."""
+    parser = argparse.ArgumentParser(prog="demo_touch_monitor", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--plot", default="demo_touched.png", help="where to save the plot; '' for none")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for estimates")
+    parser.add_argument("--least", type=int, default=1000, help="estimates that must have been checked")
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parser.parse_args(remove_ros_args(["", *given])[1:])
+    stop = start_rclpy(given)
+    node = TouchMonitor()
+    try:
+        watch(node, stop, options.seconds, options.least, options.patience, a_line_a_second)
+        reason = node.verdict(options.least)
+        if options.plot and node.times:
+            save_plot(node, options.plot)
+        print("\n".join(verdict_lines(node, reason, options.plot)), flush=True)
+        return 1 if reason else 0
+    except ImportError as error:
+        print(f"demo_touch_monitor: {error}", file=sys.stderr)
+        return 2
+    finally:
+        end(node)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

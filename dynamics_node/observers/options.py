@@ -1,0 +1,68 @@
+"""What an observer is told: bandwidth, noise, where a wrench acts, how often it may be wrong."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+COMPONENTS = tuple(f"{part}.{axis}" for part in ("moment", "force") for axis in "xyz")
+WINDOWS = (0.002, 0.008, 0.03, 0.12)
+
+_LISTS = ("velocity_std", "torque_std", "model_std", "bandwidth", "components", "windows")
+
+PerJoint = float | tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObserverOptions:
+    """Numbers a velocity coordinate are one for all, or (nv,). Raises ValueError for those that cannot be.
+
+    velocity_std, torque_std: standard deviations of one sample, rad/s or m/s and N m or N; both are white,
+    and of a coordinate without a motor (a floating base) torque_std is what the model may be wrong by.
+    model_std: N m or N, of an error of the model or of a torque sensor that stays. velocity_lasts: s, how
+    long an error of velocity lasts, 0 if it is white; see JointFilter.
+    bandwidth: rad/s, of the estimate. link, components: where the wrench acts, and which of COMPONENTS it may
+    have, in link axes at the link's origin. false_alarms: an hour, of `contact`; windows: s, over which it is
+    averaged. longest_gap: s between two samples; beyond, it begins anew.
+    """
+
+    velocity_std: PerJoint
+    torque_std: PerJoint
+    model_std: PerJoint = 0.0
+    velocity_lasts: float = 0.0
+    bandwidth: PerJoint = 30.0
+    link: str | None = None
+    components: tuple[str, ...] = COMPONENTS
+    false_alarms: float = 1.0
+    windows: tuple[float, ...] = WINDOWS
+    longest_gap: float = 0.2
+
+    def __post_init__(self):
+        for name in _LISTS:
+            value = np.asarray(getattr(self, name)).tolist()
+            object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
+        for name in ("velocity_std", "torque_std", "bandwidth"):
+            _require(name, getattr(self, name), "positive", lambda x: x > 0)
+        for name in ("model_std", "velocity_lasts"):
+            _require(name, getattr(self, name), "zero or more", lambda x: x >= 0)
+        for name in ("false_alarms", "windows", "longest_gap"):
+            _require(name, getattr(self, name), "positive", lambda x: x > 0)
+        if unknown := [name for name in self.components if name not in COMPONENTS]:
+            raise ValueError(f"unknown component {unknown[0]!r}; there are {', '.join(COMPONENTS)}")
+        if not self.components or len(set(self.components)) < len(self.components):
+            raise ValueError("components: at least one, each once")
+        if not self.windows:
+            raise ValueError("windows: at least one")
+
+    def each(self, name, coordinates) -> np.ndarray:
+        """The option for every coordinate (nv,), of which `coordinates` are the names."""
+        value = np.asarray(getattr(self, name), dtype=float)
+        if value.shape not in ((), (len(coordinates),)):
+            listed = ", ".join(coordinates)
+            raise ValueError(f"{name} has {value.size} numbers, the robot {len(coordinates)} rates: {listed}")
+        return np.broadcast_to(value, (len(coordinates),)).copy()
+
+
+def _require(name, value, told, holds):
+    numbers = np.asarray(value, dtype=float)
+    if not (np.isfinite(numbers).all() and holds(numbers).all()):
+        raise ValueError(f"{name} must be {told} and finite, not {value}")

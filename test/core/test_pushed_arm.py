@@ -1,0 +1,36 @@
+"""The simulated arm of the demo: MuJoCo's push is what our Jacobian says, and its motion what our dynamics say."""
+
+import itertools
+
+import numpy as np
+import pytest
+from tolerances import error
+
+pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip install mujoco")
+pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-data")
+
+import dynamics_node as dn
+from dynamics_node.demo import pushed_arm
+from dynamics_node.demo.pushed_arm import STEP, TOUCHES, PushedArm, description, touch_at
+
+
+def test_what_is_reported_is_what_moves_the_arm(monkeypatch):
+    """Over a touch, without noise: M qdd + h = tau + J^T f by our dynamics."""
+    monkeypatch.setattr(pushed_arm, "VELOCITY_STD", 0.0)
+    monkeypatch.setattr(pushed_arm, "TORQUE_STD", 0.0)
+    arm, model = PushedArm(description()), dn.parse_model(description())
+    samples = [arm.sample(), *(arm.step() for _ in range(700))]
+    forward = dn.build(model, dn.forward_dynamics(model))
+    for before, after in itertools.pairwise(samples):
+        touch = touch_at(before.time)
+        J = dn.link_jacobian(model, before.q, (touch or TOUCHES[0]).link)[3:]
+        pushed = J.T @ (touch.force if touch else np.zeros(3))
+        assert np.abs(before.pushed - pushed).max() <= 1e-9
+        qdd = forward(before.q, before.qd, before.tau + pushed)
+        assert error((after.qd - before.qd) / STEP, qdd) <= 1e-6
+    assert any(sample.pushed.any() for sample in samples)
+
+
+def test_touches_come_again_and_none_is_at_the_end():
+    assert touch_at(1.5) is TOUCHES[0] and touch_at(pushed_arm.PERIOD + 1.5) is TOUCHES[0]
+    assert touch_at(0.5) is touch_at(pushed_arm.PERIOD - 0.01) is None

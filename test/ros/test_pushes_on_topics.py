@@ -1,0 +1,54 @@
+"""What pushes on the robot, on the real DDS: efforts in, external torques, wrench and contact out."""
+
+import numpy as np
+from geometry_msgs.msg import WrenchStamped
+from rig import efforts, stamp_of
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool
+
+import dynamics_node as dn
+
+LINK = "panda_hand"
+PUSH = np.array([0.1, 0.2, 0.3, 4.0, 5.0, 6.0])  # moment first
+
+
+def listened(rig, kind, topic):
+    heard = []
+    rig.node.create_subscription(kind, f"dynamics_node/{topic}", heard.append, 50)
+    return heard
+
+
+def test_a_pushed_arm(rig, panda):
+    """Compiled, as interpreted samples would come too late on a busy machine."""
+    r = rig(parameters={"observer.enabled": True, "observer.link": LINK, "backend": "c"})
+    torques = listened(r, JointState, "external_torques")
+    wrenches, contacts = listened(r, WrenchStamped, "external_wrench_estimate"), listened(r, Bool, "contact")
+    r.serving()
+    pushed = dn.link_jacobian(panda.model, panda.q, LINK, "body").T @ PUSH
+    rest = np.zeros(7)
+    effort = dn.bias(panda.model, panda.q, rest) - pushed
+    sent = []
+
+    def send():
+        sent.append(r.send_state(panda.names, panda.q, rest, effort))
+        r.spin(0.01)
+
+    def all_came():
+        send()
+        return torques and wrenches and contacts and contacts[-1].data
+
+    r.until(all_came, what="a contact")
+    assert stamp_of(torques[-1]) in sent and tuple(torques[-1].name) == panda.names
+    assert np.allclose(efforts(torques[-1], panda.names), pushed, atol=1e-6)
+    wrench = wrenches[-1]
+    assert wrench.header.frame_id == LINK and stamp_of(wrench) in sent
+    force, moment = wrench.wrench.force, wrench.wrench.torque
+    assert np.allclose([moment.x, moment.y, moment.z, force.x, force.y, force.z], PUSH, atol=1e-6)
+
+    torques.clear()
+    told = "no effort in joint_states for panda_joint1"
+    message, values, _ = r.diagnostic(
+        lambda s: told in s.message, send=lambda: r.send_state(panda.names, panda.q, rest)
+    )
+    assert message.startswith("no external torques: ") and told in values["no external torques because"]
+    assert not torques and r.torques, "feed-forward torques go on"

@@ -1,0 +1,156 @@
+"""Many runs at once of a robot that somebody pushes, its sensors, and an observer that hears them."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import dynamics_node as dn
+from dynamics_node.algorithms.tangent import moved
+from dynamics_node.loops import tree_of
+from dynamics_node.loops.numeric import mechanism_jacobian
+
+
+class Run(NamedTuple):
+    """States and torques (samples, runs, n) at `time` (samples,), and what the push amounts to."""
+
+    time: np.ndarray
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    pushed: np.ndarray
+
+
+def simulate(
+    robot, q0, qd0, steps, wrench=None, link=None, step=1e-3, swing=0.0, stiffness=10.0, seed=0, begin=None
+):
+    """RK4 of our forward dynamics from q0 (runs, nq), qd0 (runs, nv); wrench (runs, 6) ON a link in its axes.
+    Torques hold the weight at q0, swing, each joint in its own time, by what accelerates it by `swing`
+    rad/s^2, and bring it back with a natural frequency of `stiffness` rad/s. begin: time, q and qd to go on from."""
+    forward = dn.build(robot, dn.forward_dynamics(robot))
+    runs, nv = qd0.shape
+    random = np.random.default_rng(seed)
+    speed, phase = random.uniform(3.0, 9.0, (2, runs, nv))
+    hold = dn.build_quantity(robot, "bias")(q0, 0.0 * qd0)
+    f_ext = None if wrench is None else dn.external_wrenches(robot, {link: wrench})
+    follow = follower(robot)
+    inertia = np.diagonal(dn.build_quantity(robot, "mass_matrix")(q0), axis1=1, axis2=2)
+    scalar = [joint for joint in robot.independent_joints if joint.type.is_scalar]
+    at, own = [j.q.start for j in scalar], [j.v.start for j in scalar]
+
+    def torque(t, q, qd):
+        driven = swing * (np.sin(speed * t + phase) - np.sin(phase)) - 2.0 * stiffness * qd
+        driven[:, own] -= stiffness**2 * (q - q0)[:, at]
+        driven = hold + inertia * driven
+        if robot.floating_base:
+            driven[:, :6] = 0.0
+        return driven
+
+    start, q, qd = (0.0, q0, qd0) if begin is None else begin
+    rows = []
+    for k in range(steps):
+        t = start + k * step
+        rows.append((q, qd, torque(t, q, qd)))
+        slopes = []
+        for part, before in ((0.0, None), (0.5, 0), (0.5, 1), (1.0, 2)):
+            rate = qd if before is None else qd + part * step * slopes[before][1]
+            place = q if before is None else follow(q, part * step * slopes[before][0])
+            slopes.append((rate, forward(place, rate, torque(t + part * step, place, rate), f_ext)))
+        mean = [sum(w * s[i] for w, s in zip((1, 2, 2, 1), slopes, strict=True)) / 6 for i in (0, 1)]
+        q, qd = follow(q, step * mean[0]), qd + step * mean[1]
+    q, qd, tau = (np.array(column) for column in zip(*rows, strict=True))
+    pushed = np.zeros_like(qd) if wrench is None else torques_of(robot, q, link, wrench)
+    return Run(start + step * np.arange(steps), q, qd, tau, pushed)
+
+
+def follower(robot):
+    """(q, displacement) -> q after a short motion of the independent joints; loops closed again."""
+    tree = tree_of(robot)
+    every = range(tree.nv)
+    if tree is robot:
+        return lambda q, change: moved(tree, q, every, change)
+    closing = dn.build_closing(robot)
+    at = [joint.q.start for joint in robot.independent_joints]
+
+    def follow(q, change):
+        rows = []
+        for one, own in zip(q, change, strict=True):
+            goal = one.copy()
+            goal[at] += own
+            rows.append(closing.following(goal, one)[0])
+        return np.array(rows)
+
+    return follow
+
+
+def torques_of(robot, q, link, wrench):
+    """J^T w (..., nv)."""
+    jacobian = dn.link_jacobian if tree_of(robot) is robot else mechanism_jacobian
+    J = jacobian(robot, q, link, "body")
+    return (np.swapaxes(J, -1, -2) @ wrench[..., None])[..., 0]
+
+
+class Observed(NamedTuple):
+    """What an observer says of all runs after the last sample, and `judged` after every one but the first."""
+
+    torque: np.ndarray
+    torque_covariance: np.ndarray
+    judged: np.ndarray
+    wrench: np.ndarray | None
+    wrench_covariance: np.ndarray | None
+
+
+def observe(observer, run: Run, velocity_std, torque_std, seed=1) -> Observed:
+    """The observer's own Programs, over all runs at once, with white noise on velocities and torques."""
+    random = np.random.default_rng(seed)
+    cycle, begin = (runner.kernel for runner in observer._runners)
+    count, nv = run.qd.shape[1:]
+    observer._learn(np.median(np.diff(run.time)))
+    told = np.tile(observer._told, (count, 1))
+    more = (np.tile(observer._gravity, (count, 1)), np.tile(observer._velocity_variance, (count, 1)))
+    kept, judged = None, []
+    steps = np.diff(run.time, prepend=0.0)
+    for dt, q, qd, tau in zip(steps, run.q, run.qd, run.tau, strict=True):
+        qd = qd + velocity_std * random.standard_normal((count, nv))
+        tau = tau + torque_std * random.standard_normal((count, nv))
+        sample = [np.ascontiguousarray(a) for a in (q, qd, tau, *more)]
+        if kept is None:
+            (kept,), good = begin(count, *sample)
+            continue
+        rest = (np.full((count, 1), dt), told, kept)
+        outputs, good = cycle(count, *sample, *rest)
+        found = dict(zip(cycle.outputs, outputs, strict=True))
+        kept = found.pop("kept")
+        assert good
+        judged.append(found.pop("judged"))
+    return Observed(
+        found["torque"],
+        found["torque_covariance"],
+        np.array(judged),
+        found.get("wrench"),
+        found.get("wrench_covariance"),
+    )
+
+
+def still(robot, q, wrench, link, time):
+    """Runs of a robot that stands still at q (runs, nq), its motors bearing the wrench (runs, 6)."""
+    zero = np.zeros((len(q), robot.nv))
+    pushed = torques_of(robot, q, link, wrench)
+    tau = dn.build_quantity(robot, "bias")(q, zero) - pushed
+    return Run(time, *(np.broadcast_to(a, (len(time), *a.shape)) for a in (q, zero, tau, pushed)))
+
+
+def alarms(ratios):
+    """How often something (samples, runs) rises above 1, having been below half of it."""
+    count = 0
+    for row in ratios.T:
+        on = False
+        for value in row:
+            count += value > 1.0 and not on
+            on = value > (0.5 if on else 1.0)
+    return count
+
+
+def nees(errors, covariances):
+    """Mean of e^T C^-1 e over runs, over the number of components: 1 of an honest estimate."""
+    solved = np.linalg.solve(covariances, errors[..., None])[..., 0]
+    return (errors * solved).sum(axis=-1).mean() / errors.shape[-1]
