@@ -16,12 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.node.lacking import lacking_without
-from dynamics_node.observers import MomentumObserver, ObserverOptions, build_observer
+from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, measured, named
 from dynamics_node.sensors import load_sensors
 from dynamics_node.solver import (
@@ -56,7 +58,7 @@ class Job:
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
     loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs
     of what drivers call joints and what the description does; sensor_joint: that of a force/torque sensor, or
-    ''. The robot has the drivers' names."""
+    ''; filter: position_std and jerk_density of a JointFilter. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -72,6 +74,7 @@ class Job:
     links: tuple[str, ...] = ()
     sensor_joint: str = ""
     observer: ObserverOptions | None = None
+    filter: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ class Robot:
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
     what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
     words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
-    observer: None where none is asked for, or none is to be had; notes: what was not to be had, and why."""
+    observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
+    one coordinate, if one is asked for; notes: what was not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver | Estimator
@@ -94,6 +98,7 @@ class Robot:
     sensor_joint: str = ""
     carried: Quantity | None = None
     observer: MomentumObserver | None = None
+    rates: JointFilter | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -164,6 +169,7 @@ def _build(job):
         sensor_joint=job.sensor_joint,
         carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
         observer=_observer(model, job),
+        rates=_rates(model, job),
     )
 
 
@@ -191,6 +197,15 @@ def _observer(model, job):
     except (ValueError, KeyError) as error:
         log.warning("no observer: %s", error.args[0])
         return None
+
+
+def _rates(model, job):
+    if job.filter is None:
+        return None
+    joints = [joint for joint in model.independent_joints if joint.type.is_scalar]
+    wraps = np.array([joint.type.wraps for joint in joints], dtype=bool)
+    position_std, jerk_density = job.filter
+    return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=job.services)
 
 
 def _called(robot, pairs):

@@ -44,6 +44,7 @@ def check_together(settings: Settings):
     _check_compensation(settings)
     _check_sensors(settings)
     _check_wrench_sensor(settings)
+    _check_filter(settings)
     _check_observer(settings)
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
@@ -120,6 +121,11 @@ def _check_wrench_sensor(settings):
         raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.joint is empty")
 
 
+def _check_filter(settings):
+    if settings.wrench_sensor_acceleration == "filter" and settings.velocity_source != "filter":
+        raise ValueError("wrench_sensor.acceleration filter needs velocity_source filter")
+
+
 def _check_sensor_joint(settings, model):
     try:
         with_sensed_tool(model, settings)
@@ -144,7 +150,7 @@ def _check_observer(settings):
     except ValueError as error:
         raise ValueError(f"observer: {error}") from None
     if options is not None and settings.velocity_source == "zero":
-        raise ValueError("observer.enabled needs velocities: velocity_source message or differentiate")
+        raise ValueError("observer.enabled needs velocities: velocity_source must not be zero")
 
 
 def check_against(settings: Settings, model: Model | Mechanism):

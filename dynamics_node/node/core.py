@@ -16,7 +16,7 @@ from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.environment import ExternalWrenches, Tilt
 from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.joint_memory import JointMemory
-from dynamics_node.node.measured import Measured
+from dynamics_node.node.measured import Filtered, Measured
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
@@ -45,6 +45,7 @@ class Live(NamedTuple):
     tilt: Tilt | None
     payloads: dict[str, tuple]
     branch: object
+    filtered: Filtered | None = None
 
 
 class Core:
@@ -133,11 +134,14 @@ class Core:
 
     def live(self) -> Live:
         """What was measured, what is carried, and how loops are assembled."""
-        return Live(self.joints, self.state.base, self.tilt, self.payloads, self.coordinates.branch)
+        state = self.state
+        branch = self.coordinates.branch
+        return Live(self.joints, state.base, self.tilt, self.payloads, branch, state.filtered)
 
     def follow(self, live: Live):
         """Take over what another Core of the same robot knows."""
         self.state.joints, self.state.base, self.tilt = live.joints, live.base, live.tilt
+        self.state.filtered = live.filtered
         self.coordinates.branch = live.branch
         if live.payloads != self.payloads:
             self._load(live.payloads)
@@ -177,6 +181,12 @@ class Core:
         if self.tilt is None:
             raise Silence("no imu message yet (gravity_source: imu)")
         return self.tilt
+
+    def filtered_acceleration(self):
+        """qdd (nv,) by the filter of the positions, 0 of a floating base. Raises Silence."""
+        qdd = np.zeros(self.model.nv)
+        qdd[self.coordinates.own_v] = self.state.filtered_now().acceleration
+        return qdd
 
     def referred_acceleration(self, ros_now, steady_now):
         """qdd (nv,) of the reference, 0 where nobody says."""

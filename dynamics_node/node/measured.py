@@ -1,6 +1,7 @@
 """What is measured of a robot: its joints and its floating base, as long as they are fresh. Without ROS."""
 
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +15,15 @@ from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, Silence, listed
 
 
+class Filtered(NamedTuple):
+    """Of the independent joints with one coordinate, at `time`, s: velocity, its variance, acceleration."""
+
+    time: float
+    velocity: np.ndarray
+    variance: np.ndarray
+    acceleration: np.ndarray
+
+
 class Measured:
     """The state of one robot as its topics tell it."""
 
@@ -22,6 +32,8 @@ class Measured:
         followers = [body.joint.name for body in tree_of(robot.model).bodies if body.joint.mimic is not None]
         self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
         self.base: Base | None = None
+        self.filtered: Filtered | None = None
+        self._rates = robot.rates
         self._model, self._refusal = robot.model, _unsupported(robot.model)
         self.apply(settings)
 
@@ -34,11 +46,16 @@ class Measured:
         """Go on with another Robot of the same joints; what was measured is kept."""
         self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._model = robot.model
+        if robot.rates is not None and self._rates is not None:
+            robot.rates.resume(self._rates)
+        self._rates = robot.rates
 
     def reset(self):
         """Forget everything."""
         self.joints.reset()
-        self.base = None
+        self.base = self.filtered = None
+        if self._rates is not None:
+            self._rates.reset()
 
     def read_base(self, pose, twist, stamp, now, link="") -> Base:
         """See base.read_base."""
@@ -97,6 +114,20 @@ class Measured:
         except ClosureError as error:
             raise Silence(str(error)) from None
 
+    def filtered_now(self) -> Filtered:
+        """Rates at the newest joint state, of which other parts may be older. Raises Silence before there are
+        any."""
+        now = self.joints.seconds
+        if self.filtered is None or self.filtered.time != now:
+            rates = self._rates
+            if rates is None:
+                raise Silence("the filter of the positions is being built")
+            if not rates.step(now, self.joints.position[self.coordinates.own]):
+                raise Silence("a second position is needed to filter")
+            own = (rates.velocity, rates.velocity_variance, rates.acceleration)
+            self.filtered = Filtered(now, *(array.copy() for array in own))
+        return self.filtered
+
     def _require_fresh_joints(self, steady_now):
         joints = self.joints
         if joints.oldest(steady_now) < steady_now - self._timeout:
@@ -116,6 +147,10 @@ class Measured:
         source = self._settings.velocity_source
         if source == "zero" or not wanted:
             return np.zeros(len(self.joints.names))
+        if source == "filter":
+            velocity = np.full(len(self.joints.names), np.nan)
+            velocity[self.coordinates.own] = self.filtered_now().velocity
+            return velocity
         velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
         if all_finite(velocity[self.coordinates.own]):
             return velocity

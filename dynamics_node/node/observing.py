@@ -31,13 +31,23 @@ def observed(core, steady_now) -> Push | None:
     tau = _measured_torques(core, q) - core.torques.friction(q, qd)
     gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
     try:
-        if not observer.step(now, q, qd, tau, gravity):
+        if not observer.step(now, q, qd, tau, gravity, _velocity_variance(core)):
             _require_often(now, before, observer.options.longest_gap)
             return None
     except (InputError, SolutionError) as error:
         raise Silence(str(error)) from None
     wrench = observer.wrench if observer.identified else None
     return Push(observer.torque, wrench, observer.options.link or "", observer.contact)
+
+
+def _velocity_variance(core):
+    """(nv,), None for what the options say: of filtered velocities."""
+    if core.settings.velocity_source != "filter":
+        return None
+    std = core.robot.observer.options.velocity_std
+    variance = np.broadcast_to(np.square(std), (core.model.nv,)).copy()
+    variance[core.coordinates.own_v] = core.state.filtered_now().variance
+    return variance
 
 
 def _require_often(now, before, longest):

@@ -18,6 +18,7 @@ PROBLEMS = (*KINDS, "measured")
 FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
 GROUPS = (
     "joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor", "observer",
+    "filter",
 )  # fmt: skip
 
 Strings = tuple[str, ...]  # types of fields
@@ -121,8 +122,14 @@ class Settings:
     state_source: str = parameter("measured", "Where q and qd come from", choices=("measured", "reference"))
     velocity_source: str = parameter(
         "message",
-        "Joint velocities: from the message, differentiated from positions, or zero",
-        choices=("message", "differentiate", "zero"),
+        "Joint velocities: from the message, differentiated or filtered from positions, or zero",
+        choices=("message", "differentiate", "filter", "zero"),
+    )
+    filter_position_std: float = parameter(
+        1e-4, "velocity_source filter: noise of measured positions, rad or m", bounds=(1e-9, 1.0)
+    )
+    filter_jerk_density: float = parameter(
+        1e4, "velocity_source filter: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-6, 1e12)
     )
     compensate_gravity: bool = parameter(True, "inverse: include gravity (off when the driver already does)")
     compensate_coriolis: bool = parameter(True, "inverse: include Coriolis and centrifugal torques")
@@ -178,8 +185,8 @@ class Settings:
     )
     wrench_sensor_acceleration: str = parameter(
         "zero",
-        "Joint accelerations whose wrench is taken off: none, or those of the reference",
-        choices=("zero", "reference"),
+        "Joint accelerations whose wrench is taken off: none, of the reference, of velocity_source filter",
+        choices=("zero", "reference", "filter"),
     )
     wrench_sensor_timeout: float = parameter(0.1, "Age at which a reading is stale, s", bounds=(1e-3, 60))
     controller_state_topic: str = parameter(
@@ -226,7 +233,14 @@ class Settings:
             links=self.tip_links,
             sensor_joint=self.wrench_sensor_joint,
             observer=self.observer(),
+            filter=self.filter(),
         )
+
+    def filter(self) -> tuple[float, float] | None:
+        """position_std and jerk_density of the JointFilter, None where none is asked for."""
+        if self.velocity_source != "filter":
+            return None
+        return self.filter_position_std, self.filter_jerk_density
 
     def observer(self) -> ObserverOptions | None:
         """What observes what pushes on the robot. Raises ValueError."""
@@ -236,12 +250,18 @@ class Settings:
             velocity_std=_one_or_each(self.observer_velocity_std),
             torque_std=_one_or_each(self.observer_torque_std),
             model_std=_one_or_each(self.observer_model_std),
-            velocity_lasts=self.observer_velocity_lasts,
+            velocity_lasts=self._velocity_lasts(),
             bandwidth=self.observer_bandwidth,
             link=self.observer_link or None,
             components=self.observer_components or COMPONENTS,
             false_alarms=self.observer_false_alarms,
         )
+
+    def _velocity_lasts(self):
+        """As `JointFilter.velocity_lasts`; of the step, at 500 Hz here, only the sixth root counts."""
+        if self.velocity_source != "filter" or self.observer_velocity_lasts:
+            return self.observer_velocity_lasts
+        return (self.filter_position_std**2 * 0.002 / self.filter_jerk_density) ** (1 / 6)
 
     def name_pairs(self) -> Pairs:
         """Of the drivers' names and those of the description."""

@@ -124,9 +124,11 @@ class WrenchSensor:
     def _carried(self, core, frame, ros_now, steady_now):
         """What moves and holds what is beyond, (6,) in the axes of a link. Raises Silence."""
         q, qd = core.state.vectors_now(steady_now)
-        qdd = np.zeros(core.model.nv)
-        if self._settings.wrench_sensor_acceleration == "reference":
+        qdd, source = np.zeros(core.model.nv), self._settings.wrench_sensor_acceleration
+        if source == "reference":
             qdd = core.referred_acceleration(ros_now, steady_now)
+        elif source == "filter":
+            qdd = core.filtered_acceleration()
         try:
             wrench = core.robot.carried(q, qd, qdd, gravity=core.gravity(steady_now))
         except (InputError, SolutionError) as error:

@@ -1,0 +1,81 @@
+"""velocity_source filter, with plain values: rates of a motion that is known, heard as positions with noise."""
+
+import numpy as np
+import pytest
+from cases import case_of
+from plain import robot_settings, serve, settings
+
+from dynamics_node.node.core import Core
+from dynamics_node.node.silence import Silence
+
+STD, STEP = 1e-5, 2  # rad, ms
+GIVEN = {"velocity_source": "filter", "filter__position_std": STD, "filter__jerk_density": 1e3}
+
+
+def motion(q, t):
+    """Position, velocity and acceleration (7,) at t, s."""
+    rate = np.linspace(2.0, 5.0, len(q))
+    return q + 0.2 * np.sin(rate * t), 0.2 * rate * np.cos(rate * t), -0.2 * rate**2 * np.sin(rate * t)
+
+
+def heard(served, case, count, random=None, **more):
+    """Hear a motion for so many steps, solving at each as the node does; its last state."""
+    for k in range(count):
+        state = motion(case.q, k * STEP * 1e-3)
+        noise = 0.0 if random is None else random.normal(0.0, STD, len(case.q))
+        served.wait(STEP)
+        stamp = served.stamp + STEP * 1_000_000
+        served.hear(case.names, state[0] + noise, stamp=stamp, **more)
+        if k:
+            served.solve()
+        else:
+            with pytest.raises(Silence, match="a second position is needed to filter"):
+                served.solve()
+    return state
+
+
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_rates_follow_the_motion_and_their_errors_the_covariance(backend):
+    case = case_of("panda7")
+    served = serve("panda7", backend=backend, **GIVEN)
+    _, qd, qdd = heard(served, case, 400, np.random.default_rng(3))
+    filtered = served.core.state.filtered_now()
+    assert np.abs(served.solve().qd - qd).max() < 6 * np.sqrt(filtered.variance.max()) < 0.05
+    assert np.abs(served.core.filtered_acceleration() - qdd).max() < 1.0
+
+
+def test_a_robot_that_is_built_another_way_goes_on():
+    case = case_of("panda7")
+    served = serve("panda7", **GIVEN)
+    heard(served, case, 50)
+    before = served.core.state.filtered_now()
+    again = serve("panda7", backend="c", **GIVEN).core.robot
+    served.core.replace(again, robot_settings("panda7", backend="c", **GIVEN))
+    served.wait(STEP)
+    served.hear(case.names, motion(case.q, 50 * STEP * 1e-3)[0], stamp=served.stamp + STEP * 1_000_000)
+    assert np.abs(served.core.state.filtered_now().velocity - before.velocity).max() < 0.05
+
+
+def test_another_process_knows_the_rates_of_the_node():
+    case = case_of("panda7")
+    served = serve("panda7", **GIVEN)
+    heard(served, case, 20)
+    other = Core(served.core.robot, served.core.settings)
+    other.follow(served.core.live())
+    found, own = (core.state.vectors_now(served.now)[1] for core in (other, served.core))
+    assert np.array_equal(found, own)
+
+
+def test_after_a_gap_it_begins_anew():
+    case = case_of("panda7")
+    served = serve("panda7", joint_state_timeout=5.0, **GIVEN)
+    heard(served, case, 20)
+    served.wait(1000)
+    served.hear(case.names, case.q, stamp=served.stamp + 1_000_000_000)
+    with pytest.raises(Silence, match="a second position"):
+        served.solve()
+
+
+def test_its_accelerations_need_it():
+    with pytest.raises(ValueError, match="acceleration filter needs velocity_source filter"):
+        settings(wrench_sensor__acceleration="filter")
