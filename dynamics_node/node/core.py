@@ -13,7 +13,7 @@ from dynamics_node.node.base import Base
 from dynamics_node.node.build_job import Robot
 from dynamics_node.node.consistency import with_sensed_tool
 from dynamics_node.node.coordinates import Coordinates
-from dynamics_node.node.environment import ExternalWrenches, Tilt
+from dynamics_node.node.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.joint_memory import JointMemory
 from dynamics_node.node.measured import Filtered, Measured
@@ -57,7 +57,7 @@ class Core:
         self.state = Measured(robot, settings)
         self.wrenches = ExternalWrenches(robot.model)
         self.sensors = self._sensors_of(robot)
-        self.tilt: Tilt | None = None
+        self.gravity = Gravity()
         self.reference: Reference | None = None
         self.wrench_sensor = WrenchSensor()
         self._tool: tuple = ()
@@ -89,9 +89,8 @@ class Core:
             self._load(self.payloads)
         self.reference_timeout = int(settings.reference_timeout * 1e9)
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
-        self.imu_timeout = int(settings.imu_timeout * 1e9)
         self.sensor_timeout = int(settings.sensor_timeout * 1e9)
-        self._gravity = np.array(settings.gravity)
+        self.gravity.apply(settings)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
         self.torques = Torques(self.model, self.coordinates, settings)
@@ -136,12 +135,12 @@ class Core:
         """What was measured, what is carried, and how loops are assembled."""
         state = self.state
         branch = self.coordinates.branch
-        return Live(self.joints, state.base, self.tilt, self.payloads, branch, state.filtered)
+        return Live(self.joints, state.base, self.gravity.tilt, self.payloads, branch, state.filtered)
 
     def follow(self, live: Live):
         """Take over what another Core of the same robot knows."""
-        self.state.joints, self.state.base, self.tilt = live.joints, live.base, live.tilt
-        self.state.filtered = live.filtered
+        self.state.joints, self.state.base, self.state.filtered = live.joints, live.base, live.filtered
+        self.gravity.tilt = live.tilt
         self.coordinates.branch = live.branch
         if live.payloads != self.payloads:
             self._load(live.payloads)
@@ -161,26 +160,6 @@ class Core:
         self.robot = self.unloaded if bare else self.unloaded.with_model(model)
         self.payloads, self._tool = payloads, _tool(self.settings)
         self._forget_pushes()
-
-    def gravity(self, steady_now):
-        """Free fall (3,) in root axes, m/s^2. Raises Silence when an IMU is to tell it but is silent."""
-        gravity = self._last_gravity()
-        if (
-            self.settings.gravity_source == "imu"
-            and steady_now - self._seen_tilt().received > self.imu_timeout
-        ):
-            raise Silence(f"imu older than {self.imu_timeout * 1e-9:g} s", True)
-        return gravity
-
-    def _last_gravity(self):
-        if self.settings.gravity_source == "parameter":
-            return self._gravity
-        return np.linalg.norm(self._gravity) * self._seen_tilt().direction
-
-    def _seen_tilt(self) -> Tilt:
-        if self.tilt is None:
-            raise Silence("no imu message yet (gravity_source: imu)")
-        return self.tilt
 
     def filtered_acceleration(self):
         """qdd (nv,) by the filter of the positions, 0 of a floating base. Raises Silence."""
@@ -213,7 +192,7 @@ class Core:
         if self.settings.on_stale == "gravity":
             try:
                 inverse: Any = self.robot.inverse
-                tau = inverse(q, zero, zero, gravity=self._last_gravity())
+                tau = inverse(q, zero, zero, gravity=self.gravity.last())
             except (InputError, SolutionError) as error:
                 raise Silence(str(error)) from None
         return self._result(q, zero, zero, tau)

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms import external_wrenches
 from dynamics_node.node.joint_memory import BadMessage
+from dynamics_node.node.silence import Silence
 from dynamics_node.spatial import quaternion_rotation, transform_rotation
 
 UNIT_TOLERANCE = 1e-3  # IMUs send single precision
@@ -49,6 +50,34 @@ class Tilt(NamedTuple):
 
     direction: np.ndarray
     received: int
+
+
+class Gravity:
+    """Free fall in root axes: of the parameter, or in the direction that an IMU sees. tilt: the latest."""
+
+    def __init__(self):
+        self.tilt: Tilt | None = None
+
+    def apply(self, settings):
+        """Take over Settings."""
+        self._told, self._by_imu = np.array(settings.gravity), settings.gravity_source == "imu"
+        self._timeout = int(settings.imu_timeout * 1e9)
+
+    def __call__(self, steady_now):
+        """(3,), m/s^2. Raises Silence when an IMU is to tell it but is silent."""
+        gravity = self.last()
+        if self._by_imu and steady_now - self._seen().received > self._timeout:
+            raise Silence(f"imu older than {self._timeout * 1e-9:g} s", True)
+        return gravity
+
+    def last(self):
+        """What was told last, however old. Raises Silence before the first IMU message."""
+        return np.linalg.norm(self._told) * self._seen().direction if self._by_imu else self._told
+
+    def _seen(self) -> Tilt:
+        if self.tilt is None:
+            raise Silence("no imu message yet (gravity_source: imu)")
+        return self.tilt
 
 
 def read_tilt(model, link, orientation, acceleration, now) -> Tilt:

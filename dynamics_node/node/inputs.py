@@ -131,7 +131,7 @@ def _odometry(inputs, core, message, received):
 
 
 def _imu(inputs, core, message, received):
-    core.tilt = read_tilt(core.model, message.header.frame_id, *imu_numbers(message), received)
+    core.gravity.tilt = read_tilt(core.model, message.header.frame_id, *imu_numbers(message), received)
 
 
 def _sensor(topic):

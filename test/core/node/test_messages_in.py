@@ -186,7 +186,7 @@ def test_imu_and_odom_are_heard_while_something_asks_for_them(bench, panda):
     message.linear_acceleration.z = 9.81
     message.orientation_covariance[0] = -1.0
     bench.send("imu", message)
-    assert bench.serving.core.tilt.direction.tolist() == [0, 0, -1]
+    assert bench.serving.core.gravity.tilt.direction.tolist() == [0, 0, -1]
     bench.serving.settings = settings()
     bench.inputs.listen()
     assert "imu" not in bench.node.callbacks

@@ -102,7 +102,7 @@ def test_a_bad_wrench_is_dropped(panda, served, link, wrench, reason):
 def test_gravity_of_an_imu(panda, own, served, link, orientation, acceleration):
     served.use(gravity_source="imu")
     served.silence("no imu message yet (gravity_source: imu)")
-    served.core.tilt = read_tilt(served.core.model, link, orientation, acceleration, served.now)
+    served.core.gravity.tilt = read_tilt(served.core.model, link, orientation, acceleration, served.now)
     own.pin.gravity.linear = -UP
     expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
     assert error(served.tau(), expected) <= 1e-9
