@@ -18,8 +18,10 @@ def main(arguments=None):
         start_rclpy(arguments, stop)
         node = DynamicsNode()
     except Exception as error:  # of parameters, arguments or the middleware
+        stop.finish()
         return refused(error)
     run(node, stop)
+    stop.finish()
     return 0
 
 

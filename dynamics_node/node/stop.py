@@ -15,5 +15,11 @@ class Stop:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._ask)
 
+    def finish(self):
+        """Take no more signals, when all is done but the end of Python itself, which takes these handlers
+        away: a signal would then end the process with a code that says it was killed."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
     def _ask(self, number, frame):
         self.asked = True
