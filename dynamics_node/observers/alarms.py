@@ -1,8 +1,6 @@
 """How large a statistic may become before it is an alarm, for false alarms at a stated rate."""
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.stats import chi, chi2, norm
 
 ALMOST_CERTAIN = 1e-300  # probability beyond which no level is looked for
 
@@ -18,6 +16,9 @@ def levels(freedom, step, windows, rate):
 
 
 def _level(freedom, step, window, rate):
+    from scipy.optimize import brentq  # 0.5 s, for those who observe
+    from scipy.stats import chi2
+
     least, most = freedom + 2.0, chi2.isf(ALMOST_CERTAIN, freedom)
     excess = [np.log(_exceeded(level, freedom, step, window) / rate) for level in (least, most)]
     if excess[0] < 0:  # false alarms are asked for more often than they can be told apart
@@ -33,6 +34,8 @@ def _exceeded(level, freedom, step, window):
     1989, Probability approximations via the Poisson clumping heuristic, ch. D), fewer because it is
     looked at once a step (Siegmund 1985, Sequential analysis, ch. X).
     """
+    from scipy.stats import chi, chi2
+
     b = np.sqrt(level)
     inward = b - (freedom - 1) / b
     steps = step / window
@@ -42,5 +45,7 @@ def _exceeded(level, freedom, step, window):
 
 def _seen(x):
     """The part of clumps that is seen: nu(x) of Siegmund and Yakir (2007), The statistics of gene mapping."""
+    from scipy.stats import norm
+
     half = 0.5 * x
     return (2.0 / x) * (norm.cdf(half) - 0.5) / (half * norm.cdf(half) + norm.pdf(half))
