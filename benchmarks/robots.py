@@ -1,14 +1,18 @@
 """Robots for benchmarks: those of example-robot-data, and random chains."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.model import load_model
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
 from dynamics_node.model.sample import sample_positions
-from dynamics_node.spatial import rpy_rotation
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
+
+from generic_chains import chain as random_chain
+
+__all__ = ["random_chain", "random_states", "robot", "robot_file"]
 
 PANDA = [f"panda_joint{i}" for i in range(1, 8)]
 FILES = {
@@ -35,28 +39,6 @@ def robot(name):
     if name == "panda":
         return load_model(robot_file(name), joints=PANDA)
     return load_model(robot_file(name), floating_base=True)
-
-
-def random_chain(n, seed=0):
-    """n revolute joints of generic geometry and inertia, fixed base."""
-    random = np.random.default_rng(seed)
-    links, joints = [Link("l0")], []
-    for k in range(1, n + 1):
-        A = random.normal(size=(3, 3))
-        inertia = A @ A.T + np.eye(3)
-        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), inertia))
-        joints.append(
-            JointDescription(
-                f"j{k}",
-                "revolute",
-                f"l{k - 1}",
-                f"l{k}",
-                rpy_rotation(random.uniform(-3, 3, 3)),
-                random.normal(size=3),
-                random.normal(size=3),
-            )
-        )
-    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def random_states(model, count, seed=0):

@@ -71,25 +71,19 @@ def trials(model, truth, count, seed=1):
 def accuracy(model, truth):
     for count in (6, 12, 24):
         mass, com, squared, condition = trials(model, truth, count)
-        within = f"{count} poses, 95 %"
-        note = f"worst {mass.max():.2f} %; condition {np.median(condition):.1f}"
-        yield harness.Row(
-            f"mass, {within}",
-            float(np.percentile(mass, 95)),
-            "%",
-            "lower",
-            target=1.0 if count == 12 else None,
-            reason=note,
+        told = (
+            ("mass", "%", 1.0, mass, f"; condition {np.median(condition):.1f}"),
+            ("centre of mass", "mm", 2.0, com, ""),
         )
-        note = f"worst {com.max():.2f} mm"
-        yield harness.Row(
-            f"centre of mass, {within}",
-            float(np.percentile(com, 95)),
-            "mm",
-            "lower",
-            target=2.0 if count == 12 else None,
-            reason=note,
-        )
+        for what, unit, most, values, more in told:
+            yield harness.Row(
+                f"{what}, {count} poses, 95 %",
+                float(np.percentile(values, 95)),
+                unit,
+                "lower",
+                target=most if count == 12 else None,
+                reason=f"worst {values.max():.2f} {unit}{more}",
+            )
         note = "1: the covariance tells the truth; errors of joint angles are not in it"
         yield harness.Row(
             f"squared error by covariance / 10, {count} poses",

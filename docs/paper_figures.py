@@ -4,6 +4,7 @@ Those of Xie and Dellaert are drawn by the library itself, figure 1 of Nori by m
 """
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +21,12 @@ from dynamics_node.graph import (
     plan_ordering,
     to_svg,
 )
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
 from dynamics_node.programs import recursive_programs
 from dynamics_node.robots import five_bar
-from dynamics_node.spatial import rpy_rotation
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
+
+from generic_chains import chain
 
 HERE = Path(__file__).parent
 TABLE_3 = {  # paper 1, Table III: tau_1, qdd_2 and qdd_3 are asked
@@ -32,19 +34,6 @@ TABLE_3 = {  # paper 1, Table III: tau_1, qdd_2 and qdd_3 are asked
     "CUSTOM": "tau1 qdd2 qdd3 F1 A1 A3 F3 A2 F2",
 }
 LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
-
-
-def chain(n, seed=0):
-    """n revolute joints of generic geometry."""
-    random = np.random.default_rng(seed)
-    links, joints = [Link("l0")], []
-    for k in range(1, n + 1):
-        A = random.normal(size=(3, 3))
-        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
-        turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
-        axis = random.normal(size=3)
-        joints.append(JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, axis))
-    return model_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def puma():
@@ -193,12 +182,12 @@ def draw_growth(path, rows, algorithms, title):
     mpl.rcParams["svg.hashsalt"] = "dynamics_node"
     colours = ("#4a7fb5", "#d9534f", "#8a8a8a", "#d9a441")
     figure, both = plt.subplots(1, 2, figsize=(9, 3.8), sharey=True)
-    for axes, chain in zip(both, ("GT", "PBT"), strict=True):
+    for axes, kind in zip(both, ("GT", "PBT"), strict=True):
         for name, colour in zip(algorithms, colours, strict=False):
             found = {int(row["name"].split()[2].strip(",")): _time(row, name) for row in rows
-                     if row["name"].startswith(f"{chain} of ") and _time(row, name) is not None}  # fmt: skip
+                     if row["name"].startswith(f"{kind} of ") and _time(row, name) is not None}  # fmt: skip
             axes.plot(list(found), list(found.values()), "o-", ms=3, color=colour, label=name)
-        axes.set(xlabel="joints", title={"GT": "geared chain", "PBT": "chain with parallel belts"}[chain])
+        axes.set(xlabel="joints", title={"GT": "geared chain", "PBT": "chain with parallel belts"}[kind])
         axes.grid(alpha=0.3)
     both[0].set_ylabel("microseconds a state")
     both[0].legend(frameon=False)

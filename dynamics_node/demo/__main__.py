@@ -8,13 +8,35 @@ import os
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 from dynamics_node.demo import pushed_arm
 from dynamics_node.demo.robots import ROBOTS
 
 DOMAIN = "42"  # not the default 0, in which a real robot may listen
-TOUCHED = "touched"
 PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS does not happen then
+
+
+class Demo(NamedTuple):
+    """parameters: of the node, as text; mover, monitor: modules of this package, and their arguments; plot:
+    where it is saved by default."""
+
+    parameters: dict[str, str]
+    mover: str
+    monitor: str
+    arguments: tuple[str, ...]
+    plot: str
+
+
+def _of_robot(name):
+    lists = ROBOTS[name].parameters
+    parameters = {key: f"[{','.join(values)}]" for key, values in lists.items()}
+    return Demo(parameters, "motion", "monitor", ("--robot", name), "demo_torques.png")
+
+
+DEMOS = {name: _of_robot(name) for name in ROBOTS} | {
+    "touched": Demo(pushed_arm.PARAMETERS, "touched", "touch_monitor", (), "demo_touched.png")
+}
 
 
 def main():
@@ -22,12 +44,12 @@ def main():
     parser = argparse.ArgumentParser(prog="demo", description=__doc__)
     parser.add_argument(
         "--robot",
-        choices=[*ROBOTS, TOUCHED],
+        choices=DEMOS,
         default="panda",
         help="panda, five_bar with its loop, or touched: a Panda in MuJoCo that is pushed",
     )
     parser.add_argument("--seconds", type=float, default=10.0, help="how long to watch")
-    parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot")
+    parser.add_argument("--plot", help="where to save the plot; by default demo_*.png")
     parser.add_argument("--rate", type=float, default=500.0, help="of the joint states, Hz")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")
     options = parser.parse_args()
@@ -38,27 +60,17 @@ def main():
     def start(module, *arguments):
         return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)
 
-    if options.robot == TOUCHED:
-        parameters, robot, mover, watcher = pushed_arm.PARAMETERS, (), "touched", "touch_monitor"
-    else:
-        lists = ROBOTS[options.robot].parameters
-        parameters = {name: f"[{','.join(list_)}]" for name, list_ in lists.items()}
-        robot, mover, watcher = ("--robot", options.robot), "motion", "monitor"
-    given = [word for name, value in parameters.items() for word in ("-p", f"{name}:={value}")]
+    demo = DEMOS[options.robot]
+    plot = demo.plot if options.plot is None else options.plot
+    given = [word for name, value in demo.parameters.items() for word in ("-p", f"{name}:={value}")]
     helpers = [
         start("dynamics_node.node.main", "--ros-args", *given),
-        start(f"dynamics_node.demo.{mover}", *robot, "--rate", str(options.rate)),
+        start(f"dynamics_node.demo.{demo.mover}", *demo.arguments, "--rate", str(options.rate)),
     ]
     try:
-        watch = (
-            "--seconds",
-            str(options.seconds),
-            "--plot",
-            options.plot,
-            "--patience",
-            str(options.patience),
-        )
-        monitor = start(f"dynamics_node.demo.{watcher}", *robot, *watch)
+        watch = {"seconds": options.seconds, "plot": plot, "patience": options.patience}
+        words = [word for name, value in watch.items() for word in (f"--{name}", str(value))]
+        monitor = start(f"dynamics_node.demo.{demo.monitor}", *demo.arguments, *words)
         return monitor.wait()
     except KeyboardInterrupt:
         return monitor.wait()

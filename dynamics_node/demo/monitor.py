@@ -1,31 +1,26 @@
 """demo_monitor: shows published torques beside independently computed ones, live; exit code 0 only if
 messages flowed and every torque was right."""
 
-import argparse
 import sys
-import time
 from collections import OrderedDict
 
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
+from dynamics_node.demo import report
 from dynamics_node.demo.check import TOLERANCE, torque_error
-from dynamics_node.demo.report import live_table, save_plot, verdict_lines
 from dynamics_node.demo.robots import ROBOTS
-from dynamics_node.node.guard import Guard
+from dynamics_node.demo.watching import conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
-from dynamics_node.node.running import end, make_executor, start_rclpy
+from dynamics_node.node.running import start_rclpy
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
 LATE = 0.1  # s: how much older than the state the reference may be ...
 MOST_LATE = 0.1  # ... in all but this share of the solutions: a busy machine delivers some even later
-REMEMBERED = 5000
-REFRESH = 0.1  # s
 
 
 class Monitor(Node):
@@ -49,13 +44,13 @@ class Monitor(Node):
         self.oracle = self.robot.oracle(message.data)
 
     def _on_state(self, message):
-        _remember(self._states, message, (np.array(message.position), np.array(message.velocity)))
+        remember(self._states, message, (np.array(message.position), np.array(message.velocity)))
 
     def _on_torques(self, message):
         now, stamp = self.get_clock().now().nanoseconds, nanoseconds(message.header.stamp)
         self.latencies.append((now - stamp) * 1e-3)
         order = [message.name.index(name) for name in self.robot.joints]
-        _remember(self._torques, message, np.array(message.effort)[order])
+        remember(self._torques, message, np.array(message.effort)[order])
 
     def _on_solution(self, message):
         stamp = nanoseconds(message.header.stamp)
@@ -102,61 +97,12 @@ class Monitor(Node):
         return ""
 
 
-def _remember(table, message, value):
-    table[nanoseconds(message.header.stamp)] = value
-    if len(table) > REMEMBERED:
-        table.popitem(last=False)
-
-
-def watch(node, stop, seconds, least, patience, show=live_table):
-    """Spin until `seconds` have passed since the first torque and `least` are checked; refresh what is shown.
-
-    Neither the first torque nor the last that is wanted is waited for longer than `patience` s."""
-    executor = make_executor(Guard(node.get_logger().error))
-    executor.add_node(node)
-    begin = time.monotonic()
-    first = None
-    with show(node) as refresh:
-        shown = 0.0
-        while not stop.asked:
-            executor.spin_once(timeout_sec=REFRESH)
-            now = time.monotonic()
-            if first is None and node.times:
-                first = now
-            if now > shown + REFRESH:
-                refresh()
-                shown = now
-            seen_enough = first is not None and now > first + seconds and len(node.times) >= least
-            given_up = now > (begin if first is None else first + seconds) + patience
-            if seen_enough or given_up:
-                break
-    executor.remove_node(node)
-
-
 def main(arguments=None):
-    """0: messages flowed and were right; 1: not; 2: something to install is missing."""
-    parser = argparse.ArgumentParser(prog="demo_monitor", description=__doc__)
-    parser.add_argument("--robot", choices=ROBOTS, default="panda")
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--plot", default="demo_torques.png", help="where to save the plot; '' for none")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")
-    parser.add_argument("--least", type=int, default=100, help="messages that must have been checked")
+    """The exit code of `conclude`."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser.parse_args(remove_ros_args(["", *given])[1:])
+    options = options_of("demo_monitor", __doc__, given, "demo_torques.png", 100, tuple(ROBOTS))
     stop = start_rclpy(given)
-    node = Monitor(ROBOTS[options.robot])
-    try:
-        watch(node, stop, options.seconds, options.least, options.patience)
-        reason = node.verdict(options.least)
-        if options.plot and node.times:
-            save_plot(node, options.plot)
-        print("\n".join(verdict_lines(node, reason, options.plot)), flush=True)
-        return 1 if reason else 0
-    except ImportError as error:
-        print(f"demo_monitor: {error}", file=sys.stderr)
-        return 2
-    finally:
-        end(node)
+    return conclude(Monitor(ROBOTS[options.robot]), stop, options, report)
 
 
 if __name__ == "__main__":

@@ -1,39 +1,29 @@
 """What the demo's monitor shows: a live table, a plot, a verdict."""
 
 import contextlib
-import time
 
 import numpy as np
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from dynamics_node.demo.watching import line_a_second
+
 
 @contextlib.contextmanager
-def live_table(monitor):
+def show(monitor):
     """A function that refreshes the table; without a terminal it prints one line a second."""
     console = Console()
     if not console.is_terminal:
-        yield _line_a_second(monitor)
+        yield line_a_second(monitor, lambda: _line(monitor))
         return
     with Live(_table(monitor), console=console, auto_refresh=False) as live:
         yield lambda: live.update(_table(monitor), refresh=True)
 
 
-def _line_a_second(monitor):
-    shown = time.monotonic()
-
-    def refresh():
-        nonlocal shown
-        if time.monotonic() < shown + 1.0 or not monitor.times:
-            return
-        shown = time.monotonic()
-        torques = " ".join(f"{x:7.2f}" for x in monitor.published[-1])
-        print(
-            f"{monitor.rate():4.0f} Hz  torques [N m] {torques}  error {monitor.errors[-1]:.0e}", flush=True
-        )
-
-    return refresh
+def _line(monitor):
+    torques = " ".join(f"{x:7.2f}" for x in monitor.published[-1])
+    return f"{monitor.rate():4.0f} Hz  torques [N m] {torques}  error {monitor.errors[-1]:.0e}"
 
 
 def _table(monitor):

@@ -1,31 +1,28 @@
 """demo_touch_monitor: the external torques that the node estimates beside what pushed on the simulated arm;
 exit code 0 only if they agree within their noise and every touch was noticed."""
 
-import argparse
 import sys
 from collections import OrderedDict
 
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
 import dynamics_node as dn
-from dynamics_node.demo.monitor import watch
+from dynamics_node.demo import touch_report
 from dynamics_node.demo.pushed_arm import BANDWIDTH, STEP, TORQUE_STD, VELOCITY_STD
 from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.touch_report import a_line_a_second, save_plot, verdict_lines
+from dynamics_node.demo.watching import conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
-from dynamics_node.node.running import end, start_rclpy
+from dynamics_node.node.running import start_rclpy
 
 SETTLED = 8.0 / BANDWIDTH  # s after a touch begins or ends in which the estimate follows
 WITHIN = 0.97  # of settled estimates that must lie in the band of three sigma: 0.997 if they were independent
 NOTICED = 0.15  # s after its begin at which a touch must be noticed
 OVER = 1.0  # s after its end at which it must be over
 GAP = 4 * STEP
-REMEMBERED = 5000
 
 
 class TouchMonitor(Node):
@@ -56,14 +53,14 @@ class TouchMonitor(Node):
         )
 
     def _on_push(self, message):
-        _remember(self._pushes, message, np.array(message.effort))
+        remember(self._pushes, message, np.array(message.effort))
 
     def _on_state(self, message):
         if self._observer is None:
             return
         q, qd, tau = (np.array(field) for field in (message.position, message.velocity, message.effort))
         if self._observer.step(1e-9 * nanoseconds(message.header.stamp), q, qd, tau):
-            _remember(self._noise, message, np.sqrt(np.diag(self._observer.torque_covariance)))
+            remember(self._noise, message, np.sqrt(np.diag(self._observer.torque_covariance)))
 
     def _on_contact(self, message):
         self._contact = message.data
@@ -138,35 +135,12 @@ def touches(times, truths):
     return times[changed > 0], times[changed < 0]
 
 
-def _remember(table, message, value):
-    table[nanoseconds(message.header.stamp)] = value
-    if len(table) > REMEMBERED:
-        table.popitem(last=False)
-
-
 def main(arguments=None):
-    """0: estimates came and were right; 1: not; 2: something to install is missing."""
-    parser = argparse.ArgumentParser(prog="demo_touch_monitor", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--plot", default="demo_touched.png", help="where to save the plot; '' for none")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for estimates")
-    parser.add_argument("--least", type=int, default=1000, help="estimates that must have been checked")
+    """The exit code of `conclude`."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = parser.parse_args(remove_ros_args(["", *given])[1:])
+    options = options_of("demo_touch_monitor", __doc__, given, "demo_touched.png", 1000)
     stop = start_rclpy(given)
-    node = TouchMonitor()
-    try:
-        watch(node, stop, options.seconds, options.least, options.patience, a_line_a_second)
-        reason = node.verdict(options.least)
-        if options.plot and node.times:
-            save_plot(node, options.plot)
-        print("\n".join(verdict_lines(node, reason, options.plot)), flush=True)
-        return 1 if reason else 0
-    except ImportError as error:
-        print(f"demo_touch_monitor: {error}", file=sys.stderr)
-        return 2
-    finally:
-        end(node)
+    return conclude(TouchMonitor(), stop, options, touch_report)
 
 
 if __name__ == "__main__":

@@ -1,28 +1,23 @@
 """What the monitor of the touched arm shows: a line a second, a plot, a verdict."""
 
 import contextlib
-import time
 
 import numpy as np
 
 from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.watching import line_a_second
 
 
 @contextlib.contextmanager
-def a_line_a_second(monitor):
-    """A function that prints one."""
-    shown = time.monotonic()
+def show(monitor):
+    """A function that prints a line a second."""
 
-    def refresh():
-        nonlocal shown
-        if time.monotonic() < shown + 1.0 or not monitor.times:
-            return
-        shown = time.monotonic()
+    def line():
         estimate = " ".join(f"{x:6.2f}" for x in monitor.estimates[-1])
         touched = "touched" if monitor.contacts[-1] else ""
-        print(f"{monitor.times[-1]:6.1f} s  external torques [N m] {estimate}  {touched}", flush=True)
+        return f"{monitor.times[-1]:6.1f} s  external torques [N m] {estimate}  {touched}"
 
-    yield refresh
+    yield line_a_second(monitor, line)
 
 
 def save_plot(monitor, path):

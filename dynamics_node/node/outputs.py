@@ -43,15 +43,21 @@ def _always(core, listeners):
 # --- of a Result --------------------------------------------------------------------------------------------
 
 
-def _torques(core):
-    message, at = torque_message(core.joints.names, core.model.base_link), core.coordinates.v_at
+def _efforts(core, names, values):
+    """values(told): what is published of it, in the order of names."""
+    message = torque_message(names, core.model.base_link)
 
-    def write(result, stamp):
+    def write(told, stamp):
         message.header.stamp = stamp
-        message.effort = doubles(result.tau[at])
+        message.effort = doubles(values(told))
         return (message,)
 
     return write
+
+
+def _torques(core):
+    at = core.coordinates.v_at
+    return _efforts(core, core.joints.names, lambda result: result.tau[at])
 
 
 def _commands(core):
@@ -98,15 +104,8 @@ OUTPUTS = (
 
 
 def _external_torques(core):
-    message = torque_message(core.coordinates.own_names, core.model.base_link)
     at = core.coordinates.own_v
-
-    def write(push, stamp):
-        message.header.stamp = stamp
-        message.effort = doubles(push.torques[at])
-        return (message,)
-
-    return write
+    return _efforts(core, core.coordinates.own_names, lambda push: push.torques[at])
 
 
 def _external_wrench(core):

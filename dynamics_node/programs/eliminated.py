@@ -43,11 +43,9 @@ from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import problem_program
 from dynamics_node.programs.economical import economical, parameter_values
+from dynamics_node.programs.trial import TRIED, health_limit, missed_by
 from dynamics_node.spatial import symmetric
 
-TRIED = 32  # states
-ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
-ROUNDING = 1e-15  # of results of which nothing is lost
 REFINEMENTS = 3
 
 
@@ -141,16 +139,10 @@ class _Tried:
         return {x: float(np.nanmedian(value)) or 1.0 for x, value in weakness.items()}
 
     def limit(self, program):
-        """Of the last entry of health: what it is where a result misses the refined one by ERROR, if what
-        they miss is lost by growing elements."""
-        found = interpret(program, **self._state)
-        right = self._refined()
-        missed, size = (
-            np.max([np.abs(array).max(axis=-1) for array in arrays], axis=0)
-            for arrays in ([found[name] - right[name] for name in right], list(right.values()))
-        )
-        lost = np.maximum(missed / np.maximum(size, 1e-6), ROUNDING) / np.sqrt(found["health"][:, -1])
-        return float((ERROR / np.nanmax(lost)) ** 2)
+        """See `health_limit`."""
+        found, right = interpret(program, **self._state), self._refined()
+        results = (np.concatenate([own[name] for name in right], axis=1) for own in (found, right))
+        return health_limit(missed_by(*results), found["health"])
 
     def _refined(self):
         """What the problem returns."""

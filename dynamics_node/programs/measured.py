@@ -32,12 +32,11 @@ from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem.measured import Measured
 from dynamics_node.program import Program, interpret, trace
 from dynamics_node.programs.economical import economical, own_values, parameter_shapes, with_inputs
+from dynamics_node.programs.trial import TRIED, health_limit, missed_by
 from dynamics_node.sensors import ForceTorque
 from dynamics_node.spatial import matvec, transpose
 
-STATES, TRIED = 6, 32
-ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
-ROUNDING = 1e-15  # of results of which nothing is lost
+STATES = 6
 RESULTS = ("qdd", "tau", "f_ext")
 
 
@@ -170,14 +169,11 @@ class _Writing:
         return total
 
     def limit(self, program, tried, state):
-        """Of the last entry of health: what it is where a result misses the refined one by ERROR."""
+        """See `health_limit`."""
         found = interpret(program, **state)
-        missed = np.full(TRIED, ROUNDING)
-        for name, right in zip(RESULTS, self.results(refined(self.plan, tried)), strict=True):
-            axes = tuple(range(1, right.ndim))
-            size = np.maximum(np.abs(right).max(axis=axes, initial=0.0), 1e-6)
-            missed = np.maximum(missed, np.abs(found[name] - right).max(axis=axes, initial=0.0) / size)
-        return float((ERROR / np.nanmax(missed / np.sqrt(found["health"][:, -1]))) ** 2)
+        right = zip(RESULTS, self.results(refined(self.plan, tried)), strict=True)
+        missed = np.max([missed_by(found[name], own) for name, own in right], axis=0)
+        return health_limit(missed, found["health"])
 
 
 def _median(values):

@@ -7,8 +7,8 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
-from chains import chain
 from closed_loops import mechanism_of, states
+from generic_chains import chain
 from mechanisms import joint, link, robot
 from robots import ROBOTS, random_states
 from sensor_truth import Truth

@@ -5,7 +5,7 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
-from chains import chain
+from generic_chains import chain
 from robots import ROBOTS, random_states
 from tolerances import error, solved
 
