@@ -10,6 +10,7 @@ from dynamics_node.spatial import (
     Turn,
     axis_rotation_parts,
     plane_turn,
+    quaternion_difference,
     quaternion_rates,
     quaternion_rotation,
     rotation_transform,
@@ -34,6 +35,7 @@ class JointType:
     tangent: q -> (..., nq, nv), by which dq/dt follows from rates.
     moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
         stay of unit length.
+    difference: q, start -> the step by which `moved` takes start to q.
     q_names, v_names: of the coordinates, behind the joint's name; empty where there is one, called as the
         joint.
     quaternion: where in q a unit quaternion x y z w begins; lengths: which positions are lengths, m.
@@ -46,6 +48,7 @@ class JointType:
     parts: Callable | None
     tangent: Callable
     moved: Callable
+    difference: Callable
     q_names: tuple[str, ...] = ()
     v_names: tuple[str, ...] = ()
     quaternion: int | None = None
@@ -137,8 +140,12 @@ def _added(q, step):
     return q + step
 
 
-_TURNING = (_along(0), _turning_factors, _turning_parts, _one, _added)
-_SLIDING = (_along(3), _sliding_factors, _sliding_parts, _one, _added)
+def _subtracted(q, start):
+    return q - start
+
+
+_TURNING = (_along(0), _turning_factors, _turning_parts, _one, _added, _subtracted)
+_SLIDING = (_along(3), _sliding_factors, _sliding_parts, _one, _added, _subtracted)
 
 
 # --- several coordinates ------------------------------------------------------------------------------------
@@ -172,6 +179,12 @@ def _pose_moved(q, step):
     return np.concatenate([place, turned_quaternion(q[..., 3:], step[..., :3])], axis=-1)
 
 
+def _pose_difference(q, start):
+    place = q[..., :3] - start[..., :3]
+    slide = (transpose(quaternion_rotation(start[..., 3:])) @ place[..., None])[..., 0]
+    return np.concatenate([quaternion_difference(q[..., 3:], start[..., 3:]), slide], axis=-1)
+
+
 KINDS: dict[str, JointType] = {
     "revolute": JointType(*_TURNING, turns=True, bounded=True),
     "continuous": JointType(*_TURNING, turns=True, wraps=True),
@@ -182,6 +195,7 @@ KINDS: dict[str, JointType] = {
         None,
         quaternion_rates,
         turned_quaternion,
+        quaternion_difference,
         q_names=POSE[3:],
         v_names=TWIST[:3],
         quaternion=0,
@@ -192,6 +206,7 @@ KINDS: dict[str, JointType] = {
         None,
         _pose_tangent,
         _pose_moved,
+        _pose_difference,
         q_names=POSE,
         v_names=TWIST,
         quaternion=3,

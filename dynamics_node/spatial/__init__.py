@@ -27,6 +27,7 @@ from dynamics_node.spatial.pseudo_inertia import inertia_of_pseudo, pseudo_inert
 from dynamics_node.spatial.rotation import (
     UNIT,
     axis_rotation_parts,
+    quaternion_difference,
     quaternion_rates,
     quaternion_rotation,
     rpy_rotation,
@@ -58,6 +59,7 @@ __all__ = [
     "motion_transform",
     "plane_turn",
     "pseudo_inertia",
+    "quaternion_difference",
     "quaternion_rates",
     "quaternion_rotation",
     "rotation_transform",

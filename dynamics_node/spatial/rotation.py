@@ -53,3 +53,11 @@ def turned_quaternion(quaternion, turn):
     along = 4.0 * (quaternion_rates(quaternion) @ u[..., None])[..., 0]
     p = (along + (1.0 - size) * quaternion) / (1.0 + size)
     return 0.5 * (3.0 - (p * p).sum(axis=-1, keepdims=True)) * p
+
+
+def quaternion_difference(to, start):
+    """The turn (..., 3) by which `turned_quaternion` takes a quaternion `start` (..., 4) to `to`, both of unit
+    length and in the same hemisphere: 4 v / (1 + w), (v, w) being their quotient."""
+    v = 2.0 * (np.swapaxes(quaternion_rates(start), -1, -2) @ to[..., None])[..., 0]
+    w = (start * to).sum(axis=-1, keepdims=True)
+    return 4.0 * v / (1.0 + w)

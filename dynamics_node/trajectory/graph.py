@@ -1,0 +1,167 @@
+"""The factor graph of a trajectory: the same variables and factors at every step, other numbers."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.problem import Shapes
+from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.variables import Variable
+
+DAMPING = "damping"
+
+
+@dataclass(frozen=True, eq=False)
+class TrajectoryGraph:
+    """variables and factors of every step; a factor that is not there at some step has no weight then.
+
+    The directions of all variables, one after the other, are columns: those that exact factors determine,
+    and the free ones. Raises ValueError, by name, for factors that name what is not there.
+    """
+
+    variables: tuple[Variable, ...]
+    factors: tuple[Factor, ...]
+
+    def __post_init__(self):
+        _refuse_twice("variable", [variable.name for variable in self.variables])
+        _refuse_twice("factor", [factor.name for factor in self.factors])
+        for factor in self.factors:
+            for name in (*factor.now, *factor.after):
+                if name not in self.columns:
+                    raise ValueError(f"factor {factor.name!r}: there is no variable {name!r}")
+        _refuse_twice("determined", [self.column_names[k] for k in self.determined])
+        assert self.data  # raises where shapes differ
+
+    @cached_property
+    def columns(self) -> dict[str, slice]:
+        """Where the directions of every variable are."""
+        ends = np.cumsum([variable.tangent for variable in self.variables]).tolist()
+        return {v.name: slice(end - v.tangent, end) for v, end in zip(self.variables, ends, strict=True)}
+
+    @cached_property
+    def column_names(self) -> tuple[str, ...]:
+        """'variable name' of every direction."""
+        return tuple(f"{v.name} {name}" for v in self.variables for name in v.names)
+
+    @cached_property
+    def determined(self) -> list[int]:
+        """Columns that the rows of the exact factors determine, in the order of these rows."""
+        return [self.columns[name].start + k for factor in self.exact for name, k in factor.determines]
+
+    @cached_property
+    def free(self) -> list[int]:
+        """The other columns."""
+        taken = set(self.determined)
+        return [k for k in range(len(self.column_names)) if k not in taken]
+
+    @property
+    def exact(self):
+        return [factor for factor in self.factors if factor.exact]
+
+    @property
+    def weighted(self):
+        return [factor for factor in self.factors if not factor.exact]
+
+    @cached_property
+    def data(self) -> Shapes:
+        """{name: shape} of what is told at every step; the time to the next one, dt (1,), is."""
+        shapes: Shapes = {"dt": (1,)}
+        for factor in self.factors:
+            for name, shape in factor.data.items():
+                if shapes.setdefault(name, shape) != shape:
+                    raise ValueError(f"data {name!r} of factor {factor.name!r}: {shape}, not {shapes[name]}")
+        return shapes
+
+    @cached_property
+    def row(self) -> Shapes:
+        """{name: shape} of all numbers of a step, in order: variables, data, weights (one over the variance of
+        the rows) of factors, damping (1,)."""
+        shapes: Shapes = {variable.name: (variable.size,) for variable in self.variables}
+        shapes |= self.data
+        shapes |= {weights_of(factor.name): (len(factor.rows),) for factor in self.weighted}
+        return shapes | {DAMPING: (1,)}
+
+    @cached_property
+    def seen_ahead(self) -> int:
+        """How many numbers of the next row, its variables and data, a step reads."""
+        names = [*(variable.name for variable in self.variables), *self.data]
+        return sum(int(np.prod(self.row[name])) for name in names)
+
+    def steps(self, count) -> "Steps":
+        """Neutral Steps without weights."""
+        steps = Steps(self, np.zeros((count + 1, sum(int(np.prod(s)) for s in self.row.values()))))
+        for variable in self.variables:
+            steps[variable.name][:] = variable.neutral
+        return steps
+
+
+def weights_of(factor: str) -> str:
+    """Name of a factor's weights in a row."""
+    return f"weights {factor}"
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The numbers of all steps of a trajectory: steps['q'] is a view (count, *shape) of a variable or of data,
+    to read and to write. rows (count + 1, width): one row more, which the last step looks at in vain."""
+
+    graph: TrajectoryGraph
+    rows: np.ndarray
+
+    def __len__(self):
+        return len(self.rows) - 1
+
+    def __getitem__(self, name) -> np.ndarray:
+        return self.views[name]
+
+    @cached_property
+    def views(self) -> dict[str, np.ndarray]:
+        """{name: (count, *shape)} of a row."""
+        found, start = {}, 0
+        for name, shape in self.graph.row.items():
+            size = int(np.prod(shape))
+            found[name] = self.rows[: len(self), start : start + size].reshape(len(self), *shape)
+            start += size
+        return found
+
+    def weigh(self, factor, variance, where=slice(None)):
+        """Give a factor its variance (rows,) or (count, rows), infinite where it is not there, at the steps
+        `where`. Factors towards the next step have none at the last one. Raises ValueError unless positive."""
+        variance = np.asarray(variance, dtype=float)
+        if not (variance > 0).all():
+            raise ValueError(f"variances of factor {factor!r} must be positive, not {variance.min()}")
+        own = next(f for f in self.graph.weighted if f.name == factor)
+        self[weights_of(factor)][where] = 1.0 / variance
+        if own.after:
+            self[weights_of(factor)][-1] = 0.0
+
+    def copy(self) -> "Steps":
+        return Steps(self.graph, self.rows.copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What is known of the first step of all: values {variable: (size,)} of every variable, and information
+    (free, free) of the free columns around them, one over their covariance."""
+
+    values: dict[str, np.ndarray]
+    information: np.ndarray
+
+
+def prior(graph: TrajectoryGraph, values, variances) -> Prior:
+    """A Prior with `variances` {variable: (tangent,) or one for all}; of variables that are not named nothing
+    is known but `values`, where the search begins."""
+    diagonal = np.zeros(len(graph.column_names))
+    for name, variance in variances.items():
+        diagonal[graph.columns[name]] = 1.0 / np.asarray(variance, dtype=float)
+    complete = {v.name: np.array(values.get(v.name, v.neutral), dtype=float) for v in graph.variables}
+    return Prior(complete, np.diag(diagonal[graph.free]))
+
+
+def _refuse_twice(what, names: Iterable[str]):
+    names = list(names)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{what} twice: {', '.join(twice)}")
