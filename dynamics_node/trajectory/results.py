@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.loops import tree_of
 
 KINDS = {"q": "position", "qd": "velocity", "qdd": "acceleration", "tau": "torque", "push": "push"}
+ROWS = ("time", *KINDS, "iterations")
 SIGMAS = 2.0  # standard deviations that a band is wide, to both sides
 
 
@@ -29,8 +30,9 @@ class Motion:
 
     q_names, v_names: of the coordinates. units: {kind: of every coordinate}. std: {kind: (count, coordinates)},
     standard deviations where they were asked for; covariance: {kind: (count, n, n)}, of q along velocities.
-    residuals: {name: (count,)}, the squared error of every factor over its variance. iterations (count,) or
-    one for all: of the least squares. solution: what the solver returned, with every variable.
+    residuals: {factor: (count,)}, its largest error in its own units: m that a loop is open, N m that the
+    equations of motion are wrong by. iterations (count,) or one for all: of the least squares. steps: the
+    numbers of every variable, also those of dependent joints.
     """
 
     name: str
@@ -47,7 +49,7 @@ class Motion:
     covariance: dict[str, np.ndarray] = field(default_factory=dict)
     residuals: dict[str, np.ndarray] = field(default_factory=dict)
     iterations: Any = 0
-    solution: Any = None
+    steps: Any = None
 
     def __len__(self):
         return len(self.time)
@@ -72,15 +74,18 @@ class Motion:
         return self.q_names if kind in ("q", "q_std") else self.v_names
 
     def thinned(self, most) -> "Motion":
-        """At most so many rows, evenly taken; without `solution`."""
-        every = -(-len(self) // most) or 1
-        rows = ("time", "q", "qd", "qdd", "tau", "push")
-        taken = {name: _taken(getattr(self, name), every) for name in rows}
-        parts = {
-            name: {key: _taken(array, every) for key, array in getattr(self, name).items()}
-            for name in ("std", "covariance", "residuals")
-        }
-        return replace(self, **taken, **parts, iterations=_taken(self.iterations, every), solution=None)
+        """At most so many rows, evenly taken; without `steps`."""
+        return self._taken(slice(None, None, -(-len(self) // most) or 1))
+
+    def first(self, count) -> "Motion":
+        """The first rows; without `steps`."""
+        return self._taken(slice(count))
+
+    def _taken(self, part):
+        rows = {name: _rows(getattr(self, name), part) for name in ROWS}
+        for name in ("std", "covariance", "residuals"):
+            rows[name] = {key: array[part] for key, array in getattr(self, name).items()}
+        return replace(self, **rows, steps=None)
 
     def curves(self, kinds=tuple(KINDS)) -> list[Curve]:
         """Of every coordinate of these kinds that are there."""
@@ -95,8 +100,8 @@ class Motion:
         return found
 
 
-def _taken(array, every):
-    return array[::every] if isinstance(array, np.ndarray) and array.ndim else array
+def _rows(array, part):
+    return array[part] if isinstance(array, np.ndarray) and array.ndim else array
 
 
 def units_of(robot) -> dict[str, tuple[str, ...]]:
