@@ -30,12 +30,12 @@ def solve(steps, prior, iterations=100, tolerance=1e-9) -> Steps:
 
 
 def cost(steps, prior):
-    """Sum of squares over variances, or of what the losses make of them, with the prior's."""
-    total = float((_prior_rows(steps, prior)[0] ** 2).sum())
+    """Half the sum of squares over variances, or of what the losses make of them; the prior's less that of its values."""
+    total = 0.5 * (_prior_rows(steps, prior)[0] ** 2).sum() - 0.5 * (_root(prior)[1] ** 2).sum()
     for factor in steps.graph.weighted:
         s = squares(steps, factor)
-        total += float((factor.loss.cost(s) if factor.loss else s).sum())
-    return total
+        total += 0.5 * (factor.loss.cost(s) if factor.loss else s).sum()
+    return float(total)
 
 
 def violation(steps):
@@ -74,18 +74,13 @@ def move(steps, d):
 def marginalised(steps, prior) -> Prior:
     """What the first step and the prior on it tell of the second one, linearised at `steps`."""
     graph = steps.graph
-    two = Steps(graph, steps.rows[[0, 1, -1]].copy())
-    for factor in graph.weighted:
-        two[weights_of(factor.name)][1] = 0.0
-    system = linearised(two, prior)
+    system = linearised(Steps(graph, steps.rows[:3]), prior, told=1)
     d, basis = system.by_free_columns(graph)
     A, r = system.A @ basis, system.r + system.A @ d
     triangle = np.linalg.qr(np.column_stack([A, r]), mode="r")
     k = len(graph.free)
     R, b = triangle[k : 2 * k, k : 2 * k], triangle[k : 2 * k, -1]
-    y = np.concatenate([np.zeros(k), -np.linalg.lstsq(R, b, rcond=None)[0]])
-    move(two, (d + basis @ y).reshape(2, -1))
-    return Prior({v.name: two[v.name][1].copy() for v in graph.variables}, R.T @ R)
+    return Prior({v.name: steps[v.name][1].copy() for v in graph.variables}, R.T @ R, -R.T @ b)
 
 
 # --- one linear system --------------------------------------------------------------------------------------
@@ -123,25 +118,33 @@ class Linear:
         return d, basis
 
 
-def linearised(steps, prior) -> Linear:
+def linearised(steps, prior, told=None) -> Linear:
+    """told: how many of the steps tell their weighted factors; all, if None."""
     r, A = _prior_rows(steps, prior)
     values, rows = {False: [r], True: [np.zeros(0)]}, {False: [A], True: [A[:0]]}
     for factor in steps.graph.factors:
         r, J = residual(steps, factor), jacobian(steps, factor)
-        weight = np.ones_like(r)
+        root = np.ones_like(r) if factor.exact else np.sqrt(_weights(steps, factor))
+        if factor.loss:
+            root = root * np.sqrt(factor.loss.weight(squares(steps, factor)))[:, None]
         if not factor.exact:
-            weight = steps[weights_of(factor.name)]
-            if factor.loss:
-                weight = weight * factor.loss.weight(squares(steps, factor))[:, None]
-        root = np.sqrt(weight)
+            root[len(steps) if told is None else told :] = 0.0
         values[factor.exact].append((root * r).ravel())
         rows[factor.exact].append((root[..., None, None] * J).reshape(r.size, -1))
     return Linear(*(np.concatenate(parts[exact]) for exact in (False, True) for parts in (rows, values)))
 
 
+def _weights(steps, factor):
+    """(count, rows): towards the next step the last one has none."""
+    weights = steps[weights_of(factor.name)].copy()
+    if factor.after:
+        weights[-1] = 0.0
+    return weights
+
+
 def squares(steps, factor):
     """(count,): squared residuals over their variances."""
-    return (steps[weights_of(factor.name)] * residual(steps, factor) ** 2).sum(axis=1)
+    return (_weights(steps, factor) * residual(steps, factor) ** 2).sum(axis=1)
 
 
 def residual(steps, factor):
@@ -205,9 +208,17 @@ def _prior_rows(steps, prior):
                 moved = _along(variable, x, sign * offset * H)[:, 0]
                 found = variable.difference(moved, np.broadcast_to(values, moved.shape))
                 J[own, 0, own] += sign * share / H * found.T
+    root, b = _root(prior)
+    return root @ r[graph.free] - b, root @ J[graph.free].reshape(len(graph.free), -1)
+
+
+def _root(prior):
+    """A, b: the prior's cost is half the square of A error - b, less that of b."""
     eigenvalues, vectors = np.linalg.eigh(prior.information)
-    root = np.sqrt(np.maximum(eigenvalues, 0.0))[:, None] * vectors.T
-    return root @ r[graph.free], root @ J[graph.free].reshape(len(graph.free), -1)
+    known = eigenvalues > 1e-14 * max(eigenvalues.max(initial=0.0), 1e-300)
+    root = np.sqrt(np.where(known, eigenvalues, 0.0))
+    b = np.where(known, vectors.T @ prior.pull, 0.0) / np.where(known, root, 1.0)
+    return root[:, None] * vectors.T, b
 
 
 def _least_squares(A, r):
