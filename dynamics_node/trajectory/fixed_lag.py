@@ -67,7 +67,8 @@ class FixedLag:
         now, views = self._now, self._views
         if now:
             self._rows[now] = self._rows[now - 1]
-            _solved(self._predict, self._x[now - 1], views["dt"][now - 1], self._x[now])
+            before, last = self._x[max(0, now - 2)], self._x[now - 1]
+            _solved(self._predict, before, last, views["dt"][now - 1], self._x[now])
         for name, value in numbers.items():
             views[name][now] = value
         self._sweeps.link()
@@ -127,24 +128,29 @@ def _runners(graph, backend):
 
 
 def prediction_program(graph: TrajectoryGraph) -> Program:
-    """stored: the variables of a step, dt (1,) -> stored: where they are after dt by their rates and the rates
-    of those; what has no rate stays."""
+    """before, stored: the variables of two steps, dt (1,) -> later: where they are after dt by their rates and
+    the rates of those. What is a rate and has none goes on changing as it did; anything else stays."""
     places, start = {}, 0
     for variable in graph.variables:
         places[variable.name] = slice(start, start + variable.size)
         start += variable.size
     rates = {variable.name: variable.rate for variable in graph.variables}
 
-    def function(stored, dt):
-        found = []
-        for variable in graph.variables:
-            x, h = stored[places[variable.name]], dt[0]
+    def function(before, stored, dt):
+        half, found = 0.5 * dt[0], {}
+        for variable in reversed(sorted(graph.variables, key=lambda v: _order(rates, v.name))):
+            x = stored[places[variable.name]]
             if variable.rate in places:
-                step = h * stored[places[variable.rate]]
-                if rates[variable.rate] in places:
-                    step = step + 0.5 * h * h * stored[places[rates[variable.rate]]]
-                x = variable.moved(x, step)
-            found.append(x)
-        return {"stored": np.concatenate(found)}
+                own = stored[places[variable.rate]]
+                x = variable.moved(x, half * (own + found[variable.rate]))
+            elif variable.name in rates.values():
+                x = x + (x - before[places[variable.name]])
+            found[variable.name] = x
+        return {"later": np.concatenate([found[variable.name] for variable in graph.variables])}
 
-    return trace(function, {"stored": (graph.stored,), "dt": (1,)})
+    return trace(function, {"before": (graph.stored,), "stored": (graph.stored,), "dt": (1,)})
+
+
+def _order(rates, name):
+    """How often a variable is the rate of another: positions 0, velocities 1, accelerations 2."""
+    return next((1 + _order(rates, other) for other, rate in rates.items() if rate == name), 0)
