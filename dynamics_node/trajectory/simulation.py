@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.batch import Batch
-from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.problems import (
@@ -22,6 +22,7 @@ from dynamics_node.trajectory.results import Motion
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
+KEPT = 1e-2 / INTEGRATED  # information of what a step forgets: `least` of FixedLag
 Torque = np.ndarray | Callable | None
 
 
@@ -66,10 +67,17 @@ def simulate(
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
-        raise told_at(error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)) from None
+        raise _told(error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)) from None
     motion = run.motion(robot, system, time)
     refuse_turned(system, motion)
     return motion
+
+
+def _told(error, place, motion):
+    """The error with what there is. A start and integrators tell everything, but at singular positions."""
+    if isinstance(error, Unobservable):
+        error = SingularPosition(f"{', '.join(error.variables)} run away: the position is singular, or nearly")
+    return told_at(error, place, motion)
 
 
 def _count(duration, steps, dt):
@@ -93,7 +101,7 @@ class _Run:
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
-        lag = FixedLag(self.graph, window, self.known, backend)
+        lag = FixedLag(self.graph, window, self.known, backend, least=KEPT)
         weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         for k in range(len(self.steps)):
             numbers = drive(k, self)
