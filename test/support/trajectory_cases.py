@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 from balls import ankle, ball_robot
 from closed_loops import ALL as LOOPS
-from closed_loops import mechanism_of
+from closed_loops import mechanism_of, states
 from linkages import parallelograms
 from robots import ROBOTS
 
@@ -66,10 +66,10 @@ def position(name, random):
     robot = robot_of(name)
     if not isinstance(robot, Mechanism):
         return sample_positions(robot, 1, random)[0]
+    if name in LOOPS:
+        return states(robot, 1, random, reach=0.1)[0][0]
     tree = tree_of(robot)
-    start = tree.neutral() + (0.1 if name in ("four_bar", "five_bar", "tilted five_bar") else 0.0)
-    moved = system_of(name).q.moved(start, random.uniform(-0.1, 0.1, tree.nv))
-    return dn.close_loops(robot, moved)
+    return dn.close_loops(robot, system_of(name).q.moved(tree.neutral(), random.uniform(-0.1, 0.1, tree.nv)))
 
 
 def planar_position(name, random):
