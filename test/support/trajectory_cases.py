@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import planar_oracle
 from balls import ankle, ball_robot
 from closed_loops import ALL as LOOPS
 from closed_loops import mechanism_of, states
@@ -67,23 +68,14 @@ def position(name, random):
     if not isinstance(robot, Mechanism):
         return sample_positions(robot, 1, random)[0]
     if name in LOOPS:
-        return states(robot, 1, random, reach=0.1)[0][0]
+        return states(robot)[0][random.integers(4)]
     tree = tree_of(robot)
     return dn.close_loops(robot, system_of(name).q.moved(tree.neutral(), random.uniform(-0.1, 0.1, tree.nv)))
 
 
 def planar_position(name, random):
-    if name == "slides":
-        theta, x = random.uniform(-3, 3), random.uniform(-2.2, -1.5)
-        P, S = 0.7 * np.array([np.cos(theta), np.sin(theta)]), np.array([x, 1.0])
-        return np.array([*P, *S, *(S + 2.5 * (P - S) / np.linalg.norm(P - S)), theta])
-    theta = random.uniform(-3, 3)
-    P1, D = np.array([np.cos(theta), np.sin(theta)]), np.array([4.0, 0.0])
-    gap = D - P1
-    d2 = gap @ gap
-    a = (4.0 - 13.0 + d2) / (2 * d2)
-    h = np.sqrt(4.0 / d2 - a * a)
-    return np.array([*P1, *(P1 + a * gap + h * np.array([-gap[1], gap[0]])), theta])
+    z = random.uniform(-3, 3, 1) if name == "paper" else random.uniform((-3, -2.2), (3, -1.5))
+    return planar_oracle.KNOWN[name][0](z)
 
 
 def rates(name, q, random):
