@@ -8,6 +8,8 @@ from balls import ankle, ball_robot
 from closed_loops import ALL as LOOPS
 from closed_loops import mechanism_of, states
 from linkages import parallelograms
+from mechanisms import joint, link, loop
+from mechanisms import robot as urdf
 from robots import ROBOTS
 
 import dynamics_node as dn
@@ -36,16 +38,27 @@ def scotch_yoke():
     )
 
 
+def spherical_linkage():
+    """Four hinges whose axes meet: more equations count than joints depend on the crank."""
+    axes = ("0 0 1", "0.6 0 0.8", "0 0.8 0.6", "0 -0.6 0.8")
+    parts, above = [link("l0")], "l0"
+    for k, axis in enumerate(axes[:3]):
+        parts += [link(f"l{k + 1}", k + 1, 1.0), joint(f"j{k + 1}", above, f"l{k + 1}", axis=axis)]
+        above = f"l{k + 1}"
+    return urdf(*parts, loop("tie", "revolute", "l0", "0 -0.3 0.4", above, "0 -0.3 0.4", axes[3]), name="spherical")
+
+
 PLANAR = {"paper": four_bar, "slides": scotch_yoke}
 TEXTS = {
     "quadruped": lambda: dn.parse_mechanism(quadruped(), floating_base=True),
     "balls": lambda: dn.parse_model(ball_robot(1), armature={"j1": 0.04}),
     "floating balls": lambda: dn.parse_model(ball_robot(3), floating_base=True),
     "ankle": lambda: dn.parse_mechanism(ankle()),
+    "spherical": lambda: dn.parse_mechanism(spherical_linkage()),
     "parallelograms": lambda: dn.parse_mechanism(parallelograms(np.random.default_rng(2)).text),
 }
 TREES = ("panda7", "panda", "double_pendulum", "solo12", "balls", "floating balls")
-MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms")
+MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms", "spherical")
 
 
 @cache
