@@ -1,0 +1,156 @@
+"""A trajectory as it comes: the last steps, and what the older ones have told about the first of them."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.backends import Runner, make
+from dynamics_node.program import Program, trace
+from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
+from dynamics_node.trajectory.elimination import HEALTHY, arrival_program, packed
+from dynamics_node.trajectory.errors import NotConverged
+from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
+from dynamics_node.trajectory.sweeps import Sweeps
+
+
+class FixedLag:
+    """The last `window` steps of a trajectory: lag.append(dt=..., ...) makes one step more.
+
+    When there are more than `window`, the oldest is eliminated for good: what it and all before it know
+    about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
+    Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
+    which one iteration more is made: the change would then be about its square; iterations: at most. Raises
+    CompileError for backend c without a compiler, ValueError for a window of less than two steps.
+    """
+
+    def __init__(
+        self, graph: TrajectoryGraph, window: int, prior: Prior, backend="auto", tolerance=1e-5, iterations=15
+    ):
+        if window < 2:
+            raise ValueError(f"a window has two steps or more, not {window}")
+        self.graph, self.window, self.backend = graph, window, backend
+        self.tolerance, self.iterations = tolerance, iterations
+        self._arrive, self._predict = _runners(graph, backend)
+        self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
+        self._arriving = np.empty_like(self._known)
+        self._rows = graph.steps(window).rows
+        self._x = [row[: graph.stored] for row in self._rows]
+        self._x[0][:] = self._at
+        self._begin(0)
+
+    def __len__(self):
+        return len(self.steps)
+
+    @property
+    def steps(self) -> Steps:
+        """Those of the window, oldest first: to read, and to write readings that came late; then `solve`."""
+        return self._sweeps.steps
+
+    @property
+    def found(self):
+        """What `forward_program` left at every step in the last iteration."""
+        return self._sweeps.found
+
+    def append(self, **numbers) -> int:
+        """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the new
+        step, those that are not given are as of the step before; variables, to begin with: those not given
+        are predicted from their rates. Iterations that were made. Raises as `solve`."""
+        self.extend(**numbers)
+        return self.solve()
+
+    def extend(self, **numbers):
+        """The first half of `append`: the step is there, and nothing is solved."""
+        if self._now + 1 == self.window:
+            self._forget()
+        else:
+            self._begin(self._now + 2)
+        now, views = self._now, self._views
+        if now:
+            self._rows[now] = self._rows[now - 1]
+            before, last = self._x[max(0, now - 2)], self._x[now - 1]
+            _solved(self._predict, before, last, views["dt"][now - 1], self._x[now])
+        for name, value in numbers.items():
+            views[name][now] = value
+        self._sweeps.link()
+
+    def solve(self) -> int:
+        """Iterations that were made until no step changed by more than the tolerance.
+
+        Raises NotConverged, SingularPosition and Unobservable; the steps are then as the last iteration left
+        them.
+        """
+        change = np.inf
+        for iteration in range(1, self.iterations + 1):
+            self._eliminate(self._sweeps)
+            if not (self._health <= HEALTHY).all():
+                refuse_bad(self.graph, self.found)
+            change = self._sweeps.substitute()
+            if change <= self.tolerance:
+                return iteration
+        raise NotConverged(f"after {self.iterations} iterations a step still changed by {change:.3g}")
+
+    def covariance(self) -> np.ndarray:
+        """(steps, columns, columns) of all directions at every step of the window."""
+        sweeps = Sweeps(self.steps.copy(), self.backend, information=True)
+        self._eliminate(sweeps)
+        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        return spread(self.graph, free, sweeps.found["slopes"])
+
+    # --- the window ----------------------------------------------------------------------------------------
+
+    def _begin(self, count):
+        self._sweeps = Sweeps(Steps(self.graph, self._rows[: count + 1]), self.backend)
+        self._now, self._views = count - 1, self._sweeps.steps.views
+        self._health = self._sweeps.found["health"]
+
+    def _eliminate(self, sweeps):
+        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
+        sweeps.eliminate(self._arriving)
+
+    def _forget(self):
+        """The oldest step goes; what it knows about the next one stays."""
+        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
+        self._known[:] = self._sweeps.behind(self._arriving)
+        self._at[:] = self._x[1]
+        self._rows[:-2] = self._rows[1:-1]
+
+
+def _solved(runner: Runner, *arrays):
+    """Run inputs into the output, the last array, the quick way or the sure one."""
+    if runner.solve(*arrays) is not None:
+        (found,), _ = runner.run(1, [array[None] for array in arrays[:-1]])
+        arrays[-1][:] = found[0]
+
+
+@lru_cache(maxsize=16)  # of the graphs at hand
+def _runners(graph, backend):
+    return make(arrival_program(graph), backend), make(prediction_program(graph), backend)
+
+
+def prediction_program(graph: TrajectoryGraph) -> Program:
+    """before, stored: the variables of two steps, dt (1,) -> later: where they are after dt by their rates and
+    the rates of those. What is a rate and has none goes on changing as it did; anything else stays."""
+    places, start = {}, 0
+    for variable in graph.variables:
+        places[variable.name] = slice(start, start + variable.size)
+        start += variable.size
+    rates = {variable.name: variable.rate for variable in graph.variables}
+
+    def function(before, stored, dt):
+        half, found = 0.5 * dt[0], {}
+        for variable in reversed(sorted(graph.variables, key=lambda v: _order(rates, v.name))):
+            x = stored[places[variable.name]]
+            if variable.rate in places:
+                own = stored[places[variable.rate]]
+                x = variable.moved(x, half * (own + found[variable.rate]))
+            elif variable.name in rates.values():
+                x = x + (x - before[places[variable.name]])
+            found[variable.name] = x
+        return {"later": np.concatenate([found[variable.name] for variable in graph.variables])}
+
+    return trace(function, {"before": (graph.stored,), "stored": (graph.stored,), "dt": (1,)})
+
+
+def _order(rates, name):
+    """How often a variable is the rate of another: positions 0, velocities 1, accelerations 2."""
+    return next((1 + _order(rates, other) for other, rate in rates.items() if rate == name), 0)
