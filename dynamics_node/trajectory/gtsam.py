@@ -1,20 +1,23 @@
 """Trajectories by GTSAM: Levenberg and Marquardt, a fixed-lag smoother, ISAM2. The route of paper 2, and an
 independent check of our own elimination.
 
-Exact factors are constraints of the linear systems, which GTSAM eliminates by QR, again and again until no step
-changes any more. Its own optimisers stop at errors of 1e-2 to 1e-4 with them; with a small variance in their place
-and its default, Cholesky, they may return what they began with.
+Exact factors are constraints of the linear systems, which GTSAM eliminates by QR, again and again until no
+step changes any more. Its own optimisers stop at errors of 1e-2 to 1e-4 with them; with a small variance in
+their place and its default, Cholesky, they may return what they began with.
 """
 
 import numpy as np
 
 from dynamics_node.numeric.gtsam import require_gtsam
+from dynamics_node.program import interpret
 from dynamics_node.trajectory.batch import Solution, total_cost
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
+from dynamics_node.trajectory.factor import factor_program
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
+from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, weights_of
 from dynamics_node.trajectory.gtsam_factors import Window, known_by, softness
 from dynamics_node.trajectory.gtsam_newton import GaussNewton, nonlinear_graph
+from dynamics_node.trajectory.gtsam_programs import factor_variables
 
 
 class GtsamBatch:
@@ -55,12 +58,26 @@ def _marquardt(window, iterations):
 
 
 def _solution(window, prior, iterations):
-    steps = window.steps
-    errors = {factor.name: window.errors(factor) for factor in steps.graph.factors}
-    squares = {factor.name: window.squares(factor) for factor in steps.graph.weighted}
-    cost = total_cost(steps.graph, np.transpose(list(squares.values()))) + prior.cost(steps.graph, steps)
-    exact = max((np.abs(errors[factor.name]).max() for factor in steps.graph.exact), default=0.0)
+    steps, graph = window.steps, window.steps.graph
+    squares = {factor.name: _squares(steps, factor) for factor in graph.weighted}
+    cost = total_cost(graph, np.transpose(list(squares.values()))) + prior.cost(graph, steps)
+    exact = max((np.abs(_errors(steps, factor)).max() for factor in graph.exact), default=0.0)
     return Solution(steps, cost, squares, float(exact), iterations)
+
+
+def _squares(steps, factor):
+    """(count,): squared errors over the variances; the last step has none towards a next one."""
+    squares = (steps[weights_of(factor.name)] * _errors(steps, factor) ** 2).sum(axis=1)
+    return squares * (np.arange(len(steps)) < len(steps) - 1) if factor.after else squares
+
+
+def _errors(steps, factor):
+    """(count, rows)"""
+    following = np.minimum(np.arange(len(steps)) + 1, len(steps) - 1)
+    given = {argument: steps[name][following if k else slice(None)] for name, k, argument in factor.variables}
+    given |= {name: steps[name] for name in factor.data}
+    program = factor_program(factor, factor_variables(factor, steps.graph.variables))
+    return interpret(program, **given)["residual"]
 
 
 class GtsamFixedLag(FixedLag):
@@ -92,9 +109,9 @@ class GtsamFixedLag(FixedLag):
 
 
 class Isam2(FixedLag):
-    """A trajectory that grows, by gtsam.ISAM2. `append` is as of FixedLag, but nothing is forgotten: most is how
-    many steps there may be; and what a step was told when the next one came stays as it is. tolerance: of a
-    change since a variable was linearised. Raises ImportError without GTSAM."""
+    """A trajectory that grows, by gtsam.ISAM2. `append` is as of FixedLag, but nothing is forgotten: most is
+    how many steps there may be; and what a step was told when the next one came stays as it is. tolerance: of
+    a change since a variable was linearised. Raises ImportError without GTSAM."""
 
     def __init__(self, graph: TrajectoryGraph, most: int, prior: Prior, tolerance=1e-7, iterations=50):
         gtsam = require_gtsam()
@@ -111,15 +128,14 @@ class Isam2(FixedLag):
         """Updates that were made until no variable was linearised again. Raises NotConverged."""
         factors, values = self._new()
         self._isam.update(factors, values)
-        for update in range(2, self.iterations + 1):
-            again = self._isam.update().getVariablesRelinearized()
-            if not again:
-                break
+        made = again = 1
+        while again and made < self.iterations:
+            again, made = self._isam.update().getVariablesRelinearized(), made + 1
         self.steps.rows[:-1] = self._told.steps.rows[:-1]
         self._sweeps.move(self._isam.calculateBestEstimate().atVector)
         if again:
-            raise NotConverged(f"after {update} updates ISAM2 still linearises {again} variables again")
-        return update
+            raise NotConverged(f"after {made} updates ISAM2 still linearises {again} variables again")
+        return made
 
     def covariance(self) -> np.ndarray:
         """As FixedLag.covariance."""

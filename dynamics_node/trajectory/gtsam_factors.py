@@ -1,21 +1,19 @@
 """The factors of a trajectory for GTSAM: custom factors that call compiled Programs.
 
-There is one key per variable and step. What GTSAM sees under it is a step in the tangent from where the variable
-is now, zero to begin with, so that quaternions stay of unit length.
+There is one key per variable and step. What GTSAM sees under it is a step in the tangent from where the
+variable is now, zero to begin with, so that quaternions stay of unit length.
 """
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from dynamics_node.backends import make
 from dynamics_node.numeric.gtsam import require_gtsam
-from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.errors import SingularPosition
-from dynamics_node.trajectory.factor import Factor, factor_program
+from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, weights_of
-from dynamics_node.trajectory.variables import Variable
+from dynamics_node.trajectory.gtsam_programs import compiled, difference_factor, factor_variables
 
 SOFT = (
     1e-3  # standard deviation of an exact factor beside the least one of the others, where it must have one
@@ -88,7 +86,9 @@ class Window:
         """gtsam.CustomFactor"""
         places = [(name, step + ahead) for name, ahead, _ in factor.variables]
         keys = [self.key(*place) for place in places]
-        error = partial(self._error, factor, compiled(factor, _known(factor, self.variables)), places, keys)
+        error = partial(
+            self._error, factor, compiled(factor, factor_variables(factor, self.variables)), places, keys
+        )
         return require_gtsam().CustomFactor(_noise(factor, soft), keys, error)
 
     def _error(self, factor, call, places, keys, _, values, H):
@@ -98,11 +98,12 @@ class Window:
         if found is None:
             raise SingularPosition(f"factor {factor.name!r} has no finite error at step {step}")
         error, *by = found
-        root = 1.0 if factor.exact else np.sqrt(views[weights_of(factor.name)][step])
+        if not factor.exact:
+            root = np.sqrt(views[weights_of(factor.name)][step])
+            error, by = root * error, [root[:, None] * J for J in by]
         if H is not None:
-            for k, J in enumerate(by):
-                H[k] = J if factor.exact else root[:, None] * J
-        return root * error
+            H[:] = by
+        return error
 
     def first(self):
         """gtsam.CustomFactor of what is known of the first step."""
@@ -122,23 +123,6 @@ class Window:
         return require_gtsam().CustomFactor(
             require_gtsam().noiseModel.Unit.Create(len(self.known.b)), keys, error
         )
-
-    def errors(self, factor):
-        """(count, rows)"""
-        graph, count = self.steps.graph, len(self.steps)
-        following = np.minimum(np.arange(count) + 1, count - 1)
-        given = {
-            argument: self.steps[n][following if k else slice(None)] for n, k, argument in factor.variables
-        }
-        given |= {name: self.steps[name] for name in factor.data}
-        return interpret(factor_program(factor, _known(factor, graph.variables)), **given)["residual"]
-
-    def squares(self, factor):
-        """(count,): squared errors over the variances."""
-        weights = self.steps[weights_of(factor.name)].copy()
-        if factor.after:
-            weights[-1] = 0.0
-        return (weights * self.errors(factor) ** 2).sum(axis=1)
 
     def still(self, steps):
         """gtsam.Values: zero, of all variables at some steps."""
@@ -177,59 +161,3 @@ def _noise(factor, soft):
         raise ValueError(f"factor {factor.name!r}: GTSAM has no loss {factor.loss.name!r}")
     estimator = getattr(models.mEstimator, LOSSES[factor.loss.name]).Create(factor.loss.threshold)
     return models.Robust.Create(estimator, models.Unit.Create(rows))
-
-
-def _known(factor, variables):
-    return tuple(v for v in variables if v.name in (*factor.now, *factor.after))
-
-
-@lru_cache(maxsize=64)  # of the graphs at hand
-def difference_factor(graph: TrajectoryGraph) -> Factor:
-    """By how much all variables of a step differ from data, 'at NAME'."""
-
-    def residual(**arrays):
-        return np.concatenate([v.difference(arrays[v.name], arrays[f"at {v.name}"]) for v in graph.variables])
-
-    names = tuple(variable.name for variable in graph.variables)
-    data = {f"at {variable.name}": (variable.size,) for variable in graph.variables}
-    return Factor(name="first step", residual=residual, rows=graph.column_names, now=names, data=data)
-
-
-@lru_cache(maxsize=512)
-def moving_program(factor: Factor, variables: tuple[Variable, ...]) -> Program:
-    """The arguments of the residual, a step in the tangent from each variable, the data -> the residual (rows,)
-    after these steps, and its Jacobian (rows, tangent) by each of them."""
-    known = {variable.name: variable for variable in variables}
-    places = {argument: known[name] for name, _, argument in factor.variables}
-    steps = {f"step {argument}": (variable.tangent,) for argument, variable in places.items()}
-    shapes = {argument: (variable.size,) for argument, variable in places.items()} | steps | factor.data
-
-    def residual(**arrays):
-        moved = {name: x.moved(arrays[name], arrays[f"step {name}"]) for name, x in places.items()}
-        return {"residual": factor.residual(**moved, **{name: arrays[name] for name in factor.data})}
-
-    value = trace(residual, shapes)
-    derived = jacobian(value, ["residual"], list(steps))
-
-    def function(**arrays):
-        found = interpret(derived, **arrays)
-        by = {name: found[derivative_name("residual", name)] for name in steps}
-        return interpret(value, **arrays) | by
-
-    return trace(function, shapes)
-
-
-@lru_cache(maxsize=512)
-def compiled(factor: Factor, variables: tuple[Variable, ...]):
-    """Calls `moving_program` at one state: arrays -> [residual, Jacobians], None where they are not finite."""
-    runner = make(moving_program(factor, variables))
-    shapes = list(runner.outputs.values())
-
-    def call(*arrays):
-        found = [np.empty(shape) for shape in shapes]
-        if runner.solve(*arrays, *found) is None:
-            return found
-        many, good = runner.run(1, [np.ascontiguousarray(array)[None] for array in arrays])
-        return [array[0] for array in many] if good else None
-
-    return call

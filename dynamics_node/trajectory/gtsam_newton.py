@@ -71,8 +71,8 @@ class GaussNewton:
             return np.array([_covariance(linear, self.window, step) for step in range(count)])
 
     def forgotten(self) -> Known:
-        """What the first step and all that is known of it tell of the second one: of its free columns, those that
-        its exact factors determine being replaced."""
+        """What the first step and all that is known of it tell of the free columns of the second one; those
+        that its exact factors determine are replaced."""
         gtsam, window, graph = require_gtsam(), self.window, self.steps.graph
         with self._named():
             linear = self._linearised((window.first(), *window.factors(0), *window.links(0)))
@@ -127,7 +127,7 @@ def _rows(window, linear):
         Ab = factor.augmentedJacobianUnweighted() / np.where(sigmas == 0.0, 1.0, sigmas)
         A.append(np.zeros((len(Ab), A[0].shape[1])))
         start = 0
-        for key in factor.keys():
+        for key in list(factor.keys()):
             variable = window.variables[key % len(window.variables)]
             A[-1][:, graph.columns[variable.name]] = Ab[:, start : start + variable.tangent]
             start += variable.tangent
@@ -136,16 +136,15 @@ def _rows(window, linear):
 
 
 def _covariance(linear, window, step):
-    """(columns, columns) of all directions at a step. gtsam.Marginals would invert information matrices, which
+    """(columns, columns) of all directions at a step. gtsam.Marginals would invert information matrices, that
     exact factors make infinite; the root of the covariance follows from the conditionals instead."""
     gtsam, graph = require_gtsam(), window.steps.graph
     alone = linear.marginal(list(window.keys(step)), gtsam.EliminateQR)
     net = alone.eliminateSequential(gtsam.Ordering(window.ordered_keys(step)), gtsam.EliminateQR)
     root = np.zeros((len(graph.column_names),) * 2)
     for conditional in map(net.at, reversed(range(net.size()))):  # R x = d - S parents + noise
-        own, *parents = (
-            graph.columns[window.variables[key % len(window.variables)].name] for key in conditional.keys()
-        )
+        keys = list(conditional.keys())
+        own, *parents = (graph.columns[window.variables[k % len(window.variables)].name] for k in keys)
         noise = np.zeros((own.stop - own.start, len(root)))
         noise[:, own] = np.diag(conditional.get_model().sigmas())
         if parents:
