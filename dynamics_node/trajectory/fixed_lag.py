@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.backends import Runner, make
 from dynamics_node.program import Program, trace
 from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
-from dynamics_node.trajectory.elimination import HEALTHY, arrival_program, packed
+from dynamics_node.trajectory.elimination import SINGULAR, WEAK, arrival_program, packed
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -19,11 +19,10 @@ class FixedLag:
     When there are more than `window`, the oldest is eliminated for good: what it and all before it know
     about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
     Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
-    which one iteration more is made: the change would then be about its square; iterations: at most. least:
-    information added about every direction of a step whose predecessor is eliminated, as if it had been
-    measured where it is. Where nothing is measured, what is carried becomes ever more uneven (of a dropped arm
-    a condition of 1e12 in a second) and a step too inexact to end; a solution without errors does not change.
-    Raises CompileError for backend c without a compiler, ValueError for a window of less than two steps.
+    which one iteration more is made: the change would then be about its square; iterations: at most. observable: whether directions
+    that nothing tells, to rounding, are refused; of a simulation they are what the motion itself makes
+    unsure, and nothing is lost. Raises
+    CompileError for backend c without a compiler, ValueError for a window of less than two steps.
     """
 
     def __init__(
@@ -34,16 +33,16 @@ class FixedLag:
         backend="auto",
         tolerance=1e-5,
         iterations=15,
-        least=0.0,
+        observable=True,
     ):
         if window < 2:
             raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
-        self.tolerance, self.iterations = tolerance, iterations
+        self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
+        self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
         self._arrive, self._predict = _runners(graph, backend)
         self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
         self._arriving = np.empty_like(self._known)
-        self._least = packed(least * np.eye(len(graph.free)), np.zeros(len(graph.free)))
         self._rows = graph.steps(window).rows
         self._x = [row[: graph.stored] for row in self._rows]
         self._x[0][:] = self._at
@@ -93,8 +92,8 @@ class FixedLag:
         change = np.inf
         for iteration in range(1, self.iterations + 1):
             self._eliminate(self._sweeps)
-            if not (self._health <= HEALTHY).all():
-                refuse_bad(self.graph, self.found)
+            if not (self._health <= self._limits).all():
+                refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()
             if change <= self.tolerance:
                 return iteration
@@ -102,9 +101,9 @@ class FixedLag:
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
-        sweeps = Sweeps(self.steps.copy(), self.backend, information=True)
+        sweeps = Sweeps(self.steps.copy(), self.backend, covariance=True)
         self._eliminate(sweeps)
-        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
 
     # --- the window ----------------------------------------------------------------------------------------
@@ -121,7 +120,7 @@ class FixedLag:
     def _forget(self):
         """The oldest step goes; what it knows about the next one stays."""
         _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
-        self._known[:] = self._sweeps.behind(self._arriving) + self._least
+        self._known[:] = self._sweeps.behind(self._arriving)
         self._at[:] = self._x[1]
         self._rows[:-2] = self._rows[1:-1]
 

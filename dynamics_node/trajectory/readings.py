@@ -106,7 +106,8 @@ def _of_link(robot, sensor, bias, now, kind):
     X = np.where(np.abs(X) < ROUNDING, 0.0, X)
     E, r = transform_rotation(X), transform_origin(X)
 
-    def predicted(q, qd, qdd=np.zeros(tree.nv)):
+    def predicted(q, qd, qdd=None):
+        qdd = np.zeros(tree.nv) if qdd is None else qdd
         return kind(body_motions(tree, joint_transforms(tree, q), qd, qdd)[body], E, r)
 
     rows = [f"{part} {axis}" for part in _PARTS[kind] for axis in "xyz"]

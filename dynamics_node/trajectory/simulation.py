@@ -22,7 +22,7 @@ from dynamics_node.trajectory.results import Motion
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
-KEPT = 1e-2 / INTEGRATED  # information of what a step forgets: `least` of FixedLag
+EXACT = 1e-8  # of the last change of a step
 Torque = np.ndarray | Callable | None
 
 
@@ -101,7 +101,7 @@ class _Run:
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
-        lag = FixedLag(self.graph, window, self.known, backend, least=KEPT)
+        lag = FixedLag(self.graph, window, self.known, backend, EXACT, observable=False)
         weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         for k in range(len(self.steps)):
             numbers = drive(k, self)
@@ -111,7 +111,7 @@ class _Run:
             progress(self.done)
 
     def at_once(self, known, backend):
-        solution = Batch(self.graph, backend).solve(self.steps, known)
+        solution = Batch(self.graph, backend).solve(self.steps, known, observable=False)
         self.steps, self.iterations = solution.steps, solution.iterations
 
     def motion(self, robot, system, time):
