@@ -9,7 +9,7 @@ from dynamics_node.tables.compare import Comparison, Difference
 from dynamics_node.tables.evaluate import evaluate
 from dynamics_node.tables.names import TableError
 from dynamics_node.tables.over_dask import over_dask
-from dynamics_node.tables.plot import check_plot, plot_comparison
+from dynamics_node.tables.plot import check_plot, plot_comparison, plot_curves
 from dynamics_node.tables.read import open_table
 from dynamics_node.tables.table import Table
 from dynamics_node.tables.write import table_writer
@@ -24,5 +24,6 @@ __all__ = [
     "open_table",
     "over_dask",
     "plot_comparison",
+    "plot_curves",
     "table_writer",
 ]
