@@ -14,11 +14,12 @@ from dynamics_node.backends.c import CRunner
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
+from dynamics_node.backends.scan import Scan
 from dynamics_node.program import Program, Rolled
 
 log = logging.getLogger("dynamics_node")
 
-__all__ = ["Backed", "CompileError", "Runner", "Unhurried", "finite_states", "make"]
+__all__ = ["Backed", "CompileError", "Runner", "Scan", "Unhurried", "finite_states", "make"]
 
 
 class Runner(Protocol):

@@ -10,7 +10,7 @@ from dynamics_node.problem import Shapes
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.variables import Variable
 
-DAMPING = "damping"
+CHANGE, LINKED, DAMPING = "change", "linked", "damping"  # numbers of a row that solvers write
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,18 +76,24 @@ class TrajectoryGraph:
 
     @cached_property
     def row(self) -> Shapes:
-        """{name: shape} of all numbers of a step, in order: variables, data, weights (one over the variance of
-        the rows) of factors, damping (1,)."""
+        """{name: shape} of all numbers of a step, in order: variables, by how much they were changed last,
+        squared; data; weights (one over the variance of the rows) of factors; 1 where a step follows, 0 at
+        the last one; damping."""
         shapes: Shapes = {variable.name: (variable.size,) for variable in self.variables}
-        shapes |= self.data
+        shapes |= {CHANGE: (1,)} | self.data
         shapes |= {weights_of(factor.name): (len(factor.rows),) for factor in self.weighted}
-        return shapes | {DAMPING: (1,)}
+        return shapes | {LINKED: (1,), DAMPING: (1,)}
 
-    @cached_property
-    def seen_ahead(self) -> int:
-        """How many numbers of the next row, its variables and data, a step reads."""
-        names = [*(variable.name for variable in self.variables), *self.data]
-        return sum(int(np.prod(self.row[name])) for name in names)
+    @property
+    def ahead(self) -> Shapes:
+        """The first numbers of `row`: what a step reads of the next one."""
+        names = [*(variable.name for variable in self.variables), CHANGE, *self.data]
+        return {name: self.row[name] for name in names}
+
+    @property
+    def stored(self) -> int:
+        """How many numbers the variables are."""
+        return sum(variable.size for variable in self.variables)
 
     def steps(self, count) -> "Steps":
         """Neutral Steps without weights."""
@@ -128,14 +134,11 @@ class Steps:
 
     def weigh(self, factor, variance, where=slice(None)):
         """Give a factor its variance (rows,) or (count, rows), infinite where it is not there, at the steps
-        `where`. Factors towards the next step have none at the last one. Raises ValueError unless positive."""
+        `where`. Raises ValueError unless positive, KeyError for a factor that has none."""
         variance = np.asarray(variance, dtype=float)
         if not (variance > 0).all():
             raise ValueError(f"variances of factor {factor!r} must be positive, not {variance.min()}")
-        own = next(f for f in self.graph.weighted if f.name == factor)
         self[weights_of(factor)][where] = 1.0 / variance
-        if own.after:
-            self[weights_of(factor)][-1] = 0.0
 
     def copy(self) -> "Steps":
         return Steps(self.graph, self.rows.copy())
@@ -143,11 +146,26 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is known of the first step of all: values {variable: (size,)} of every variable, and information
-    (free, free) of the free columns around them, one over their covariance."""
+    """What is known of a first step: a quadratic of the steps x (free,) from values {variable: (size,)} of all
+    variables: its least cost is where information (free, free) x = pull (free,)."""
 
     values: dict[str, np.ndarray]
     information: np.ndarray
+    pull: np.ndarray
+
+    def known(self, graph: TrajectoryGraph, steps: Steps):
+        """H (free, free), g (free,) of a Gauss-Newton step from the first one of Steps."""
+        return self.information, self.pull - self.information @ self.error(graph, steps)
+
+    def cost(self, graph: TrajectoryGraph, steps: Steps):
+        """Half of its squared error, less that of the values."""
+        error = self.error(graph, steps)
+        return float(error @ (0.5 * (self.information @ error) - self.pull))
+
+    def error(self, graph: TrajectoryGraph, steps: Steps):
+        """(free,): by how much the first step differs from the values."""
+        parts = [v.difference(steps[v.name][0], self.values[v.name]) for v in graph.variables]
+        return np.concatenate(parts)[graph.free]
 
 
 def prior(graph: TrajectoryGraph, values, variances) -> Prior:
@@ -157,7 +175,7 @@ def prior(graph: TrajectoryGraph, values, variances) -> Prior:
     for name, variance in variances.items():
         diagonal[graph.columns[name]] = 1.0 / np.asarray(variance, dtype=float)
     complete = {v.name: np.array(values.get(v.name, v.neutral), dtype=float) for v in graph.variables}
-    return Prior(complete, np.diag(diagonal[graph.free]))
+    return Prior(complete, np.diag(diagonal[graph.free]), np.zeros(len(graph.free)))
 
 
 def _refuse_twice(what, names: Iterable[str]):

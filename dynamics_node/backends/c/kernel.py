@@ -17,6 +17,8 @@ from dynamics_node.program import Program
 WIDE = 15  # operations on every step of the longest chain
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
+_LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
+SCAN = (_LONG, _LONG, _POINTER, _LONG, _POINTER, _POINTER, _LONG)
 MOST_OPERATIONS = 500_000  # in two or three minutes
 
 
@@ -28,7 +30,7 @@ class Kernel(Loaded):
     health, the last output of a Program with limits: it declines beyond them.
     """
 
-    PER_PROCESS = ("_entry", "_library", "_rows", "few", "solve")
+    PER_PROCESS = ("_entry", "_library", "_rows", "few", "scan", "solve")
 
     def __init__(self, program, parameters=None, quaternions=()):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
@@ -54,6 +56,8 @@ class Kernel(Loaded):
 
     def _open(self, library):
         self._library, self._entry = library, _entry(library)
+        self.scan = library.scan
+        self.scan.argtypes, self.scan.restype = SCAN, None
         trust_arrays(library, np.float64)
         library.allocate_with.argtypes = (ctypes.py_object,)
         library.allocate_with(np.empty)

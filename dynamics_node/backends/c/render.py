@@ -41,6 +41,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             *_sizes(program, parameters, quaternions),
             _text("arrays.c"),
             _text("call.c"),
+            _text("scan.c"),
             "void program(long count, const double *restrict x, double *restrict y)",
             "{",
             "  for (long k = 0; k < count; ++k) run(x + k * INPUT_SIZE, y + k * OUTPUT_SIZE);",

@@ -1,0 +1,89 @@
+"""A Program run along rows, of which each needs what the one before has left."""
+
+import ctypes
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dynamics_node.backends.c.kernel import Kernel
+from dynamics_node.backends.errors import CompileError
+from dynamics_node.program import Program
+from dynamics_node.program.interpret import all_values
+
+log = logging.getLogger("dynamics_node")
+
+
+class Scan:
+    """scan(rows, carried, out): along the rows of a Program whose first output is the first input of the next
+    row. backend: what runs it, c or numpy.
+
+    rows (count, width): the other inputs of every row in order; carried (size,): of the first row, and
+    afterwards what the last one left; out (count, width of the other outputs). All float64, their last axis
+    contiguous: rows may overlap, or run backward (views). What is singular comes out infinite or NaN.
+    Picklable. Raises CompileError for backend c without a compiler.
+    """
+
+    def __init__(self, program: Program, backend="auto"):
+        self.program = program
+        self.carry = int(np.prod(next(iter(program.inputs.values()))))
+        self.width = program.input_size - self.carry
+        self.out_width = sum(numbers.size for numbers in program.outputs.values()) - self.carry
+        if next(iter(program.outputs.values())).size != self.carry:
+            raise ValueError(
+                "the first output of a Program that is scanned is its first input of the next row"
+            )
+        self._kernel = _kernel(program, backend)
+
+    @property
+    def backend(self):
+        return "numpy" if self._kernel is None else "c"
+
+    def __call__(self, rows, carried, out):
+        self.bound(rows, carried, out)()
+
+    def bound(self, rows, carried, out) -> Callable[[], None]:
+        """The call with these arrays: a function without arguments, to be called again and again; the arrays
+        stay where they are. Raises ValueError for arrays that do not fit."""
+        count = len(rows)
+        _require(rows, (count, self.width), "rows")
+        _require(carried, (self.carry,), "carried")
+        _require(out, (count, self.out_width), "out")
+        if self._kernel is None:
+            return partial(_interpreted, self.program, rows, carried, out)
+        call = partial(
+            self._kernel.scan,
+            *(count, self.carry, rows.ctypes.data, rows.strides[0] // 8),
+            *(carried.ctypes.data, out.ctypes.data, out.strides[0] // 8),
+        )
+        call.arrays = rows, carried, out  # type: ignore[attr-defined]  # they live as long as the call
+        return call
+
+
+def _kernel(program, backend):
+    if backend == "numpy":
+        return None
+    try:
+        return Kernel(program)
+    except CompileError as error:
+        if backend == "c":
+            raise
+        log.warning("%s; numpy serves instead", error)
+        return None
+
+
+def _require(array, shape, name):
+    plain = isinstance(array, np.ndarray) and array.dtype == np.float64
+    if not plain or array.shape != shape or (array.size and array.strides[-1] != 8):
+        raise ValueError(f"{name} must be float64 {shape} with a contiguous last axis")
+
+
+def _interpreted(program, rows, carried, out):
+    first = next(iter(program.outputs))
+    others = np.concatenate([np.ravel(n) for name, n in program.outputs.items() if name != first])
+    kept = program.outputs[first].ravel()
+    for row, result in zip(rows, out, strict=True):
+        with np.errstate(all="ignore"):
+            values = np.array(all_values(program, [*carried, *row]))
+        carried[:], result[:] = values[kept], values[others]

@@ -1,0 +1,140 @@
+"""All steps of a trajectory at once: Gauss-Newton, damped where it has to be (Levenberg and Marquardt)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
+from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
+from dynamics_node.trajectory.sweeps import Sweeps
+
+SINGULAR = 1e24  # square of the condition of what exact factors determine
+WEAK = 1e-13  # of a pivot over its diagonal entry: below, nothing but rounding determines a direction
+FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
+HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """steps; cost: half of what is least; squares {factor: (count,)}: squared errors over the variances;
+    exact: the largest error of an exact factor; iterations."""
+
+    steps: Steps
+    cost: float
+    squares: dict[str, np.ndarray]
+    exact: float
+    iterations: int
+
+
+class Batch:
+    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it works."""
+
+    def __init__(self, graph: TrajectoryGraph, backend="auto"):
+        self.graph, self.backend = graph, backend
+
+    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9) -> Solution:
+        """From the values in `steps`, which stay as they are. tolerance: of the last change of any step.
+
+        Raises NotConverged, SingularPosition and Unobservable with what was found.
+        """
+        return _Search(steps.copy(), prior, self.backend, tolerance).run(iterations)
+
+    def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
+        """(count, columns, columns) of all directions at every step, at a solution."""
+        sweeps = Sweeps(steps.copy(), self.backend, information=True)
+        sweeps.eliminate(*prior.known(self.graph, steps))
+        _refuse_bad(self.graph, sweeps)
+        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        return spread(self.graph, free, sweeps.found["slopes"])
+
+
+def free_covariances(H, gain):
+    """(count, free, free) from H and gain of every step: P = H^-1 + gain P_next gain^T, backward."""
+    P = np.linalg.inv(H)
+    for k in range(len(P) - 2, -1, -1):
+        P[k] += gain[k] @ P[k + 1] @ gain[k].T
+    return P
+
+
+def spread(graph, free, slopes):
+    """(..., columns, columns) of all directions from those (..., free, free) of the free ones."""
+    B = np.zeros((*free.shape[:-2], len(graph.column_names), free.shape[-1]))
+    B[..., graph.free, :] = np.eye(free.shape[-1])
+    B[..., graph.determined, :] = -slopes
+    return B @ free @ np.swapaxes(B, -1, -2)
+
+
+class _Search:
+    """Steps on their way to the least cost."""
+
+    def __init__(self, steps, prior, backend, tolerance):
+        self.steps, self.prior, self.tolerance = steps, prior, tolerance
+        self.graph = steps.graph
+        self.sweeps = Sweeps(steps, backend)
+        self.damping = 0.0
+
+    def run(self, most):
+        before, merit, change = None, np.inf, np.inf
+        for iteration in range(1, most + 1):
+            self._eliminate()
+            now = self._merit()
+            if before is not None and not now <= merit * (1 + 1e-9) + 1e-30 and change > self.tolerance:
+                self._retreat(before, iteration)
+                continue
+            _refuse_bad(self.graph, self.sweeps, self._solution(iteration))
+            before, merit = self.steps.rows.copy(), now
+            change = self.sweeps.substitute()
+            self.damping = 0.0 if self.damping < FIRST_DAMPING else 0.1 * self.damping
+            if change <= self.tolerance:
+                self._eliminate()
+                return self._solution(iteration)
+        raise NotConverged(
+            f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
+        )
+
+    def _eliminate(self):
+        self.steps[DAMPING][:] = self.damping
+        self.sweeps.eliminate(*self.prior.known(self.graph, self.steps))
+
+    def _retreat(self, before, iteration):
+        """The last step went up: back, and shorter."""
+        self.steps.rows[:] = before
+        self.damping = max(FIRST_DAMPING, 10.0 * self.damping)
+        if self.damping > MOST_DAMPING:
+            raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
+        self._eliminate()
+        self.sweeps.substitute()
+
+    def _merit(self):
+        return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()
+
+    def _cost(self):
+        return total_cost(self.graph, self.sweeps.found["squares"]) + self.prior.cost(self.graph, self.steps)
+
+    def _solution(self, iterations):
+        found = self.sweeps.found
+        names = [factor.name for factor in self.graph.weighted]
+        squares = {name: found["squares"][:, k].copy() for k, name in enumerate(names)}
+        worst = float(np.abs(found["exact"]).max(initial=0.0))
+        return Solution(self.steps.copy(), self._cost(), squares, worst, iterations)
+
+
+def total_cost(graph, squares):
+    """Half the sum of squares (count, weighted factors), outliers as their losses have it."""
+    losses = [factor.loss for factor in graph.weighted]
+    parts = [s if loss is None else loss.cost(s) for loss, s in zip(losses, squares.T, strict=True)]
+    return 0.5 * float(sum((part.sum() for part in parts), 0.0))
+
+
+def _refuse_bad(graph, sweeps, solution=None):
+    """Raise SingularPosition or Unobservable where the last elimination was worth nothing."""
+    singular = ~(sweeps.found["condition"][:, 0] <= SINGULAR)
+    if singular.any():
+        raise SingularPosition(
+            f"at step {np.flatnonzero(singular)[0]} the exact equations are singular", solution
+        )
+    weak = ~(sweeps.found["pivots"] >= WEAK)
+    if weak.any():
+        step = int(np.flatnonzero(weak.any(axis=1))[0])
+        names = [graph.column_names[graph.free[k]] for k in np.flatnonzero(weak[step])]
+        raise Unobservable(f"nothing tells {', '.join(names)} at step {step}", names, solution)

@@ -1,0 +1,70 @@
+"""One Gauss-Newton step over rows of a trajectory: forward to eliminate, backward to substitute."""
+
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.backends import Scan
+from dynamics_node.trajectory.elimination import backward_program, carry_size, forward_program, packed
+from dynamics_node.trajectory.graph import LINKED, Steps, TrajectoryGraph
+
+
+@lru_cache(maxsize=16)  # of the graphs at hand
+def scans(graph: TrajectoryGraph, backend="auto", information=False) -> tuple[Scan, Scan]:
+    """Forward and backward. Raises CompileError for backend c without a compiler."""
+    return Scan(forward_program(graph, information), backend), Scan(backward_program(graph), backend)
+
+
+class Sweeps:
+    """Gauss-Newton steps over Steps, in place: sweeps(H, g) with what is known of the first step beforehand.
+    found: {name: (count, *shape)} of what `forward_program` leaves at every step."""
+
+    def __init__(self, steps: Steps, backend="auto", information=False):
+        graph, count = steps.graph, len(steps)
+        self.steps = steps
+        forward, backward = scans(graph, backend, information)
+        self._out = np.empty((count, forward.out_width))
+        self._carry, self._dx = np.empty(carry_size(graph)), np.empty(len(graph.free))
+        self.found = _views(forward.program.outputs, self._out)
+        rows = steps.rows
+        ahead = np.lib.stride_tricks.as_strided(rows, (count, forward.width), rows.strides)
+        changed = rows[:count][::-1, : backward.out_width]
+        eliminated = self._out[::-1, : backward.width]
+        self._eliminate = forward.bound(ahead, self._carry, self._out)
+        self._first = forward.bound(ahead[:1], self._carry, self._out[:1]) if count else None
+        self._substitute = backward.bound(eliminated, self._dx, changed)
+        self._changes = steps["change"][:, 0]
+        self._linked = steps[LINKED][:, 0]
+        self.link()
+
+    def link(self):
+        """Every step is followed by the next one, the last by none."""
+        self._linked[:] = 1.0
+        self._linked[-1:] = 0.0
+
+    def eliminate(self, H, g):
+        """The forward half: `found` is of the steps as they are."""
+        self.steps.rows[-1] = self.steps.rows[-2]  # what the last step looks at in vain
+        self._carry[:] = packed(H, g)
+        self._eliminate()
+
+    def substitute(self) -> float:
+        """The backward half: the steps change. By how much, the largest of the steps."""
+        self._dx[:] = 0.0
+        self._substitute()
+        return float(self._changes.max()) ** 0.5
+
+    def behind(self, H, g):
+        """What the first step leaves for the second one when it is eliminated: `packed` H, g."""
+        self._carry[:] = packed(H, g)
+        self._first()
+        return self._carry
+
+
+def _views(outputs, out):
+    """{name: (count, *shape)} of the outputs that are not carried."""
+    found, start = {}, 0
+    for name, numbers in list(outputs.items())[1:]:
+        found[name] = out[:, start : start + numbers.size].reshape(len(out), *numbers.shape)
+        start += numbers.size
+    return found
