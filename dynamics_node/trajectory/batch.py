@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics_node.trajectory.elimination import HEALTHY, packed
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
 
-SINGULAR = 1e24  # square of the condition of what exact factors determine
-WEAK = 1e-13  # of a pivot over its diagonal entry: below, nothing but rounding determines a direction
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
+CLOSED = 1e-9  # error of an exact factor that is left
 HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
 
 
@@ -42,8 +42,8 @@ class Batch:
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend, information=True)
-        sweeps.eliminate(*prior.known(self.graph, steps))
-        _refuse_bad(self.graph, sweeps)
+        sweeps.eliminate(packed(*prior.known(self.graph, steps)))
+        refuse_bad(self.graph, sweeps.found)
         free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
 
@@ -81,20 +81,21 @@ class _Search:
             if before is not None and not now <= merit * (1 + 1e-9) + 1e-30 and change > self.tolerance:
                 self._retreat(before, iteration)
                 continue
-            _refuse_bad(self.graph, self.sweeps, self._solution(iteration))
+            refuse_bad(self.graph, self.sweeps.found, self._solution(iteration))
             before, merit = self.steps.rows.copy(), now
             change = self.sweeps.substitute()
             self.damping = 0.0 if self.damping < FIRST_DAMPING else 0.1 * self.damping
             if change <= self.tolerance:
                 self._eliminate()
-                return self._solution(iteration)
+                if np.abs(self.sweeps.found["exact"]).max(initial=0.0) <= CLOSED:
+                    return self._solution(iteration)
         raise NotConverged(
             f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
         )
 
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
-        self.sweeps.eliminate(*self.prior.known(self.graph, self.steps))
+        self.sweeps.eliminate(packed(*self.prior.known(self.graph, self.steps)))
 
     def _retreat(self, before, iteration):
         """The last step went up: back, and shorter."""
@@ -126,15 +127,14 @@ def total_cost(graph, squares):
     return 0.5 * float(sum((part.sum() for part in parts), 0.0))
 
 
-def _refuse_bad(graph, sweeps, solution=None):
-    """Raise SingularPosition or Unobservable where the last elimination was worth nothing."""
-    singular = ~(sweeps.found["condition"][:, 0] <= SINGULAR)
-    if singular.any():
-        raise SingularPosition(
-            f"at step {np.flatnonzero(singular)[0]} the exact equations are singular", solution
-        )
-    weak = ~(sweeps.found["pivots"] >= WEAK)
-    if weak.any():
-        step = int(np.flatnonzero(weak.any(axis=1))[0])
-        names = [graph.column_names[graph.free[k]] for k in np.flatnonzero(weak[step])]
-        raise Unobservable(f"nothing tells {', '.join(names)} at step {step}", names, solution)
+def refuse_bad(graph, found, solution=None):
+    """Raise SingularPosition or Unobservable where an elimination was worth nothing. found: as of Sweeps."""
+    good = found["health"] <= HEALTHY
+    if good.all():
+        return
+    step = int(np.flatnonzero(~good.all(axis=1))[0])
+    if not good[step, 0]:
+        raise SingularPosition(f"at step {step} the exact equations are singular", solution)
+    weak = np.flatnonzero(~(found["pivots"][step] * HEALTHY[1] >= 1.0))
+    names = [graph.column_names[graph.free[k]] for k in weak]
+    raise Unobservable(f"at step {step} nothing tells {', '.join(names)}", names, solution)

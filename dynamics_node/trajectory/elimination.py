@@ -7,7 +7,7 @@ every step is eliminated: dx = shift - gain dx_next, and what it knows about the
 backward, the steps follow from the last one. The matrices have one fixed pattern, so a step is a Program.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +19,18 @@ from dynamics_node.trajectory.factor import NEXT, factor_program
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, TrajectoryGraph, weights_of
 
 
+# limits of health: the square of the condition of what exact factors determine; the sum of one over the pivots,
+# which multiplies rounding
+HEALTHY = np.array([1e24, 1e13])
+
+
 def forward_program(graph: TrajectoryGraph, information=False) -> Program:
     """carry: what the steps before know about this one, see `packed`; the row of the step, and `ahead` of the
     next one -> carry for the next one, and what `backward_program` reads; and
 
-    exact: errors of the exact factors, condition (1,) of what they determine, squares (weighted factors,):
-    their squared errors over the variances, pivots (free,): of every free direction, what is left of its
-    diagonal entry when those before it are eliminated, over that entry: 0 of one that nothing determines.
+    exact: errors of the exact factors, squares (weighted factors,): their squared errors over the variances,
+    pivots (free,): of every free direction, what is left of its diagonal entry when those before it are
+    eliminated, over that entry: 0 of one that nothing determines; health (2,), see HEALTHY.
     information: and H (free, free) of the step when nothing is known of the next one.
     """
     reads: Shapes = {"carry": (carry_size(graph),)} | graph.row
@@ -40,7 +45,8 @@ def forward_program(graph: TrajectoryGraph, information=False) -> Program:
         stored = np.concatenate([arrays[variable.name] for variable in graph.variables])
         found = {"carry": carry, "stored": stored, "gain": gain, "shift": shift}
         found |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
-        found |= {"condition": own.condition, "squares": np.array(squares), "pivots": pivots}
+        health = np.array([own.condition, sum(1.0 / pivot for pivot in pivots)])
+        found |= {"squares": np.array(squares), "pivots": pivots, "health": health}
         return found | ({"information": symmetric(block.H)} if information else {})
 
     return trace(function, reads)
@@ -48,7 +54,7 @@ def forward_program(graph: TrajectoryGraph, information=False) -> Program:
 
 def backward_program(graph: TrajectoryGraph) -> Program:
     """carry: dx (free,) of the next step; stored, gain, shift, offset, slopes as `forward_program` leaves them
-    -> carry: dx (free,), the variables after the step, and `change`: the sum of its squares."""
+    -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of dx."""
     free, determined = len(graph.free), len(graph.determined)
     reads: Shapes = {
         "carry": (free,), "stored": (graph.stored,), "gain": (free, free), "shift": (free,),
@@ -64,7 +70,7 @@ def backward_program(graph: TrajectoryGraph) -> Program:
             x = stored[start : start + variable.size]
             found[variable.name] = variable.moved(x, dx[graph.columns[variable.name]])
             start += variable.size
-        return found | {CHANGE: np.array([dx @ dx])}
+        return found | {CHANGE: np.array([own @ own])}
 
     return trace(function, reads)
 
@@ -89,25 +95,42 @@ def unpacked(graph: TrajectoryGraph, carry):
     return H, carry[len(rows) :]
 
 
+def arrival_program(graph: TrajectoryGraph) -> Program:
+    """known (carry,), `packed`, of a step whose variables were `at` (stored,), and where they are now: stored
+    -> known from there."""
+
+    def function(known, at, stored):
+        H, g = unpacked(graph, known)
+        parts, start = [], 0
+        for variable in graph.variables:
+            own = slice(start, start + variable.size)
+            parts.append(variable.difference(stored[own], at[own]))
+            start += variable.size
+        return {"known": packed(H, g - H @ np.concatenate(parts)[graph.free])}
+
+    shapes: Shapes = {"known": (carry_size(graph),), "at": (graph.stored,), "stored": (graph.stored,)}
+    return trace(function, shapes)
+
+
 class _Determined(NamedTuple):
-    """Of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition (1,)."""
+    """Of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition."""
 
     offset: np.ndarray
     slopes: np.ndarray
     errors: np.ndarray
-    condition: np.ndarray
+    condition: Any
 
 
 def _determined(graph, arrays) -> _Determined:
     free, count = graph.free, len(graph.determined)
     if not count:
-        return _Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), np.zeros(1))
+        return _Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), 0.0)
     found = [_linearised(graph, factor, arrays) for factor in graph.exact]
     errors = np.concatenate([error for error, _ in found])
     A = np.concatenate([_columns(graph, by) for _, by in found])
     elimination = Elimination(A[:, graph.determined], np.ones(count))
     solved = elimination.solve(np.concatenate([-errors[:, None], A[:, free]], axis=1))
-    return _Determined(solved[:, 0], solved[:, 1:], errors, np.array([elimination.condition()]))
+    return _Determined(solved[:, 0], solved[:, 1:], errors, elimination.condition())
 
 
 def _linearised(graph, factor, arrays, after=None):

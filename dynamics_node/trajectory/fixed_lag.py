@@ -1,12 +1,14 @@
 """A trajectory as it comes: the last steps, and what the older ones have told about the first of them."""
 
+from functools import lru_cache
+
 import numpy as np
 
-from dynamics_node.backends import make
-from dynamics_node.program import trace
-from dynamics_node.trajectory.batch import SINGULAR, WEAK, free_covariances, spread
-from dynamics_node.trajectory.elimination import unpacked
-from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
+from dynamics_node.backends import Runner, make
+from dynamics_node.program import Program, trace
+from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
+from dynamics_node.trajectory.elimination import HEALTHY, arrival_program, packed
+from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
 
@@ -16,29 +18,38 @@ class FixedLag:
 
     When there are more than `window`, the oldest is eliminated for good: what it and all before it know
     about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
-    Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, after
-    which the next one would be its square; iterations: at most. Raises CompileError for backend c without a
-    compiler.
+    Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
+    which one iteration more is made: the change would then be about its square; iterations: at most. Raises
+    CompileError for backend c without a compiler, ValueError for a window of less than two steps.
     """
 
     def __init__(
-        self, graph: TrajectoryGraph, window: int, prior: Prior, backend="auto", tolerance=1e-7, iterations=15
+        self, graph: TrajectoryGraph, window: int, prior: Prior, backend="auto", tolerance=1e-5, iterations=15
     ):
-        if window < 1:
-            raise ValueError(f"a window has one step or more, not {window}")
+        if window < 2:
+            raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
         self.tolerance, self.iterations = tolerance, iterations
-        self._prior, self._predict = prior, make(prediction_program(graph), backend)
+        self._arrive, self._predict = _runners(graph, backend)
+        self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
+        self._arriving = np.empty_like(self._known)
         self._rows = graph.steps(window).rows
-        self._count, self._sweeps = 0, None
+        self._x = [row[: graph.stored] for row in self._rows]
+        self._x[0][:] = self._at
+        self._begin(0)
 
     def __len__(self):
-        return self._count
+        return len(self.steps)
 
     @property
     def steps(self) -> Steps:
         """Those of the window, oldest first: to read, and to write readings that came late; then `solve`."""
-        return self._sweeps.steps if self._sweeps is not None else Steps(self.graph, self._rows[:1])
+        return self._sweeps.steps
+
+    @property
+    def found(self):
+        """What `forward_program` left at every step in the last iteration."""
+        return self._sweeps.found
 
     def append(self, **numbers) -> int:
         """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the new
@@ -49,18 +60,14 @@ class FixedLag:
 
     def extend(self, **numbers):
         """The first half of `append`: the step is there, and nothing is solved."""
-        if self._count == self.window:
+        if self._now + 1 == self.window:
             self._forget()
         else:
-            self._begin(self._count + 1)
-        now = self._count - 1
+            self._begin(self._now + 2)
+        now, views = self._now, self._views
         if now:
             self._rows[now] = self._rows[now - 1]
-            self._predicted(now)
-        else:
-            for name, value in self._prior.values.items():
-                self.steps[name][0] = value
-        views = self._sweeps.steps.views
+            _solved(self._predict, self._x[now - 1], views["dt"][now - 1], self._x[now])
         for name, value in numbers.items():
             views[name][now] = value
         self._sweeps.link()
@@ -73,59 +80,53 @@ class FixedLag:
         """
         change = np.inf
         for iteration in range(1, self.iterations + 1):
-            self._sweeps.eliminate(*self._prior.known(self.graph, self.steps))
-            self._check()
+            self._eliminate(self._sweeps)
+            if not (self._health <= HEALTHY).all():
+                refuse_bad(self.graph, self.found)
             change = self._sweeps.substitute()
             if change <= self.tolerance:
                 return iteration
-            if not change < np.inf:
-                break
         raise NotConverged(f"after {self.iterations} iterations a step still changed by {change:.3g}")
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
         sweeps = Sweeps(self.steps.copy(), self.backend, information=True)
-        sweeps.eliminate(*self._prior.known(self.graph, self.steps))
+        self._eliminate(sweeps)
         free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
-
-    @property
-    def found(self):
-        """What `forward_program` left at every step in the last iteration."""
-        return self._sweeps.found
 
     # --- the window ----------------------------------------------------------------------------------------
 
     def _begin(self, count):
-        self._count = count
         self._sweeps = Sweeps(Steps(self.graph, self._rows[: count + 1]), self.backend)
+        self._now, self._views = count - 1, self._sweeps.steps.views
+        self._health = self._sweeps.found["health"]
+
+    def _eliminate(self, sweeps):
+        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
+        sweeps.eliminate(self._arriving)
 
     def _forget(self):
-        """The oldest step goes; the prior is what it knows about the next one."""
-        carry = self._sweeps.behind(*self._prior.known(self.graph, self.steps))
-        H, g = unpacked(self.graph, carry)
-        at = {v.name: self.steps[v.name][min(1, self._count - 1)].copy() for v in self.graph.variables}
-        self._prior = Prior(at, H, g.copy())
+        """The oldest step goes; what it knows about the next one stays."""
+        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
+        self._known[:] = self._sweeps.behind(self._arriving)
+        self._at[:] = self._x[1]
         self._rows[:-2] = self._rows[1:-1]
 
-    def _predicted(self, now):
-        steps = self.steps
-        x = self._rows[now - 1, : self.graph.stored]
-        if self._predict.solve(x, steps["dt"][now - 1], self._rows[now, : self.graph.stored]) is not None:
-            found, _ = self._predict.run(1, [x[None].copy(), steps["dt"][now - 1][None].copy()])
-            self._rows[now, : self.graph.stored] = found[0][0]
 
-    def _check(self):
-        found = self._sweeps.found
-        if not found["condition"].max() <= SINGULAR:
-            raise SingularPosition("the exact equations are singular at a step of the window")
-        if not found["pivots"].min() >= WEAK:
-            weak = np.flatnonzero(~(found["pivots"] >= WEAK).all(axis=0))
-            names = [self.graph.column_names[self.graph.free[k]] for k in weak]
-            raise Unobservable(f"nothing tells {', '.join(names)}", names)
+def _solved(runner: Runner, *arrays):
+    """Run inputs into the output, the last array, the quick way or the sure one."""
+    if runner.solve(*arrays) is not None:
+        (found,), _ = runner.run(1, [array[None] for array in arrays[:-1]])
+        arrays[-1][:] = found[0]
 
 
-def prediction_program(graph: TrajectoryGraph):
+@lru_cache(maxsize=16)  # of the graphs at hand
+def _runners(graph, backend):
+    return make(arrival_program(graph), backend), make(prediction_program(graph), backend)
+
+
+def prediction_program(graph: TrajectoryGraph) -> Program:
     """stored: the variables of a step, dt (1,) -> stored: where they are after dt by their rates and the rates
     of those; what has no rate stays."""
     places, start = {}, 0

@@ -110,8 +110,8 @@ def weights_of(factor: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """The numbers of all steps of a trajectory: steps['q'] is a view (count, *shape) of a variable or of data,
-    to read and to write. rows (count + 1, width): one row more, which the last step looks at in vain."""
+    """The numbers of all steps of a trajectory: steps['q'] is a view (count, *shape) of a variable or of
+    data, to read and to write. rows (count + 1, width): one row more, which the last step looks at in vain."""
 
     graph: TrajectoryGraph
     rows: np.ndarray
@@ -146,8 +146,8 @@ class Steps:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What is known of a first step: a quadratic of the steps x (free,) from values {variable: (size,)} of all
-    variables: its least cost is where information (free, free) x = pull (free,)."""
+    """What is known of a first step: a quadratic of the directions x (free,) from values {variable: (size,)}
+    of all variables, least where information (free, free) x = pull (free,)."""
 
     values: dict[str, np.ndarray]
     information: np.ndarray
@@ -161,6 +161,10 @@ class Prior:
         """Half of its squared error, less that of the values."""
         error = self.error(graph, steps)
         return float(error @ (0.5 * (self.information @ error) - self.pull))
+
+    def stored(self, graph: TrajectoryGraph):
+        """The values of all variables, side by side."""
+        return np.concatenate([self.values[variable.name] for variable in graph.variables])
 
     def error(self, graph: TrajectoryGraph, steps: Steps):
         """(free,): by how much the first step differs from the values."""

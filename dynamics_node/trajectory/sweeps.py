@@ -5,8 +5,8 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.backends import Scan
-from dynamics_node.trajectory.elimination import backward_program, carry_size, forward_program, packed
-from dynamics_node.trajectory.graph import LINKED, Steps, TrajectoryGraph
+from dynamics_node.trajectory.elimination import backward_program, carry_size, forward_program
+from dynamics_node.trajectory.graph import CHANGE, LINKED, Steps, TrajectoryGraph
 
 
 @lru_cache(maxsize=16)  # of the graphs at hand
@@ -16,8 +16,8 @@ def scans(graph: TrajectoryGraph, backend="auto", information=False) -> tuple[Sc
 
 
 class Sweeps:
-    """Gauss-Newton steps over Steps, in place: sweeps(H, g) with what is known of the first step beforehand.
-    found: {name: (count, *shape)} of what `forward_program` leaves at every step."""
+    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program` leaves
+    at every step. What is `known` of the first step beforehand is `packed` H and g."""
 
     def __init__(self, steps: Steps, backend="auto", information=False):
         graph, count = steps.graph, len(steps)
@@ -33,7 +33,7 @@ class Sweeps:
         self._eliminate = forward.bound(ahead, self._carry, self._out)
         self._first = forward.bound(ahead[:1], self._carry, self._out[:1]) if count else None
         self._substitute = backward.bound(eliminated, self._dx, changed)
-        self._changes = steps["change"][:, 0]
+        self._changes = steps[CHANGE][:, 0]
         self._linked = steps[LINKED][:, 0]
         self.link()
 
@@ -42,10 +42,11 @@ class Sweeps:
         self._linked[:] = 1.0
         self._linked[-1:] = 0.0
 
-    def eliminate(self, H, g):
+    def eliminate(self, known):
         """The forward half: `found` is of the steps as they are."""
-        self.steps.rows[-1] = self.steps.rows[-2]  # what the last step looks at in vain
-        self._carry[:] = packed(H, g)
+        rows = self.steps.rows
+        rows[-1] = rows[-2]  # what the last step looks at in vain
+        self._carry[:] = known
         self._eliminate()
 
     def substitute(self) -> float:
@@ -54,9 +55,9 @@ class Sweeps:
         self._substitute()
         return float(self._changes.max()) ** 0.5
 
-    def behind(self, H, g):
+    def behind(self, known):
         """What the first step leaves for the second one when it is eliminated: `packed` H, g."""
-        self._carry[:] = packed(H, g)
+        self._carry[:] = known
         self._first()
         return self._carry
 

@@ -1,0 +1,73 @@
+"""The graphs of the usual problems (paper 2, Figs. 2 to 4, and an estimation)."""
+
+from dynamics_node.trajectory.constraints import (
+    acceleration_constraint,
+    position_constraint,
+    prior_factor,
+    velocity_constraint,
+)
+from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
+from dynamics_node.trajectory.graph import TrajectoryGraph
+from dynamics_node.trajectory.integrators import equality, euler, simpson, trapezoidal
+from dynamics_node.trajectory.systems import System
+
+RULES = ("euler", "trapezoidal", "simpson")
+COORDINATES = ("independent", "dependent")
+
+
+def forward_graph(
+    system: System, rule="trapezoidal", coordinates="independent", soft=False
+) -> TrajectoryGraph:
+    """q, qd, qdd of the torque `tau` (nv,), data.
+
+    rule: of RULES; simpson reads `tau_middle` (nv,) too. coordinates: of which directions integrators have
+    rows, 'independent' or, over-determined where there are loops, 'dependent' for all of them. soft: as the
+    paper has it (Figs. 2 and 3): accelerations of these directions follow from a factor with a variance, and
+    the factors `equality q` and `equality qd` are there. Raises ValueError for others.
+    """
+    directions = _integrated(system, coordinates)
+    factors = [*_closed(system, 2), *_integrators(system, rule, directions)]
+    if soft:
+        factors.append(forward_dynamics(system, directions, known=("tau",)))
+        factors += [equality(system.q, directions), equality(system.qd, directions)]
+    else:
+        factors.append(inverse_dynamics(system, "qdd", known=("tau",)))
+    if not soft or coordinates == "independent":
+        factors += _closed(system, 3)[2:]
+    return TrajectoryGraph((system.q, system.qd, system.qdd), tuple(factors))
+
+
+def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
+    """tau of a motion that `prior q`, `prior qd` and `prior qdd` tell, in the paper's four stages: 1
+    positions; 2 with rates and integrators; 3 with constraints of the rates; 4 with torques. Priors are of
+    the independent directions; `equality q` is of all."""
+    known = (system.q, system.qd, system.qdd)[: 1 if stage == 1 else 3]
+    factors = [prior_factor(x, system.independent) for x in known]
+    factors += [equality(system.q), *_closed(system, 1 if stage < 3 else 3)]
+    if stage > 1:
+        factors += _integrators(system, "trapezoidal", None if stage == 2 else system.independent)
+    if stage < 4:
+        return TrajectoryGraph(known, tuple(factors))
+    factors.append(inverse_dynamics(system, "tau", unknown=("tau",)))
+    return TrajectoryGraph((*known, system.torque()), tuple(factors))
+
+
+def _closed(system, derivatives):
+    """Constraints of positions, velocities and accelerations: the first so many. None of a tree."""
+    kinds = (position_constraint, velocity_constraint, acceleration_constraint)
+    return [kind(system) for kind in kinds[:derivatives]] if system.dependent else []
+
+
+def _integrated(system, coordinates):
+    if coordinates not in COORDINATES:
+        raise ValueError(f"unknown coordinates {coordinates!r}; choose one of {', '.join(COORDINATES)}")
+    return system.independent if coordinates == "independent" else tuple(range(len(system.directions)))
+
+
+def _integrators(system, rule, directions):
+    if rule not in RULES:
+        raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(RULES)}")
+    if rule == "simpson":
+        return [simpson(system, directions)]
+    one = {"euler": euler, "trapezoidal": trapezoidal}[rule]
+    return [one(x, directions) for x in (system.q, system.qd)]

@@ -1,0 +1,165 @@
+"""What the factors of a trajectory ask of a robot, with or without loops, as functions on symbols."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.algorithms import rnea
+from dynamics_node.loops.constraints import gaps, position_program, turned, velocity_program
+from dynamics_node.loops.equations import counting_equations
+from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.rates import Rates
+from dynamics_node.model import Model
+from dynamics_node.problem import Problem
+from dynamics_node.program import interpret
+from dynamics_node.programs.dynamics import recursive_programs
+from dynamics_node.programs.economical import economical
+from dynamics_node.trajectory.variables import Variable, positions, vector
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class System:
+    """A robot or a planar mechanism whose positions q (nq,) change along `directions` (n,), in SI units.
+
+    independent, dependent: numbers of the directions that tell the others (nv of them), and of those that
+    follow. scalars: {direction: the number in q that changes with it alone}.
+
+    Functions of arrays of symbols, without leading axes; constraints are zero when they hold:
+    positions: q -> (dependent,), of m, rad or 1; velocities: q, qd (n,) -> (dependent,); accelerations: q,
+    qd, qdd (n,) -> (dependent,). turned: q -> (any,), 1 less a cosine, near zero in the branch of assembly
+    that is meant: where it is beyond loops' TURNED the constraints hold with something half a turn away.
+    inverse: q, qd, qdd -> tau (nv,) conjugate to the independent directions, where the constraints hold;
+    forward: q, qd, tau -> qdd (n,). Gravity is the constant of the robot; damping and friction do not enter.
+    """
+
+    name: str
+    q: Variable
+    independent: tuple[int, ...]
+    dependent: tuple[int, ...]
+    scalars: dict[int, int]
+    positions: Callable
+    velocities: Callable
+    accelerations: Callable
+    turned: Callable
+    inverse: Callable
+    forward: Callable
+
+    @property
+    def directions(self):
+        return self.q.names
+
+    @property
+    def torque_names(self):
+        return tuple(self.directions[k] for k in self.independent)
+
+    @cached_property
+    def qd(self) -> Variable:
+        return vector("qd", self.directions, "qdd")
+
+    @cached_property
+    def qdd(self) -> Variable:
+        return vector("qdd", self.directions)
+
+    def torque(self, name="tau") -> Variable:
+        """A Variable (nv,) conjugate to the independent directions."""
+        return vector(name, self.torque_names)
+
+
+def robot_system(robot: Model | Mechanism) -> System:
+    """The System of a robot. Mimic joints have no direction of their own; dependent joints of loops do."""
+    tree = tree_of(robot)
+    own = economical(robot)[0]
+    functions = _of_loops(own) if isinstance(robot, Mechanism) else _of_tree(own)
+    return System(
+        name=robot.name,
+        q=positions(tree),
+        scalars={j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar},
+        forward=_forward(robot),
+        **functions,
+    )
+
+
+def _forward(robot):
+    """By the recursion with the fewest operations, and the dependent accelerations that follow."""
+    programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
+    program = min(programs.values(), key=lambda one: len(one.ops))
+
+    def forward(q, qd, tau):
+        if not isinstance(robot, Mechanism):
+            return interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
+        yd = qd[robot.independent]
+        ydd = interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"]
+        return Rates(economical(robot)[0], q, yd).accelerations(ydd)
+
+    return forward
+
+
+# --- without loops ------------------------------------------------------------------------------------------
+
+
+def _of_tree(tree):
+    return {
+        "independent": tuple(range(tree.nv)),
+        "dependent": (),
+        "positions": _nothing,
+        "velocities": _nothing,
+        "accelerations": _nothing,
+        "turned": _nothing,
+        "inverse": lambda q, qd, qdd: rnea(tree, q, qd, qdd),
+    }
+
+
+def _nothing(*arrays):
+    return np.zeros(0, dtype=object)
+
+
+# --- with loops ---------------------------------------------------------------------------------------------
+
+
+def _of_loops(mechanism):
+    tree = mechanism.tree
+    tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+
+    def positions(q):
+        return _all(_counting(tree, c, q, gaps(tree, c.constraints, q)) for c in tied)
+
+    def velocities(q, qd):
+        return _all(_counting(tree, c, q, _rates(tree, c, q, qd)["K"] @ qd) for c in tied)
+
+    def accelerations(q, qd, qdd):
+        found = [(c, _rates(tree, c, q, qd)) for c in tied]
+        return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in found)
+
+    def inverse(q, qd, qdd):
+        rates = Rates(mechanism, q, qd[mechanism.independent])
+        return rates.independent(rnea(tree, q, qd, qdd))
+
+    return {
+        "independent": tuple(mechanism.independent.tolist()),
+        "dependent": tuple(v for cluster in tied for v in cluster.dependent),
+        "positions": positions,
+        "velocities": velocities,
+        "accelerations": accelerations,
+        "turned": lambda q: turned(tree, mechanism.constraints, q),
+        "inverse": inverse,
+    }
+
+
+def _all(parts):
+    return np.concatenate([_nothing(), *parts])
+
+
+def _rates(tree, cluster, q, qd):
+    return interpret(velocity_program(tree, cluster.constraints), q=q, qd=qd)
+
+
+def _counting(tree, cluster, q, values):
+    """Of `values` (rows,) those of the rows that count, as many as there are dependent joints. Where more
+    count, no choice of them is regular at every position: the normal equations are."""
+    rows = counting_equations(tree, cluster).rows
+    if len(rows) == len(cluster.dependent):
+        return values[rows]
+    K = interpret(position_program(tree, cluster.constraints), q=q)["K"][rows]
+    return K[:, list(cluster.dependent)].T @ values[rows]
