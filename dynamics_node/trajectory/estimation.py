@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dynamics_node.solver import InputError
 from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import DAMPING, LINKED, CHANGE, Steps, weights_of
+from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, weights_of
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
     TOLERANCE,
@@ -86,7 +87,9 @@ def _steps(smoothed: Smoothed, time, readings, options) -> Steps:
         raise InputError(f"time must be {FIRST} or more finite, rising numbers")
     unknown = set(readings) - {"q", "tau", *smoothed.deviations}
     if unknown:
-        raise InputError(f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}")
+        raise InputError(
+            f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}"
+        )
     steps = smoothed.graph.steps(len(time))
     spans = np.diff(time, append=2 * time[-1] - time[-2])
     steps["dt"][:, 0] = spans
@@ -155,7 +158,8 @@ class _Run:
 
     def __init__(self, smoothed: Smoothed, steps: Steps, known, pushed):
         self.smoothed, self.steps, self.known, self.pushed = smoothed, steps, known, pushed
-        self.done, self.iterations = 0, np.zeros(len(steps), dtype=int)
+        self.done = 0
+        self.iterations: Any = np.zeros(len(steps), dtype=int)
         columns = len(smoothed.graph.column_names)
         self.P = np.full((len(steps), columns, columns), np.nan)
 
@@ -191,12 +195,14 @@ class _Run:
         std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
         std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        motion = motion_of(robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance)
+        motion = motion_of(
+            robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
+        )
         motion = replace(motion, tau=motion.tau + self._dynamics(steps))
         if self.pushed:
             return motion
-        untold = {name: {k: v for k, v in getattr(motion, name).items() if k != "push"} for name in ("std", "covariance")}
-        return replace(motion, push=None, **untold)
+        std.pop("push"), covariance.pop("push")
+        return replace(motion, push=None)
 
     def _dynamics(self, steps):
         """By how much the torques that were read are to be mended, (count, nv)."""

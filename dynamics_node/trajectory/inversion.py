@@ -1,5 +1,7 @@
 """What torque moves a robot along a curve: the paper's four stages."""
 
+from typing import Any
+
 import numpy as np
 
 from dynamics_node.loops import Mechanism, first_closed
@@ -10,7 +12,6 @@ from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     Robot,
-    closed_start,
     graph_of,
     motion_of,
     refuse_turned,
@@ -21,8 +22,13 @@ from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
-INTEGRATED = 1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
-DIFFERENCES = (1e-1, 1e1)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
+INTEGRATED = (
+    1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
+)
+DIFFERENCES = (
+    1e-1,
+    1e1,
+)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
 LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
@@ -58,7 +64,8 @@ def invert(
     """
     system = system_of(robot)
     time, q, qd, qdd = _curve(robot, system, time, q, qd, qdd, start)
-    steps, stages = None, (1, 2, 3, 4) if system.dependent else (4,)
+    steps: Any = None
+    stages = (1, 2, 3, 4) if system.dependent else (4,)
     for stage in stages:
         steps = _prepared(system, stage, time, (q, qd, qdd), stds, integrated, equality, steps)
         try:
@@ -82,13 +89,15 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError("time must be two or more finite, rising numbers")
     if q.shape not in ((len(time), len(own)), (len(time), nq)) or not np.isfinite(q).all():
         raise InputError(f"q must be finite, ({len(time)}, {len(own)}) or ({len(time)}, {nq}), not {q.shape}")
-    places = [system.scalars.get(k) for k in own]
-    if None in places and (q.shape[1] != nq or qd is None or qdd is None):
-        raise InputError(f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd")
-    whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
-    if q.shape[1] == nq and (not system.dependent or len(own) < nq):
+    places = [system.scalars[k] for k in own if k in system.scalars]
+    if len(places) < len(own) and (q.shape[1] != nq or qd is None or qdd is None):
+        raise InputError(
+            f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
+        )
+    if q.shape[1] == nq:
         whole = q
     else:
+        whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
         whole[:, places] = q
     if qd is None or qdd is None:
         qd, qdd = _derivatives(time, whole[:, places], qd)
@@ -101,18 +110,16 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
 
 
 def _start(robot, system, first, places, start):
-    """A closed position (nq,) at the beginning of the curve."""
-    nq = len(system.q.neutral)
+    """A position (nq,) with the independent joints at `first` (nv,), from which loops can be closed."""
+    if start is None and not isinstance(robot, Mechanism):
+        raise InputError(
+            f"{system.name}: give a start, {len(system.q.neutral)} numbers near the first position"
+        )
     found = np.array(system.q.neutral if start is None else start, dtype=float)
-    if len(first) == nq and start is None:
-        found = first.copy()
-    if found.shape != (nq,):
-        raise InputError(f"start must be {nq} numbers, not {found.shape}")
-    if len(first) < nq:
-        found[places] = first
-    if isinstance(robot, Mechanism):
-        return first_closed(robot, found)
-    return closed_start(system, robot, found)[0] if start is not None or not system.dependent else found
+    if found.shape != system.q.neutral.shape:
+        raise InputError(f"start must be {len(system.q.neutral)} numbers, not {found.shape}")
+    found[places] = first
+    return first_closed(robot, found) if isinstance(robot, Mechanism) else found
 
 
 def _derivatives(time, q, qd):

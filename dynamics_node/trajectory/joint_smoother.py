@@ -230,7 +230,11 @@ class JointSmoother:
         found = []
         for name, quantity, block in zip(VARIABLES, QUANTITIES, blocks, strict=True):
             weak = ~(np.diag(block) < self._untold[name])
-            found += [f"{quantity} {joint}" for joint, is_weak in zip(self.smoothed.independent, weak, strict=True) if is_weak]
+            found += [
+                f"{quantity} {joint}"
+                for joint, is_weak in zip(self.smoothed.independent, weak, strict=True)
+                if is_weak
+            ]
         return tuple(found)
 
 
