@@ -23,14 +23,14 @@ def forward_graph(
 
     rule: of RULES; simpson reads `tau_middle` (nv,) too. coordinates: of which directions integrators have
     rows, 'independent' or, over-determined where there are loops, 'dependent' for all of them. soft: as the
-    paper has it (Figs. 2 and 3): accelerations of these directions follow from a factor with a variance, and
-    the factors `equality q` and `equality qd` are there. Raises ValueError for others.
+    paper has it (Figs. 2 and 3, Table 2): accelerations of these directions follow from a factor with a
+    variance, and there is the factor `equality q` of all directions, which brakes the motion. Raises
+    ValueError for others.
     """
     directions = _integrated(system, coordinates)
     factors = [*_closed(system, 2), *_integrators(system, rule, directions)]
     if soft:
-        factors.append(forward_dynamics(system, directions, known=("tau",)))
-        factors += [equality(system.q, directions), equality(system.qd, directions)]
+        factors += [forward_dynamics(system, directions, known=("tau",)), equality(system.q)]
     else:
         factors.append(inverse_dynamics(system, "qdd", known=("tau",)))
     if not soft or coordinates == "independent":
