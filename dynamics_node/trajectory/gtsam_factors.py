@@ -65,9 +65,6 @@ class Window:
     def key(self, name, step):
         return step * len(self.variables) + self._number[name]
 
-    def link(self):
-        """Nothing is left to do: there are no factors from the last step to a next one."""
-
     def ordered_keys(self, step):
         """Of all variables of a step: first those that exact factors determine."""
         determined = {name for factor in self.steps.graph.exact for name, _ in factor.determines}
@@ -102,7 +99,8 @@ class Window:
             root = np.sqrt(views[weights_of(factor.name)][step])
             error, by = root * error, [root[:, None] * J for J in by]
         if H is not None:
-            H[:] = by
+            for k, J in enumerate(by):
+                H[k] = J
         return error
 
     def first(self):
