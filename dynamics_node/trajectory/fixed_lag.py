@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.backends import Runner, make
 from dynamics_node.program import Program, trace
 from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
-from dynamics_node.trajectory.elimination import HEALTHY, arrival_program, packed
+from dynamics_node.trajectory.elimination import SINGULAR, WEAK, arrival_program, packed
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -19,17 +19,27 @@ class FixedLag:
     When there are more than `window`, the oldest is eliminated for good: what it and all before it know
     about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
     Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
-    which one iteration more is made: the change would then be about its square; iterations: at most. Raises
+    which one iteration more is made: the change would then be about its square; iterations: at most. observable: whether directions
+    that nothing tells, to rounding, are refused; of a simulation they are what the motion itself makes
+    unsure, and nothing is lost. Raises
     CompileError for backend c without a compiler, ValueError for a window of less than two steps.
     """
 
     def __init__(
-        self, graph: TrajectoryGraph, window: int, prior: Prior, backend="auto", tolerance=1e-5, iterations=15
+        self,
+        graph: TrajectoryGraph,
+        window: int,
+        prior: Prior,
+        backend="auto",
+        tolerance=1e-5,
+        iterations=15,
+        observable=True,
     ):
         if window < 2:
             raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
-        self.tolerance, self.iterations = tolerance, iterations
+        self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
+        self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
         self._arrive, self._predict = _runners(graph, backend)
         self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
         self._arriving = np.empty_like(self._known)
@@ -82,8 +92,8 @@ class FixedLag:
         change = np.inf
         for iteration in range(1, self.iterations + 1):
             self._eliminate(self._sweeps)
-            if not (self._health <= HEALTHY).all():
-                refuse_bad(self.graph, self.found)
+            if not (self._health <= self._limits).all():
+                refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()
             if change <= self.tolerance:
                 return iteration
@@ -91,9 +101,9 @@ class FixedLag:
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
-        sweeps = Sweeps(self.steps.copy(), self.backend, information=True)
+        sweeps = Sweeps(self.steps.copy(), self.backend, covariance=True)
         self._eliminate(sweeps)
-        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
 
     # --- the window ----------------------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from dynamics_node.trajectory.constraints import (
 )
 from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
 from dynamics_node.trajectory.graph import TrajectoryGraph
-from dynamics_node.trajectory.integrators import equality, euler, simpson, trapezoidal
+from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
+from dynamics_node.trajectory.readings import bias_of
 from dynamics_node.trajectory.systems import System
 
 RULES = ("euler", "trapezoidal", "simpson")
@@ -50,6 +51,31 @@ def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
         return TrajectoryGraph(known, tuple(factors))
     factors.append(inverse_dynamics(system, "tau", unknown=("tau",)))
     return TrajectoryGraph((*known, system.torque()), tuple(factors))
+
+
+def estimation_graph(
+    system: System, readings, push=True, rule="trapezoidal", coordinates="independent"
+) -> TrajectoryGraph:
+    """q, qd, qdd and, unless it is false, `push` (nv,), the external torque, of what sensors read.
+
+    readings: factors of readings.py; their biases are variables, too, with random walks. The torque of the
+    motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. The
+    equations of motion hold exactly with both torques and determine qdd. rule: euler or trapezoidal.
+    """
+    directions = _integrated(system, coordinates)
+    pushes = [system.torque("push")] if push else []
+    biases = [bias for factor in readings if (bias := bias_of(factor)) is not None]
+    motors = [system.torque()] if any("tau" in factor.now for factor in readings) else []
+    unknown = tuple(x.name for x in (*motors, *pushes))
+    factors = [
+        *_closed(system, 3),
+        inverse_dynamics(system, "qdd", known=() if motors else ("tau",), unknown=unknown),
+        *_integrators(system, rule, directions),
+        *(random_walk(x) for x in (*pushes, *biases)),
+        *readings,
+    ]
+    variables = (system.q, system.qd, system.qdd, *motors, *pushes, *biases)
+    return TrajectoryGraph(variables, tuple(factors))
 
 
 def _closed(system, derivatives):

@@ -9,12 +9,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from dynamics_node.problem import Shapes
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.variables import Variable
 
-DT = {"dt": (1,)}
+DT: Shapes = {"dt": (1,)}
 
 
 def euler(x: Variable, directions=None) -> Factor:
