@@ -27,13 +27,14 @@ class GtsamBatch:
         require_gtsam()
         self.graph = graph
 
-    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9) -> Solution:
+    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9, observable=True) -> Solution:
         """As Batch.solve."""
         window = Window(steps.copy(), known_by(self.graph, prior))
         newton, made = GaussNewton(window), _marquardt(window, iterations)
         try:
             made += newton.run(iterations, tolerance)
-            newton.refuse_weak()
+            if observable:
+                newton.refuse_weak()
         except TrajectoryError as error:
             error.solution = _solution(window, prior, made)
             raise

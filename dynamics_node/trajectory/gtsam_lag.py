@@ -67,12 +67,24 @@ class _Growing:
 class GtsamFixedLag(_Growing):
     """As FixedLag. The oldest step is eliminated by GTSAM, too."""
 
-    def __init__(self, graph: TrajectoryGraph, window: int, prior: Prior, tolerance=1e-5, iterations=15):
+    def __init__(
+        self,
+        graph: TrajectoryGraph,
+        window: int,
+        prior: Prior,
+        tolerance=1e-5,
+        iterations=15,
+        observable=True,
+    ):
         super().__init__(graph, window, prior, tolerance, iterations)
+        self.observable = observable
 
     def solve(self) -> int:
         """As FixedLag.solve."""
-        return self._newton.run(self.iterations, self.tolerance)
+        made = self._newton.run(self.iterations, self.tolerance)
+        if self.observable:
+            self._newton.refuse_weak()
+        return made
 
     def covariance(self) -> np.ndarray:
         """As FixedLag.covariance."""
