@@ -18,7 +18,6 @@ from dynamics_node.spatial import half_solved, symmetric
 from dynamics_node.trajectory.factor import NEXT, factor_program
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, TrajectoryGraph, weights_of
 
-
 # limits of health: the square of the condition of what exact factors determine; the sum of one over the pivots,
 # which multiplies rounding
 HEALTHY = np.array([1e24, 1e13])
