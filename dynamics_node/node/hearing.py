@@ -99,6 +99,10 @@ class Hearing:
         stamp = message.header.stamp
         return States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
 
+    def turned(self):
+        """The subscriptions have been emptied."""
+        self.last_turn = monotonic_ns()
+
     def received(self, stamp):
         """Steady ns at which the middleware received a message, by the stamp that it gave it: the message may
         have waited, but not since before the last turn, whatever the clock of the machine does."""
