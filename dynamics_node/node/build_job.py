@@ -76,6 +76,21 @@ class Job:
     observer: ObserverOptions | None = None
     filter: tuple[float, float] | None = None
 
+    def make(self) -> "Robot":
+        """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
+        return _build(self)
+
+    def first(self) -> "Job":
+        """What serves a new robot while the rest is compiled; an observer would take milliseconds a
+        sample."""
+        if self.backend not in COMPILING:
+            return self
+        return replace(self, backend="numpy", services="numpy", observer=None)
+
+    def topics_first(self) -> "Job":
+        """What serves topics, while that for services is compiled."""
+        return replace(self, services="numpy")
+
 
 @dataclass(frozen=True)
 class Robot:
@@ -134,11 +149,11 @@ class Failure:
     passing: bool = False
 
 
-def do(job: Job) -> Robot | Failure:
-    """The job itself; every error of the description or the choice becomes a Failure."""
+def do(job):
+    """What a Job makes, with its notes; every error of the description or the choice becomes a Failure."""
     try:
         with _noted() as notes:
-            robot = _build(job)
+            robot = job.make()
         return replace(robot, notes=tuple(dict.fromkeys(notes)))
     except MemoryError:
         return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
@@ -152,7 +167,7 @@ def do(job: Job) -> Robot | Failure:
 
 def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
-    model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
+    model = called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
@@ -208,7 +223,7 @@ def _rates(model, job):
     return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=job.services)
 
 
-def _called(robot, pairs):
+def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:
     """The robot with the drivers' names of joints."""
     if isinstance(robot, Mechanism):
         return robot.with_tree(with_their_names(robot.tree, pairs))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, packed
+from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, arrived
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -12,6 +12,8 @@ from dynamics_node.trajectory.sweeps import Sweeps
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
 CLOSED = 1e-9  # error of an exact factor that is left
 HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
+ROUNDING = 1e-12  # of the costs: a rise by less is none
+PATIENCE = 4  # steps that may go up before the last good one is taken up again: exact factors are curved
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ class Batch:
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend, covariance=True)
-        sweeps.eliminate(packed(*prior.known(self.graph, steps)))
+        sweeps.eliminate(arrived(prior, steps))
         refuse_bad(self.graph, sweeps.found)
         free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
@@ -75,39 +77,40 @@ class _Search:
         self.damping = LEAST
 
     def run(self, most):
-        before, merit, change = None, np.inf, np.inf
+        best, least, change, rises = None, np.inf, np.inf, 0
         for iteration in range(1, most + 1):
             self._eliminate()
             now = self._merit()
             if change <= self.tolerance and self.damping == LEAST and self._closed():
                 return self._solution(iteration - 1)
-            if before is not None and not now <= merit and change > self.tolerance:
-                self._retreat(before, iteration)
-            else:
+            if best is None or now <= least + ROUNDING * abs(least) or change <= self.tolerance:
                 refuse_bad(self.graph, self.sweeps.found, self.observable, self._solution(iteration))
-                before, merit = self.steps.rows.copy(), now
-                self.damping = LEAST if self.damping <= FIRST_DAMPING else 0.1 * self.damping
-                if self.damping > LEAST:
-                    self._eliminate()
+                best, least, rises = self.steps.rows.copy(), now, 0
+                self._damp(LEAST if self.damping <= FIRST_DAMPING else 0.1 * self.damping)
+            elif rises < PATIENCE and now < np.inf and self.damping == LEAST:
+                rises += 1
+            else:
+                self.steps.rows[:] = best
+                self._damp(max(FIRST_DAMPING, 10.0 * self.damping))
+            if self.damping > MOST_DAMPING:
+                raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
             change = self.sweeps.substitute()
         raise NotConverged(
             f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
         )
+
+    def _damp(self, damping):
+        """Eliminate again where the damping makes it another system."""
+        if max(damping, self.damping) > LEAST:
+            self.damping = damping
+            self._eliminate()
 
     def _closed(self):
         return np.abs(self.sweeps.found["exact"]).max(initial=0.0) <= CLOSED
 
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
-        self.sweeps.eliminate(packed(*self.prior.known(self.graph, self.steps)))
-
-    def _retreat(self, before, iteration):
-        """The last step went up: back, and shorter."""
-        self.steps.rows[:] = before
-        self.damping = max(FIRST_DAMPING, 10.0 * self.damping)
-        if self.damping > MOST_DAMPING:
-            raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
-        self._eliminate()
+        self.sweeps.eliminate(arrived(self.prior, self.steps))
 
     def _merit(self):
         return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()

@@ -7,13 +7,14 @@ every step is eliminated: dx = shift - gain dx_next, and what it knows about the
 backward, the steps follow from the last one. The matrices have one fixed pattern, so a step is a Program.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.problem import Shapes
-from dynamics_node.program import Program, interpret, trace
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.spatial import half_solved, inverse_congruence, solve_definite, symmetric
 from dynamics_node.trajectory.factor import NEXT, factor_program
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, TrajectoryGraph, weights_of
@@ -94,21 +95,39 @@ def unpacked(graph: TrajectoryGraph, carry):
     return H, carry[len(rows) :]
 
 
+@lru_cache(maxsize=16)  # of the graphs at hand
 def arrival_program(graph: TrajectoryGraph) -> Program:
     """known (carry,), `packed`, of a step whose variables were `at` (stored,), and where they are now: stored
-    -> known from there."""
+    -> known from there. Of a joint that turns freely its directions are determined all, or none."""
 
     def function(known, at, stored):
         H, g = unpacked(graph, known)
-        parts, start = [], 0
+        columns = len(graph.column_names)
+        error, D, start = np.zeros(columns, dtype=object), np.zeros((columns, columns), dtype=object), 0
         for variable in graph.variables:
-            own = slice(start, start + variable.size)
-            parts.append(variable.difference(stored[own], at[own]))
+            own, place = graph.columns[variable.name], slice(start, start + variable.size)
+            error[own], D[own, own] = _difference(variable, stored[place], at[place])
             start += variable.size
-        return {"known": packed(H, g - H @ np.concatenate(parts)[graph.free])}
+        D = D[np.ix_(graph.free, graph.free)]
+        return {"known": packed(D.T @ H @ D, D.T @ (g - H @ error[graph.free]))}
 
     shapes: Shapes = {"known": (carry_size(graph),), "at": (graph.stored,), "stored": (graph.stored,)}
     return trace(function, shapes)
+
+
+def arrived(prior, steps):
+    """`packed` what a Prior knows of the first of Steps as they are."""
+    graph = steps.graph
+    given = {"known": packed(prior.information, prior.pull), "at": prior.stored(graph)}
+    return interpret(arrival_program(graph), stored=steps.rows[0, : graph.stored], **given)["known"]
+
+
+def _difference(variable, x, start):
+    """variable.difference, and its Jacobian by the directions of x."""
+    shapes: Shapes = {"x": (variable.size,), "start": (variable.size,)}
+    program = trace(lambda x, start: {"error": variable.difference(x, start)}, shapes)
+    by = interpret(jacobian(program, ["error"], ["x"]), x=x, start=start)[derivative_name("error", "x")]
+    return variable.difference(x, start), by @ variable.tangent_map(x)
 
 
 class _Determined(NamedTuple):

@@ -153,10 +153,6 @@ class Prior:
     information: np.ndarray
     pull: np.ndarray
 
-    def known(self, graph: TrajectoryGraph, steps: Steps):
-        """H (free, free), g (free,) of a Gauss-Newton step from the first one of Steps."""
-        return self.information, self.pull - self.information @ self.error(graph, steps)
-
     def cost(self, graph: TrajectoryGraph, steps: Steps):
         """Half of its squared error, less that of the values."""
         error = self.error(graph, steps)

@@ -24,8 +24,8 @@ LOSSES = {"cauchy": "Cauchy", "geman_mcclure": "GemanMcClure"}  # of the same th
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of a first step: the square of A error - b, error (columns,): by how much its variables
-    differ from values."""
+    """What is known of a first step: half the square of A error - b, A (free, columns), and error (columns,)
+    by how much its variables differ from values."""
 
     values: dict[str, np.ndarray]
     A: np.ndarray
@@ -37,9 +37,16 @@ def known_by(graph: TrajectoryGraph, prior: Prior) -> Known:
     eigenvalues, vectors = np.linalg.eigh(prior.information)
     some = eigenvalues > 1e-14 * eigenvalues.max(initial=1e-300)
     root = np.sqrt(eigenvalues[some])
-    A = np.zeros((len(root), len(graph.column_names)))
-    A[:, graph.free] = root[:, None] * vectors.T[some]
-    return Known(prior.values, A, vectors.T[some] @ prior.pull / root)
+    return known_of(graph, prior.values, root[:, None] * vectors.T[some], vectors.T[some] @ prior.pull / root)
+
+
+def known_of(graph: TrajectoryGraph, values, A, b) -> Known:
+    """Of A (rows, free) and b (rows,), any number of them."""
+    n = len(graph.free)
+    R = np.linalg.qr(np.vstack([np.column_stack([A, b]), np.zeros((n, n + 1))]), mode="r")[:n]
+    spread = np.zeros((n, len(graph.column_names)))
+    spread[:, graph.free] = R[:, :n]
+    return Known(values, spread, R[:, n])
 
 
 @dataclass(eq=False)
@@ -64,9 +71,6 @@ class Window:
 
     def key(self, name, step):
         return step * len(self.variables) + self._number[name]
-
-    def link(self):
-        """Nothing is left to do: there are no factors from the last step to a next one."""
 
     def ordered_keys(self, step):
         """Of all variables of a step: first those that exact factors determine."""
@@ -102,7 +106,8 @@ class Window:
             root = np.sqrt(views[weights_of(factor.name)][step])
             error, by = root * error, [root[:, None] * J for J in by]
         if H is not None:
-            H[:] = by
+            for k, J in enumerate(by):
+                H[k] = J
         return error
 
     def first(self):

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.numeric.gtsam import require_gtsam
 from dynamics_node.trajectory.errors import NotConverged, Unobservable
-from dynamics_node.trajectory.gtsam_factors import Known, Window
+from dynamics_node.trajectory.gtsam_factors import Known, Window, known_of
 
 WEAK = 1e-12  # of what is known of a direction beside the best known one: below, it is rounding
 
@@ -82,10 +82,8 @@ class GaussNewton:
         E, e = _rows(window, self._linearised([window.factor(factor, 1) for factor in graph.exact]))
         solved = np.linalg.solve(E[:, graph.determined], np.column_stack([E[:, graph.free], e]))
         by = A[:, graph.determined]
-        A[:, graph.free] -= by @ solved[:, :-1]
-        A[:, graph.determined] = 0.0
-        values = {v.name: self.steps[v.name][1].copy() for v in window.variables}
-        return Known(values, A, b - by @ solved[:, -1])
+        A, b = A[:, graph.free] - by @ solved[:, :-1], b - by @ solved[:, -1]
+        return known_of(graph, {v.name: self.steps[v.name][1].copy() for v in window.variables}, A, b)
 
     def _linearised(self, factors):
         graph = require_gtsam().NonlinearFactorGraph()

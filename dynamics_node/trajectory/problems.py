@@ -11,7 +11,7 @@ from dynamics_node.program import Program, interpret, trace
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError, WrongBranch
 from dynamics_node.trajectory.factor import NEXT, Factor
-from dynamics_node.trajectory.graph import Steps
+from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
 from dynamics_node.trajectory.results import Motion, units_of
 from dynamics_node.trajectory.systems import System, robot_system
@@ -128,17 +128,19 @@ def _planar_units(system):
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:
-    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone. Of what
-    lies between two steps the last one has none: 0."""
+    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 where it
+    has no weight."""
     found = {}
     for factor in steps.graph.factors:
         places = {name: steps[name] for name in (*factor.now, *factor.data)}
         places |= {name + NEXT: np.roll(steps[name], -1, axis=0) for name in factor.after}
         program = residual_program(factor, steps.graph.variables)
-        errors = np.abs(interpret(program, **places)["residual"]).max(axis=1)
+        errors = np.abs(interpret(program, **places)["residual"])
+        if not factor.exact:
+            errors = np.where(steps[weights_of(factor.name)] > 0, errors, 0.0)
         if factor.after:
-            errors[-1] = 0.0
-        found[factor.name] = errors
+            errors[-1] = 0.0  # there is no step behind
+        found[factor.name] = errors.max(axis=1)
     return found
 
 
