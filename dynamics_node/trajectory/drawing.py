@@ -62,7 +62,10 @@ class _Places:
 def _ends(robot, tree):
     """(body, offset) of the farthest frame on every link that carries no other, or twice its centre of mass:
     the other end of a bar."""
-    carrying = {*tree.parents, *(body for loop in _loop_joints(robot) for body in (loop.predecessor, loop.successor))}
+    carrying = {
+        *tree.parents,
+        *(body for loop in _loop_joints(robot) for body in (loop.predecessor, loop.successor)),
+    }
     for i in sorted(set(range(tree.nbodies)) - carrying):
         inertia = tree.bodies[i].inertia
         centre = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / max(inertia[5, 5], 1e-9)

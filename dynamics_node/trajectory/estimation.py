@@ -86,7 +86,9 @@ def _steps(smoothed: Smoothed, time, readings, options) -> Steps:
         raise InputError(f"time must be {FIRST} or more finite, rising numbers")
     unknown = set(readings) - {"q", "tau", *smoothed.deviations}
     if unknown:
-        raise InputError(f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}")
+        raise InputError(
+            f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}"
+        )
     steps = smoothed.graph.steps(len(time))
     spans = np.diff(time, append=2 * time[-1] - time[-2])
     steps["dt"][:, 0] = spans
@@ -191,11 +193,16 @@ class _Run:
         std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
         std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        motion = motion_of(robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance)
+        motion = motion_of(
+            robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
+        )
         motion = replace(motion, tau=motion.tau + self._dynamics(steps))
         if self.pushed:
             return motion
-        untold = {name: {k: v for k, v in getattr(motion, name).items() if k != "push"} for name in ("std", "covariance")}
+        untold = {
+            name: {k: v for k, v in getattr(motion, name).items() if k != "push"}
+            for name in ("std", "covariance")
+        }
         return replace(motion, push=None, **untold)
 
     def _dynamics(self, steps):

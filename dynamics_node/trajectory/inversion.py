@@ -21,8 +21,13 @@ from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
-INTEGRATED = 1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
-DIFFERENCES = (1e-1, 1e1)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
+INTEGRATED = (
+    1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
+)
+DIFFERENCES = (
+    1e-1,
+    1e1,
+)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
 LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
@@ -84,7 +89,9 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError(f"q must be finite, ({len(time)}, {len(own)}) or ({len(time)}, {nq}), not {q.shape}")
     places = [system.scalars.get(k) for k in own]
     if None in places and (q.shape[1] != nq or qd is None or qdd is None):
-        raise InputError(f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd")
+        raise InputError(
+            f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
+        )
     whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
     if q.shape[1] == nq and (not system.dependent or len(own) < nq):
         whole = q

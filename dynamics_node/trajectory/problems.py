@@ -59,7 +59,12 @@ def _closed_rates(system, q, qd):
     if qd is not None and np.shape(qd) == rates.shape:
         rates = _vector("qd", qd, len(rates))
         found = interpret(start_program(system), q=q, qd=rates)
-        _refuse_open(system, found["velocities"], "the velocities open the loops", "give those of the independent joints")
+        _refuse_open(
+            system,
+            found["velocities"],
+            "the velocities open the loops",
+            "give those of the independent joints",
+        )
     elif qd is not None:
         rates[list(system.independent)] = _vector("qd", qd, len(system.independent))
     return rates
@@ -157,7 +162,9 @@ def refuse_turned(system: System, motion: Motion):
     if not system.dependent:
         return
     rates = np.zeros(len(system.directions))
-    turned = interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
+    turned = (
+        interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
+    )
     if turned.any():
         k = int(np.argmax(turned))
         told = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"

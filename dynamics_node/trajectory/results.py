@@ -113,7 +113,9 @@ def units_of(robot) -> dict[str, tuple[str, ...]]:
         turning = ["rad" if at is None else "1"] * joint.type.nq
         positions += ["m" if k in joint.type.lengths else unit for k, unit in enumerate(turning)]
     turns = [t for joint in robot.independent_joints for t in _turning(joint)]
-    per = {kind: tuple(f"{'rad' if t else 'm'}/{s}" for t in turns) for kind, s in (("qd", "s"), ("qdd", "s²"))}
+    per = {
+        kind: tuple(f"{'rad' if t else 'm'}/{s}" for t in turns) for kind, s in (("qd", "s"), ("qdd", "s²"))
+    }
     torques = tuple("N m" if t else "N" for t in turns)
     return {"q": tuple(positions), **per, "tau": torques, "push": torques}
 

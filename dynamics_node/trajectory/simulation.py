@@ -21,7 +21,9 @@ from dynamics_node.trajectory.problems import (
 from dynamics_node.trajectory.results import Motion
 
 STARTED = 1e-10  # variance of the start, in units squared
-INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
+INTEGRATED = (
+    1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
+)
 EXACT = 1e-8  # of the last change of a step
 Torque = np.ndarray | Callable | None
 
@@ -67,7 +69,9 @@ def simulate(
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
-        raise _told(error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)) from None
+        raise _told(
+            error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)
+        ) from None
     motion = run.motion(robot, system, time)
     refuse_turned(system, motion)
     return motion
@@ -76,7 +80,9 @@ def simulate(
 def _told(error, place, motion):
     """The error with what there is. A start and integrators tell everything, but at singular positions."""
     if isinstance(error, Unobservable):
-        error = SingularPosition(f"{', '.join(error.variables)} run away: the position is singular, or nearly")
+        error = SingularPosition(
+            f"{', '.join(error.variables)} run away: the position is singular, or nearly"
+        )
     return told_at(error, place, motion)
 
 
