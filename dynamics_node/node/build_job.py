@@ -76,6 +76,21 @@ class Job:
     observer: ObserverOptions | None = None
     filter: tuple[float, float] | None = None
 
+    def make(self) -> "Robot":
+        """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
+        return _build(self)
+
+    def first(self) -> "Job":
+        """What serves a new robot while the rest is compiled; an observer would take milliseconds a
+        sample."""
+        if self.backend not in COMPILING:
+            return self
+        return replace(self, backend="numpy", services="numpy", observer=None)
+
+    def topics_first(self) -> "Job":
+        """What serves topics, while that for services is compiled."""
+        return replace(self, services="numpy")
+
 
 @dataclass(frozen=True)
 class Robot:
@@ -134,11 +149,11 @@ class Failure:
     passing: bool = False
 
 
-def do(job: Job) -> Robot | Failure:
-    """The job itself; every error of the description or the choice becomes a Failure."""
+def do(job):
+    """What a Job makes, with its notes; every error of the description or the choice becomes a Failure."""
     try:
         with _noted() as notes:
-            robot = _build(job)
+            robot = job.make()
         return replace(robot, notes=tuple(dict.fromkeys(notes)))
     except MemoryError:
         return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")

@@ -1,9 +1,8 @@
 """Which robot description is served, and what is being built for it. Without ROS."""
 
 import time
-from dataclasses import replace
 
-from dynamics_node.node.build_job import COMPILING, Failure, Job, Robot
+from dynamics_node.node.build_job import Failure, Job, Robot
 from dynamics_node.node.building import Building
 from dynamics_node.node.settings import Settings
 
@@ -80,7 +79,7 @@ class Builds:
         if self._waiting:
             self._begin(self._waiting)
         elif job != (wanted := settings.job(job.text)):
-            topics_first = replace(wanted, services="numpy")
+            topics_first = wanted.topics_first()
             self._wanted, self._is_new = wanted, False
             self._start(wanted if job == topics_first else topics_first)
         return job is not self._resumed
@@ -107,10 +106,7 @@ class Builds:
         if self._served is None:
             self._text = wanted.text  # good or not: other parameters may make it good
         self._wanted, self._waiting = wanted, None
-        by_numpy = self._is_new and wanted.backend in COMPILING
-        # interpreted, an observer would take milliseconds a sample
-        at_first = replace(wanted, backend="numpy", services="numpy", observer=None)
-        self._start(at_first if by_numpy else wanted)
+        self._start(wanted.first() if self._is_new else wanted)
 
     def _start(self, job, again=False):
         self.cancel()

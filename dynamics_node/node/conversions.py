@@ -1,6 +1,6 @@
 """Values as people write them, in the type that the parameter has: 100 is a number as 100.0 is."""
 
-from dynamics_node.node.settings import Numbers, Parameter, Strings
+from dynamics_node.node.table import Numbers, Parameter, Strings
 
 
 def as_declared(parameter: Parameter, value):

@@ -20,6 +20,7 @@ from dynamics_node.node.measured import Filtered, Measured
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
+from dynamics_node.node.text import shown
 from dynamics_node.node.torques import Torques
 from dynamics_node.node.wrench_sensor import WrenchSensor
 from dynamics_node.solver import Estimator, InputError, SolutionError
@@ -79,6 +80,15 @@ class Core:
     @property
     def coordinates(self) -> Coordinates:
         return self.state.coordinates
+
+    @property
+    def summary(self) -> str:
+        """What is served, for the log."""
+        _, algorithm, backend = self.robot.way
+        return (
+            f"{shown(self.model.name)}: {len(self.joints.names)} joints, "
+            f"{self.solver.problem.kind} dynamics by {algorithm} ({backend})"
+        )
 
     def apply(self, settings: Settings):
         """Take over settings that need no rebuilding."""

@@ -1,26 +1,20 @@
-"""The topics that are heard: one row each, and one guard around all of them."""
+"""The topics that the node hears: one row each."""
 
 import os
-import sys
-from collections.abc import Callable, Generator
-from time import monotonic_ns, time_ns
-from typing import Any, NamedTuple
+from collections.abc import Generator
+from time import monotonic_ns
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import WrenchStamped
 from nav_msgs.msg import Odometry
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
-from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.serialization import deserialize_message
-from rclpy.subscription import Subscription
 from sensor_msgs.msg import Imu, JointState
-from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.core import Core
 from dynamics_node.node.environment import read_tilt
+from dynamics_node.node.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import (
     imu_numbers,
@@ -30,63 +24,21 @@ from dynamics_node.node.messages import (
     twist_numbers,
     wrench_numbers,
 )
-from dynamics_node.node.qos import LATCHED, RELIABLE, SENSOR
+from dynamics_node.node.qos import RELIABLE, SENSOR
 from dynamics_node.node.reference import read_reference, reading
 from dynamics_node.node.sensor_readings import IMU, WRENCH
 from dynamics_node.node.serving import Serving
-from dynamics_node.node.settings import Settings
 from dynamics_node.node.statistics import Statistics
-from dynamics_node.node.text import shown
-from dynamics_node.node.wire import StateReader, States, is_plain
+from dynamics_node.node.wire import is_plain
 
-THROTTLE = 2.0  # s, between log lines of one kind
-FRAME = 16  # bytes that a message has beside its text
-SHORT = 64 * 1024  # bytes of a message without lists
-MIDDLE = 1024 * 1024  # bytes of joint states and of a controller's state
 LONG = 32 * 1024 * 1024  # bytes of a reference
-
-
-def _always(settings, core):
-    return True
-
-
-class Input(NamedTuple):
-    """A topic. A message of more than `longest` bytes is dropped unread.
-
-    read(inputs, core, message, received) takes one in, or raises BadMessage; received: steady ns of its
-    reception by the middleware. raw: the message is bytes, of which not everything need become an object.
-    wanted(settings, core): whether the topic is heard; core is None before the first robot, and a topic that
-    needs_robot is not read then.
-    """
-
-    topic: str
-    kind: type
-    qos: QoSProfile
-    longest: int
-    read: Callable[["Inputs", Any, Any, int], object]
-    wanted: Callable[[Settings, Core | None], bool] = _always
-    raw: bool = False
-    needs_robot: bool = True
 
 
 # --- what is read: (inputs, core, message, received) ------------------------------------------------------
 
 
-def _description(inputs, core, data, received):
-    if len(data) <= MAX_BYTES + FRAME:
-        inputs.serving.describe(deserialize_message(data, String).data)
-    else:
-        inputs.serving.refuse_length(len(data))
-
-
 def _joint_states(inputs, core, data, received):
-    if is_plain(data):
-        states = inputs.states.read(data)
-    else:
-        message = deserialize_message(data, JointState)
-        numbers = (message.position, message.velocity, message.effort)
-        stamp = message.header.stamp
-        states = States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
+    states = inputs.read_states(data)
     *values, (seconds, rest) = states
     if core.joints.update(*values, seconds * 1_000_000_000 + rest, received):
         inputs.moved(Time(sec=seconds, nanosec=rest))
@@ -158,15 +110,7 @@ def _senses(settings, core):
 
 
 INPUTS = (
-    Input(
-        "robot_description",
-        String,
-        LATCHED,
-        sys.maxsize,
-        _description,
-        raw=True,
-        needs_robot=False,
-    ),
+    DESCRIPTION,
     Input("~/reference", JointTrajectory, RELIABLE, LONG, _reference, raw=True),
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
@@ -192,35 +136,20 @@ def _sensor_inputs(core):
     return tuple(Input(topic.name, kinds[topic.message], SENSOR, SHORT, _sensor(topic)) for topic in topics)
 
 
-class Inputs:
-    """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state; last_turn:
-    steady ns."""
+class Inputs(Hearing):
+    """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state."""
 
     def __init__(self, node: Node, serving: Serving, statistics: Statistics):
+        super().__init__(node, serving, statistics)
         self.stamp = Time()
-        self.states, self.serving = StateReader(), serving
-        self._node, self._statistics = node, statistics
         self._reading: tuple | None = None  # a Core, and the generator of its next reference
         self._moved = False  # a joint state came that is not answered
-        self.last_turn = monotonic_ns()
-        self._heard: dict[str, Subscription] = {}
         self._rows = self._with_controller(serving.settings.controller_state_topic)
         self.listen()
 
-    def listen(self):
-        """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
-        settings, core = self.serving.settings, self.serving.core
-        rows = (*self._rows, *_sensor_inputs(core))
-        wanted = {row.topic: row for row in rows if row.wanted(settings, core)}
-        for topic in self._heard.keys() - wanted.keys():
-            self._node.destroy_subscription(self._heard.pop(topic))
-        for topic, row in wanted.items():
-            if topic not in self._heard:
-                self._heard[topic] = self._subscription(row)
-
-    def ros_now(self) -> int:
-        """ns of ROS time."""
-        return self._node.get_clock().now().nanoseconds
+    def rows(self):
+        """See Hearing."""
+        return (*self._rows, *_sensor_inputs(self.serving.core))
 
     def moved(self, stamp: Time):
         """A joint state has come that moved a joint."""
@@ -258,39 +187,6 @@ class Inputs:
     def forget(self):
         """Forget a reference that is being read."""
         self._reading = None
-
-    def _subscription(self, row):
-        """All messages come as bytes; nothing that is wrong with one leaves the callback."""
-        label = row.topic.removeprefix("~/")
-
-        def on_message(data, info):
-            core = self.serving.core
-            if row.needs_robot and core is None:
-                return
-            try:
-                if len(data) > row.longest:
-                    raise BadMessage(f"a message of {len(data)} bytes; the limit is {row.longest}")
-                message = data if row.raw else deserialize_message(data, row.kind)
-                row.read(self, core, message, self.received(info["received_timestamp"]))
-            except BadMessage as error:
-                self._drop(label, error)
-
-        options = QoSOverridingOptions.with_default_policies()
-        return self._node.create_subscription(
-            row.kind, row.topic, on_message, row.qos, raw=True, qos_overriding_options=options
-        )
-
-    def received(self, stamp):
-        """Steady ns at which the middleware received a message, by the stamp that it gave it: the message may
-        have waited, but not since before the last turn, whatever the clock of the machine does."""
-        now = monotonic_ns()
-        waited = time_ns() - stamp if stamp > 0 else 0
-        return now - min(max(waited, 0), now - self.last_turn)
-
-    def _drop(self, topic, reason):
-        reason = shown(reason)
-        self._statistics.dropped(topic, reason)
-        self._node.get_logger().warning(f"{topic} dropped: {reason}", throttle_duration_sec=THROTTLE)
 
     def _with_controller(self, topic):
         """INPUTS, with a controller's state where it is asked for and known."""

@@ -1,6 +1,7 @@
 """The executable dynamics_node."""
 
 import sys
+from importlib import import_module
 
 from dynamics_node.node.stop import Stop
 from dynamics_node.node.text import shown
@@ -8,28 +9,33 @@ from dynamics_node.node.text import shown
 
 def main(arguments=None):
     """Exit code 0 on SIGINT and SIGTERM; 1, and one line that says why, when the node cannot start."""
+    return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
+
+
+def serve(executable, module, node, arguments=None):
+    """Run a node, a class of a module, until it is asked to stop; the exit code, as of `main`."""
     stop = Stop()  # from here on, also while the rest is imported
-    from dynamics_node.node.ros_node import DynamicsNode
+    kind = getattr(import_module(module), node)
     from dynamics_node.node.running import run, start_rclpy
 
     if stop.asked:
         return 0
     try:
         start_rclpy(arguments, stop)
-        node = DynamicsNode()
+        made = kind()
     except Exception as error:  # of parameters, arguments or the middleware
         stop.finish()
-        return refused(error)
-    run(node, stop)
+        return _refused(executable, error)
+    run(made, stop)
     stop.finish()
     return 0
 
 
-def refused(error):
+def _refused(executable, error):
     """One line on what is wrong with the start, without rcl's places in its source; the exit code."""
     import rclpy
 
-    print(f"dynamics_node: {shown(str(error).partition(', at /')[0])}", file=sys.stderr)
+    print(f"{executable}: {shown(str(error).partition(', at /')[0])}", file=sys.stderr)
     rclpy.try_shutdown()
     return 1
 

@@ -1,10 +1,11 @@
-"""PARAMETERS declared with rclpy: types, descriptions, ranges."""
+"""A table of parameters declared with rclpy: types, descriptions, ranges."""
 
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.parameter import Parameter as RosParameter
 
 from dynamics_node.node.conversions import as_declared
-from dynamics_node.node.settings import PARAMETERS, Numbers, Parameter, Strings, read_settings
+from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.table import Numbers, Parameter, Strings
 
 _ROS_TYPES = {
     bool: RosParameter.Type.BOOL,
@@ -13,30 +14,30 @@ _ROS_TYPES = {
     Strings: RosParameter.Type.STRING_ARRAY,
     Numbers: RosParameter.Type.DOUBLE_ARRAY,
 }
-_TABLE = {parameter.name: parameter for parameter in PARAMETERS}
 
 
-def declare_parameters(node):
+def declare_parameters(node, parameters=PARAMETERS, read=read_settings):
     """Declare the whole table; every parameter has a value, so that all of them can be asked for at once.
 
-    Raises ValueError as `read_settings`, and for a value of another type, for what was given at start.
+    Raises ValueError as `read`, and for a value of another type, for what was given at start.
     """
-    values = {name: as_declared(parameter, _given_at_start(node, name)) for name, parameter in _TABLE.items()}
-    read_settings(values)  # says it better than rclpy
-    for parameter in PARAMETERS:
+    values = {p.name: as_declared(p, _given_at_start(node, p.name)) for p in parameters}
+    read(values)  # says it better than rclpy
+    for parameter in parameters:
         value, kind = values[parameter.name], _ROS_TYPES[parameter.kind]
         node.declare_parameter(
             parameter.name, value if value != [] else kind, _descriptor(parameter), ignore_override=True
         )
         if value == []:  # ROS cannot tell its type
             node.set_parameters([RosParameter(parameter.name, kind, value)])
-    node.add_pre_set_parameters_callback(_in_declared_types)
-    node.add_on_set_parameters_callback(lambda changes: _keep_read_only(node, changes))
+    table = {parameter.name: parameter for parameter in parameters}
+    node.add_pre_set_parameters_callback(lambda changes: _in_declared_types(table, changes))
+    node.add_on_set_parameters_callback(lambda changes: _keep_read_only(node, table, changes))
 
 
-def parameter_values(node, changes=()):
+def parameter_values(node, changes=(), parameters=PARAMETERS):
     """{name: value} of the table, with `changes` (rclpy parameters) applied."""
-    values = {name: node.get_parameter(name).value for name in _TABLE}
+    values = {parameter.name: node.get_parameter(parameter.name).value for parameter in parameters}
     values.update({change.name: change.value for change in changes if change.name in values})
     return values
 
@@ -49,13 +50,13 @@ def _given_at_start(node, name):
     return value
 
 
-def _in_declared_types(changes):
+def _in_declared_types(table, changes):
     """The changes with integers for numbers and the like put right; rclpy refuses what cannot be."""
-    return [_in_declared_type(change) for change in changes]
+    return [_in_declared_type(table, change) for change in changes]
 
 
-def _in_declared_type(change):
-    parameter = _TABLE.get(change.name)
+def _in_declared_type(table, change):
+    parameter = table.get(change.name)
     if parameter is None or change.value is None:
         return change
     try:
@@ -65,11 +66,11 @@ def _in_declared_type(change):
     return RosParameter(change.name, _ROS_TYPES[parameter.kind], value)
 
 
-def _keep_read_only(node, changes):
+def _keep_read_only(node, table, changes):
     """Refuse to change what is read at start. To repeat it is allowed, or `ros2 param load` of what
     `ros2 param dump` wrote would fail: hence not the descriptor's read_only."""
     for change in changes:
-        parameter = _TABLE.get(change.name)
+        parameter = table.get(change.name)
         if parameter is None or not parameter.read_only:
             continue
         if node.get_parameter_or(change.name, change).value != change.value:

@@ -14,7 +14,8 @@ from std_srvs.srv import SetBool, Trigger
 
 from dynamics_node.node.answers import Answers
 from dynamics_node.node.diagnostics import report
-from dynamics_node.node.inputs import THROTTLE, Inputs
+from dynamics_node.node.hearing import THROTTLE
+from dynamics_node.node.inputs import Inputs
 from dynamics_node.node.joint_memory import JUMP_BACK
 from dynamics_node.node.messages import diagnostic_message
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs

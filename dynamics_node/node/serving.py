@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from dynamics_node.model.files import read_regular_file
 from dynamics_node.model.urdf import MAX_BYTES
@@ -10,7 +10,6 @@ from dynamics_node.node.build_job import Failure, Job, Robot
 from dynamics_node.node.builds import Builds
 from dynamics_node.node.consistency import check_against
 from dynamics_node.node.core import Core
-from dynamics_node.node.settings import Settings
 from dynamics_node.node.text import shown
 
 MOST_WARNINGS = 20  # of a robot description, in the log
@@ -27,16 +26,23 @@ class Log(Protocol):
 class Serving:
     """core: the robot that is served, None before the first; failure: why the last description is not, or "".
 
-    began(): called whenever something may be under way that `step` is to be called for.
+    began(): called whenever something may be under way that `step` is to be called for. make(robot, settings)
+    gives a core; check(settings, model) raises ValueError where they do not go together.
     """
 
     def __init__(
-        self, settings: Settings, log: Log, began: Callable[[], object], builds: Builds | None = None
+        self,
+        settings: Any,
+        log: Log,
+        began: Callable[[], object],
+        builds: Builds | None = None,
+        make: Callable[[Any, Any], Any] = Core,
+        check: Callable[[Any, Any], object] = check_against,
     ):
         self.settings = settings
-        self.core: Core | None = None
+        self.core: Any = None
         self.failure = ""
-        self._log, self._began = log, began
+        self._log, self._began, self._make, self._check = log, began, make, check
         self._builds = builds or Builds()
         self._line = ""  # the last one on what is served
         self._note = ""  # of a Robot, said once
@@ -100,13 +106,13 @@ class Serving:
 
     # --- settings -----------------------------------------------------------------------------
 
-    def check(self, settings: Settings):
+    def check(self, settings: Any):
         """Raise ValueError when settings cannot be used with the robot that is served."""
         new, old = settings.job(""), self.settings.job("")
         if self.core is not None and (new.choices, new.names) == (old.choices, old.names):
-            check_against(settings, self.core.model)
+            self._check(settings, self.core.model)
 
-    def use(self, settings: Settings):
+    def use(self, settings: Any):
         """Take over settings: at once, or by building the robot again."""
         old, self.settings = self.settings, settings
         if _given(old) != _given(settings):
@@ -132,7 +138,7 @@ class Serving:
         try:
             if isinstance(result, Failure):
                 raise ValueError(result.reason)
-            check_against(self.settings, result.model)
+            self._check(self.settings, result.model)
         except ValueError as error:
             self._fail(str(error))
             self._builds.refuse(job, self.settings)
@@ -147,7 +153,7 @@ class Serving:
         self.failure = reason = shown(reason)
         if self.core is not None:
             with contextlib.suppress(ValueError):
-                check_against(self.settings, self.core.model)
+                self._check(self.settings, self.core.model)
                 self.core.apply(self.settings)
         self._log.error(reason)
 
@@ -155,14 +161,14 @@ class Serving:
         if self.core is not None and self.core.serves(robot.model):
             self.core.replace(robot, self.settings)
         else:
-            self.core = Core(robot, self.settings)
+            self.core = self._make(robot, self.settings)
             self._line = ""
             self._warn(robot.model.warnings)
         for note in robot.notes:
             if note != self._note:
                 self._log.warning(shown(note))
             self._note = note
-        line = _served(self.core)
+        line = self.core.summary
         if line != self._line:  # else the services have got their solvers
             self._log.info(line)
         self._line = line
@@ -177,11 +183,3 @@ class Serving:
 
 def _given(settings):
     return settings.robot_description, settings.robot_description_file
-
-
-def _served(core):
-    _, algorithm, backend = core.robot.way
-    return (
-        f"{shown(core.model.name)}: {len(core.joints.names)} joints, "
-        f"{core.solver.problem.kind} dynamics by {algorithm} ({backend})"
-    )

@@ -1,15 +1,13 @@
 """The parameters of the node. Each is one field of Settings: its name, type, default, text and limits."""
 
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
-
-import numpy as np
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.model.names import Pairs, renamed
-from dynamics_node.model.validate import HUGE
 from dynamics_node.node.build_job import COMPILING, Job
 from dynamics_node.node.consistency import check_together
+from dynamics_node.node.table import parameter, parameters_of, read_fields
 from dynamics_node.observers import COMPONENTS, ObserverOptions
 from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
@@ -20,25 +18,6 @@ GROUPS = (
     "joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor", "observer",
     "filter",
 )  # fmt: skip
-
-Strings = tuple[str, ...]  # types of fields
-Numbers = tuple[float, ...]
-
-
-def parameter(
-    default: Any,
-    description: str,
-    choices: tuple[str, ...] = (),
-    bounds: tuple[float, float] | None = None,
-    entries: tuple[float, float] = (-HUGE, HUGE),
-    read_only: bool = False,
-) -> Any:
-    """A field of Settings. bounds: of a number; entries: bounds of each number of a list.
-
-    read_only: settable at the start alone. Files are: whoever is on the network may set the others.
-    """
-    told = {"description": description, "choices": choices, "bounds": bounds, "entries": entries}
-    return field(default=default, metadata={**told, "read_only": read_only})
 
 
 @dataclass(frozen=True)
@@ -282,66 +261,11 @@ def _one_or_each(values):
     return values[0] if len(values) == 1 else values
 
 
-class Parameter(NamedTuple):
-    """A field of Settings as ROS sees it: lists in place of tuples. kind: its type in Settings."""
-
-    name: str
-    field: str
-    kind: Any
-    default: Any
-    description: str
-    choices: tuple[str, ...]
-    bounds: tuple[float, float] | None
-    entries: tuple[float, float]
-    read_only: bool
-
-    @property
-    def is_list(self) -> bool:
-        return self.kind in (Strings, Numbers)
-
-
-def _parameter(own) -> Parameter:
-    group = next((group for group in GROUPS if own.name.startswith(f"{group}_")), "")
-    name = f"{group}.{own.name.removeprefix(f'{group}_')}" if group else own.name
-    default = list(own.default) if isinstance(own.default, tuple) else own.default
-    return Parameter(name, own.name, own.type, default, **own.metadata)
-
-
-PARAMETERS = tuple(_parameter(own) for own in fields(Settings))
+PARAMETERS = parameters_of(Settings, GROUPS)
 
 
 def read_settings(values: dict[str, Any]) -> Settings:
     """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
-    settings = Settings(**{p.field: _checked(p, values[p.name]) for p in PARAMETERS})
+    settings = read_fields(Settings, PARAMETERS, values)
     check_together(settings)
     return settings
-
-
-def _checked(parameter, value):
-    if parameter.is_list:
-        value = tuple(entry for entry in value or () if entry != "")
-    if parameter.kind == Numbers:
-        _check_numbers(parameter, np.array(value, dtype=float))
-    for text in value if isinstance(value, tuple) else (value,):
-        if isinstance(text, str) and not _is_text(text):
-            raise ValueError(f"{parameter.name} {text[:50]!r} has a character that no name or path has")
-    if parameter.choices and value not in parameter.choices:
-        raise ValueError(f"{parameter.name} {value!r} is none of {', '.join(parameter.choices)}")
-    if parameter.bounds:
-        low, high = parameter.bounds
-        if not low <= value <= high:
-            raise ValueError(f"{parameter.name} {value!r} is not between {low:g} and {high:g}")
-    return value
-
-
-def _check_numbers(parameter, values):
-    if not np.isfinite(values).all():
-        raise ValueError(f"{parameter.name} has an entry that is not finite: {values.tolist()}")
-    low, high = parameter.entries
-    if beyond := [value for value in values.tolist() if not low <= value <= high]:
-        raise ValueError(f"{parameter.name} has {beyond[0]:g}, which is not between {low:g} and {high:g}")
-
-
-def _is_text(value):
-    """Without zeros, which end a path, and halves of characters, which no encoding has."""
-    return "\0" not in value and not any("\ud800" <= c <= "\udfff" for c in value)

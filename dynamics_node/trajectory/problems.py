@@ -11,7 +11,7 @@ from dynamics_node.program import Program, interpret, trace
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError, WrongBranch
 from dynamics_node.trajectory.factor import NEXT, Factor
-from dynamics_node.trajectory.graph import Steps
+from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
 from dynamics_node.trajectory.results import Motion, units_of
 from dynamics_node.trajectory.systems import System, robot_system
@@ -31,7 +31,8 @@ def system_of(robot: Robot) -> System:
 @lru_cache(maxsize=32)
 def graph_of(system: System, kind, *choices):
     """The graph of a 'forward' or 'inverse' problem, the same one for the same choices."""
-    return {"forward": forward_graph, "inverse": inverse_graph}[kind](system, *choices)
+    make = forward_graph if kind == "forward" else inverse_graph
+    return make(system, *choices)
 
 
 # --- starts -------------------------------------------------------------------------------------------------
@@ -59,7 +60,12 @@ def _closed_rates(system, q, qd):
     if qd is not None and np.shape(qd) == rates.shape:
         rates = _vector("qd", qd, len(rates))
         found = interpret(start_program(system), q=q, qd=rates)
-        _refuse_open(system, found["velocities"], "the velocities open the loops", "give those of the independent joints")
+        _refuse_open(
+            system,
+            found["velocities"],
+            "the velocities open the loops",
+            "give those of the independent joints",
+        )
     elif qd is not None:
         rates[list(system.independent)] = _vector("qd", qd, len(system.independent))
     return rates
@@ -102,9 +108,9 @@ def motion_of(robot: Robot, system: System, time, steps: Steps, **more) -> Motio
     count = len(steps)
     return Motion(
         name=system.name,
-        q_names=system.q.names if robot is system else robot.q_names,
+        q_names=system.q.names if isinstance(robot, System) else robot.q_names,
         v_names=system.torque_names,
-        units=_planar_units(system) if robot is system else units_of(robot),
+        units=_planar_units(system) if isinstance(robot, System) else units_of(robot),
         time=time[:count],
         q=views["q"].copy(),
         qd=views["qd"][:, own],
@@ -128,17 +134,19 @@ def _planar_units(system):
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:
-    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone. Of what
-    lies between two steps the last one has none: 0."""
+    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 where
+    it has no weight."""
     found = {}
     for factor in steps.graph.factors:
         places = {name: steps[name] for name in (*factor.now, *factor.data)}
         places |= {name + NEXT: np.roll(steps[name], -1, axis=0) for name in factor.after}
         program = residual_program(factor, steps.graph.variables)
-        errors = np.abs(interpret(program, **places)["residual"]).max(axis=1)
+        errors = np.abs(interpret(program, **places)["residual"])
+        if not factor.exact:
+            errors = np.where(steps[weights_of(factor.name)] > 0, errors, 0.0)
         if factor.after:
-            errors[-1] = 0.0
-        found[factor.name] = errors
+            errors[-1] = 0.0  # there is no step behind
+        found[factor.name] = errors.max(axis=1)
     return found
 
 
@@ -155,14 +163,16 @@ def refuse_turned(system: System, motion: Motion):
     if not system.dependent:
         return
     rates = np.zeros(len(system.directions))
-    turned = interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
+    turned = (
+        interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
+    )
     if turned.any():
         k = int(np.argmax(turned))
         told = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
         raise WrongBranch(told, motion.first(k))
 
 
-def told_at(error: TrajectoryError, place: str, motion: Motion) -> TrajectoryError:
+def told_at(error: TrajectoryError, place: str, motion: Motion | None) -> TrajectoryError:
     """The error, with where it was and the Motion so far."""
     error.args = (f"{place}: {error}",)
     error.solution = motion

@@ -9,7 +9,7 @@ from dynamics_node.program import interpret
 from dynamics_node.trajectory import factor_program
 from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
 
-NAMES = ("paper", "slides", "double_pendulum", "balls", "floating balls", "differential", "ankle")
+NAMES = ("paper", "slides", "double_pendulum", "balls", "floating", "differential", "ankle")
 ORDERS = {"euler": 1, "trapezoidal": 2, "simpson": 4}
 DT = 0.06  # of a robot that 1 rad/s^2 acts on; faster ones need less
 
@@ -66,12 +66,14 @@ def test_orders(name, rule):
 
 @pytest.mark.parametrize("rule", ORDERS)
 def test_rows_of_some_directions_are_those_of_all(rule):
-    system = system_of("floating balls")
-    state, tau = motion("floating balls")
-    for one, all_of in zip(factors(system, rule, (7, 0)), factors(system, rule), strict=True):
+    system = system_of("floating")
+    state, tau = motion("floating")
+    for one, all_of in zip(factors(system, rule, (6, 0)), factors(system, rule), strict=True):
         found = missed(system, one, state(0.0), state(0.02), 0.02, tau)
-        complete = missed(system, all_of, state(0.0), state(0.02), 0.02, tau).reshape(-1, len(system.directions))
-        assert np.allclose(found, complete[:, (7, 0)].ravel(), atol=1e-15)
+        complete = missed(system, all_of, state(0.0), state(0.02), 0.02, tau).reshape(
+            -1, len(system.directions)
+        )
+        assert np.allclose(found, complete[:, (6, 0)].ravel(), atol=1e-15)
 
 
 def test_nothing_changes():

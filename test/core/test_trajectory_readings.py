@@ -122,7 +122,9 @@ def test_what_graphs_leave_free(name):
     assert len(soft.free) == len(system.directions) + 2 * nv
 
 
-@pytest.mark.parametrize("stage, names", [(1, {"q"}), (2, {"q", "qd", "qdd"}), (4, {"q", "qd", "qdd", "tau"})])
+@pytest.mark.parametrize(
+    "stage, names", [(1, {"q"}), (2, {"q", "qd", "qdd"}), (4, {"q", "qd", "qdd", "tau"})]
+)
 def test_stages_of_an_inverse_problem(stage, names):
     assert set(inverse_graph(system_of("paper"), stage).columns) == names
 

@@ -19,8 +19,10 @@ LOOPED = (*PLANAR, *MECHANISMS)
 
 def along(name, function, q, *more, by=(), qd=None):
     """The derivative of a function by time at rates qd, `more` (rates of q's directions) changing at `by`."""
-    moved = system_of(name).q.moved(q, 1j * STEP * qd)
-    return values(system_of(name), function, moved, *(x + 1j * STEP * y for x, y in zip(more, by))).imag / STEP
+    system = system_of(name)
+    moved = system.q.moved(q, 1j * STEP * qd)
+    changed = (x + 1j * STEP * y for x, y in zip(more, by, strict=True))
+    return values(system, function, moved, *changed).imag / STEP
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -28,7 +30,7 @@ def test_trees_against_pinocchio(name):
     random, system = np.random.default_rng(8), system_of(name)
     model = robot_of(name)
     oracle = Oracle(ROBOTS[name], model) if name in ROBOTS else BallOracle(model)
-    q, (qd, qdd, tau) = position(name, random), random.normal(size=(3, model.nv))
+    q, (qd, qdd) = position(name, random), random.normal(size=(2, model.nv))
     truth = oracle.inverse(q, qd, qdd) + model.armature * qdd
     assert error(values(system, "inverse", q, qd, qdd), truth) <= EXACT
     found = values(system, "forward", q, qd, truth)

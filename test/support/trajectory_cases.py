@@ -45,19 +45,27 @@ def spherical_linkage():
     for k, axis in enumerate(axes[:3]):
         parts += [link(f"l{k + 1}", k + 1, 1.0), joint(f"j{k + 1}", above, f"l{k + 1}", axis=axis)]
         above = f"l{k + 1}"
-    return urdf(*parts, loop("tie", "revolute", "l0", "0 -0.3 0.4", above, "0 -0.3 0.4", axes[3]), name="spherical")
+    return urdf(
+        *parts, loop("tie", "revolute", "l0", "0 -0.3 0.4", above, "0 -0.3 0.4", axes[3]), name="spherical"
+    )
+
+
+def floating_arm():
+    parts = [link("base", 1, 2.0, solid=True), link("arm", 2, 1.0, solid=True)]
+    return urdf(*parts, joint("j1", "base", "arm", "0.1 0.2 0.3", "0.6 0 0.8"), name="floating")
 
 
 PLANAR = {"paper": four_bar, "slides": scotch_yoke}
 TEXTS = {
     "quadruped": lambda: dn.parse_mechanism(quadruped(), floating_base=True),
     "balls": lambda: dn.parse_model(ball_robot(1), armature={"j1": 0.04}),
+    "floating": lambda: dn.parse_model(floating_arm(), floating_base=True),
     "floating balls": lambda: dn.parse_model(ball_robot(3), floating_base=True),
     "ankle": lambda: dn.parse_mechanism(ankle()),
     "spherical": lambda: dn.parse_mechanism(spherical_linkage()),
     "parallelograms": lambda: dn.parse_mechanism(parallelograms(np.random.default_rng(2)).text),
 }
-TREES = ("panda7", "panda", "double_pendulum", "solo12", "balls", "floating balls")
+TREES = ("panda7", "panda", "double_pendulum", "solo12", "floating", "balls", "floating balls")
 MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms", "spherical")
 
 

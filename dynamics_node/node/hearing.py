@@ -1,0 +1,133 @@
+"""Subscriptions by rows, and one guard around all of them."""
+
+import sys
+from collections.abc import Callable, Iterable
+from time import monotonic_ns, time_ns
+from typing import Any, NamedTuple
+
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from rclpy.serialization import deserialize_message
+from rclpy.subscription import Subscription
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from dynamics_node.model.urdf import MAX_BYTES
+from dynamics_node.node.joint_memory import BadMessage
+from dynamics_node.node.qos import LATCHED
+from dynamics_node.node.serving import Serving
+from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.text import shown
+from dynamics_node.node.wire import StateReader, States, is_plain
+
+THROTTLE = 2.0  # s, between log lines of one kind
+FRAME = 16  # bytes that a message has beside its text
+SHORT = 64 * 1024  # bytes of a message without lists
+MIDDLE = 1024 * 1024  # bytes of joint states and of a controller's state
+
+
+def _always(settings, core):
+    return True
+
+
+class Input(NamedTuple):
+    """A topic. A message of more than `longest` bytes is dropped unread.
+
+    read(inputs, core, message, received) takes one in, or raises BadMessage; received: steady ns of its
+    reception by the middleware. raw: the message is bytes, of which not everything need become an object.
+    wanted(settings, core): whether the topic is heard; core is None before the first robot, and a topic that
+    needs_robot is not read then.
+    """
+
+    topic: str
+    kind: type
+    qos: QoSProfile
+    longest: int
+    read: Callable[[Any, Any, Any, int], object]
+    wanted: Callable[[Any, Any], bool] = _always
+    raw: bool = False
+    needs_robot: bool = True
+
+
+def _description(inputs, core, data, received):
+    if len(data) <= MAX_BYTES + FRAME:
+        inputs.serving.describe(deserialize_message(data, String).data)
+    else:
+        inputs.serving.refuse_length(len(data))
+
+
+DESCRIPTION = Input(
+    "robot_description", String, LATCHED, sys.maxsize, _description, raw=True, needs_robot=False
+)
+
+
+class Hearing:
+    """Subscriptions of the rows that are wanted. last_turn: steady ns."""
+
+    def __init__(self, node: Node, serving: Serving, statistics: Statistics):
+        self.serving = serving
+        self._node, self._statistics = node, statistics
+        self._states = StateReader()
+        self.last_turn = monotonic_ns()
+        self._heard: dict[str, Subscription] = {}
+
+    def rows(self) -> Iterable[Input]:
+        """Those there are now, in the order in which a turn empties them."""
+        raise NotImplementedError
+
+    def listen(self):
+        """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
+        settings, core = self.serving.settings, self.serving.core
+        wanted = {row.topic: row for row in self.rows() if row.wanted(settings, core)}
+        for topic in self._heard.keys() - wanted.keys():
+            self._node.destroy_subscription(self._heard.pop(topic))
+        for topic, row in wanted.items():
+            if topic not in self._heard:
+                self._heard[topic] = self._subscription(row)
+
+    def ros_now(self) -> int:
+        """ns of ROS time."""
+        return self._node.get_clock().now().nanoseconds
+
+    def read_states(self, data: bytes) -> States:
+        """A sensor_msgs/JointState. Raises BadMessage."""
+        if is_plain(data):
+            return self._states.read(data)
+        message = deserialize_message(data, JointState)
+        numbers = (message.position, message.velocity, message.effort)
+        stamp = message.header.stamp
+        return States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
+
+    def received(self, stamp):
+        """Steady ns at which the middleware received a message, by the stamp that it gave it: the message may
+        have waited, but not since before the last turn, whatever the clock of the machine does."""
+        now = monotonic_ns()
+        waited = time_ns() - stamp if stamp > 0 else 0
+        return now - min(max(waited, 0), now - self.last_turn)
+
+    def _subscription(self, row):
+        """All messages come as bytes; nothing that is wrong with one leaves the callback."""
+        label = row.topic.removeprefix("~/")
+
+        def on_message(data, info):
+            core = self.serving.core
+            if row.needs_robot and core is None:
+                return
+            try:
+                if len(data) > row.longest:
+                    raise BadMessage(f"a message of {len(data)} bytes; the limit is {row.longest}")
+                message = data if row.raw else deserialize_message(data, row.kind)
+                row.read(self, core, message, self.received(info["received_timestamp"]))
+            except BadMessage as error:
+                self._drop(label, error)
+
+        options = QoSOverridingOptions.with_default_policies()
+        return self._node.create_subscription(
+            row.kind, row.topic, on_message, row.qos, raw=True, qos_overriding_options=options
+        )
+
+    def _drop(self, topic, reason):
+        reason = shown(reason)
+        self._statistics.dropped(topic, reason)
+        self._node.get_logger().warning(f"{topic} dropped: {reason}", throttle_duration_sec=THROTTLE)
