@@ -2,7 +2,14 @@
 
 from dynamics_node.trajectory.animation import write_animation
 from dynamics_node.trajectory.batch import Batch, Solution
+from dynamics_node.trajectory.constraints import (
+    acceleration_constraint,
+    position_constraint,
+    prior_factor,
+    velocity_constraint,
+)
 from dynamics_node.trajectory.drawing import Drawing, planar_drawing, robot_drawing
+from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -15,14 +22,29 @@ from dynamics_node.trajectory.estimation import estimate
 from dynamics_node.trajectory.factor import Factor, factor_program
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior
+from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
+from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
 from dynamics_node.trajectory.inversion import invert
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
 from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
+from dynamics_node.trajectory.planar import Angle, Bar, Slider, planar_system
+from dynamics_node.trajectory.readings import (
+    accelerometer,
+    bias_of,
+    encoder,
+    gyro,
+    imu,
+    torque,
+    velocity_reading,
+)
 from dynamics_node.trajectory.results import Curve, Motion
 from dynamics_node.trajectory.simulation import simulate
+from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
 __all__ = [
+    "Angle",
+    "Bar",
     "Batch",
     "Curve",
     "Drawing",
@@ -34,24 +56,49 @@ __all__ = [
     "NotConverged",
     "Prior",
     "SingularPosition",
+    "Slider",
     "SmootherOptions",
     "Solution",
     "Steps",
+    "System",
     "TrajectoryError",
     "TrajectoryGraph",
     "Unobservable",
     "Variable",
     "WrongBranch",
+    "acceleration_constraint",
+    "accelerometer",
+    "bias_of",
     "cauchy",
+    "encoder",
+    "equality",
     "estimate",
+    "estimation_graph",
+    "euler",
     "factor_program",
+    "forward_dynamics",
+    "forward_graph",
     "geman_mcclure",
+    "gyro",
+    "imu",
+    "inverse_dynamics",
+    "inverse_graph",
     "invert",
     "planar_drawing",
+    "planar_system",
+    "position_constraint",
     "positions",
     "prior",
+    "prior_factor",
+    "random_walk",
     "robot_drawing",
+    "robot_system",
+    "simpson",
     "simulate",
+    "torque",
+    "trapezoidal",
     "vector",
+    "velocity_constraint",
+    "velocity_reading",
     "write_animation",
 ]
