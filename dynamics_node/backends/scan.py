@@ -1,6 +1,5 @@
 """A Program run along rows, of which each needs what the one before has left."""
 
-import ctypes
 import logging
 from collections.abc import Callable
 from functools import partial

@@ -9,8 +9,8 @@ from dynamics_node.tables.compare import Comparison, Difference
 from dynamics_node.tables.evaluate import evaluate
 from dynamics_node.tables.names import TableError
 from dynamics_node.tables.over_dask import over_dask
-from dynamics_node.tables.plot import check_plot, plot_comparison
-from dynamics_node.tables.read import open_table
+from dynamics_node.tables.plot import check_plot, plot_comparison, plot_curves
+from dynamics_node.tables.read import open_table, read_table
 from dynamics_node.tables.table import Table
 from dynamics_node.tables.write import table_writer
 
@@ -24,5 +24,7 @@ __all__ = [
     "open_table",
     "over_dask",
     "plot_comparison",
+    "plot_curves",
+    "read_table",
     "table_writer",
 ]

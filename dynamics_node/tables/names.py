@@ -9,12 +9,17 @@ class TableError(ValueError):
 
 def columns(model, kind):
     """Names of the columns of a kind."""
-    coordinates = model.q_names if kind == "q" else model.v_names
+    coordinates = model.q_names if _of_positions(kind) else model.v_names
     return [f"{kind}.{name}" for name in coordinates]
 
 
 def width(model, kind):
-    return model.nq if kind == "q" else model.nv
+    return model.nq if _of_positions(kind) else model.nv
+
+
+def _of_positions(kind):
+    """q, or what is told of every q, as q_std."""
+    return kind == "q" or kind.startswith("q_")
 
 
 def read_by(problem):

@@ -1,4 +1,4 @@
-"""A plot of measured and computed torques, by matplotlib."""
+"""Plots by matplotlib: measured and computed torques, and curves over time."""
 
 from pathlib import Path
 
@@ -16,6 +16,38 @@ def check_plot(path):
     if Path(path).suffix not in PLOTS:
         raise TableError(f"{path}: a plot can be written to {', '.join(PLOTS)}")
     require("matplotlib")
+
+
+def plot_curves(path, time, curves, title: str):
+    """Draw a panel for every kind and unit, over s. curves: (name, kind, unit, values (count,), band (count,)
+    or None) each, band: half the width of what is shaded around it. Raises TableError, ValueError without
+    curves."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    panels: dict[str, list] = {}
+    for curve in curves:
+        panels.setdefault(f"{curve[1]} [{curve[2]}]", []).append(curve)
+    if not panels:
+        raise ValueError("there is nothing to draw")
+    figure = Figure(figsize=(9.0, 1.0 + 2.4 * len(panels)), layout="constrained")
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
+    for panel, (label, members) in zip(axes, panels.items(), strict=True):
+        for name, _, _, values, band in members:
+            (line,) = panel.plot(time, values, linewidth=1.0, label=_plain(name))
+            if band is not None:
+                panel.fill_between(time, values - band, values + band, color=line.get_color(), alpha=0.2, linewidth=0)
+        panel.set_ylabel(label, fontsize=9)
+        panel.tick_params(labelsize=8)
+        panel.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.supxlabel("s", fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
+def _plain(name):
+    """A name of which a legend neither makes formulas nor leaves out what begins with a line."""
+    return " " + name.replace("$", r"\$")
 
 
 def plot_comparison(path, comparison: Comparison, title: str, timed=True):
@@ -42,6 +74,10 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
     figure.supxlabel("s" if timed else "row", fontsize=9)
     thinned = f", one in {every} drawn" if every > 1 else ""
     figure.suptitle(f"{title}: {comparison.count} states{thinned}", fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
+def _save(figure, path):
     try:
         figure.savefig(path)
     except OSError as error:

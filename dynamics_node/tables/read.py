@@ -1,7 +1,7 @@
 """Files of states -> chunks of states, never the whole table in memory."""
 
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,7 @@ from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import read_bag
 from dynamics_node.tables.complete import complete
-from dynamics_node.tables.names import TableError, columns, needed, require, wanted, width
+from dynamics_node.tables.names import TableError, columns, needed, require, wanted
 from dynamics_node.tables.table import Table
 
 ARROW = (".csv", ".parquet")
@@ -37,40 +37,100 @@ def open_table(
     accelerations that are missing are derivatives, see `tables.differentiate`. Raises TableError, also while
     reading.
     """
-    path = Path(path)
-    if not path.exists():
-        raise TableError(f"{path}: no such file")
-    try:
-        pairs = name_pairs((joints_map or {}).items())
-    except ValueError as error:
-        raise TableError(f"--joints-map: {error}") from None
-    kinds = wanted(problem, measured)
-    if path.suffix == ".npz":
-        table = _npz(path, model, kinds, needed(problem, measured), chunk)
-    elif path.suffix in ARROW:
-        table = _arrow(path, model, kinds, needed(problem, measured), chunk, pairs)
+    path, pairs = _there(path), _pairs(joints_map)
+    names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
+    if _is_file(path):
+        table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
         table = read_bag(path, model, chunk, topic, pairs, zero_velocity)
     return complete(path, table, model, problem, measured, zero_velocity, cutoff)
 
 
+def read_table(
+    path,
+    model,
+    kinds,
+    needed=("time",),
+    topic=None,
+    *,
+    joints_map: Mapping[str, str] | None = None,
+    more: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, np.ndarray]:
+    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording: those of `kinds` that are there.
+
+    needed: those that must be there. more: {name: names of its columns} of what else files may hold, in an
+    .npz file an array of that name. Of a table q may be of the independent joints alone. Others as in
+    `open_table`. Raises TableError.
+    """
+    path, pairs = _there(path), _pairs(joints_map)
+    if not _is_file(path):
+        table = read_bag(path, model, 16384, topic, pairs)
+        if missing := [kind for kind in needed if kind not in table.kinds]:
+            raise TableError(f"{path} does not tell {', '.join(missing)} of all joints")
+        return {kind: rows for kind, rows in _whole(table).items() if kind in kinds or kind == "time"}
+    names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {k: list(v) for k, v in (more or {}).items()}
+    try:
+        return _whole(_file(path, names, needed, 16384, pairs))
+    except TableError:
+        own = [f"q.{name}" for name in model.v_names]
+        if "q" not in names or names["q"] == own:
+            raise
+        try:
+            return _whole(_file(path, names | {"q": own}, needed, 16384, pairs))
+        except TableError:
+            pass
+        raise
+
+
+def _whole(table):
+    chunks = list(table.chunks())
+    return {kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in table.kinds} if chunks else {}
+
+
+def _there(path):
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    return path
+
+
+def _pairs(joints_map):
+    try:
+        return name_pairs((joints_map or {}).items())
+    except ValueError as error:
+        raise TableError(f"--joints-map: {error}") from None
+
+
+def _is_file(path):
+    return path.suffix in (".npz", *ARROW)
+
+
+def _file(path, names, needed, chunk, pairs):
+    """names: {kind: its columns}"""
+    return _npz(path, names, needed, chunk) if path.suffix == ".npz" else _arrow(path, names, needed, chunk, pairs)
+
+
+def _named(model, kind):
+    return ["time"] if kind == "time" else columns(model, kind)
+
+
 # --- NumPy --------------------------------------------------------------------------------------------------
 
 
-def _npz(path, model, kinds, needed, chunk):
+def _npz(path, names, needed, chunk):
     try:
         with zipfile.ZipFile(path) as archive:
             there = {name.removesuffix(".npy") for name in archive.namelist()}
             _require_kinds(path, there, needed)
-            headers = {kind: _header(archive, kind) for kind in kinds if kind in there}
+            headers = {kind: _header(archive, kind) for kind in names if kind in there}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise TableError(f"{path} is no .npz file of numbers: {error}") from None
-    rows = headers["q"][0][0]
+    rows = next((shape[0] for shape, _ in headers.values() if shape), 0)
     for kind, (shape, dtype) in headers.items():
-        wanted = (rows,) if kind == "time" else (rows, width(model, kind))
+        wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
         if shape != wanted:
-            names = "" if kind == "time" else f": {', '.join(columns(model, kind)[:12])}"
-            raise TableError(f"{path}: {kind} must have shape {wanted}, not {shape}{names}")
+            told = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
+            raise TableError(f"{path}: {kind} must have shape {wanted}, not {shape}{told}")
         if dtype.kind not in "fiu":
             raise TableError(f"{path}: {kind} holds no numbers but {dtype}")
     return Table(rows, tuple(headers), lambda: _npz_chunks(path, headers, rows, chunk))
@@ -120,12 +180,12 @@ def _rows(stream, count, shape, dtype):
 # --- columns ------------------------------------------------------------------------------------------------
 
 
-def _arrow(path, model, kinds, needed, chunk, pairs):
+def _arrow(path, names, needed, chunk, pairs):
     try:
-        rows, names = _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
+        rows, theirs = _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
     except (OSError, require("pyarrow").ArrowInvalid) as error:
         raise TableError(f"{path}: {_first_line(error)}") from None
-    found = _columns_there(path, _our_columns(path, names, pairs), model, kinds, needed)
+    found = _columns_there(path, _our_columns(path, theirs, pairs), names, needed)
     return Table(rows, tuple(found), lambda: _arrow_chunks(path, found, chunk))
 
 
@@ -171,11 +231,10 @@ def _csv_batches(path):
         yield from reader  # of about a megabyte each
 
 
-def _columns_there(path, ours, model, kinds, needed):
+def _columns_there(path, ours, wanted, needed):
     """{kind: its columns in the file}. Raises TableError when a needed kind or a part of one is missing."""
     found = {}
-    for kind in kinds:
-        names = ["time"] if kind == "time" else columns(model, kind)
+    for kind, names in wanted.items():
         missing = [name for name in names if name not in ours]
         if not missing:
             found[kind] = [ours[name] for name in names]

@@ -1,6 +1,13 @@
 """Dynamics over many steps of time as one nonlinear least-squares problem (paper 2): any robot, compiled."""
 
 from dynamics_node.trajectory.batch import Batch, Solution
+from dynamics_node.trajectory.constraints import (
+    acceleration_constraint,
+    position_constraint,
+    prior_factor,
+    velocity_constraint,
+)
+from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -12,10 +19,25 @@ from dynamics_node.trajectory.errors import (
 from dynamics_node.trajectory.factor import Factor, factor_program
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior
+from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
+from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
 from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
+from dynamics_node.trajectory.planar import Angle, Bar, Slider, planar_system
+from dynamics_node.trajectory.readings import (
+    accelerometer,
+    bias_of,
+    encoder,
+    gyro,
+    imu,
+    torque,
+    velocity_reading,
+)
+from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
 __all__ = [
+    "Angle",
+    "Bar",
     "Batch",
     "Factor",
     "FixedLag",
@@ -24,17 +46,42 @@ __all__ = [
     "NotConverged",
     "Prior",
     "SingularPosition",
+    "Slider",
     "Solution",
     "Steps",
+    "System",
     "TrajectoryError",
     "TrajectoryGraph",
     "Unobservable",
     "Variable",
     "WrongBranch",
+    "acceleration_constraint",
+    "accelerometer",
+    "bias_of",
     "cauchy",
+    "encoder",
+    "equality",
+    "estimation_graph",
+    "euler",
     "factor_program",
+    "forward_dynamics",
+    "forward_graph",
     "geman_mcclure",
+    "gyro",
+    "imu",
+    "inverse_dynamics",
+    "inverse_graph",
+    "planar_system",
+    "position_constraint",
     "positions",
     "prior",
+    "prior_factor",
+    "random_walk",
+    "robot_system",
+    "simpson",
+    "torque",
+    "trapezoidal",
     "vector",
+    "velocity_constraint",
+    "velocity_reading",
 ]

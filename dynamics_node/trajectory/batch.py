@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.trajectory.elimination import HEALTHY, packed
+from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, arrived
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -12,6 +12,8 @@ from dynamics_node.trajectory.sweeps import Sweeps
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
 CLOSED = 1e-9  # error of an exact factor that is left
 HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
+ROUNDING = 1e-12  # of the costs: a rise by less is none
+PATIENCE = 4  # steps that may go up before the last good one is taken up again: exact factors are curved
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,30 +29,32 @@ class Solution:
 
 
 class Batch:
-    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it works."""
+    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it
+    works."""
 
     def __init__(self, graph: TrajectoryGraph, backend="auto"):
         self.graph, self.backend = graph, backend
 
-    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9) -> Solution:
-        """From the values in `steps`, which stay as they are. tolerance: of the last change of any step.
+    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9, observable=True) -> Solution:
+        """From the values in `steps`, which stay as they are. tolerance: of the last change of any step;
+        observable: whether directions that nothing tells are refused, see FixedLag.
 
         Raises NotConverged, SingularPosition and Unobservable with what was found.
         """
-        return _Search(steps.copy(), prior, self.backend, tolerance).run(iterations)
+        return _Search(steps.copy(), prior, self.backend, tolerance, observable).run(iterations)
 
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
-        sweeps = Sweeps(steps.copy(), self.backend, information=True)
-        sweeps.eliminate(packed(*prior.known(self.graph, steps)))
+        sweeps = Sweeps(steps.copy(), self.backend, covariance=True)
+        sweeps.eliminate(arrived(prior, steps))
         refuse_bad(self.graph, sweeps.found)
-        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
 
 
-def free_covariances(H, gain):
-    """(count, free, free) from H and gain of every step: P = H^-1 + gain P_next gain^T, backward."""
-    P = np.linalg.inv(H)
+def free_covariances(conditional, gain):
+    """(count, free, free), backward: P = conditional + gain P_next gain^T (Rauch, Tung and Striebel 1965)."""
+    P = conditional.copy()
     for k in range(len(P) - 2, -1, -1):
         P[k] += gain[k] @ P[k + 1] @ gain[k].T
     return P
@@ -67,44 +71,47 @@ def spread(graph, free, slopes):
 class _Search:
     """Steps on their way to the least cost."""
 
-    def __init__(self, steps, prior, backend, tolerance):
-        self.steps, self.prior, self.tolerance = steps, prior, tolerance
+    def __init__(self, steps, prior, backend, tolerance, observable):
+        self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
         self.graph = steps.graph
         self.sweeps = Sweeps(steps, backend)
-        self.damping = 0.0
+        self.damping = LEAST
 
     def run(self, most):
-        before, merit, change = None, np.inf, np.inf
+        best, least, change, rises = None, np.inf, np.inf, 0
         for iteration in range(1, most + 1):
             self._eliminate()
             now = self._merit()
-            if before is not None and not now <= merit * (1 + 1e-9) + 1e-30 and change > self.tolerance:
-                self._retreat(before, iteration)
-                continue
-            refuse_bad(self.graph, self.sweeps.found, self._solution(iteration))
-            before, merit = self.steps.rows.copy(), now
+            if change <= self.tolerance and self.damping == LEAST and self._closed():
+                return self._solution(iteration - 1)
+            if best is None or now <= least + ROUNDING * abs(least) or change <= self.tolerance:
+                refuse_bad(self.graph, self.sweeps.found, self.observable, self._solution(iteration))
+                best, least, rises = self.steps.rows.copy(), now, 0
+                self._damp(LEAST if self.damping <= FIRST_DAMPING else 0.1 * self.damping)
+            elif rises < PATIENCE and now < np.inf and self.damping == LEAST:
+                rises += 1
+            else:
+                self.steps.rows[:] = best
+                self._damp(max(FIRST_DAMPING, 10.0 * self.damping))
+            if self.damping > MOST_DAMPING:
+                raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
             change = self.sweeps.substitute()
-            self.damping = 0.0 if self.damping < FIRST_DAMPING else 0.1 * self.damping
-            if change <= self.tolerance:
-                self._eliminate()
-                if np.abs(self.sweeps.found["exact"]).max(initial=0.0) <= CLOSED:
-                    return self._solution(iteration)
         raise NotConverged(
             f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
         )
 
+    def _damp(self, damping):
+        """Eliminate again where the damping makes it another system."""
+        if max(damping, self.damping) > LEAST:
+            self.damping = damping
+            self._eliminate()
+
+    def _closed(self):
+        return np.abs(self.sweeps.found["exact"]).max(initial=0.0) <= CLOSED
+
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
-        self.sweeps.eliminate(packed(*self.prior.known(self.graph, self.steps)))
-
-    def _retreat(self, before, iteration):
-        """The last step went up: back, and shorter."""
-        self.steps.rows[:] = before
-        self.damping = max(FIRST_DAMPING, 10.0 * self.damping)
-        if self.damping > MOST_DAMPING:
-            raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
-        self._eliminate()
-        self.sweeps.substitute()
+        self.sweeps.eliminate(arrived(self.prior, self.steps))
 
     def _merit(self):
         return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()
@@ -127,14 +134,15 @@ def total_cost(graph, squares):
     return 0.5 * float(sum((part.sum() for part in parts), 0.0))
 
 
-def refuse_bad(graph, found, solution=None):
+def refuse_bad(graph, found, observable=True, solution=None):
     """Raise SingularPosition or Unobservable where an elimination was worth nothing. found: as of Sweeps."""
-    good = found["health"] <= HEALTHY
+    limits = SINGULAR, 1.0 / WEAK if observable else np.inf
+    good = found["health"] <= limits
     if good.all():
         return
     step = int(np.flatnonzero(~good.all(axis=1))[0])
     if not good[step, 0]:
         raise SingularPosition(f"at step {step} the exact equations are singular", solution)
-    weak = np.flatnonzero(~(found["pivots"][step] * HEALTHY[1] >= 1.0))
+    weak = np.flatnonzero(~(found["pivots"][step] >= WEAK * len(graph.free)))
     names = [graph.column_names[graph.free[k]] for k in weak]
     raise Unobservable(f"at step {step} nothing tells {', '.join(names)}", names, solution)

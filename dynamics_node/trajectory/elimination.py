@@ -1,4 +1,4 @@
-"""Gauss-Newton's system of a trajectory, eliminated step by step: Programs of one step, run along all of them.
+"""Gauss-Newton's system of a trajectory, eliminated step by step: Programs of one step, run along all.
 
 The exact factors of a step determine some of its directions: dx_det = offset - slopes dx_free, by Newton's
 method. What is left of its weighted factors is a block of a block-tridiagonal system H dx = g over the free
@@ -7,53 +7,54 @@ every step is eliminated: dx = shift - gain dx_next, and what it knows about the
 backward, the steps follow from the last one. The matrices have one fixed pattern, so a step is a Program.
 """
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.problem import Shapes
-from dynamics_node.program import Program, interpret, trace
-from dynamics_node.spatial import half_solved, symmetric
+from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
+from dynamics_node.spatial import half_solved, inverse_congruence, solve_definite, symmetric
 from dynamics_node.trajectory.factor import NEXT, factor_program
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, TrajectoryGraph, weights_of
 
-# limits of health: the square of the condition of what exact factors determine; the sum of one over the pivots,
-# which multiplies rounding
-HEALTHY = np.array([1e24, 1e13])
+LEAST = 1e-12  # damping: relative, so that rounding makes no H indefinite; it moves no optimum
+SINGULAR = 1e24  # square of the condition of what exact factors determine
+WEAK = 1e-11  # of a pivot: damping, or rounding, alone determines the direction
 
 
-def forward_program(graph: TrajectoryGraph, information=False) -> Program:
+def forward_program(graph: TrajectoryGraph, covariance=False) -> Program:
     """carry: what the steps before know about this one, see `packed`; the row of the step, and `ahead` of the
     next one -> carry for the next one, and what `backward_program` reads; and
 
     exact: errors of the exact factors, squares (weighted factors,): their squared errors over the variances,
     pivots (free,): of every free direction, what is left of its diagonal entry when those before it are
-    eliminated, over that entry: 0 of one that nothing determines; health (2,), see HEALTHY.
-    information: and H (free, free) of the step when nothing is known of the next one.
+    eliminated, over that entry: 0 of one that nothing determines; health (2,): the square of the condition
+    of what exact factors determine, and the sum of one over the pivots.
+    covariance: and `conditional` (free, free), that of the free directions when the next step is known.
     """
     reads: Shapes = {"carry": (carry_size(graph),)} | graph.row
     reads |= {name + NEXT: shape for name, shape in graph.ahead.items()}
 
     def function(carry, **arrays):
         after = {name: arrays.pop(name + NEXT) for name in graph.ahead}
-        block = _Block(*unpacked(graph, carry))
         own, ahead = _determined(graph, arrays), _determined(graph, after)
-        squares = [_add(graph, block, factor, arrays, after, own, ahead) for factor in graph.weighted]
-        carry, gain, shift, pivots = _eliminated(block, arrays[DAMPING][0])
+        block, squares = _block(graph, carry, arrays, after, own, ahead)
+        carry, gain, shift, pivots, conditional = _eliminated(block, arrays[DAMPING][0])
         stored = np.concatenate([arrays[variable.name] for variable in graph.variables])
         found = {"carry": carry, "stored": stored, "gain": gain, "shift": shift}
         found |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
         health = np.array([own.condition, sum(1.0 / pivot for pivot in pivots)])
         found |= {"squares": np.array(squares), "pivots": pivots, "health": health}
-        return found | ({"information": symmetric(block.H)} if information else {})
+        return found | ({"conditional": conditional} if covariance else {})
 
     return trace(function, reads)
 
 
 def backward_program(graph: TrajectoryGraph) -> Program:
-    """carry: dx (free,) of the next step; stored, gain, shift, offset, slopes as `forward_program` leaves them
-    -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of dx."""
+    """carry: dx (free,) of the next step; stored, gain, shift, offset, slopes as `forward_program` leaves
+    them -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of dx."""
     free, determined = len(graph.free), len(graph.determined)
     reads: Shapes = {
         "carry": (free,), "stored": (graph.stored,), "gain": (free, free), "shift": (free,),
@@ -94,21 +95,39 @@ def unpacked(graph: TrajectoryGraph, carry):
     return H, carry[len(rows) :]
 
 
+@lru_cache(maxsize=16)  # of the graphs at hand
 def arrival_program(graph: TrajectoryGraph) -> Program:
     """known (carry,), `packed`, of a step whose variables were `at` (stored,), and where they are now: stored
-    -> known from there."""
+    -> known from there. Of a joint that turns freely its directions are determined all, or none."""
 
     def function(known, at, stored):
         H, g = unpacked(graph, known)
-        parts, start = [], 0
+        columns = len(graph.column_names)
+        error, D, start = np.zeros(columns, dtype=object), np.zeros((columns, columns), dtype=object), 0
         for variable in graph.variables:
-            own = slice(start, start + variable.size)
-            parts.append(variable.difference(stored[own], at[own]))
+            own, place = graph.columns[variable.name], slice(start, start + variable.size)
+            error[own], D[own, own] = _difference(variable, stored[place], at[place])
             start += variable.size
-        return {"known": packed(H, g - H @ np.concatenate(parts)[graph.free])}
+        D = D[np.ix_(graph.free, graph.free)]
+        return {"known": packed(D.T @ H @ D, D.T @ (g - H @ error[graph.free]))}
 
     shapes: Shapes = {"known": (carry_size(graph),), "at": (graph.stored,), "stored": (graph.stored,)}
     return trace(function, shapes)
+
+
+def arrived(prior, steps):
+    """`packed` what a Prior knows of the first of Steps as they are."""
+    graph = steps.graph
+    given = {"known": packed(prior.information, prior.pull), "at": prior.stored(graph)}
+    return interpret(arrival_program(graph), stored=steps.rows[0, : graph.stored], **given)["known"]
+
+
+def _difference(variable, x, start):
+    """variable.difference, and its Jacobian by the directions of x."""
+    shapes: Shapes = {"x": (variable.size,), "start": (variable.size,)}
+    program = trace(lambda x, start: {"error": variable.difference(x, start)}, shapes)
+    by = interpret(jacobian(program, ["error"], ["x"]), x=x, start=start)[derivative_name("error", "x")]
+    return variable.difference(x, start), by @ variable.tangent_map(x)
 
 
 class _Determined(NamedTuple):
@@ -152,35 +171,38 @@ def _columns(graph, by, step=0):
     return J
 
 
-class _Block:
-    """H, g of a step and of the next one, and `link` (free, free) between them."""
+class _Block(NamedTuple):
+    """H, g of the free directions of a step, of what is told before it and of its own factors; of factors
+    towards the next step errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
 
-    def __init__(self, H, g):
-        self.H, self.g = H, g
-        self.link = np.zeros(H.shape, dtype=object)
-        self.H_next, self.g_next = np.zeros(H.shape, dtype=object), np.zeros(len(g), dtype=object)
+    H: np.ndarray
+    g: np.ndarray
+    errors: np.ndarray
+    variances: np.ndarray
+    by_own: np.ndarray
+    by_next: np.ndarray
 
 
-def _add(graph, block, factor, arrays, after, own, ahead):
-    """Add a weighted factor to a block; its squared error over the variance."""
-    error, by = _linearised(graph, factor, arrays, after)
-    weights = arrays[weights_of(factor.name)]
-    if factor.after:
-        weights = weights * arrays[LINKED][0]
-    square = weights @ (error * error)
-    if factor.loss is not None:
-        weights = weights * factor.loss.weight(square)
-    J, offset = _reduced(graph, _columns(graph, by), own)
-    total = error + offset
-    if factor.after:
-        J_next, offset = _reduced(graph, _columns(graph, by, step=1), ahead)
-        total = total + offset
-        weighted = J_next.T * weights
-        block.link = block.link + (J.T * weights) @ J_next
-        block.H_next, block.g_next = block.H_next + weighted @ J_next, block.g_next - weighted @ total
-    weighted = J.T * weights
-    block.H, block.g = block.H + weighted @ J, block.g - weighted @ total
-    return square
+def _block(graph, carry, arrays, after, own, ahead):
+    """The _Block of a step, and the squared errors of its weighted factors over the variances."""
+    (H, g), squares = unpacked(graph, carry), []
+    free = len(graph.free)
+    links = [(np.zeros(0), np.zeros(0), np.zeros((0, free)), np.zeros((0, free)))]
+    for factor in graph.weighted:
+        error, by = _linearised(graph, factor, arrays, after)
+        weights = arrays[weights_of(factor.name)]
+        if factor.after:
+            weights = weights * arrays[LINKED][0]
+        squares.append(weights @ (error * error))
+        if factor.loss is not None:
+            weights = weights * factor.loss.weight(squares[-1])
+        J, offset = _reduced(graph, _columns(graph, by), own)
+        if factor.after:
+            J_next, offset_next = _reduced(graph, _columns(graph, by, step=1), ahead)
+            links.append((error + offset + offset_next, 1.0 / weights, J, J_next))
+        else:
+            H, g = H + (J.T * weights) @ J, g - (J.T * weights) @ (error + offset)
+    return _Block(H, g, *(np.concatenate(parts) for parts in zip(*links, strict=True))), squares
 
 
 def _reduced(graph, J, determined: _Determined):
@@ -190,16 +212,30 @@ def _reduced(graph, J, determined: _Determined):
 
 
 def _eliminated(block, damping):
-    """carry, gain, shift and pivots."""
-    H = np.array(symmetric(block.H))
+    """carry, gain, shift, pivots and conditional covariance, where H is regular: what is told before and at
+    a step determines it.
+
+    Link errors then have the covariance S = variances + F H^-1 F^T, and the next step is told S^-1 of them:
+    sums of what is positive, however much surer the links are than the step, where the Schur complement
+    of information would be a small difference (a Kalman filter and Rauch's smoother; Dellaert and Kaess 2017,
+    sec. 3.5). A link without weight has an infinite variance, and tells nothing.
+    """
+    H = np.array(symmetric(block.H), dtype=object)
     diagonal = np.diag(H).copy()
     H[np.diag_indices(len(H))] = diagonal * (1.0 + damping)
-    L, pivots, half = half_solved(H, np.concatenate([block.link, block.g[:, None]], axis=1))
+    right = np.concatenate([block.by_own.T, block.g[:, None]], axis=1)
+    _, pivots, half = half_solved(H, right)
     scaled = half * np.array([1.0 / pivot for pivot in pivots], dtype=object)[:, None]
-    known = half[:, :-1].T @ scaled
-    x = np.array(scaled)
-    for k in range(len(x)):
-        for i in range(k):
-            x[k] = x[k] - x[i] * L[k, i]
-    carry = packed(symmetric(block.H_next - known[:, :-1]), block.g_next - known[:, -1])
-    return carry, x[:, :-1], x[:, -1], np.array(pivots, dtype=object) / diagonal
+    products = half[:, :-1].T @ scaled
+    S = np.array(symmetric(products[:, :-1]), dtype=object)
+    S[np.diag_indices(len(S))] = np.diag(S) + block.variances
+    told = np.concatenate([block.by_next, (block.errors + products[:, -1])[:, None]], axis=1)
+    forces = solve_definite(S, told)
+    known = inverse_congruence(S, told.T)
+    carry = packed(known[:-1, :-1], -known[:-1, -1])
+    back = block.by_own.T @ forces
+    back[:, -1] = block.g - back[:, -1]
+    found = solve_definite(H, back)
+    P = solve_definite(H, np.eye(len(H)))
+    conditional = P - inverse_congruence(S, P @ block.by_own.T)
+    return carry, found[:, :-1], found[:, -1], np.array(pivots, dtype=object) / diagonal, conditional

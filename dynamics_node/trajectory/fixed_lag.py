@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.backends import Runner, make
 from dynamics_node.program import Program, trace
 from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
-from dynamics_node.trajectory.elimination import HEALTHY, arrival_program, packed
+from dynamics_node.trajectory.elimination import SINGULAR, WEAK, arrival_program, packed
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -19,17 +19,27 @@ class FixedLag:
     When there are more than `window`, the oldest is eliminated for good: what it and all before it know
     about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
     Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
-    which one iteration more is made: the change would then be about its square; iterations: at most. Raises
+    which one iteration more is made: the change would then be about its square; iterations: at most.
+    observable: whether directions that nothing tells, to rounding, are refused; of a simulation they are
+    what the motion itself makes unsure, and nothing is lost. Raises
     CompileError for backend c without a compiler, ValueError for a window of less than two steps.
     """
 
     def __init__(
-        self, graph: TrajectoryGraph, window: int, prior: Prior, backend="auto", tolerance=1e-5, iterations=15
+        self,
+        graph: TrajectoryGraph,
+        window: int,
+        prior: Prior,
+        backend="auto",
+        tolerance=1e-5,
+        iterations=15,
+        observable=True,
     ):
         if window < 2:
             raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
-        self.tolerance, self.iterations = tolerance, iterations
+        self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
+        self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
         self._arrive, self._predict = _runners(graph, backend)
         self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
         self._arriving = np.empty_like(self._known)
@@ -52,9 +62,9 @@ class FixedLag:
         return self._sweeps.found
 
     def append(self, **numbers) -> int:
-        """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the new
-        step, those that are not given are as of the step before; variables, to begin with: those not given
-        are predicted from their rates. Iterations that were made. Raises as `solve`."""
+        """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the
+        new step, those that are not given are as of the step before; variables, to begin with: those not
+        given are predicted from their rates. Iterations that were made. Raises as `solve`."""
         self.extend(**numbers)
         return self.solve()
 
@@ -67,7 +77,8 @@ class FixedLag:
         now, views = self._now, self._views
         if now:
             self._rows[now] = self._rows[now - 1]
-            _solved(self._predict, self._x[now - 1], views["dt"][now - 1], self._x[now])
+            before, last = self._x[max(0, now - 2)], self._x[now - 1]
+            _solved(self._predict, before, last, views["dt"][now - 1], self._x[now])
         for name, value in numbers.items():
             views[name][now] = value
         self._sweeps.link()
@@ -81,8 +92,8 @@ class FixedLag:
         change = np.inf
         for iteration in range(1, self.iterations + 1):
             self._eliminate(self._sweeps)
-            if not (self._health <= HEALTHY).all():
-                refuse_bad(self.graph, self.found)
+            if not (self._health <= self._limits).all():
+                refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()
             if change <= self.tolerance:
                 return iteration
@@ -90,9 +101,9 @@ class FixedLag:
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
-        sweeps = Sweeps(self.steps.copy(), self.backend, information=True)
+        sweeps = Sweeps(self.steps.copy(), self.backend, covariance=True)
         self._eliminate(sweeps)
-        free = free_covariances(sweeps.found["information"], sweeps.found["gain"])
+        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
 
     # --- the window ----------------------------------------------------------------------------------------
@@ -127,24 +138,30 @@ def _runners(graph, backend):
 
 
 def prediction_program(graph: TrajectoryGraph) -> Program:
-    """stored: the variables of a step, dt (1,) -> stored: where they are after dt by their rates and the rates
-    of those; what has no rate stays."""
+    """before, stored: the variables of two steps, dt (1,) -> later: where they are after dt by their rates
+    and the rates of those. What is a rate and has none goes on changing as it did; anything else stays."""
     places, start = {}, 0
     for variable in graph.variables:
         places[variable.name] = slice(start, start + variable.size)
         start += variable.size
     rates = {variable.name: variable.rate for variable in graph.variables}
 
-    def function(stored, dt):
-        found = []
-        for variable in graph.variables:
-            x, h = stored[places[variable.name]], dt[0]
+    def function(before, stored, dt):
+        half = 0.5 * dt[0]
+        found: dict[str, np.ndarray] = {}
+        for variable in reversed(sorted(graph.variables, key=lambda v: _order(rates, v.name))):
+            x = stored[places[variable.name]]
             if variable.rate in places:
-                step = h * stored[places[variable.rate]]
-                if rates[variable.rate] in places:
-                    step = step + 0.5 * h * h * stored[places[rates[variable.rate]]]
-                x = variable.moved(x, step)
-            found.append(x)
-        return {"stored": np.concatenate(found)}
+                own = stored[places[variable.rate]]
+                x = variable.moved(x, half * (own + found[variable.rate]))
+            elif variable.name in rates.values():
+                x = x + (x - before[places[variable.name]])
+            found[variable.name] = x
+        return {"later": np.concatenate([found[variable.name] for variable in graph.variables])}
 
-    return trace(function, {"stored": (graph.stored,), "dt": (1,)})
+    return trace(function, {"before": (graph.stored,), "stored": (graph.stored,), "dt": (1,)})
+
+
+def _order(rates, name):
+    """How often a variable is the rate of another: positions 0, velocities 1, accelerations 2."""
+    return next((1 + _order(rates, other) for other, rate in rates.items() if rate == name), 0)

@@ -111,7 +111,7 @@ def weights_of(factor: str) -> str:
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The numbers of all steps of a trajectory: steps['q'] is a view (count, *shape) of a variable or of
-    data, to read and to write. rows (count + 1, width): one row more, which the last step looks at in vain."""
+    data, to read and to write. rows (count + 1, width): one more, which the last step looks at in vain."""
 
     graph: TrajectoryGraph
     rows: np.ndarray
@@ -152,10 +152,6 @@ class Prior:
     values: dict[str, np.ndarray]
     information: np.ndarray
     pull: np.ndarray
-
-    def known(self, graph: TrajectoryGraph, steps: Steps):
-        """H (free, free), g (free,) of a Gauss-Newton step from the first one of Steps."""
-        return self.information, self.pull - self.information @ self.error(graph, steps)
 
     def cost(self, graph: TrajectoryGraph, steps: Steps):
         """Half of its squared error, less that of the values."""

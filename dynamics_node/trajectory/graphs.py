@@ -23,14 +23,14 @@ def forward_graph(
 
     rule: of RULES; simpson reads `tau_middle` (nv,) too. coordinates: of which directions integrators have
     rows, 'independent' or, over-determined where there are loops, 'dependent' for all of them. soft: as the
-    paper has it (Figs. 2 and 3): accelerations of these directions follow from a factor with a variance, and
-    the factors `equality q` and `equality qd` are there. Raises ValueError for others.
+    paper has it (Figs. 2 and 3, Table 2): accelerations of these directions follow from a factor with a
+    variance, and there is the factor `equality q` of all directions, which brakes the motion. Raises
+    ValueError for others.
     """
     directions = _integrated(system, coordinates)
     factors = [*_closed(system, 2), *_integrators(system, rule, directions)]
     if soft:
-        factors.append(forward_dynamics(system, directions, known=("tau",)))
-        factors += [equality(system.q, directions), equality(system.qd, directions)]
+        factors += [forward_dynamics(system, directions, known=("tau",)), equality(system.q)]
     else:
         factors.append(inverse_dynamics(system, "qdd", known=("tau",)))
     if not soft or coordinates == "independent":
@@ -41,9 +41,11 @@ def forward_graph(
 def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
     """tau of a motion that `prior q`, `prior qd` and `prior qdd` tell, in the paper's four stages: 1
     positions; 2 with rates and integrators; 3 with constraints of the rates; 4 with torques. Priors are of
-    the independent directions; `equality q` is of all."""
+    the independent directions, of rates in stage 2, where nothing else damps a chain of trapezoids, of all;
+    `equality q` is of all."""
     known = (system.q, system.qd, system.qdd)[: 1 if stage == 1 else 3]
-    factors = [prior_factor(x, system.independent) for x in known]
+    factors = [prior_factor(system.q, system.independent)]
+    factors += [prior_factor(x, None if stage == 2 else system.independent) for x in known[1:]]
     factors += [equality(system.q), *_closed(system, 1 if stage < 3 else 3)]
     if stage > 1:
         factors += _integrators(system, "trapezoidal", None if stage == 2 else system.independent)

@@ -22,7 +22,7 @@ from dynamics_node.trajectory.constraints import (
 )
 from dynamics_node.trajectory.dynamics import inverse_dynamics
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import TrajectoryGraph, prior, weights_of
+from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.integrators import equality, random_walk, trapezoidal
 from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu
 from dynamics_node.trajectory.systems import System, robot_system
@@ -136,6 +136,12 @@ class Smoothed:
         smoother.lag.covariance()
 
 
+def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prior:
+    """Of the first step: q near start (nq,), to one radian, everything else near zero."""
+    spread = (1.0, options.start_velocity, options.start_acceleration, options.start_push)
+    return prior(graph, {"q": start}, {name: std**2 for name, std in zip(VARIABLES, spread, strict=True)})
+
+
 def _compiled(robot, sensors, backend):
     made = Smoothed(robot, sensors, backend)
     made.compile()
@@ -153,16 +159,7 @@ class JointSmoother:
     def __init__(self, smoothed: Smoothed, options: SmootherOptions, start):
         self.smoothed, self.options, self.newest = smoothed, options, -1
         graph, system = smoothed.graph, smoothed.system
-        known = prior(
-            graph,
-            {"q": start},
-            {
-                "q": 1.0,
-                "qd": options.start_velocity**2,
-                "qdd": options.start_acceleration**2,
-                "push": options.start_push**2,
-            },
-        )
+        known = known_start(graph, options, start)
         self.lag = FixedLag(graph, options.window, known, smoothed.backend, tolerance=TOLERANCE)
         shapes = graph.row
         self._blank = {weights_of(f.name): np.zeros(shapes[weights_of(f.name)]) for f in graph.weighted}

@@ -5,24 +5,24 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.backends import Scan
-from dynamics_node.trajectory.elimination import backward_program, carry_size, forward_program
-from dynamics_node.trajectory.graph import CHANGE, LINKED, Steps, TrajectoryGraph
+from dynamics_node.trajectory.elimination import LEAST, backward_program, carry_size, forward_program
+from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, TrajectoryGraph
 
 
 @lru_cache(maxsize=16)  # of the graphs at hand
-def scans(graph: TrajectoryGraph, backend="auto", information=False) -> tuple[Scan, Scan]:
+def scans(graph: TrajectoryGraph, backend="auto", covariance=False) -> tuple[Scan, Scan]:
     """Forward and backward. Raises CompileError for backend c without a compiler."""
-    return Scan(forward_program(graph, information), backend), Scan(backward_program(graph), backend)
+    return Scan(forward_program(graph, covariance), backend), Scan(backward_program(graph), backend)
 
 
 class Sweeps:
-    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program` leaves
-    at every step. What is `known` of the first step beforehand is `packed` H and g."""
+    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program`
+    leaves at every step. What is `known` of the first step beforehand is `packed` H and g."""
 
-    def __init__(self, steps: Steps, backend="auto", information=False):
+    def __init__(self, steps: Steps, backend="auto", covariance=False):
         graph, count = steps.graph, len(steps)
         self.steps = steps
-        forward, backward = scans(graph, backend, information)
+        forward, backward = scans(graph, backend, covariance)
         self._out = np.empty((count, forward.out_width))
         self._carry, self._dx = np.empty(carry_size(graph)), np.empty(len(graph.free))
         self.found = _views(forward.program.outputs, self._out)
@@ -31,9 +31,10 @@ class Sweeps:
         changed = rows[:count][::-1, : backward.out_width]
         eliminated = self._out[::-1, : backward.width]
         self._eliminate = forward.bound(ahead, self._carry, self._out)
-        self._first = forward.bound(ahead[:1], self._carry, self._out[:1]) if count else None
+        self._first = forward.bound(ahead[:1], self._carry, self._out[:1])
         self._substitute = backward.bound(eliminated, self._dx, changed)
         self._changes = steps[CHANGE][:, 0]
+        steps[DAMPING][:] = LEAST
         self._linked = steps[LINKED][:, 0]
         self.link()
 

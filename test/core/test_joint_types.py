@@ -149,3 +149,21 @@ def test_a_floating_joint_has_no_rotor():
     assert any("'free': a floating joint has no rotor" in warning for warning in model.warnings)
     with pytest.raises(dn.ModelError, match="'free': a floating joint has no rotor"):
         dn.parse_model(text, armature={"free": 0.5})
+
+
+def test_the_difference_is_the_step_between(of, random):
+    start, step = position(of, random), 0.7 * random.normal(size=of.nv)
+    to = of.moved(start, step)
+    assert np.allclose(of.moved(start, of.difference(to, start)), to, atol=1e-14)
+    assert np.allclose(of.difference(to, start), step, atol=1e-13)
+    assert np.allclose(of.difference(start, start), 0.0, atol=1e-15)
+
+
+def test_symbols_differ_as_floats_do(of, random):
+    start = position(of, random)
+    to = of.moved(start, random.normal(size=of.nv))
+    shapes = {"to": (of.nq,), "start": (of.nq,)}
+    program = trace(lambda to, start: {"step": of.difference(to, start)}, shapes)
+    assert np.allclose(interpret(program, to=to, start=start)["step"], of.difference(to, start), atol=1e-14)
+    both = of.difference(np.stack([to, start]), np.stack([start, to]))
+    assert np.allclose(both[0], of.difference(to, start), atol=1e-15)

@@ -4,6 +4,8 @@ import numpy as np
 
 EXACT = 1e-10  # inverse dynamics, M, bias, J
 OUT_OF_GTSAM = 1e-8
+OPTIMUM = 1e-8  # of a trajectory: what is left of the last step of iterations that converge linearly (losses)
+SPREAD = 1e-7  # its covariances, whose weights are those of the losses
 EPS = np.finfo(float).eps
 
 

@@ -3,10 +3,13 @@
 from functools import cache
 
 import numpy as np
+import planar_oracle
 from balls import ankle, ball_robot
 from closed_loops import ALL as LOOPS
 from closed_loops import mechanism_of, states
 from linkages import parallelograms
+from mechanisms import joint, link, loop
+from mechanisms import robot as urdf
 from robots import ROBOTS
 
 import dynamics_node as dn
@@ -35,16 +38,35 @@ def scotch_yoke():
     )
 
 
+def spherical_linkage():
+    """Four hinges whose axes meet: more equations count than joints depend on the crank."""
+    axes = ("0 0 1", "0.6 0 0.8", "0 0.8 0.6", "0 -0.6 0.8")
+    parts, above = [link("l0")], "l0"
+    for k, axis in enumerate(axes[:3]):
+        parts += [link(f"l{k + 1}", k + 1, 1.0), joint(f"j{k + 1}", above, f"l{k + 1}", axis=axis)]
+        above = f"l{k + 1}"
+    return urdf(
+        *parts, loop("tie", "revolute", "l0", "0 -0.3 0.4", above, "0 -0.3 0.4", axes[3]), name="spherical"
+    )
+
+
+def floating_arm():
+    parts = [link("base", 1, 2.0, solid=True), link("arm", 2, 1.0, solid=True)]
+    return urdf(*parts, joint("j1", "base", "arm", "0.1 0.2 0.3", "0.6 0 0.8"), name="floating")
+
+
 PLANAR = {"paper": four_bar, "slides": scotch_yoke}
 TEXTS = {
     "quadruped": lambda: dn.parse_mechanism(quadruped(), floating_base=True),
     "balls": lambda: dn.parse_model(ball_robot(1), armature={"j1": 0.04}),
+    "floating": lambda: dn.parse_model(floating_arm(), floating_base=True),
     "floating balls": lambda: dn.parse_model(ball_robot(3), floating_base=True),
     "ankle": lambda: dn.parse_mechanism(ankle()),
+    "spherical": lambda: dn.parse_mechanism(spherical_linkage()),
     "parallelograms": lambda: dn.parse_mechanism(parallelograms(np.random.default_rng(2)).text),
 }
-TREES = ("panda7", "panda", "double_pendulum", "solo12", "balls", "floating balls")
-MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms")
+TREES = ("panda7", "panda", "double_pendulum", "solo12", "floating", "balls", "floating balls")
+MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms", "spherical")
 
 
 @cache
@@ -67,23 +89,14 @@ def position(name, random):
     if not isinstance(robot, Mechanism):
         return sample_positions(robot, 1, random)[0]
     if name in LOOPS:
-        return states(robot, 1, random, reach=0.1)[0][0]
+        return states(robot)[0][random.integers(4)]
     tree = tree_of(robot)
     return dn.close_loops(robot, system_of(name).q.moved(tree.neutral(), random.uniform(-0.1, 0.1, tree.nv)))
 
 
 def planar_position(name, random):
-    if name == "slides":
-        theta, x = random.uniform(-3, 3), random.uniform(-2.2, -1.5)
-        P, S = 0.7 * np.array([np.cos(theta), np.sin(theta)]), np.array([x, 1.0])
-        return np.array([*P, *S, *(S + 2.5 * (P - S) / np.linalg.norm(P - S)), theta])
-    theta = random.uniform(-3, 3)
-    P1, D = np.array([np.cos(theta), np.sin(theta)]), np.array([4.0, 0.0])
-    gap = D - P1
-    d2 = gap @ gap
-    a = (4.0 - 13.0 + d2) / (2 * d2)
-    h = np.sqrt(4.0 / d2 - a * a)
-    return np.array([*P1, *(P1 + a * gap + h * np.array([-gap[1], gap[0]])), theta])
+    z = random.uniform(-3, 3, 1) if name == "paper" else random.uniform((-3, -2.2), (3, -1.5))
+    return planar_oracle.KNOWN[name][0](z)
 
 
 def rates(name, q, random):

@@ -1,0 +1,106 @@
+"""A robot as points that move and bars between them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.loops import Mechanism, tree_of
+from dynamics_node.loops.kinds import LoopJoint
+from dynamics_node.spatial import transform_origin, transform_rotation, transpose
+
+PATHS = 4  # ends whose paths are drawn: of a hand with twenty fingers none would be seen
+NEAR = 1e-4  # m: what is nearer is the same point
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """points (count, n, 3), m; bars: (one point, another, colour); names: (point, what stands there); paths:
+    points whose way is drawn; planar: all in z = 0, and seen from there."""
+
+    points: np.ndarray
+    bars: tuple[tuple[int, int, int], ...]
+    names: tuple[tuple[int, str], ...] = ()
+    paths: tuple[int, ...] = ()
+    planar: bool = False
+
+
+def robot_drawing(robot, q) -> Drawing:
+    """A Model or Mechanism at q (count, nq): bars from joint to joint, to the ends of loops, and to what is
+    farthest on the last links; names of joints."""
+    tree = tree_of(robot)
+    places, bars, names = _Places(), [], []
+    for i, body in enumerate(tree.bodies):
+        own = places.add(i, np.zeros(3))
+        names.append((own, body.joint.name))
+        if not body.joint.type.is_free:
+            bars.append((places.add(body.parent, np.zeros(3)), own, max(body.parent, 0)))
+    ends = [places.add(i, end) for i, end in _ends(robot, tree)]
+    bars += [(places.add(places.bodies[end], np.zeros(3)), end, places.bodies[end]) for end in ends]
+    bars += _loops(robot, places, names)
+    kept = tuple(dict.fromkeys(bar for bar in bars if bar[0] != bar[1]))
+    return Drawing(_moved(tree, q, places), kept, tuple(names), tuple(ends[:PATHS]))
+
+
+class _Places:
+    """Points that are fixed to bodies, each once. bodies, offsets: of every point."""
+
+    def __init__(self):
+        self.bodies: list[int] = []
+        self.offsets: list[np.ndarray] = []
+
+    def add(self, body, offset):
+        """The number of a point of a body (-1: the root), offset (3,) in its axes."""
+        for k, (other, there) in enumerate(zip(self.bodies, self.offsets, strict=True)):
+            if other == body and np.abs(there - offset).max() < NEAR:
+                return k
+        self.bodies.append(body)
+        self.offsets.append(np.asarray(offset, dtype=float))
+        return len(self.bodies) - 1
+
+
+def _ends(robot, tree):
+    """(body, offset) of the farthest frame on every link that carries no other, or twice its centre of mass:
+    the other end of a bar."""
+    carrying = {
+        *tree.parents,
+        *(body for loop in _loop_joints(robot) for body in (loop.predecessor, loop.successor)),
+    }
+    for i in sorted(set(range(tree.nbodies)) - carrying):
+        inertia = tree.bodies[i].inertia
+        centre = np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]]) / max(inertia[5, 5], 1e-9)
+        frames = [transform_origin(frame.X) for frame in tree.frames.values() if frame.body == i]
+        farthest = max(frames, key=np.linalg.norm, default=np.zeros(3))
+        yield i, farthest if np.linalg.norm(farthest) > NEAR else 2.0 * centre
+
+
+def _loop_joints(robot):
+    constraints = robot.constraints if isinstance(robot, Mechanism) else ()
+    return [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+
+
+def _loops(robot, places, names):
+    """Bars to both ends of every loop joint, and between them, where they are apart, a rod."""
+    for loop in _loop_joints(robot):
+        pair = []
+        for body, origin in zip((loop.predecessor, loop.successor), loop.origins, strict=True):
+            pair.append(places.add(body, origin))
+            yield places.add(body, np.zeros(3)), pair[-1], max(body, 0)
+        if loop.length > 0:
+            yield (*pair, max(loop.successor, 0) + 1)
+        names.append((pair[-1], loop.name))
+
+
+def _moved(tree, q, places):
+    """(count, n, 3): where the points are at q (count, nq)."""
+    X_up = joint_transforms(tree, q)
+    turns, origins = [np.broadcast_to(np.eye(3), (len(q), 3, 3))], [np.zeros((len(q), 3))]
+    for i, parent in enumerate(tree.parents):
+        R, p = turns[parent + 1], origins[parent + 1]
+        origins.append(p + (R @ X_up.origin(i)[..., None])[..., 0])
+        turns.append(R @ transpose(transform_rotation(X_up.matrix(i))))
+    found = [
+        origins[body + 1] + turns[body + 1] @ offset
+        for body, offset in zip(places.bodies, places.offsets, strict=True)
+    ]
+    return np.stack(found, axis=1) if found else np.zeros((len(q), 0, 3))

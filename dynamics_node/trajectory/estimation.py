@@ -1,0 +1,212 @@
+"""What a robot did, from what was read: a whole recording, by the model of `joint_smoother`."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.loops import ClosureError, Mechanism, first_closed
+from dynamics_node.loops.mechanism import tree_of
+from dynamics_node.model import Model
+from dynamics_node.program import interpret
+from dynamics_node.sensors import Sensor
+from dynamics_node.solver import InputError
+from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
+from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.graph import DAMPING, LINKED, CHANGE, Steps, weights_of
+from dynamics_node.trajectory.joint_smoother import (
+    FIRST,
+    TOLERANCE,
+    VARIABLES,
+    Smoothed,
+    SmootherOptions,
+    known_start,
+)
+from dynamics_node.trajectory.problems import motion_of, residual_program, told_at
+from dynamics_node.trajectory.results import Motion
+
+AHEAD = 10  # steps of the window that finds where the search for all at once begins
+SETTLED = 1e-4  # of the last change then, rad/s^2 and N m being the largest
+
+
+def estimate(
+    robot: Model | Mechanism,
+    time,
+    readings: Mapping[str, np.ndarray],
+    sensors: Iterable[Sensor] = (),
+    *,
+    options: SmootherOptions | None = None,
+    window: int | None = None,
+    start=None,
+    backend="auto",
+    progress=None,
+) -> Motion:
+    """The most likely motion of a recording, with standard deviations and covariances, and the torque `push`
+    (nv,) from outside.
+
+    time (count,), s, rising. readings: {'q': (count, nq), or of the independent joints alone, (count, nv);
+    'tau': (count, nv), of the motors as commanded or measured, may be missing: then nothing tells pushes;
+    NAME of a sensor: (count, its rows)}; NaN where nothing was read. sensors: Imu, Gyro, Accelerometer.
+    options: the noise, see SmootherOptions, whose period is not used: steps are as long as `time` has it.
+    window: steps of a fixed lag, after which an estimate stays as it is, as a node would have it; None: all
+    readings tell about all steps. start (nq,): a position near the first one, if the first reading does not
+    say how loops are assembled. progress: told after every step.
+
+    Raises InputError, SensorError, and TrajectoryError with the Motion so far as its `solution`.
+    """
+    options = options or SmootherOptions()
+    smoothed = _smoothed(robot, tuple(sensors), backend)
+    steps = _steps(smoothed, np.array(time, dtype=float), readings, options)
+    first = _first(robot, smoothed, steps, start)
+    run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
+    try:
+        run.along(window or AHEAD, window is not None, progress or (lambda done: None))
+        if window is None:
+            run.at_once()
+    except TrajectoryError as error:
+        motion = run.motion(robot, time)
+        place = f"{robot.name}, {len(motion)} of {len(steps)} steps done"
+        raise told_at(error, place, motion) from None
+    return run.motion(robot, time)
+
+
+@lru_cache(maxsize=8)  # of the robots at hand
+def _smoothed(robot, sensors, backend):
+    return Smoothed(robot, sensors, backend)
+
+
+# --- readings -----------------------------------------------------------------------------------------------
+
+
+def _steps(smoothed: Smoothed, time, readings, options) -> Steps:
+    """All data and weights. Raises InputError."""
+    if time.ndim != 1 or len(time) < FIRST or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
+        raise InputError(f"time must be {FIRST} or more finite, rising numbers")
+    unknown = set(readings) - {"q", "tau", *smoothed.deviations}
+    if unknown:
+        raise InputError(
+            f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}"
+        )
+    steps = smoothed.graph.steps(len(time))
+    spans = np.diff(time, append=2 * time[-1] - time[-2])
+    steps["dt"][:, 0] = spans
+    for k, span in enumerate(spans):
+        for name, variance in replace(options, period=span).variances(smoothed.system).items():
+            steps[weights_of(name)][k] = 1.0 / variance
+    nv = len(smoothed.independent)
+    _read(steps, "encoder", "reading encoder", _positions(smoothed, readings.get("q")), options.encoder_std)
+    torques = readings.get("tau", np.full((len(time), nv), np.nan))
+    _read(steps, "dynamics", "tau", torques, options.torque_std)
+    for name, std in smoothed.deviations.items():
+        _read(steps, name, f"reading {name}", readings.get(name, np.full((1, len(std)), np.nan)), std)
+    return steps
+
+
+def _read(steps, factor, data, values, std):
+    """Write the readings of a factor; what is not finite has no weight."""
+    values, shape = np.array(values, dtype=float), steps[data].shape
+    if values.ndim != 2 or values.shape[1] != shape[1] or len(values) not in (1, shape[0]):
+        raise InputError(f"readings of {factor!r} must be {shape}, not {values.shape}")
+    told = np.isfinite(values)
+    steps[data][:] = np.where(told, values, 0.0)
+    steps[weights_of(factor)][:] = np.where(told, 1.0 / np.square(std), 0.0)
+
+
+def _positions(smoothed: Smoothed, q):
+    """(count, joints with a position): NaN of dependent joints that are not there; angles without jumps."""
+    system, count = smoothed.system, len(smoothed.scalars)
+    if q is None:
+        return np.full((1, count), np.nan)
+    q = np.array(q, dtype=float)
+    if q.ndim == 2 and q.shape[1] == len(system.independent) < count:
+        whole = np.full((len(q), count), np.nan)
+        whole[:, [smoothed.scalars.index(k) for k in system.independent]] = q
+        q = whole
+    if q.ndim != 2 or q.shape[1] != count:
+        raise InputError(f"q must be (count, {count}) or (count, {len(system.independent)}), not {q.shape}")
+    joints = tree_of(smoothed.robot).independent_joints
+    for k in (k for k, joint in enumerate(joints) if joint.type.wraps):
+        told = np.isfinite(q[:, k])
+        q[told, k] = np.unwrap(q[told, k])
+    return q
+
+
+def _first(robot, smoothed: Smoothed, steps, start):
+    """Where the first readings have the joints (nq,), closed."""
+    read, told = steps["reading encoder"], steps[weights_of("encoder")] > 0
+    first = np.array(smoothed.system.q.neutral if start is None else start, dtype=float)
+    for k, direction in enumerate(smoothed.scalars):
+        rows = np.flatnonzero(told[:, k])
+        if len(rows):
+            first[smoothed.system.scalars[direction]] = read[rows[0], k]
+    if not isinstance(robot, Mechanism):
+        return first
+    try:
+        return first_closed(robot, first)
+    except ClosureError as error:
+        raise InconsistentStart(f"{robot.name}: the first readings do not close: {error}") from None
+
+
+# --- the search ---------------------------------------------------------------------------------------------
+
+
+class _Run:
+    """Steps as they are found. done: how many; P: covariances of all columns of these."""
+
+    def __init__(self, smoothed: Smoothed, steps: Steps, known, pushed):
+        self.smoothed, self.steps, self.known, self.pushed = smoothed, steps, known, pushed
+        self.done, self.iterations = 0, np.zeros(len(steps), dtype=int)
+        columns = len(smoothed.graph.column_names)
+        self.P = np.full((len(steps), columns, columns), np.nan)
+
+    def along(self, window, wanted, progress):
+        """Step after step. wanted: covariances, too."""
+        graph, rows = self.smoothed.graph, self.steps.rows
+        lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
+        told = [name for name in graph.row if name not in (*VARIABLES, CHANGE, LINKED, DAMPING)]
+        for k in range(len(self.steps)):
+            lag.extend(**{name: self.steps[name][k] for name in told})
+            if k + 1 >= FIRST:
+                self.iterations[k] = lag.solve()
+                part = slice(k + 1 - len(lag), k + 1)
+                rows[part] = lag.steps.rows[: len(lag)]
+                if wanted:
+                    self.P[part] = lag.covariance()
+                self.done = k + 1
+            progress(k + 1)
+
+    def at_once(self):
+        batch = Batch(self.smoothed.graph, self.smoothed.backend)
+        solution = batch.solve(self.steps, self.known, tolerance=SETTLED)
+        self.steps, self.iterations = solution.steps, solution.iterations
+        self.P = batch.covariance(self.steps, self.known)
+
+    def motion(self, robot, time) -> Motion:
+        system, graph = self.smoothed.system, self.smoothed.graph
+        steps, P = Steps(graph, self.steps.rows[: self.done + 1]), self.P[: self.done]
+        own = np.array(system.independent)
+        places = {name: graph.columns[name].start + own for name in VARIABLES[:3]}
+        places["push"] = np.arange(*graph.columns["push"].indices(P.shape[1])[:2])
+        covariance = {name: P[:, at][:, :, at] for name, at in places.items()}
+        std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
+        std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
+        iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
+        motion = motion_of(
+            robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
+        )
+        motion = replace(motion, tau=motion.tau + self._dynamics(steps))
+        if self.pushed:
+            return motion
+        untold = {
+            name: {k: v for k, v in getattr(motion, name).items() if k != "push"}
+            for name in ("std", "covariance")
+        }
+        return replace(motion, push=None, **untold)
+
+    def _dynamics(self, steps):
+        """By how much the torques that were read are to be mended, (count, nv)."""
+        factor = next(f for f in steps.graph.factors if f.name == "dynamics")
+        program = residual_program(factor, steps.graph.variables)
+        return interpret(program, **{name: steps[name] for name in (*factor.now, *factor.data)})["residual"]

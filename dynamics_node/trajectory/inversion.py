@@ -1,0 +1,195 @@
+"""What torque moves a robot along a curve: the paper's four stages."""
+
+import numpy as np
+
+from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.solver import InputError
+from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.graph import Steps, prior
+from dynamics_node.trajectory.problems import (
+    Robot,
+    closed_start,
+    graph_of,
+    motion_of,
+    refuse_turned,
+    system_of,
+    told_at,
+)
+from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.systems import System
+
+STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
+INTEGRATED = (
+    1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
+)
+DIFFERENCES = (
+    1e-1,
+    1e1,
+)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
+LOOSE = 1e-3  # change of a step after which a stage only hands on its values
+
+
+def invert(
+    robot: Robot,
+    time,
+    q,
+    qd=None,
+    qdd=None,
+    *,
+    start=None,
+    stds=STDS,
+    integrated=INTEGRATED,
+    equality=np.inf,
+    backend="auto",
+    progress=None,
+) -> Motion:
+    """The torques tau (nv,) of the independent joints along a curve, and the motion of all joints (paper 2,
+    Fig. 4).
+
+    time (count,), s; q (count, nv): positions of the independent joints, or (count, nq) of all; qd, qdd
+    (count, nv): by a spline of fifth order through q where they are not given, which takes joints with one
+    coordinate. start (nq,): a closed position near the first one, which says how loops are assembled.
+
+    stds: how well q, qd and qdd of the curve are kept; integrated: the trapezoidal rule between steps. Curve
+    and rule together are what is least: a hard rule alone would swing between samples. equality: variance of
+    the paper's soft factor between positions of consecutive steps, by default none. progress: told after
+    every stage.
+
+    Of loops four stages, each beginning where the last one ended: positions; with rates and integrators;
+    with constraints of the rates; with torques. A tree has the last one alone. Raises InputError, and
+    TrajectoryError with what there is as its `solution`.
+    """
+    system = system_of(robot)
+    time, q, qd, qdd = _curve(robot, system, time, q, qd, qdd, start)
+    steps, stages = None, (1, 2, 3, 4) if system.dependent else (4,)
+    for stage in stages:
+        steps = _prepared(system, stage, time, (q, qd, qdd), stds, integrated, equality, steps)
+        try:
+            steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
+        except TrajectoryError as error:
+            raise told_at(error, f"{system.name}, stage {stage} of 4", None) from None
+        (progress or (lambda done: None))(stage)
+    motion = motion_of(robot, system, time, steps)
+    refuse_turned(system, motion)
+    return motion
+
+
+# --- the curve ----------------------------------------------------------------------------------------------
+
+
+def _curve(robot, system: System, time, q, qd, qdd, start):
+    """time (count,), q (count, nq), qd and qdd (count, n): zero of dependent joints."""
+    time, q = np.array(time, dtype=float), np.array(q, dtype=float)
+    own, nq = list(system.independent), len(system.q.neutral)
+    if time.ndim != 1 or len(time) < 2 or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
+        raise InputError("time must be two or more finite, rising numbers")
+    if q.shape not in ((len(time), len(own)), (len(time), nq)) or not np.isfinite(q).all():
+        raise InputError(f"q must be finite, ({len(time)}, {len(own)}) or ({len(time)}, {nq}), not {q.shape}")
+    places = [system.scalars.get(k) for k in own]
+    if None in places and (q.shape[1] != nq or qd is None or qdd is None):
+        raise InputError(
+            f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
+        )
+    whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
+    if q.shape[1] == nq and (not system.dependent or len(own) < nq):
+        whole = q
+    else:
+        whole[:, places] = q
+    if qd is None or qdd is None:
+        qd, qdd = _derivatives(time, whole[:, places], qd)
+    spread = np.zeros((2, len(time), len(system.directions)))
+    for rates, name, given in zip(spread, ("qd", "qdd"), (qd, qdd), strict=True):
+        if np.shape(given) != (len(time), len(own)) or not np.isfinite(given).all():
+            raise InputError(f"{name} must be finite, ({len(time)}, {len(own)}), not {np.shape(given)}")
+        rates[:, own] = given
+    return time, whole, *spread
+
+
+def _start(robot, system, first, places, start):
+    """A closed position (nq,) at the beginning of the curve."""
+    nq = len(system.q.neutral)
+    found = np.array(system.q.neutral if start is None else start, dtype=float)
+    if len(first) == nq and start is None:
+        found = first.copy()
+    if found.shape != (nq,):
+        raise InputError(f"start must be {nq} numbers, not {found.shape}")
+    if len(first) < nq:
+        found[places] = first
+    if isinstance(robot, Mechanism):
+        return first_closed(robot, found)
+    return closed_start(system, robot, found)[0] if start is not None or not system.dependent else found
+
+
+def _derivatives(time, q, qd):
+    """qd and qdd (count, nv) of a spline of fifth order through q, or through qd where that is given."""
+    from scipy.interpolate import make_interp_spline  # 1 s that nobody else should wait
+
+    degree = min(5, len(time) - 1)
+    if qd is not None:
+        return qd, make_interp_spline(time, qd, k=min(degree, 4))(time, 1)
+    spline = make_interp_spline(time, q, k=degree)
+    return spline(time, 1), spline(time, 2)
+
+
+# --- the stages ---------------------------------------------------------------------------------------------
+
+
+def _prepared(system, stage, time, curve, stds, integrated, equality, before):
+    """Steps of a stage, with what the one before has found."""
+    graph = graph_of(system, "inverse", stage)
+    steps = graph.steps(len(time))
+    steps["dt"][:-1, 0] = np.diff(time)
+    steps["dt"][-1] = steps["dt"][-2]
+    if stage == 2:  # independent rates from the curve, the others from the positions of stage 1
+        rest = list(system.dependent)
+        for rates, found in zip(curve[1:], _differences(system, before["q"], time), strict=True):
+            rates[:, rest] = found[:, rest]
+    for name, values, std in zip(("q", "qd", "qdd"), curve, stds, strict=True):
+        if name in graph.columns:
+            steps[f"prior {name}"][:] = values
+            steps.weigh(f"prior {name}", _variances(system, stage, name, std))
+            steps[name][:] = before[name] if before is not None and name in before.graph.columns else values
+    steps.weigh("equality q", equality)
+    for name in ("trapezoidal q", "trapezoidal qd") if stage > 1 else ():
+        steps.weigh(name, integrated**2)
+    return steps
+
+
+def _variances(system, stage, name, std):
+    """Of a prior: of the independent directions, in stage 2 of rates of all."""
+    if stage != 2 or name == "q":
+        return std**2
+    variances = np.full(len(system.directions), DIFFERENCES[name == "qdd"] ** 2)
+    variances[list(system.independent)] = std**2
+    return variances
+
+
+def _differences(system, q, time):
+    """qd and qdd of positions (count, nq), nearly."""
+    later, before = np.concatenate([q[1:], q[-1:]]), np.concatenate([q[:1], q[:-1]])
+    span = np.gradient(time) * np.r_[1.0, np.full(len(time) - 2, 2.0), 1.0]
+    qd = system.q.difference(later, before) / span[:, None]
+    return qd, np.gradient(qd, time, axis=0)
+
+
+def _known(steps: Steps):
+    """Of the first step nothing: the curve tells it as all others."""
+    return prior(steps.graph, {v.name: steps[v.name][0] for v in steps.graph.variables}, {})
+
+
+def _along(steps: Steps, backend):
+    """Every step from where the one before it is: so loops stay on their branch."""
+    lag = FixedLag(steps.graph, 2, _known(steps), backend, iterations=50)
+    found = steps.copy()
+    names = [name for name in steps.graph.row if name not in ("q", "change", "linked", "damping")]
+    for k in range(len(steps)):
+        lag.append(**{name: steps[name][k] for name in names})
+        found["q"][k] = lag.steps["q"][-1]
+    return found
+
+
+def _at_once(steps: Steps, backend):
+    tolerance = 1e-9 if "tau" in steps.graph.columns else LOOSE
+    return Batch(steps.graph, backend).solve(steps, _known(steps), tolerance=tolerance).steps

@@ -1,0 +1,161 @@
+"""What a robot does: its trajectory from a start, under torques."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dynamics_node.solver import InputError
+from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
+from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
+from dynamics_node.trajectory.problems import (
+    Robot,
+    closed_start,
+    graph_of,
+    motion_of,
+    refuse_turned,
+    system_of,
+    told_at,
+)
+from dynamics_node.trajectory.results import Motion
+
+STARTED = 1e-10  # variance of the start, in units squared
+INTEGRATED = (
+    1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
+)
+EXACT = 1e-8  # of the last change of a step
+Torque = np.ndarray | Callable | None
+
+
+def simulate(
+    robot: Robot,
+    q,
+    qd=None,
+    duration=None,
+    *,
+    steps=None,
+    dt=1e-3,
+    torque: Torque = None,
+    rule="trapezoidal",
+    coordinates="independent",
+    window=2,
+    backend="auto",
+    progress=None,
+) -> Motion:
+    """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps` steps
+    of dt seconds (paper 2, Figs. 2 and 3).
+
+    robot: Model, Mechanism, or a System of `trajectory.planar`. torque (nv,) or (steps + 1, nv), or a
+    function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
+    rule: euler, trapezoidal (implicit, of second order) or simpson (fourth). coordinates: 'independent', or,
+    of loops, 'dependent': integrators of all joints, a least-squares compromise. window: how many steps are
+    solved at a time (fixed lag), None: all at once. progress: told after every step how many there are.
+    Damping and friction do not act.
+
+    Raises InputError, and TrajectoryError with the Motion so far as its `solution`: InconsistentStart,
+    WrongBranch, SingularPosition, NotConverged.
+    """
+    count = _count(duration, steps, dt) + 1
+    system = system_of(robot)
+    start = closed_start(system, robot, q, qd)
+    graph = graph_of(system, "forward", rule, coordinates)
+    time = dt * np.arange(count)
+    known = prior(graph, {"q": start[0], "qd": start[1]}, {"q": STARTED, "qd": STARTED})
+    drive = _drive(torque, time, len(system.independent), system.independent, "tau_middle" in graph.data)
+    run = _Run(graph, known, count)
+    try:
+        run.through(drive, dt, window or 2, backend, progress or (lambda done: None))
+        if window is None:
+            run.at_once(known, backend)
+    except TrajectoryError as error:
+        raise _told(
+            error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)
+        ) from None
+    motion = run.motion(robot, system, time)
+    refuse_turned(system, motion)
+    return motion
+
+
+def _told(error, place, motion):
+    """The error with what there is. A start and integrators tell everything, but at singular positions."""
+    if isinstance(error, Unobservable):
+        error = SingularPosition(
+            f"{', '.join(error.variables)} run away: the position is singular, or nearly"
+        )
+    return told_at(error, place, motion)
+
+
+def _count(duration, steps, dt):
+    if not (np.isfinite(dt) and dt > 0):
+        raise InputError(f"dt must be a positive number of seconds, not {dt}")
+    if (duration is None) == (steps is None):
+        raise InputError("give a duration, s, or a number of steps")
+    count = steps if steps is not None else duration / dt
+    if not (np.isfinite(count) and count >= 0):
+        raise InputError(f"duration and steps are not negative: {duration if steps is None else steps}")
+    return round(count)
+
+
+class _Run:
+    """Steps as they are found. done: how many."""
+
+    def __init__(self, graph: TrajectoryGraph, known: Prior, count):
+        self.graph, self.known, self.done = graph, known, 0
+        self.steps = graph.steps(count)
+        self.iterations = np.zeros(count, dtype=int)
+
+    def through(self, drive, dt, window, backend, progress):
+        """Step after step, of which each changes as long as it is in the window."""
+        lag = FixedLag(self.graph, window, self.known, backend, EXACT, observable=False)
+        weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
+        for k in range(len(self.steps)):
+            numbers = drive(k, self)
+            self.iterations[k] = lag.append(dt=dt, **(weights if k == 0 else {}), **numbers)
+            self.steps.rows[k + 1 - len(lag) : k + 1] = lag.steps.rows[: len(lag)]
+            self.done = k + 1
+            progress(self.done)
+
+    def at_once(self, known, backend):
+        solution = Batch(self.graph, backend).solve(self.steps, known, observable=False)
+        self.steps, self.iterations = solution.steps, solution.iterations
+
+    def motion(self, robot, system, time):
+        steps = Steps(self.graph, self.steps.rows[: self.done + 1])
+        iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
+        return motion_of(robot, system, time, steps, iterations=iterations)
+
+
+def _drive(torque, time, nv, independent, with_middle):
+    """(number of the step, _Run) -> what drives it: {'tau': (nv,)} and, for simpson, the torque in its middle."""
+    if callable(torque):
+        return _controlled(torque, time, nv, list(independent), with_middle)
+    told = np.zeros(nv) if torque is None else np.array(torque, dtype=float)
+    if told.shape not in ((nv,), (len(time), nv)) or not np.isfinite(told).all():
+        raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {told.shape}")
+    told = np.broadcast_to(told, (len(time), nv))
+    middle = 0.5 * (told + np.concatenate([told[1:], told[-1:]]))
+
+    def drive(k, run):
+        return {"tau": told[k]} | ({"tau_middle": middle[k]} if with_middle else {})
+
+    return drive
+
+
+def _controlled(torque, time, nv, independent, with_middle):
+    half = 0.5 * (time[1] - time[0]) if len(time) > 1 else 0.0
+
+    def asked(t, q, qd):
+        tau = np.array(torque(t, q, qd), dtype=float)
+        if tau.shape != (nv,) or not np.isfinite(tau).all():
+            raise InputError(f"at {t:.6g} s the torque must be {nv} finite numbers, not {tau}")
+        return tau
+
+    def drive(k, run):
+        at = max(k - 1, 0)
+        state = run.known.values if k == 0 else {name: run.steps[name][at] for name in ("q", "qd")}
+        q, qd = state["q"].copy(), state["qd"][independent]
+        found = {"tau": asked(time[k], q, qd)}
+        return found | ({"tau_middle": asked(time[k] + half, q, qd)} if with_middle else {})
+
+    return drive

@@ -1,0 +1,124 @@
+"""The optimum and its covariance, by every solver: against dense linear algebra, and Kalman's filter for a chain."""
+
+import dense_trajectory as dense
+import numpy as np
+import pytest
+from tolerances import OPTIMUM, SPREAD, error
+from trajectories import CASES, DT, chain
+
+from dynamics_node.trajectory import Batch, FixedLag, Steps
+
+
+def gtsam_solver(name):
+    """A class of the solvers by GTSAM."""
+    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
+    from dynamics_node.trajectory import gtsam, gtsam_lag
+
+    return getattr(gtsam, name, None) or getattr(gtsam_lag, name)
+
+
+def batch(graph, backend):
+    return gtsam_solver("GtsamBatch")(graph) if backend == "gtsam" else Batch(graph, backend)
+
+
+def smoother(graph, window, prior, backend):
+    if backend == "gtsam":
+        return gtsam_solver("GtsamFixedLag")(graph, window, prior, tolerance=1e-9, iterations=60)
+    return FixedLag(graph, window, prior, backend, tolerance=1e-9, iterations=60)
+
+
+def assert_same(steps, right, tolerance=OPTIMUM):
+    for variable in right.graph.variables:
+        assert error(steps[variable.name].ravel(), right[variable.name].ravel()) <= tolerance, variable.name
+
+
+def numbers(steps, k):
+    """What `append` is told of a step."""
+    told = [*steps.graph.data, *(name for name in steps.graph.row if name.startswith("weights "))]
+    return {name: steps[name][k] for name in told}
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c", "gtsam"])
+@pytest.mark.parametrize("name", CASES)
+def test_optimum(name, backend):
+    steps, prior = CASES[name]()
+    right = dense.solve(steps, prior)
+    solver = batch(steps.graph, backend)
+    solution = solver.solve(steps, prior)
+    assert_same(solution.steps, right)
+    assert solution.cost == pytest.approx(dense.cost(right, prior), rel=OPTIMUM)
+    assert dense.violation(solution.steps) <= 1e-12 and solution.exact <= 1e-12
+    for factor in steps.graph.weighted:
+        assert error(solution.squares[factor.name], dense.squares(right, factor)) <= 1e3 * OPTIMUM
+    found, P = solver.covariance(right, prior), dense.covariance(right, prior)
+    assert error(found, P, tail=3) <= SPREAD
+
+
+@pytest.mark.parametrize("backend", ["numpy", "gtsam"])
+@pytest.mark.parametrize("name", CASES)
+def test_fixed_lag(name, backend):
+    """After every step its window is the optimum, what was forgotten being linearised where it was then."""
+    steps, known = CASES[name]()
+    graph, window = steps.graph, 4
+    lag, right = smoother(graph, window, known, backend), steps
+    for k in range(9):
+        lag.append(**numbers(steps, k))
+        if k >= window:
+            known = dense.marginalised(right, known)
+        right = dense.solve(lag.steps, known)
+        assert_same(lag.steps, right)
+    assert error(lag.covariance(), dense.covariance(right, known), tail=3) <= SPREAD
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_isam2(name):
+    """As far as the tolerance of what it linearises again."""
+    steps, prior = CASES[name]()
+    steps = Steps(steps.graph, steps.rows[:13].copy())
+    right = dense.solve(steps, prior)
+    isam = gtsam_solver("Isam2")(steps.graph, len(steps), prior, tolerance=1e-9, iterations=100)
+    for k in range(len(steps)):
+        isam.append(**numbers(steps, k))
+    assert_same(isam.steps, right, 100 * OPTIMUM)
+    assert error(isam.covariance(), dense.covariance(right, prior), tail=3) <= 100 * SPREAD
+
+
+@pytest.mark.parametrize("backend", ["numpy", "gtsam"])
+def test_far_start(backend):
+    """Where everything is zero most readings look like outliers, and the constraints are curved."""
+    steps, prior = CASES["cauchy"]()
+    right = dense.solve(steps, prior)
+    for variable in steps.graph.variables:
+        steps[variable.name][:] = 0.0
+    assert_same(batch(steps.graph, backend).solve(steps, prior, iterations=100).steps, right)
+
+
+def test_dense_is_kalmans_smoother():
+    """Of the linear chain, by Rauch, Tung and Striebel."""
+    steps, prior = chain()
+    means, covariances = kalman(steps, prior)
+    right = dense.solve(steps, prior)
+    found = np.concatenate([right["p"], right["v"]], axis=1)
+    assert error(found.ravel(), means.ravel()) <= 1e-10
+    assert error(dense.covariance(right, prior), covariances, tail=3) <= 1e-9
+
+
+def kalman(steps, prior):
+    """Means (count, 2) and covariances (count, 2, 2). p' = p + h v + h w / 2 + noise, where v' = v + w."""
+    F, L = np.array([[1.0, DT], [0.0, 1.0]]), np.array([[1.0, DT / 2], [0.0, 1.0]])
+    Q = L @ np.diag([1e-4, 2e-3]) @ L.T
+    x, P = np.array([prior.values["p"][0], prior.values["v"][0]]), np.linalg.inv(prior.information)
+    filtered, predicted = [], []
+    for y in steps["y"][:, 0]:
+        predicted.append((x, P))
+        K = P[:, 0] / (P[0, 0] + 1e-3)
+        x, P = x + K * (y - x[0]), P - np.outer(K, P[0])
+        filtered.append((x, P))
+        x, P = F @ x, F @ P @ F.T + Q
+    smoothed = [filtered[-1]]
+    for (x, P), (x_next, P_next) in zip(filtered[-2::-1], predicted[:0:-1], strict=True):
+        G = P @ F.T @ np.linalg.inv(P_next)
+        after, spread = smoothed[-1]
+        smoothed.append((x + G @ (after - x_next), P + G @ (spread - P_next) @ G.T))
+    means, covariances = zip(*smoothed[::-1], strict=True)
+    return np.array(means), np.array(covariances)

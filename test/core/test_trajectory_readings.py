@@ -1,0 +1,136 @@
+"""Readings, priors and graphs of trajectories: values against Pinocchio and by hand, mistakes by name."""
+
+import numpy as np
+import pytest
+from oracle import pin
+from robots import ROBOTS, random_states
+from sensor_truth import Truth
+from tolerances import EXACT, error
+from trajectory_cases import position, rates, robot_of, system_of
+
+from dynamics_node.loops import tree_of
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.program import interpret, trace
+from dynamics_node.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.trajectory.constraints import prior_factor
+from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
+from dynamics_node.trajectory.readings import (
+    accelerometer,
+    bias_of,
+    encoder,
+    gyro,
+    imu,
+    torque,
+    velocity_reading,
+)
+
+POSE = {"xyz": (0.1, -0.2, 0.3), "rpy": (0.3, 0.5, -0.7), "std": 1.0}
+MOVING = ("panda", "solo12")
+
+
+def residual(factor, **given):
+    shapes = {name: np.shape(value) for name, value in given.items()}
+    return interpret(trace(lambda **x: {"r": factor.residual(**x)}, shapes), **given)["r"]
+
+
+@pytest.mark.parametrize("name", MOVING)
+def test_sensors_on_links_against_pinocchio(name):
+    robot = robot_of(name)
+    q, qd, qdd, _ = (x[0] for x in random_states(robot, 1, seed=3))
+    link = next(n for n, frame in robot.frames.items() if frame.body == robot.nbodies - 1)
+    truth = Truth(ROBOTS[name], robot, q, qd, qdd)
+    state, bias, reading = {"q": q, "qd": qd}, 0.1 * np.arange(6), np.arange(6.0)
+    turning, proper = truth.reading(Gyro(link, **POSE)), truth.reading(Accelerometer(link, **POSE))
+    factor = gyro(robot, Gyro(link, **POSE, name="g"))
+    assert error(residual(factor, **state, **{"reading g": np.zeros(3)}), turning) <= EXACT
+    factor = accelerometer(robot, Accelerometer(link, **POSE, name="a"))
+    assert error(residual(factor, **state, qdd=qdd, **{"reading a": np.zeros(3)}), proper) <= EXACT
+    factor = imu(robot, Imu(link, **POSE, name="i"), bias=True)
+    found = residual(factor, **state, qdd=qdd, **{"reading i": reading, "bias i": bias})
+    assert error(found, np.concatenate([turning, proper]) + bias - reading) <= EXACT
+
+
+def test_sensors_on_links_of_mechanisms():
+    """Loops turn nothing else: as on the tree at the same rates, by Pinocchio of its text."""
+    random, robot = np.random.default_rng(6), robot_of("differential")
+    q = position("differential", random)
+    qd, qdd, _ = rates("differential", q, random)
+    tree = tree_of(robot)
+    link = next(n for n, frame in tree.frames.items() if frame.body == tree.nbodies - 1)
+    state = {"q": q, "qd": qd, "qdd": qdd, "reading i": np.zeros(6)}
+    found = residual(imu(robot, Imu(link, **POSE, name="i")), **state)
+    assert error(found, residual(imu(tree, Imu(link, **POSE, name="i")), **state)) <= EXACT
+
+
+def test_a_sensor_that_never_moves_is_refused():
+    robot = robot_of("panda7")
+    with pytest.raises(ValueError, match=f"link '{robot.base_link}' is fixed to the world"):
+        gyro(robot, Gyro(robot.base_link, std=1.0))
+
+
+def test_encoders_read_joints_with_one_coordinate():
+    random, system = np.random.default_rng(1), system_of("balls")
+    q = sample_positions(robot_of("balls"), 1, random)[0]
+    names = [joint.name for joint in robot_of("balls").independent_joints if joint.type.is_scalar]
+    factor = encoder(system, bias=True)
+    assert list(factor.rows) == names and bias_of(factor).names == factor.rows
+    at = [joint.q.start for joint in robot_of("balls").independent_joints if joint.type.is_scalar]
+    reading, bias = random.normal(size=(2, len(names)))
+    found = residual(factor, q=q, **{"reading encoder": reading, "bias encoder": bias})
+    assert np.allclose(found, q[at] + bias - reading, atol=1e-15)
+    with pytest.raises(ValueError, match="'j1.angular.y' has no position of its own"):
+        encoder(system, [1])
+
+
+def test_rates_and_torques_are_read_as_they_are():
+    system, random = system_of("differential"), np.random.default_rng(2)
+    qd, reading = random.normal(size=(2, len(system.directions)))
+    found = residual(velocity_reading(system, [3, 1]), qd=qd, **{"reading velocity": reading[:2]})
+    assert np.allclose(found, qd[[3, 1]] - reading[:2], atol=1e-15)
+    found = residual(torque(system), tau=qd[:2], **{"reading torque": reading[:2]})
+    assert np.allclose(found, qd[:2] - reading[:2], atol=1e-15)
+    assert bias_of(torque(system)) is None
+
+
+def test_priors_measure_along_directions():
+    """Of a floating base: the turn in body axes, then the shift, by Pinocchio."""
+    x = system_of("solo12").q
+    start = sample_positions(robot_of("solo12"), 1, np.random.default_rng(3))[0]
+    step = 1e-4 * np.random.default_rng(4).normal(size=x.tangent)
+    found = residual(prior_factor(x), q=x.moved(start, step), **{"prior q": start})
+    assert np.allclose(found, step, atol=1e-15)
+    free = pin.SE3(pin.Quaternion(start[3:7]).matrix(), start[:3])
+    to = x.moved(start, step)
+    motion = pin.log6(free.inverse() * pin.SE3(pin.Quaternion(to[3:7]).matrix(), to[:3]))
+    assert np.allclose(found[:6], [*motion.angular, *motion.linear], atol=3e-8)  # where they are second order
+
+
+@pytest.mark.parametrize("name", ["paper", "panda7", "floating balls", "differential", "spherical"])
+def test_what_graphs_leave_free(name):
+    system = system_of(name)
+    nv = len(system.independent)
+    forward = forward_graph(system)
+    assert [forward.column_names[k] for k in forward.free] == [
+        f"{x} {system.directions[k]}" for x in ("q", "qd") for k in system.independent
+    ]
+    assert len(inverse_graph(system).free) == 3 * nv
+    graph = estimation_graph(system, [velocity_reading(system, bias=True), torque(system)])
+    assert len(graph.free) == 2 * nv + 2 * nv + len(system.directions)
+    assert "tau" not in graph.data and "tau" in forward.data and forward.data["tau"] == (nv,)
+    assert len(estimation_graph(system, [], push=False).free) == 2 * nv
+    soft = forward_graph(system, coordinates="dependent", soft=True)
+    assert len(soft.free) == len(system.directions) + 2 * nv
+
+
+@pytest.mark.parametrize(
+    "stage, names", [(1, {"q"}), (2, {"q", "qd", "qdd"}), (4, {"q", "qd", "qdd", "tau"})]
+)
+def test_stages_of_an_inverse_problem(stage, names):
+    assert set(inverse_graph(system_of("paper"), stage).columns) == names
+
+
+def test_unknown_choices_are_refused():
+    with pytest.raises(ValueError, match="unknown rule 'heun'; choose one of euler, trapezoidal, simpson"):
+        forward_graph(system_of("paper"), "heun")
+    with pytest.raises(ValueError, match="unknown coordinates 'all'; choose one of independent, dependent"):
+        forward_graph(system_of("paper"), coordinates="all")
