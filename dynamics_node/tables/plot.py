@@ -36,7 +36,9 @@ def plot_curves(path, time, curves, title: str):
         for name, _, _, values, band in members:
             (line,) = panel.plot(time, values, linewidth=1.0, label=_plain(name))
             if band is not None:
-                panel.fill_between(time, values - band, values + band, color=line.get_color(), alpha=0.2, linewidth=0)
+                panel.fill_between(
+                    time, values - band, values + band, color=line.get_color(), alpha=0.2, linewidth=0
+                )
         panel.set_ylabel(label, fontsize=9)
         panel.tick_params(labelsize=8)
         panel.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0))

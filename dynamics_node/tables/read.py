@@ -68,7 +68,9 @@ def read_table(
         if missing := [kind for kind in needed if kind not in table.kinds]:
             raise TableError(f"{path} does not tell {', '.join(missing)} of all joints")
         return {kind: rows for kind, rows in _whole(table).items() if kind in kinds or kind == "time"}
-    names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {k: list(v) for k, v in (more or {}).items()}
+    names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {
+        k: list(v) for k, v in (more or {}).items()
+    }
     try:
         return _whole(_file(path, names, needed, 16384, pairs))
     except TableError:
@@ -107,7 +109,11 @@ def _is_file(path):
 
 def _file(path, names, needed, chunk, pairs):
     """names: {kind: its columns}"""
-    return _npz(path, names, needed, chunk) if path.suffix == ".npz" else _arrow(path, names, needed, chunk, pairs)
+    return (
+        _npz(path, names, needed, chunk)
+        if path.suffix == ".npz"
+        else _arrow(path, names, needed, chunk, pairs)
+    )
 
 
 def _named(model, kind):

@@ -15,7 +15,7 @@ from dynamics_node.solver import InputError
 from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import DAMPING, LINKED, CHANGE, Steps, weights_of
+from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, weights_of
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
     TOLERANCE,

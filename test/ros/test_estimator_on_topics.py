@@ -2,35 +2,22 @@
 
 import numpy as np
 import pytest
-from rig import Rig, efforts, set_stamp, stamp_of
-from robots import ROBOTS
-
-import dynamics_node as dn
+from rig import Rig, efforts, stamp_of
+from two_links import ARM, NAMES, PUSH
 
 pytest.importorskip("dynamics_interfaces.msg", reason="build dynamics_interfaces first, or use ./dev")
 try:
     from dynamics_interfaces.msg import JointStateEstimate
 except ImportError:
-    pytest.skip("dynamics_interfaces without JointStateEstimate: build it again, or use ./dev", allow_module_level=True)
+    pytest.skip(
+        "dynamics_interfaces without JointStateEstimate: build it again, or use ./dev",
+        allow_module_level=True,
+    )
 from sensor_msgs.msg import Imu, JointState
-from std_msgs.msg import Float64MultiArray
 
 MODULE = "dynamics_node.node.estimator.main"
 NS = 1_000_000_000
 PERIOD = NS // 250
-NAMES = ("joint1", "joint2")
-ARM = """
-<robot name="two_links"><link name="base"/>
-<link name="upper"><inertial><origin xyz="0.3 0 0"/><mass value="2"/>
-<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.06" iyz="0" izz="0.06"/></inertial></link>
-<link name="lower"><inertial><origin xyz="0.2 0 0"/><mass value="1"/>
-<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/></inertial></link>
-<joint name="joint1" type="revolute"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/>
-<limit lower="-3" upper="3" velocity="5" effort="50"/></joint>
-<joint name="joint2" type="continuous"><parent link="upper"/><child link="lower"/><origin xyz="0.6 0 0"/><axis xyz="0 1 0"/>
-<limit velocity="5" effort="50"/></joint></robot>"""
-SENSORS = "sensors: [{type: imu, name: imu, link: lower, std: 0.02, topic: imu}]"
-PUSH = np.array([0.0, 3.0])
 
 
 class EstimatorRig(Rig):
@@ -87,7 +74,10 @@ def estimator():
 
 def test_state_and_push_are_told_with_their_covariance(estimator):
     estimator.move(300)
-    estimator.until(lambda: len(estimator.estimates) > 50 and len(estimator.plain) == len(estimator.estimates), what="estimates")
+    estimator.until(
+        lambda: len(estimator.estimates) > 50 and len(estimator.plain) == len(estimator.estimates),
+        what="estimates",
+    )
     told = estimator.estimates[-1]
     k = estimator.step_of(told)
     assert k == round(k) and told.lag == pytest.approx(0.01, abs=PERIOD / NS)

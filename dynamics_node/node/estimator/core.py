@@ -141,7 +141,8 @@ class EstimatorCore:
             self._running = self._started(newest)
         running, settings = self._running, self.settings
         running.command = self._command
-        for reading in self.waiting.until(newest + running.grid.period // 2):
+        due = self.waiting.until(newest + running.grid.period // 2)
+        for reading in sorted(due, key=running.turn):
             running.use(reading, self.waiting)
         if running.solve() and (told := running.told(settings.steps_of_lag)) is not None:
             self.last = told
