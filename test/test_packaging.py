@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 COLCON = "import sys; from colcon_core.command import main; sys.exit(main())"  # with this very Python
-EXECUTABLES = ("dynamics_node", "dynamics", "demo_motion", "demo_monitor")
+EXECUTABLES = ("dynamics_node", "dynamics_estimator", "dynamics", "demo_motion", "demo_monitor")
 
 # rosdep key -> PyPI name of what setup.py installs
 PYPI_OF = {
@@ -54,7 +54,7 @@ def test_executables_are_on_the_path_of_the_environment():
     here = Path(sys.executable).parent
     if not (here / "dynamics_node").exists():
         pytest.skip("not an environment of ./dev")
-    for name in EXECUTABLES[1:]:
+    for name in EXECUTABLES[2:]:
         done = subprocess.run([here / name, "--help"], capture_output=True, text=True, timeout=60, check=True)
         assert "usage" in done.stdout
 

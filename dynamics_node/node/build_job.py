@@ -167,7 +167,7 @@ def do(job):
 
 def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
-    model = _called(parse_robot(job.text, loops=loops, **job.choices), job.names)
+    model = called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     quantity = partial(build_quantity_for_service, model, backend=job.services)
     links = job.links if set(job.links) <= set(model.frames) else ()
@@ -223,7 +223,7 @@ def _rates(model, job):
     return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=job.services)
 
 
-def _called(robot, pairs):
+def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:
     """The robot with the drivers' names of joints."""
     if isinstance(robot, Mechanism):
         return robot.with_tree(with_their_names(robot.tree, pairs))

@@ -13,6 +13,7 @@ from dynamics_node.problem import named
 from dynamics_node.solver import resolve
 
 if TYPE_CHECKING:
+    from dynamics_node.node.described import DescriptionSettings
     from dynamics_node.node.settings import Settings
 
 # By the names of parameters.
@@ -23,20 +24,18 @@ SAME_LENGTH = (
     ("friction.joints", "friction.viscous"),
     ("friction.joints", "friction.coulomb"),
 )
-SAME_LENGTH_OR_EMPTY = (("driven.joints", "driven.weights"), ("armature.joints", "armature.gears"))
-NOT_NEGATIVE = ("armature.values", "effort_limits_list", "friction.viscous", "friction.coulomb")
-JOINTS_ONCE = ("joints", "command_joints", "forward_joints", "friction.joints", "driven.joints")
+NOT_NEGATIVE = ("armature.values", "friction.viscous", "friction.coulomb")
+JOINTS_ONCE = ("joints", "friction.joints")
+OWN_NOT_NEGATIVE = ("effort_limits_list",)
+OWN_JOINTS_ONCE = ("command_joints", "forward_joints", "driven.joints")
 JOINTS_OF_THE_ROBOT = ("command_joints", "friction.joints", "driven.joints")
 
 
 def check_together(settings: Settings):
     """Raise ValueError when settings contradict each other."""
+    check_description(settings)
     _check_lists(settings)
-    _check_names(settings)
-    _check_armature(settings)
     _check_gravity(settings)
-    if settings.held_joints and not settings.joints:
-        raise ValueError("held.joints has no meaning while joints is empty")
     if settings.problem == "hybrid" and not settings.forward_joints:
         raise ValueError("problem hybrid needs forward_joints")
     if (settings.ordering == "custom") != bool(settings.custom_ordering):
@@ -53,21 +52,46 @@ def _of(settings, name):
     return getattr(settings, name.replace(".", "_"))
 
 
-def _check_lists(settings):
+def check_description(settings: DescriptionSettings):
+    """Raise ValueError when what is said of the robot contradicts itself."""
     for a, b in SAME_LENGTH:
         if len(_of(settings, a)) != len(_of(settings, b)):
             raise ValueError(f"{a} and {b} differ in length")
-    for a, b in SAME_LENGTH_OR_EMPTY:
-        if len(_of(settings, b)) not in (0, len(_of(settings, a))):
-            raise ValueError(f"{a} and {b} differ in length")
-    if any(weight <= 0 for weight in settings.driven_weights):
-        raise ValueError("driven.weights must be positive")
-    for name in NOT_NEGATIVE:
+    _require_fitting(settings, "armature.joints", "armature.gears")
+    refuse_negative(settings, NOT_NEGATIVE)
+    refuse_joints_twice(settings, JOINTS_ONCE)
+    _check_names(settings)
+    _check_armature(settings)
+    if settings.held_joints and not settings.joints:
+        raise ValueError("held.joints has no meaning while joints is empty")
+
+
+def refuse_negative(settings, names):
+    """Raise ValueError where a list has a negative number."""
+    for name in names:
         if any(value < 0 for value in _of(settings, name)):
             raise ValueError(f"{name} must not be negative")
-    for name in JOINTS_ONCE:
+
+
+def refuse_joints_twice(settings, names):
+    """Raise ValueError where a list has a joint twice."""
+    for name in names:
         if len(set(_of(settings, name))) != len(_of(settings, name)):
             raise ValueError(f"{name} names a joint twice")
+
+
+def _require_fitting(settings, a, b):
+    """b is empty or as long as a."""
+    if len(_of(settings, b)) not in (0, len(_of(settings, a))):
+        raise ValueError(f"{a} and {b} differ in length")
+
+
+def _check_lists(settings):
+    _require_fitting(settings, "driven.joints", "driven.weights")
+    if any(weight <= 0 for weight in settings.driven_weights):
+        raise ValueError("driven.weights must be positive")
+    refuse_negative(settings, OWN_NOT_NEGATIVE)
+    refuse_joints_twice(settings, OWN_JOINTS_ONCE)
 
 
 def _check_names(settings):
@@ -158,11 +182,7 @@ def check_against(settings: Settings, model: Model | Mechanism):
     if settings.problem != "measured":
         named(settings.problem, model, settings.forward_joints)
     joints = tree_of(model).joint_names
-    known = frozenset(joints)
-    for parameter in JOINTS_OF_THE_ROBOT:
-        for name in _of(settings, parameter):
-            if name not in known:
-                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
+    require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
         raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
     if settings.driven_joints and not isinstance(model, Mechanism):
@@ -178,6 +198,16 @@ def check_against(settings: Settings, model: Model | Mechanism):
             f"effort_limits_list has {len(limits)} entries, "
             f"the robot {len(joints)} joints: {', '.join(joints)}"
         )
+
+
+def require_joints(settings: DescriptionSettings, model: Model | Mechanism, parameters):
+    """Raise ValueError where a parameter names a joint that the robot does not have."""
+    joints = tree_of(model).joint_names
+    known = frozenset(joints)
+    for parameter in parameters:
+        for name in _of(settings, parameter):
+            if name not in known:
+                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
 
 
 def _check_observed(settings, model):

@@ -1,12 +1,11 @@
 """Maps measured and published joints to the solver's independent coordinates and back."""
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dynamics_node.loops import Actuation, tree_of
+from dynamics_node.loops import Actuation, Mechanism, tree_of
 from dynamics_node.model import Model
-from dynamics_node.node.build_job import Robot
 from dynamics_node.solver import Closing, SolutionError
 
 
@@ -173,7 +172,16 @@ class LoopCoordinates(Coordinates):
         return self._actuation.to_coordinates(q, efforts[..., self._driven])
 
 
-def coordinates_of(robot: Robot) -> Coordinates:
+class Closed(Protocol):
+    """A robot that is served; closing: what closes the loops of a Mechanism."""
+
+    @property
+    def model(self) -> Model | Mechanism: ...
+    @property
+    def closing(self) -> Closing | None: ...
+
+
+def coordinates_of(robot: Closed) -> Coordinates:
     """Those of a robot that is served."""
     if robot.closing is not None:
         return LoopCoordinates(robot.closing)

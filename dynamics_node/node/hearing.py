@@ -19,6 +19,7 @@ from dynamics_node.node.qos import LATCHED
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.statistics import Statistics
 from dynamics_node.node.text import shown
+from dynamics_node.node.transit import Transit
 from dynamics_node.node.wire import StateReader, States, is_plain
 
 THROTTLE = 2.0  # s, between log lines of one kind
@@ -99,16 +100,22 @@ class Hearing:
         stamp = message.header.stamp
         return States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
 
-    def received(self, stamp):
-        """Steady ns at which the middleware received a message, by the stamp that it gave it: the message may
-        have waited, but not since before the last turn, whatever the clock of the machine does."""
-        now = monotonic_ns()
+    def turned(self):
+        """The subscriptions have been emptied."""
+        self.last_turn = monotonic_ns()
+
+    def received(self, info, transit: Transit):
+        """Steady ns at which a message came, by the stamps of its info: it may have waited in the middleware,
+        but not since before the last turn, whatever the clock of the machine does; or in front of it, see
+        Transit."""
+        now, stamp = monotonic_ns(), info["received_timestamp"]
         waited = time_ns() - stamp if stamp > 0 else 0
-        return now - min(max(waited, 0), now - self.last_turn)
+        queued = min(max(waited, 0), now - self.last_turn)
+        return now - max(queued, transit.waited(info.get("source_timestamp", 0), stamp, now))
 
     def _subscription(self, row):
         """All messages come as bytes; nothing that is wrong with one leaves the callback."""
-        label = row.topic.removeprefix("~/")
+        label, transit = row.topic.removeprefix("~/"), Transit()
 
         def on_message(data, info):
             core = self.serving.core
@@ -118,7 +125,7 @@ class Hearing:
                 if len(data) > row.longest:
                     raise BadMessage(f"a message of {len(data)} bytes; the limit is {row.longest}")
                 message = data if row.raw else deserialize_message(data, row.kind)
-                row.read(self, core, message, self.received(info["received_timestamp"]))
+                row.read(self, core, message, self.received(info, transit))
             except BadMessage as error:
                 self._drop(label, error)
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Generator
-from time import monotonic_ns
 
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import WrenchStamped
@@ -162,7 +161,7 @@ class Inputs(Hearing):
 
     def end_turn(self) -> bool:
         """The subscriptions have been emptied: whether a joint state came."""
-        self.last_turn = monotonic_ns()
+        self.turned()
         moved, self._moved = self._moved, False
         return moved
 

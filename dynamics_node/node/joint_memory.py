@@ -89,7 +89,7 @@ class JointMemory:
 
         Returns True when it moved a joint we know. Raises BadMessage, and then nothing has changed.
         """
-        layout = self._layout(names)
+        layout = self.layout(names)
         n = len(names)
         position = _field("position", position, n, required=True)
         velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
@@ -173,7 +173,8 @@ class JointMemory:
         lacking = ~np.isfinite(values[self._needed])
         return [self._needed_names[k] for k in np.flatnonzero(lacking)]
 
-    def _layout(self, names):
+    def layout(self, names) -> "_Layout":
+        """Where the entries of a message with these names go. Raises BadMessage."""
         key = tuple(names)
         if (layout := self._layouts.get(key)) is not None:
             return layout

@@ -112,11 +112,7 @@ class SensorReadings:
         frame."""
         values = np.array(numbers, dtype=float)
         for sensor in topic.sensors:
-            _check_frame(sensor, frame)
-            own = values[list(_CARRIED[type(sensor)](sensor).rows)]
-            if not np.isfinite(own).all():
-                raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
-            self._values[self._place[sensor.name]] = own
+            self._values[self._place[sensor.name]] = own_numbers(sensor, values, frame)
             self._received[sensor.name] = received
 
     def vector(self, efforts, steady_now, timeout):
@@ -148,6 +144,16 @@ class SensorReadings:
     def _open(self, names):
         words = list(dict.fromkeys(word for name in names for word in self._lacking.get(name, ())))
         return f"; without it nothing tells {listed(words)}" if words else ""
+
+
+def own_numbers(sensor: Sensor, values: np.ndarray, frame: str) -> np.ndarray:
+    """Those of the numbers (6,) of a message that are a sensor's. Raises BadMessage: not finite, or of
+    another frame."""
+    _check_frame(sensor, frame)
+    own = values[list(_CARRIED[type(sensor)](sensor).rows)]
+    if not np.isfinite(own).all():
+        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
+    return own
 
 
 def _check_frame(sensor, frame):

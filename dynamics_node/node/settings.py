@@ -1,65 +1,27 @@
 """The parameters of the node. Each is one field of Settings: its name, type, default, text and limits."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.model.names import Pairs, renamed
 from dynamics_node.node.build_job import COMPILING, Job
 from dynamics_node.node.consistency import check_together
+from dynamics_node.node.described import DESCRIBED, FARTHEST, DescriptionSettings
 from dynamics_node.node.table import parameter, parameters_of, read_fields
 from dynamics_node.observers import COMPONENTS, ObserverOptions
 from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
 PROBLEMS = (*KINDS, "measured")
-FARTHEST = 1e6  # rad, m, m/s^2 or a gear ratio: no robot has more
-GROUPS = (
-    "joint_names", "held", "armature", "friction", "driven", "compensate", "wrench_sensor", "observer",
-    "filter",
-)  # fmt: skip
+GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter")
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(DescriptionSettings):
     """Checked values of all parameters. The fields of GROUPS are parameters with a dot, `held_joints` is
     `held.joints`; of lists of names empty strings are left out."""
 
-    robot_description: str = parameter("", "URDF text; empty: taken from the topic robot_description")
-    robot_description_file: str = parameter(
-        "", "URDF file; wins over the topic, yields to robot_description", read_only=True
-    )
-    loops_file: str = parameter(
-        "", "YAML file of loops that the description does not have; see docs/loops.md", read_only=True
-    )
-    strict: bool = parameter(False, "Refuse links with implausible inertia instead of warning")
     floating_base: bool = parameter(False, "The root link moves freely; its state comes from odom")
-    joints: tuple[str, ...] = parameter((), "Joints that move; the others are held. Empty: all")
-    joint_names_from: tuple[str, ...] = parameter(
-        (), "Joints that drivers call otherwise than the description: their names, or patterns with one star"
-    )
-    joint_names_to: tuple[str, ...] = parameter(
-        (),
-        "What the description calls these joints, in the same order; elsewhere the drivers' names are used",
-    )
-    held_joints: tuple[str, ...] = parameter((), "Held joints whose position is not zero")
-    held_positions: tuple[float, ...] = parameter(
-        (), "Their positions, rad or m", entries=(-FARTHEST, FARTHEST)
-    )
-    armature_joints: tuple[str, ...] = parameter((), "Joints whose rotor inertia is given here")
-    armature_values: tuple[float, ...] = parameter(
-        (), "Their rotor inertias, kg m^2 or kg; at the joint, or see armature.gears"
-    )
-    armature_gears: tuple[float, ...] = parameter(
-        (),
-        "Gear ratios: the inertias are the motors' then. Empty: all 1",
-        entries=(-FARTHEST, FARTHEST),
-    )
-    friction_joints: tuple[str, ...] = parameter(
-        (), "Joints whose friction is given here; others have the URDF's"
-    )
-    friction_viscous: tuple[float, ...] = parameter((), "Their viscous friction, N m s/rad or N s/m")
-    friction_coulomb: tuple[float, ...] = parameter((), "Their Coulomb friction, N m or N")
     driven_joints: tuple[str, ...] = parameter(
         (), "Closed loops: joints that bear the torques. Empty: the independent"
     )
@@ -185,19 +147,9 @@ class Settings:
     rate: float = parameter(0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.0, 10_000.0))
     autostart: bool = parameter(True, "Start enabled; else ~/set_enabled starts it", read_only=True)
 
-    def without_description(self) -> "Settings":
-        """The settings without the robot_description, which may have megabytes."""
-        return replace(self, robot_description="")
-
     def job(self, text: str | bytes) -> Job:
         """What has to be built for a robot description."""
-        choices = {
-            "strict": self.strict,
-            "floating_base": self.floating_base,
-            "joints": self._described(self.joints) or None,
-            "positions": dict(zip(self._described(self.held_joints), self.held_positions, strict=True)),
-            "armature": self.armature(),
-        }
+        choices = self.choices() | {"floating_base": self.floating_base}
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
@@ -241,20 +193,6 @@ class Settings:
         if self.velocity_source != "filter" or self.observer_velocity_lasts:
             return self.observer_velocity_lasts
         return (self.filter_position_std**2 * 0.002 / self.filter_jerk_density) ** (1 / 6)
-
-    def name_pairs(self) -> Pairs:
-        """Of the drivers' names and those of the description."""
-        return tuple(zip(self.joint_names_from, self.joint_names_to, strict=True))
-
-    def armature(self) -> dict[str, float]:
-        """{joint: rotor inertia at the joint}: a motor's counts with the square of its gear ratio."""
-        gears = self.armature_gears or (1.0,) * len(self.armature_joints)
-        rows = zip(self._described(self.armature_joints), self.armature_values, gears, strict=True)
-        return {joint: value * gear**2 for joint, value, gear in rows}
-
-    def _described(self, names):
-        """The description's names of joints."""
-        return tuple(renamed(name, self.name_pairs()) for name in names)
 
 
 def _one_or_each(values):

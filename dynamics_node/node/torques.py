@@ -8,6 +8,7 @@ from dynamics_node.algorithms import friction_torque
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.node.coordinates import Coordinates
+from dynamics_node.node.described import DescriptionSettings
 from dynamics_node.node.settings import Settings
 
 
@@ -16,7 +17,7 @@ class Torques:
 
     def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
-        self._friction = _friction(model, settings)
+        self._friction = friction_of(model, settings)
         self._limits = _limits(model, settings)
 
     @property
@@ -52,7 +53,7 @@ class Torques:
         return self._coordinates.gather(q, friction_torque(rates, *self._friction))
 
 
-def _friction(model, settings):
+def friction_of(model: Model | Mechanism, settings: DescriptionSettings):
     """(viscous, coulomb), each (nv of the tree,): the URDF's, and the parameters' where they name a joint."""
     tree = tree_of(model)
     viscous, coulomb = tree.damping.copy(), tree.friction.copy()

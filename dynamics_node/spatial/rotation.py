@@ -56,8 +56,8 @@ def turned_quaternion(quaternion, turn):
 
 
 def quaternion_difference(to, start):
-    """The turn (..., 3) by which `turned_quaternion` takes a quaternion `start` (..., 4) to `to`, both of unit
-    length and in the same hemisphere: 4 v / (1 + w), (v, w) being their quotient."""
+    """The turn (..., 3) by which `turned_quaternion` takes a quaternion `start` (..., 4) to `to`, both of
+    unit length and in the same hemisphere: 4 v / (1 + w), (v, w) being their quotient."""
     v = 2.0 * (np.swapaxes(quaternion_rates(start), -1, -2) @ to[..., None])[..., 0]
     w = (start * to).sum(axis=-1, keepdims=True)
     return 4.0 * v / (1.0 + w)

@@ -29,7 +29,8 @@ class Solution:
 
 
 class Batch:
-    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it works."""
+    """batch.solve(steps, prior): the trajectory of least cost. backend: c, numpy, or auto: c where it
+    works."""
 
     def __init__(self, graph: TrajectoryGraph, backend="auto"):
         self.graph, self.backend = graph, backend

@@ -1,4 +1,4 @@
-"""Gauss-Newton's system of a trajectory, eliminated step by step: Programs of one step, run along all of them.
+"""Gauss-Newton's system of a trajectory, eliminated step by step: Programs of one step, run along all.
 
 The exact factors of a step determine some of its directions: dx_det = offset - slopes dx_free, by Newton's
 method. What is left of its weighted factors is a block of a block-tridiagonal system H dx = g over the free
@@ -53,8 +53,8 @@ def forward_program(graph: TrajectoryGraph, covariance=False) -> Program:
 
 
 def backward_program(graph: TrajectoryGraph) -> Program:
-    """carry: dx (free,) of the next step; stored, gain, shift, offset, slopes as `forward_program` leaves them
-    -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of dx."""
+    """carry: dx (free,) of the next step; stored, gain, shift, offset, slopes as `forward_program` leaves
+    them -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of dx."""
     free, determined = len(graph.free), len(graph.determined)
     reads: Shapes = {
         "carry": (free,), "stored": (graph.stored,), "gain": (free, free), "shift": (free,),
@@ -172,8 +172,8 @@ def _columns(graph, by, step=0):
 
 
 class _Block(NamedTuple):
-    """H, g of the free directions of a step, of what is told before it and of its own factors; factors towards
-    the next step: errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
+    """H, g of the free directions of a step, of what is told before it and of its own factors; of factors
+    towards the next step errors (rows,), variances (rows,), Jacobians by both steps (rows, free)."""
 
     H: np.ndarray
     g: np.ndarray
@@ -212,7 +212,8 @@ def _reduced(graph, J, determined: _Determined):
 
 
 def _eliminated(block, damping):
-    """carry, gain, shift, pivots and conditional covariance, where H is regular: what is told before and at a step determines it.
+    """carry, gain, shift, pivots and conditional covariance, where H is regular: what is told before and at
+    a step determines it.
 
     Link errors then have the covariance S = variances + F H^-1 F^T, and the next step is told S^-1 of them:
     sums of what is positive, however much surer the links are than the step, where the Schur complement

@@ -201,8 +201,9 @@ class _Run:
         motion = replace(motion, tau=motion.tau + self._dynamics(steps))
         if self.pushed:
             return motion
-        std.pop("push"), covariance.pop("push")
-        return replace(motion, push=None)
+        std = {k: v for k, v in motion.std.items() if k != "push"}
+        covariance = {k: v for k, v in motion.covariance.items() if k != "push"}
+        return replace(motion, push=None, std=std, covariance=covariance)
 
     def _dynamics(self, steps):
         """By how much the torques that were read are to be mended, (count, nv)."""

@@ -67,9 +67,9 @@ class FixedLag:
         return self._sweeps.found
 
     def append(self, **numbers) -> int:
-        """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the new
-        step, those that are not given are as of the step before; variables, to begin with: those not given
-        are predicted from their rates. Iterations that were made. Raises as `solve`."""
+        """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the
+        new step, those that are not given are as of the step before; variables, to begin with: those not
+        given are predicted from their rates. Iterations that were made. Raises as `solve`."""
         self.extend(**numbers)
         return self.solve()
 
@@ -143,8 +143,8 @@ def _runners(graph, backend):
 
 
 def prediction_program(graph: TrajectoryGraph) -> Program:
-    """before, stored: the variables of two steps, dt (1,) -> later: where they are after dt by their rates and
-    the rates of those. What is a rate and has none goes on changing as it did; anything else stays."""
+    """before, stored: the variables of two steps, dt (1,) -> later: where they are after dt by their rates
+    and the rates of those. What is a rate and has none goes on changing as it did; anything else stays."""
     places, start = {}, 0
     for variable in graph.variables:
         places[variable.name] = slice(start, start + variable.size)
@@ -152,7 +152,8 @@ def prediction_program(graph: TrajectoryGraph) -> Program:
     rates = {variable.name: variable.rate for variable in graph.variables}
 
     def function(before, stored, dt):
-        half, found = 0.5 * dt[0], {}
+        half = 0.5 * dt[0]
+        found: dict[str, np.ndarray] = {}
         for variable in reversed(sorted(graph.variables, key=lambda v: _order(rates, v.name))):
             x = stored[places[variable.name]]
             if variable.rate in places:

@@ -111,7 +111,7 @@ def weights_of(factor: str) -> str:
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The numbers of all steps of a trajectory: steps['q'] is a view (count, *shape) of a variable or of
-    data, to read and to write. rows (count + 1, width): one row more, which the last step looks at in vain."""
+    data, to read and to write. rows (count + 1, width): one more, which the last step looks at in vain."""
 
     graph: TrajectoryGraph
     rows: np.ndarray

@@ -94,10 +94,10 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError(
             f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
         )
-    if q.shape[1] == nq:
+    whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
+    if q.shape[1] == nq and (not system.dependent or len(own) < nq):
         whole = q
     else:
-        whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
         whole[:, places] = q
     if qd is None or qdd is None:
         qd, qdd = _derivatives(time, whole[:, places], qd)

@@ -93,11 +93,12 @@ QUANTITIES = ("position", "velocity", "acceleration", "external_torque")
 
 
 class Smoothed:
-    """What is compiled of a robot with its sensors: made once, for any noise."""
+    """What is compiled of a robot with its sensors: made once, for any noise. Pickled it is made and compiled
+    anew, its code taken from the cache."""
 
     def __init__(self, robot: Model | Mechanism, sensors: Iterable[Sensor] = (), backend="auto"):
-        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for a
-        robot with a joint of several coordinates, by name."""
+        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for
+        a robot with a joint of several coordinates, by name."""
         self.robot, self.sensors, self.backend = robot, tuple(sensors), backend
         self.system = system = robot_system(robot)
         _refuse_several(system)
@@ -125,6 +126,9 @@ class Smoothed:
         """Names of the joints with a coordinate of their own."""
         return self.system.torque_names
 
+    def __reduce__(self):
+        return _compiled, (self.robot, self.sensors, self.backend)
+
     def compile(self):
         """Compile what a smoother runs, and what tells its covariance. Raises CompileError."""
         smoother = JointSmoother(self, SmootherOptions(window=2), self.system.q.neutral)
@@ -138,9 +142,15 @@ def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prio
     return prior(graph, {"q": start}, {name: std**2 for name, std in zip(VARIABLES, spread, strict=True)})
 
 
+def _compiled(robot, sensors, backend):
+    made = Smoothed(robot, sensors, backend)
+    made.compile()
+    return made
+
+
 class JointSmoother:
-    """smoother.step() makes a step more, smoother.read(...) tells what was read at one, smoother.solve() finds
-    the most likely window, smoother.estimate(...) tells what is known of a step of it.
+    """smoother.step() makes a step more, smoother.read(...) tells what was read at one, smoother.solve()
+    finds the most likely window, smoother.estimate(...) tells what is known of a step of it.
 
     start (nq,): the position at the first step, as known as one radian. newest: number of the last step, -1
     before the first.
@@ -212,9 +222,10 @@ class JointSmoother:
         columns = [graph.columns[name].start + np.array(own) for name in VARIABLES[:3]] + columns
         blocks = tuple(P[np.ix_(at, at)] for at in columns)
         chi_square, readings, worst = self._agreement(row)
+        position, velocity, acceleration, push = values
         return JointEstimate(
-            smoothed.independent, *values, blocks, q, steps["qd"][row].copy(), chi_square, readings, worst,
-            self._unobservable(blocks),
+            smoothed.independent, position, velocity, acceleration, push, blocks, q, steps["qd"][row].copy(),
+            chi_square, readings, worst, self._unobservable(blocks),
         )  # fmt: skip
 
     def _agreement(self, row):
@@ -229,12 +240,8 @@ class JointSmoother:
     def _unobservable(self, blocks):
         found = []
         for name, quantity, block in zip(VARIABLES, QUANTITIES, blocks, strict=True):
-            weak = ~(np.diag(block) < self._untold[name])
-            found += [
-                f"{quantity} {joint}"
-                for joint, is_weak in zip(self.smoothed.independent, weak, strict=True)
-                if is_weak
-            ]
+            weak = np.flatnonzero(~(np.diag(block) < self._untold[name]))
+            found += [f"{quantity} {self.smoothed.independent[k]}" for k in weak]
         return tuple(found)
 
 
@@ -250,8 +257,9 @@ def _reading(robot, sensor):
 
 def _deviations(sensor, factor):
     """Standard deviations (rows,) of a sensor."""
-    variance = np.diag(sensor.covariance) if sensor.std is None else np.square(sensor.std)
-    found = np.sqrt(np.broadcast_to(variance, (len(factor.rows),)))
+    if sensor.std is None:
+        raise SensorError(f"sensor {sensor.name!r}: give its std; a smoother takes rows as independent")
+    found = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
     if not (found > 0).all():
         raise SensorError(f"sensor {sensor.name!r}: its std must be positive; none is exact")
     return found

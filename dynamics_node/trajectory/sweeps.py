@@ -16,8 +16,8 @@ def scans(graph: TrajectoryGraph, backend="auto", covariance=False) -> tuple[Sca
 
 
 class Sweeps:
-    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program` leaves
-    at every step. What is `known` of the first step beforehand is `packed` H and g."""
+    """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program`
+    leaves at every step. What is `known` of the first step beforehand is `packed` H and g."""
 
     def __init__(self, steps: Steps, backend="auto", covariance=False):
         graph, count = steps.graph, len(steps)
@@ -31,7 +31,7 @@ class Sweeps:
         changed = rows[:count][::-1, : backward.out_width]
         eliminated = self._out[::-1, : backward.width]
         self._eliminate = forward.bound(ahead, self._carry, self._out)
-        self._first = forward.bound(ahead[:1], self._carry, self._out[:1]) if count else None
+        self._first = forward.bound(ahead[:1], self._carry, self._out[:1])
         self._substitute = backward.bound(eliminated, self._dx, changed)
         self._changes = steps[CHANGE][:, 0]
         steps[DAMPING][:] = LEAST

@@ -1,7 +1,7 @@
 """A simulated Panda whose joints and links are read with noise: how well a JointSmoother knows its motion.
 
-Noise, standard deviations: encoders 1e-4 rad, torques of the motors 0.1 N m, gyros 0.005 rad/s and
-accelerometers 0.05 m/s^2 of two IMUs, on the fourth link and on the hand; 500 readings a second of each.
+Noise, standard deviations: encoders 5e-4 rad, torques of the motors 0.1 N m, gyros 0.002 rad/s and
+accelerometers 0.02 m/s^2 of two IMUs, on the fourth link and on the hand; 500 readings a second of each.
 """
 
 from functools import lru_cache
@@ -16,12 +16,13 @@ from dynamics_node.demo.pushed_arm import CENTRE, description
 from dynamics_node.sensors import Imu
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
-ENCODER, TORQUE, GYRO, ACCELEROMETER = 1e-4, 0.1, 0.005, 0.05
-OPTIONS = SmootherOptions(encoder_std=ENCODER, torque_std=TORQUE, jerk_density=1e2, push_density=1e2)
+ENCODER, TORQUE, GYRO, ACCELEROMETER = 5e-4, 0.1, 0.002, 0.02
+OPTIONS = SmootherOptions(encoder_std=ENCODER, torque_std=TORQUE, jerk_density=1e3, push_density=1e3)
 T = OPTIONS.period
 LAG = 5  # steps
 IMUS = tuple(
-    Imu(link=link, std=(GYRO,) * 3 + (ACCELEROMETER,) * 3, name=link) for link in ("panda_link4", "panda_hand")
+    Imu(link=link, std=(GYRO,) * 3 + (ACCELEROMETER,) * 3, name=link)
+    for link in ("panda_link4", "panda_hand")
 )
 FREQUENCY = 2 * np.pi * np.array([1.1, 1.4, 1.7, 2.0, 2.3, 2.6, 2.9])  # rad/s, of the motion
 ACCELERATION = 8.0  # rad/s^2
@@ -55,7 +56,10 @@ def smoothed(backend="auto"):
 
 def tracked(seconds, contact_at=None) -> Motion:
     """The arm follows sines in every joint; from contact_at on, s, something pushes joint CONTACT."""
-    forward, inverse = dn.build(arm(), dn.forward_dynamics(arm())), dn.build(arm(), dn.inverse_dynamics(arm()))
+    forward, inverse = (
+        dn.build(arm(), dn.forward_dynamics(arm())),
+        dn.build(arm(), dn.inverse_dynamics(arm())),
+    )
     q, qd, _ = _wanted(0.0)
     rows = []
     for k in range(round(seconds / T)):
@@ -114,7 +118,9 @@ def read(motion, random) -> dict:
     found = {"encoder": motion.q + ENCODER * random.standard_normal(motion.q.shape)}
     found["dynamics"] = motion.tau + TORQUE * random.standard_normal(motion.q.shape)
     for sensor in IMUS:
-        true = np.array([_imu(sensor.link, *state) for state in zip(motion.q, motion.qd, motion.qdd, strict=True)])
+        true = np.array(
+            [_imu(sensor.link, *state) for state in zip(motion.q, motion.qd, motion.qdd, strict=True)]
+        )
         found[sensor.name] = true + np.array(sensor.std) * random.standard_normal(true.shape)
     return found
 
@@ -171,7 +177,9 @@ def difference_error(readings, motion, lag=LAG, begin=50):
     (Savitzky and Golay), of order 2 to 4 over 2 lag + 1 readings, and second differences behind Butterworth
     filters of order 1 to 3 with cut-offs of 1 to 100 Hz."""
     q, count = readings["encoder"], len(readings["encoder"])
-    found = [savgol_filter(q, 2 * lag + 1, order, deriv=2, delta=T, axis=0)[: count - lag] for order in (2, 3, 4)]
+    found = [
+        savgol_filter(q, 2 * lag + 1, order, deriv=2, delta=T, axis=0)[: count - lag] for order in (2, 3, 4)
+    ]
     differences = np.diff(q, 2, axis=0, prepend=q[:1], append=q[-1:]) / T**2  # at k by k + 1
     for order in (1, 2, 3):
         for cutoff in np.geomspace(1.0, 100.0, 21):

@@ -1,6 +1,6 @@
 """The rows of inputs.py and the guard around them, without a node: messages as bytes, as the middleware has them."""
 
-from time import monotonic_ns
+from time import monotonic_ns, time_ns
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,6 +19,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
+from dynamics_node.node.silence import Silence
 from dynamics_node.node.statistics import Statistics
 
 
@@ -58,9 +59,11 @@ class Bench:
         self.serving, self.node, self.statistics = serving, Node(), Statistics()
         self.inputs = Inputs(self.node, serving, self.statistics)
 
-    def send(self, topic, message):
+    def send(self, topic, message, published=0, received=0):
+        """published, received: ns of both clocks, 0 of a middleware that does not stamp."""
         data = message if isinstance(message, bytes) else serialize_message(message)
-        self.node.callbacks[topic](data, {"received_timestamp": 0})
+        info = {"received_timestamp": received, "source_timestamp": published}
+        self.node.callbacks[topic](data, info)
 
 
 @pytest.fixture
@@ -220,3 +223,21 @@ def test_without_control_msgs_one_line_says_what_to_install():
     else:
         (line,) = bench.node.lines
         assert line.startswith("controller_state_topic needs control_msgs: sudo apt install ros-")
+
+
+def test_what_waited_in_front_of_a_stopped_process_is_as_old_as_it_is(bench, panda):
+    """Its middleware received it when it went on."""
+
+    def hear(sec, age):
+        now = time_ns()
+        bench.send("joint_states", states(panda, sec), now - age, now)
+        bench.inputs.end_turn()
+
+    for k in range(20):
+        hear(5 + k, age=2_000_000)
+    assert len(tau(bench)) == 7
+    hear(30, age=950_000_000)
+    with pytest.raises(Silence, match="older than"):
+        tau(bench)
+    hear(31, age=2_000_000)
+    assert len(tau(bench)) == 7

@@ -1,0 +1,67 @@
+"""What is built for the estimator, in a process of its own: see node/building.py."""
+
+from dataclasses import dataclass
+
+from dynamics_node.loops import Mechanism, parse_robot, read_loops_file, tree_of
+from dynamics_node.model import Model
+from dynamics_node.model.names import Pairs
+from dynamics_node.node.build_job import called
+from dynamics_node.node.sensor_readings import Topic, topics_of
+from dynamics_node.problem import measured
+from dynamics_node.sensors import load_sensors
+from dynamics_node.solver import Closing, build_closing
+from dynamics_node.trajectory.joint_smoother import Smoothed
+
+
+@dataclass(frozen=True)
+class EstimatedRobot:
+    """A checked Model or Mechanism with what estimates it; topics: of its sensors; closing: what closes the
+    loops of a Mechanism; notes: what was not to be had, and why."""
+
+    model: Model | Mechanism
+    smoothed: Smoothed
+    topics: tuple[Topic, ...]
+    closing: Closing | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EstimatorJob:
+    """What to build: `choices` go to parse_robot; loops_file, sensors_file: paths or ''; names: pairs of what
+    drivers call joints and what the description does."""
+
+    text: str | bytes
+    choices: dict
+    loops_file: str = ""
+    sensors_file: str = ""
+    names: Pairs = ()
+    backend: str = "auto"
+
+    def first(self) -> "EstimatorJob":
+        """Interpreted it would be too slow to be of use: nothing serves before all is compiled."""
+        return self
+
+    def topics_first(self) -> "EstimatorJob":
+        """There is nothing but topics."""
+        return self
+
+    def make(self) -> EstimatedRobot:
+        """The robot, with all its code in the cache. Raises ValueError, KeyError, OSError, CompileError."""
+        loops = read_loops_file(self.loops_file) if self.loops_file else None
+        robot = called(parse_robot(self.text, loops=loops, **self.choices), self.names)
+        _refuse_floating(robot)
+        sensors = load_sensors(self.sensors_file) if self.sensors_file else ()
+        smoothed = Smoothed(robot, sensors, self.backend)
+        topics = topics_of(measured(robot, sensors))
+        smoothed.compile()
+        closing = build_closing(robot, self.backend) if isinstance(robot, Mechanism) else None
+        return EstimatedRobot(robot, smoothed, topics, closing)
+
+
+def _refuse_floating(robot):
+    for joint in tree_of(robot).independent_joints:
+        if joint.type.is_free:
+            raise ValueError(
+                f"floating joint {joint.name!r}: the estimator is for robots on a fixed base, all of whose "
+                "joints have encoders"
+            )

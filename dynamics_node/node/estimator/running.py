@@ -1,0 +1,122 @@
+"""An estimate under way: readings to their steps in time, and what is known of a step. Without ROS."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms import friction_torque
+from dynamics_node.node.coordinates import Coordinates
+from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
+from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
+
+LONGEST_GAP = 200_000_000  # ns between joint states that are still bridged
+ENCODERS, TORQUES = "encoder", "dynamics"  # as JointSmoother.read has them
+
+
+class Gap(Exception):
+    """Nothing was heard for so long that the estimate has to begin anew; the text says for how long."""
+
+
+class Told(NamedTuple):
+    """estimate of the step at `stamp`, ns; lag, s: how much later readings count in it."""
+
+    estimate: JointEstimate
+    stamp: int
+    lag: float
+
+
+class Running:
+    """smoother, its grid, and how readings become those of steps. friction: (viscous, coulomb) of all joints
+    in the tree; commands_last: ns for which a command of torques stands for those of the motors."""
+
+    def __init__(
+        self,
+        smoother: JointSmoother,
+        grid: Grid,
+        coordinates: Coordinates,
+        friction: tuple[np.ndarray, np.ndarray],
+        commands_last: int,
+    ):
+        self.smoother, self.grid, self.command = smoother, grid, None
+        self._at, self._friction, self._commands_last = coordinates, friction, commands_last
+        self._continuous = np.array([joint.type.wraps for joint in coordinates.joints], dtype=bool)
+        self._has_friction = any(part.any() for part in friction)
+        self._solved = -1  # the newest step of the last solution
+        self._read = False  # something was read since
+
+    def turn(self, reading: Reading) -> tuple:
+        """Readings are used in the order of this: by step, encoders, which make it, first."""
+        return self.grid.step(reading.stamp), reading.sensor != ENCODERS, reading.stamp
+
+    def use(self, reading: Reading, waiting: Waiting):
+        """A reading to the step that is nearest; those of encoders make the steps up to it. Raises Gap and
+        TrajectoryError."""
+        smoother, step = self.smoother, self.grid.step(reading.stamp)
+        if reading.sensor == ENCODERS:
+            self._step_to(step)
+        if step > smoother.newest:  # ahead of the joint states: their next one makes its step
+            waiting.add(reading)
+        elif step < smoother.oldest:
+            waiting.outside[reading.sensor] += 1
+        else:
+            if step <= self._solved:
+                waiting.late[reading.sensor] += 1
+            smoother.read(step, reading.sensor, self._carried(reading, step))
+            self._read = True
+
+    def solve(self) -> bool:
+        """Whether there is a step more than at the last solution. Raises TrajectoryError."""
+        before, newest = self._solved, self.smoother.newest
+        if self._read:
+            self.smoother.solve()
+        self._solved, self._read = newest, False
+        return newest > before
+
+    def told(self, lag: int) -> Told | None:
+        """Of the step that is `lag` steps older than the newest; None where it is one of the first."""
+        step = self.smoother.newest - lag
+        if step < FIRST:
+            return None
+        return Told(self.smoother.estimate(step), self.grid.time(step), lag * self.grid.period * 1e-9)
+
+    def _step_to(self, step):
+        smoother = self.smoother
+        missing = (step - smoother.newest) * self.grid.period
+        if smoother.newest >= 0 and missing > LONGEST_GAP:
+            raise Gap(
+                f"joint states {missing * 1e-9:.3g} s apart; {LONGEST_GAP * 1e-9:g} s are bridged at most"
+            )
+        while smoother.newest < step:
+            self.solve()
+            smoother.step()
+            self._hold_command()
+
+    def _hold_command(self):
+        """What the motors were told last, from its stamp on."""
+        step, command = self.smoother.newest, self.command
+        if command is None:
+            return
+        if 0 <= self.grid.time(step) - command.stamp <= self._commands_last:
+            self.smoother.read(step, TORQUES, self._carried(command, step))
+
+    def _carried(self, reading, step):
+        """What a sensor says at the time of the step. Positions go on from the stamp with the rates that are
+        known there, and are those of the turn in which a continuous joint is; torques are those of the motors
+        less friction; of others a step lasts too short to matter."""
+        if reading.sensor == TORQUES:
+            return self._driving(reading.values, step)
+        if reading.sensor != ENCODERS:
+            return reading.values
+        q, qd = self.smoother.at(step)
+        early = (self.grid.time(step) - reading.stamp) * 1e-9
+        values = reading.values + qd[self._at.v_at] * early
+        turns = np.round((values - q[self._at.q_at]) / (2 * np.pi))
+        return values - np.where(self._continuous, 2 * np.pi * turns, 0.0)
+
+    def _driving(self, torques, step):
+        """Torques (independent joints,) less friction."""
+        if not self._has_friction:
+            return torques[self._at.own]
+        q, qd = self.smoother.at(step)
+        friction = self._at.gather(q, friction_torque(qd, *self._friction))
+        return torques[self._at.own] - friction[self._at.own_v]

@@ -1,0 +1,123 @@
+"""The parameters of dynamics_estimator. Each is one field of EstimatorSettings."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dynamics_node.loops import Mechanism
+from dynamics_node.model import Model
+from dynamics_node.node.consistency import check_description, refuse_joints_twice, require_joints
+from dynamics_node.node.described import DESCRIBED, DescriptionSettings
+from dynamics_node.node.estimator.job import EstimatorJob
+from dynamics_node.node.table import parameter, parameters_of, read_fields
+from dynamics_node.trajectory.joint_smoother import SmootherOptions
+
+MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
+BACKENDS = ("auto", "c", "numpy")
+MOST_STEPS = 200  # of a window
+GROUPS = (*DESCRIBED, "noise")
+
+
+@dataclass(frozen=True)
+class EstimatorSettings(DescriptionSettings):
+    """Checked values of all parameters; see node.settings.Settings."""
+
+    sensors_file: str = parameter(
+        "", "YAML file of IMUs, gyros and accelerometers, see docs/estimator.md; empty: none", read_only=True
+    )
+    torque_source: str = parameter(
+        MEASURED,
+        "Torques of the motors: efforts of joint_states, of a command topic, or unknown",
+        choices=TORQUES,
+    )
+    command_joints: tuple[str, ...] = parameter(
+        (),
+        "torque_source commanded: order of the numbers on ~/effort_commands; empty: ~/commanded_torques",
+    )
+    rate: float = parameter(500.0, "Steps a second, Hz", bounds=(10.0, 2000.0))
+    window: float = parameter(
+        0.02, "Steps this far back stay open for late messages, s; at least two steps", bounds=(1e-3, 1.0)
+    )
+    lag: float = parameter(
+        0.01,
+        "What is published is this much older than the newest step, s; within the window",
+        bounds=(0.0, 1.0),
+    )
+    noise_encoder: tuple[float, ...] = parameter(
+        (1e-4,), "Noise of measured positions, rad or m; one for all or one per joint", entries=(1e-9, 1.0)
+    )
+    noise_torque: tuple[float, ...] = parameter(
+        (0.2,),
+        "Noise of the motors' torques, N m or N; one for all or one per coordinate",
+        entries=(1e-6, 1e6),
+    )
+    noise_jerk_density: float = parameter(
+        1e3, "How fast accelerations change: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e12)
+    )
+    noise_push_density: float = parameter(
+        1e3, "How fast external torques change: density of their random walk, (N m)^2/s or N^2/s",
+        bounds=(1e-6, 1e12),
+    )  # fmt: skip
+    joint_state_timeout: float = parameter(0.2, "Age at which joint states are stale, s", bounds=(1e-3, 60))
+    sensor_timeout: float = parameter(0.2, "Age at which another reading is stale, s", bounds=(1e-3, 60))
+    backend: str = parameter("auto", "What runs it", choices=BACKENDS)
+
+    def job(self, text: str | bytes) -> EstimatorJob:
+        """What has to be built for a robot description."""
+        return EstimatorJob(
+            text, self.choices(), self.loops_file, self.sensors_file, self.name_pairs(), self.backend
+        )
+
+    @property
+    def steps(self) -> int:
+        """Of the window."""
+        return max(2, round(self.window * self.rate))
+
+    @property
+    def steps_of_lag(self) -> int:
+        return round(self.lag * self.rate)
+
+    def options(self) -> SmootherOptions:
+        """Of a JointSmoother."""
+        return SmootherOptions(
+            period=1.0 / self.rate,
+            window=self.steps,
+            encoder_std=self.noise_encoder,
+            torque_std=self.noise_torque,
+            jerk_density=self.noise_jerk_density,
+            push_density=self.noise_push_density,
+        )
+
+
+PARAMETERS = parameters_of(EstimatorSettings, GROUPS)
+
+
+def read_settings(values: dict[str, Any]) -> EstimatorSettings:
+    """EstimatorSettings from {parameter name: value}. Raises ValueError with the parameter's name and the
+    reason."""
+    settings = read_fields(EstimatorSettings, PARAMETERS, values)
+    check_description(settings)
+    refuse_joints_twice(settings, ("command_joints",))
+    if settings.steps > MOST_STEPS:
+        raise ValueError(
+            f"window {settings.window:g} s has {settings.steps} steps at {settings.rate:g} Hz; the limit is "
+            f"{MOST_STEPS}"
+        )
+    if settings.steps_of_lag > settings.steps - 1:
+        raise ValueError(f"lag {settings.lag:g} s is not within the window of {settings.window:g} s")
+    for name in ("encoder", "torque"):
+        if not getattr(settings, f"noise_{name}"):
+            raise ValueError(f"noise.{name} needs a number, for all joints, or one of each")
+    if settings.command_joints and settings.torque_source != COMMANDED:
+        raise ValueError("command_joints goes with torque_source commanded")
+    return settings
+
+
+def check_against(settings: EstimatorSettings, model: Model | Mechanism):
+    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    require_joints(settings, model, ("friction.joints", "command_joints"))
+    tree = model.tree if isinstance(model, Mechanism) else model
+    counts = {"encoder": sum(j.type.is_scalar for j in tree.independent_joints), "torque": model.nv}
+    for name, count in counts.items():
+        given = len(getattr(settings, f"noise_{name}"))
+        if given not in (1, count):
+            raise ValueError(f"noise.{name} has {given} entries; give one for all, or one of each of {count}")
