@@ -121,7 +121,9 @@ def test_the_page_holds_the_motion(tmp_path):
     q = random_positions(model, 40, seed=1)
     q[7, 0] = np.nan
     push, std = np.ones((40, model.nv)), {"push": np.full((40, model.nv), 0.25)}
-    path = write_animation(tmp_path / "x.html", motion_of(model, q, push=push, std=std), partial(robot_drawing, model))
+    path = write_animation(
+        tmp_path / "x.html", motion_of(model, q, push=push, std=std), partial(robot_drawing, model)
+    )
     data = data_of(path.read_text(encoding="utf-8"))
     assert data["time"][0] == 0.0 and data["time"][-1] == pytest.approx(0.39)
     curves = {(curve["kind"], curve["name"]): curve for curve in data["curves"]}
@@ -147,7 +149,9 @@ def test_long_motions_are_thinned():
 def evil():
     """A robot whose names would like to be code."""
     name = EVIL.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    text = robot(link("base"), link(name), joint(name + "j", "base", name)).replace('name="r"', f'name="{name}"')
+    text = robot(link("base"), link(name), joint(name + "j", "base", name)).replace(
+        'name="r"', f'name="{name}"'
+    )
     return dn.parse_model(text)
 
 
@@ -163,8 +167,13 @@ def test_names_stay_text(evil):
 
 def test_nothing_but_its_own_script_may_run(evil):
     page = page_of(evil, np.zeros((3, 1)))
-    (policy,) = [a["content"] for tag, a in Parts(page).tags if a.get("http-equiv") == "Content-Security-Policy"]
-    for part, kind in ((Parts(page).scripts[1], "script"), (re.search("<style>(.*?)</style>", page, re.S)[1], "style")):
+    (policy,) = [
+        a["content"] for tag, a in Parts(page).tags if a.get("http-equiv") == "Content-Security-Policy"
+    ]
+    for part, kind in (
+        (Parts(page).scripts[1], "script"),
+        (re.search("<style>(.*?)</style>", page, re.S)[1], "style"),
+    ):
         digest = base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
         assert f"{kind}-src 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'") and "unsafe" not in policy
@@ -187,7 +196,11 @@ def run():
         path = folder / "page.html"
         path.write_text(page, encoding="utf-8")
         done = subprocess.run(
-            [node, str(IN_NODE), str(path)], input=json.dumps(actions), capture_output=True, text=True, timeout=60
+            [node, str(IN_NODE), str(path)],
+            input=json.dumps(actions),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
@@ -237,7 +250,10 @@ def test_playing_goes_on_and_around(run, tmp_path):
 def test_pointer_and_wheel_move_the_camera(run, tmp_path):
     model = ROBOTS["panda"].model()
     page = page_of(model, random_positions(model, 5, seed=2))
-    drag = [["scene", "pointerdown", {"clientX": 0, "clientY": 0}], ["scene", "pointermove", {"clientX": 60, "clientY": 20, "buttons": 1}]]
+    drag = [
+        ["scene", "pointerdown", {"clientX": 0, "clientY": 0}],
+        ["scene", "pointermove", {"clientX": 60, "clientY": 20, "buttons": 1}],
+    ]
     still = [seek(0.0)]
     scenes = [
         run(page, still + actions, tmp_path)["scene"]
