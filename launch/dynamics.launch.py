@@ -14,7 +14,7 @@ from launch.substitutions import LaunchConfiguration, TextSubstitution
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
-from dynamics_node.node.launching import list_text, refuse_unknown, xacro_mappings
+from dynamics_node.node.launching import description_parameters, list_text, refuse_unknown
 from launch import LaunchDescription
 
 CONFIG = str(Path(get_package_share_directory("dynamics_node")) / "config" / "dynamics.yaml")
@@ -37,18 +37,6 @@ PARAMETERS = {  # name: (type, what it is); empty: as the parameter file says
 }
 
 
-def description_parameters(path, xacro_args):
-    """The parameter that carries a robot description file; {} without one."""
-    if not path:
-        return {}
-    if Path(path).suffix != ".xacro":
-        return {"robot_description_file": path}
-    import xacro  # only for those who need it: sudo apt install ros-$ROS_DISTRO-xacro
-
-    text = xacro.process_file(path, mappings=xacro_mappings(xacro_args)).toxml()
-    return {"robot_description": ParameterValue(text, value_type=str)}
-
-
 def parameter(name, text):
     """A launch argument in the type of its parameter."""
     kind, _ = PARAMETERS[name]
@@ -61,7 +49,8 @@ def make_node(context):
         return LaunchConfiguration(name).perform(context)
 
     refuse_unknown(__file__, sys.argv, [*SOURCES, *PARAMETERS])
-    chosen = description_parameters(argument("urdf"), argument("xacro_args"))
+    described = description_parameters(argument("urdf"), argument("xacro_args"))
+    chosen = {name: ParameterValue(value, value_type=str) for name, value in described.items()}
     chosen |= {name: parameter(name, argument(name)) for name in PARAMETERS if argument(name)}
     return [
         Node(

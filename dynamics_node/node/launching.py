@@ -39,3 +39,14 @@ def xacro_mappings(text):
             raise ValueError(f"xacro_args: {word!r} is not name:=value")
         mappings[name] = value
     return mappings
+
+
+def description_parameters(path, xacro_args):
+    """{parameter: value} that carries a robot description file; {} without one."""
+    if not path:
+        return {}
+    if Path(path).suffix != ".xacro":
+        return {"robot_description_file": path}
+    import xacro  # only for those who need it: sudo apt install ros-$ROS_DISTRO-xacro
+
+    return {"robot_description": xacro.process_file(path, mappings=xacro_mappings(xacro_args)).toxml()}

@@ -147,8 +147,8 @@ class SensorReadings:
 
 
 def own_numbers(sensor: Sensor, values: np.ndarray, frame: str) -> np.ndarray:
-    """Those of the numbers (6,) of a message that are a sensor's. Raises BadMessage: not finite, or of another
-    frame."""
+    """Those of the numbers (6,) of a message that are a sensor's. Raises BadMessage: not finite, or of
+    another frame."""
     _check_frame(sensor, frame)
     own = values[list(_CARRIED[type(sensor)](sensor).rows)]
     if not np.isfinite(own).all():

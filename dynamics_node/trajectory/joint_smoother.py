@@ -97,8 +97,8 @@ class Smoothed:
     anew, its code taken from the cache."""
 
     def __init__(self, robot: Model | Mechanism, sensors: Iterable[Sensor] = (), backend="auto"):
-        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for a
-        robot with a joint of several coordinates, by name."""
+        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for
+        a robot with a joint of several coordinates, by name."""
         self.robot, self.sensors, self.backend = robot, tuple(sensors), backend
         self.system = system = robot_system(robot)
         _refuse_several(system)
@@ -149,8 +149,8 @@ def _compiled(robot, sensors, backend):
 
 
 class JointSmoother:
-    """smoother.step() makes a step more, smoother.read(...) tells what was read at one, smoother.solve() finds
-    the most likely window, smoother.estimate(...) tells what is known of a step of it.
+    """smoother.step() makes a step more, smoother.read(...) tells what was read at one, smoother.solve()
+    finds the most likely window, smoother.estimate(...) tells what is known of a step of it.
 
     start (nq,): the position at the first step, as known as one radian. newest: number of the last step, -1
     before the first.

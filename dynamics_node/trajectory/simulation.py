@@ -22,9 +22,8 @@ from dynamics_node.trajectory.problems import (
 from dynamics_node.trajectory.results import Motion
 
 STARTED = 1e-10  # variance of the start, in units squared
-INTEGRATED = (
-    1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
-)
+INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts
+KEPT = 1e-2 / INTEGRATED  # `least` of FixedLag
 EXACT = 1e-8  # of the last change of a step
 Torque = np.ndarray | Callable | None
 
@@ -108,7 +107,7 @@ class _Run:
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
-        lag = FixedLag(self.graph, window, self.known, backend, EXACT, observable=False)
+        lag = FixedLag(self.graph, window, self.known, backend, EXACT, observable=False, least=KEPT)
         weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         for k in range(len(self.steps)):
             numbers = drive(k, self)

@@ -34,13 +34,21 @@ BEST_EFFORT = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
 class NodeProcess:
-    """The dynamics_node executable, in a namespace of a Domain. parameters: {name: value}, nested names with
+    """An executable, `module`, in a namespace of a Domain. parameters: {name: value}, nested names with
     dots, overrides of QoS by the topic's name in that namespace, as /joint_states; environment: variables beside
     ours."""
 
-    def __init__(self, domain, parameters=None, namespace="", arguments=(), environment=None):
+    def __init__(
+        self,
+        domain,
+        parameters=None,
+        namespace="",
+        arguments=(),
+        environment=None,
+        module="dynamics_node.node.main",
+    ):
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log")  # noqa: SIM115, closed in stop
-        command = [sys.executable, "-m", "dynamics_node.node.main", *domain.remappings(namespace)]
+        command = [sys.executable, "-m", module, *domain.remappings(namespace)]
         if parameters:
             topics = f"qos_overrides.{domain.resolved(namespace)}/"
             parameters = {name.replace("qos_overrides./", topics): v for name, v in parameters.items()}
@@ -216,9 +224,12 @@ class Client:
 
 
 class Rig(Client):
-    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic. domain: a fresh one."""
+    """A Client with its node; `robot` (a Robot of robots.py) is described on the topic. domain: a fresh one; process:
+    options of NodeProcess."""
 
-    def __init__(self, robot=None, parameters=None, describe=True, namespace="", arguments=(), domain=None):
+    def __init__(
+        self, robot=None, parameters=None, describe=True, namespace="", arguments=(), domain=None, **process
+    ):
         domain = domain or fresh_domain()
         super().__init__(domain, namespace)
         self.domain, self.robot = domain, robot
@@ -230,7 +241,7 @@ class Rig(Client):
                 self.parameters.setdefault("floating_base", True)
             if describe:
                 self.describe(robot.file.read_text())
-        self.process = NodeProcess(domain, self.parameters, namespace, arguments)
+        self.process = NodeProcess(domain, self.parameters, namespace, arguments, **process)
 
     def describe(self, text):
         self.description.publish(String(data=text))

@@ -75,7 +75,7 @@ class EstimatorCore:
         self.waiting.forget()
         self.joints.reset()
 
-    # --- what is heard ----------------------------------------------------------------------------------------
+    # --- what is heard ------------------------------------------------------------------------------------
 
     def hear_states(self, names, position, velocity, effort, stamp: int, received: int):
         """Joint states. Raises BadMessage, and then nothing has changed."""
@@ -123,7 +123,7 @@ class EstimatorCore:
         self._received[sensor] = received
         self.waiting.add(Reading(stamp, sensor, values))
 
-    # --- what becomes of it -----------------------------------------------------------------------------------
+    # --- what becomes of it ------------------------------------------------------------------------------------
 
     def advance(self, steady_now: int) -> Told | None:
         """Use what was heard up to the newest joint states; None if nothing new can be told of that. Raises
@@ -141,7 +141,8 @@ class EstimatorCore:
             self._running = self._started(newest)
         running, settings = self._running, self.settings
         running.command = self._command
-        for reading in self.waiting.until(newest + running.grid.period // 2):
+        due = self.waiting.until(newest + running.grid.period // 2)
+        for reading in sorted(due, key=running.turn):
             running.use(reading, self.waiting)
         if running.solve() and (told := running.told(settings.steps_of_lag)) is not None:
             self.last = told
@@ -163,7 +164,7 @@ class EstimatorCore:
             smoother, Grid(newest, round(1e9 / self.settings.rate)), at, self._friction, self._timeout
         )
 
-    # --- what is missing --------------------------------------------------------------------------------------
+    # --- what is missing ------------------------------------------------------------------------------------
 
     def require_fresh(self, steady_now: int):
         """Raise Silence when joint states are incomplete, or too old by now for anything to be told."""

@@ -62,6 +62,6 @@ def _refuse_floating(robot):
     for joint in tree_of(robot).independent_joints:
         if joint.type.is_free:
             raise ValueError(
-                f"floating joint {joint.name!r}: the estimator is for robots on a fixed base, whose joints all "
-                "have encoders"
+                f"floating joint {joint.name!r}: the estimator is for robots on a fixed base, all of whose "
+                "joints have encoders"
             )

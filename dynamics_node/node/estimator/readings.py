@@ -44,8 +44,8 @@ class Waiting:
         self._readings.append(reading)
 
     def until(self, stamp: int) -> list[Reading]:
-        """Those up to a time, in their order; they wait no more."""
-        due = sorted((r for r in self._readings if r.stamp <= stamp), key=lambda r: r.stamp)
+        """Those up to a time; they wait no more."""
+        due = [r for r in self._readings if r.stamp <= stamp]
         self._readings = deque((r for r in self._readings if r.stamp > stamp), maxlen=MOST_WAITING)
         return due
 

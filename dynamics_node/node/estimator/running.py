@@ -44,6 +44,10 @@ class Running:
         self._solved = -1  # the newest step of the last solution
         self._read = False  # something was read since
 
+    def turn(self, reading: Reading) -> tuple:
+        """Readings are used in the order of this: by step, encoders, which make it, first."""
+        return self.grid.step(reading.stamp), reading.sensor != ENCODERS, reading.stamp
+
     def use(self, reading: Reading, waiting: Waiting):
         """A reading to the step that is nearest; those of encoders make the steps up to it. Raises Gap and
         TrajectoryError."""

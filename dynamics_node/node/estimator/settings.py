@@ -31,7 +31,7 @@ class EstimatorSettings(DescriptionSettings):
     )
     command_joints: tuple[str, ...] = parameter(
         (),
-        "torque_source commanded: order of the numbers on ~/effort_commands; empty: names on ~/commanded_torques",
+        "torque_source commanded: order of the numbers on ~/effort_commands; empty: ~/commanded_torques",
     )
     rate: float = parameter(500.0, "Steps a second, Hz", bounds=(10.0, 2000.0))
     window: float = parameter(

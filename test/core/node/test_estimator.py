@@ -1,0 +1,282 @@
+"""The estimator without ROS: steps in time, late and absent readings, and when it begins anew."""
+
+import numpy as np
+import pytest
+from two_links import ARM, NAMES, PUSH, SENSORS, Swing
+
+from dynamics_node.node.build_job import Failure, do
+from dynamics_node.node.estimator.core import EstimatorCore
+from dynamics_node.node.estimator.job import EstimatorJob
+from dynamics_node.node.estimator.readings import Grid
+from dynamics_node.node.estimator.settings import PARAMETERS, read_settings
+from dynamics_node.node.joint_memory import BadMessage
+from dynamics_node.node.silence import Silence
+
+NS = 1_000_000_000
+PERIOD = 4_000_000  # ns
+BEGIN = 1_700_000_000 * NS
+DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
+
+
+def settings(**values):
+    named = {name.replace("__", "."): value for name, value in values.items()}
+    return read_settings(
+        {**DEFAULTS, "rate": NS / PERIOD, "window": 0.024, "lag": 0.008, **named}
+    )
+
+
+@pytest.fixture(scope="module")
+def swing():
+    return Swing()
+
+
+@pytest.fixture(scope="module")
+def robot(tmp_path_factory):
+    """With an IMU."""
+    file = tmp_path_factory.mktemp("sensors") / "imus.yaml"
+    file.write_text(SENSORS)
+    made = do(settings(sensors_file=str(file)).job(ARM))
+    assert not isinstance(made, Failure), made
+    return made
+
+
+class Rig:
+    """A core that hears of the swing; the time is that of the stamps."""
+
+    def __init__(self, robot, swing, **values):
+        self.core, self.swing = EstimatorCore(robot, settings(**values)), swing
+        (self.topic,) = robot.topics
+
+    def states(self, k, offset=0, names=NAMES, effort=True, turn=0.0):
+        """Joint states at step k, `offset` ns later."""
+        stamp = BEGIN + k * PERIOD + offset
+        t = (stamp - BEGIN) / NS
+        order = [NAMES.index(name) for name in names]
+        q, tau = self.swing.state(t)[0][order] + turn, self.swing.torque(t)[order]
+        self.core.hear_states(names, q, (), tau if effort else (), stamp, stamp)
+
+    def imu(self, k, offset=0):
+        stamp = BEGIN + k * PERIOD + offset
+        self.core.hear_sensor(self.topic, self.swing.imu((stamp - BEGIN) / NS), "", stamp, stamp)
+
+    def advance(self, k):
+        return self.core.advance(BEGIN + k * PERIOD)
+
+    def run(self, steps, begin=0, **options):
+        """What was told last."""
+        for k in range(begin, begin + steps):
+            self.imu(k)
+            self.states(k, **options)
+            told = self.advance(k)
+        return told
+
+    def error(self, told, quantity):
+        """Of what was told, in standard deviations of it (joints,)."""
+        number = ("position", "velocity", "acceleration", "external_torque").index(quantity)
+        truth = (*self.swing.state((told.stamp - BEGIN) / NS), PUSH)[number]
+        std = np.sqrt(np.diag(told.estimate.covariances[number]))
+        return (getattr(told.estimate, quantity) - truth) / std
+
+    def require_true(self, told, within=0.5):
+        """Readings have no noise here: what is off is what the process model costs."""
+        for quantity in ("position", "velocity", "acceleration", "external_torque"):
+            assert np.abs(self.error(told, quantity)).max() < within, quantity
+
+
+def test_state_and_push_at_the_lag(robot, swing):
+    rig = Rig(robot, swing)
+    told = rig.run(60)
+    assert told.stamp == BEGIN + 57 * PERIOD and told.lag == pytest.approx(0.008)
+    assert told.estimate.readings == 10 and not told.estimate.unobservable
+    rig.require_true(told)
+
+
+def test_a_reading_between_steps_goes_to_the_nearest_as_it_would_have_been_there(robot, swing):
+    """Without this, a third of a period at 1 rad/s would be an error of ten standard deviations."""
+    rig, exact = Rig(robot, swing), Rig(robot, swing)
+    exact_told = exact.run(60)
+    rig.run(1)
+    for k in range(1, 60):
+        rig.imu(k)
+        rig.states(k, offset=PERIOD // 3 if k % 2 else -PERIOD // 3)
+        told = rig.advance(k)
+    assert told.stamp == exact_told.stamp
+    rig.require_true(told, within=1.0)
+
+
+def test_a_late_reading_counts_in_its_step(robot, swing):
+    rig, punctual = Rig(robot, swing), Rig(robot, swing)
+    rig.run(30), punctual.run(30)
+    for k in (30, 31, 32):
+        rig.states(k), punctual.imu(k), punctual.states(k)
+        rig.advance(k), punctual.advance(k)
+    for k in (30, 31, 32):
+        rig.imu(k)
+    rig.run(1, begin=33), punctual.run(1, begin=33)
+    mine, theirs = rig.core.last.estimate, punctual.core.last.estimate
+    np.testing.assert_allclose(mine.acceleration, theirs.acceleration, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(mine.covariances[2], theirs.covariances[2], rtol=1e-4)
+    assert dict(rig.core.waiting.late) == {"imu": 3} and not rig.core.waiting.outside
+
+
+def test_a_reading_that_is_too_late_is_counted_and_changes_nothing(robot, swing):
+    rig, without = Rig(robot, swing), Rig(robot, swing)
+    rig.run(40), without.run(40)
+    rig.imu(10)
+    rig.run(1, begin=40), without.run(1, begin=40)
+    assert dict(rig.core.waiting.outside) == {"imu": 1}
+    np.testing.assert_array_equal(
+        rig.core.last.estimate.acceleration, without.core.last.estimate.acceleration
+    )
+
+
+def test_a_reading_ahead_of_the_joint_states_waits_for_its_step(robot, swing):
+    rig = Rig(robot, swing)
+    rig.run(30)
+    rig.imu(31), rig.imu(30)
+    assert rig.advance(30) is None
+    rig.states(30), rig.states(31)
+    told = rig.advance(31)
+    assert told.estimate.readings == 10
+    rig.states(32), rig.states(33)
+    assert rig.advance(33).estimate.readings == 10  # of step 31, which the first IMU message is of
+    assert not rig.core.waiting.late
+
+
+def test_states_of_several_publishers(robot, swing):
+    rig = Rig(robot, swing)
+    for k in range(50):
+        rig.imu(k)
+        rig.states(k, names=("joint2",))
+        if k == 0:
+            with pytest.raises(Silence, match="never seen: joint1"):
+                rig.advance(k)
+        rig.states(k, names=("joint1",))
+        told = rig.advance(k)
+    rig.require_true(told)
+
+
+def test_slower_states_than_steps(robot, swing):
+    rig = Rig(robot, swing)
+    for k in range(0, 90, 3):
+        rig.states(k)
+        told = rig.advance(k)
+    assert told.stamp == BEGIN + 85 * PERIOD
+    rig.require_true(told, within=1.0)
+
+
+def test_a_continuous_joint_that_wraps(robot, swing):
+    rig, plain = Rig(robot, swing), Rig(robot, swing)
+    rig.run(30), plain.run(30)
+    for k in range(30, 40):
+        rig.imu(k), plain.imu(k), plain.states(k)
+        t = k * PERIOD / NS
+        q, tau = swing.state(t)[0] + [0.0, 2 * np.pi * (-1) ** k], swing.torque(t)
+        stamp = BEGIN + k * PERIOD
+        rig.core.hear_states(NAMES, q, (), tau, stamp, stamp)
+        np.testing.assert_allclose(
+            rig.advance(k).estimate.position, plain.advance(k).estimate.position, atol=1e-9
+        )
+
+
+def test_without_torques_nothing_tells_what_pushes(robot, swing):
+    rig = Rig(robot, swing, torque_source="none")
+    told = rig.run(60)
+    assert told.estimate.unobservable == ("external_torque joint1", "external_torque joint2")
+    assert np.abs(rig.error(told, "acceleration")).max() < 0.5
+
+
+def test_commanded_torques_hold_until_others_come(robot, swing):
+    rig = Rig(robot, swing, torque_source="commanded", command_joints=["joint2", "joint1"])
+    for k in range(80):
+        stamp = BEGIN + k * PERIOD
+        tau = swing.torque(k * PERIOD / NS)
+        if k % 2 == 0:
+            rig.core.hear_numbers(tau[::-1], stamp, stamp)
+        rig.imu(k)
+        rig.states(k, effort=False)
+        told = rig.advance(k)
+    np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.2)
+    with pytest.raises(BadMessage, match="1 numbers for 2 command_joints"):
+        rig.core.hear_numbers([1.0], stamp, stamp)
+
+
+def test_silent_sensors_are_named(robot, swing):
+    rig = Rig(robot, swing)
+    for k in range(120):
+        rig.states(k, effort=False)
+        told = rig.advance(k)
+    assert rig.core.silent_sensors(BEGIN + 120 * PERIOD) == {"imu": "never", "measured torques": "never"}
+    assert set(told.estimate.unobservable) >= {"external_torque joint1", "external_torque joint2"}
+
+
+def test_a_gap_and_a_jump_begin_anew(robot, swing):
+    rig = Rig(robot, swing)
+    rig.run(30)
+    rig.states(130)
+    assert rig.advance(130) is None and rig.core.restarts == 1
+    (note,) = rig.core.notes
+    assert "0.404 s apart; 0.2 s are bridged at most" in note
+    rig.require_true(rig.run(60, begin=131))
+    rig.states(-1000)
+    assert rig.core.restarts == 2 and "jumped back" in rig.core.notes[-1]
+
+
+def test_joint_friction_is_no_push(robot, swing):
+    friction = {"friction__joints": ["joint1"], "friction__viscous": [2.0], "friction__coulomb": [0.0]}
+    rig = Rig(robot, swing, **friction)
+    told = rig.run(60)
+    qd = swing.state((told.stamp - BEGIN) / NS)[1]
+    np.testing.assert_allclose(told.estimate.external_torque, PUSH + [2.0 * qd[0], 0.0], atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "message, words",
+    [
+        (((*NAMES, "joint1"), [0.0] * 3, [], []), "joint 'joint1' is named twice"),
+        ((NAMES, [0.0, np.nan], [], []), "position of 'joint2' is nan"),
+        ((NAMES, [0.0], [], []), "2 names but 1 entries in position"),
+        ((NAMES, [0.0, 0.0], [], [1.0]), "2 names but 1 entries in effort"),
+    ],
+)
+def test_bad_states_change_nothing(robot, swing, message, words):
+    rig, untouched = Rig(robot, swing), Rig(robot, swing)
+    rig.run(20), untouched.run(20)
+    with pytest.raises(BadMessage, match=words):
+        rig.core.hear_states(*message, BEGIN + 20 * PERIOD, BEGIN + 20 * PERIOD)
+    mine, theirs = rig.run(1, begin=20).estimate, untouched.run(1, begin=20).estimate
+    np.testing.assert_array_equal(mine.position, theirs.position)
+
+
+def test_a_bad_effort_is_none(robot, swing):
+    rig = Rig(robot, swing)
+    rig.run(30)
+    k = 30
+    stamp, t = BEGIN + k * PERIOD, k * PERIOD / NS
+    rig.core.hear_states(NAMES, swing.state(t)[0], (), [np.inf, np.nan], stamp, stamp)
+    rig.imu(k)
+    told = rig.advance(k)
+    assert np.isfinite(told.estimate.external_torque).all()
+
+
+def test_what_is_no_arm_is_refused(tmp_path):
+    floating = ARM.replace('type="revolute"', 'type="floating"')
+    assert "floating joint 'joint1'" in do(EstimatorJob(floating, {}, backend="numpy")).reason
+    file = tmp_path / "sensors.yaml"
+    file.write_text("sensors: [{type: torque, name: t, joint: joint1, std: 0.1}]")
+    reason = do(EstimatorJob(ARM, {}, sensors_file=str(file), backend="numpy")).reason
+    assert "a smoother reads imu, gyro and accelerometer, not torque" in reason
+
+
+def test_a_robot_is_pickled_without_its_code(robot):
+    import pickle
+
+    again = pickle.loads(pickle.dumps(robot))
+    assert again.smoothed.graph.column_names == robot.smoothed.graph.column_names
+    assert again.topics == robot.topics
+
+
+def test_steps_are_nearest():
+    grid = Grid(1000, 100)
+    assert [grid.step(stamp) for stamp in (949, 950, 1000, 1049, 1050)] == [-1, 0, 0, 0, 1]
+    assert grid.time(3) == 1300
