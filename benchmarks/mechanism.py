@@ -10,6 +10,7 @@ import time
 import harness
 import mechanism_truth as truth
 import numpy as np
+from mechanism_estimation import estimation
 from mechanism_gtsam import PaperSmoother
 from robots import robot
 
@@ -177,10 +178,16 @@ def _row(name, value, unit, target, reason=""):
     return harness.Row(name, float(value), unit, "lower", target=target, reason=reason)
 
 
+PARTS = {part.__name__: part for part in (falls, driven, dropped, speed, batch, estimation)}
+
+
 def main():
-    options = harness.arguments("mechanism").parse_args()
+    parser = harness.arguments("mechanism")
+    parser.add_argument("--only", choices=PARTS, help="one part of it")
+    options = parser.parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
-    rows = [row for part in (falls, driven, dropped, speed, batch) for row in part()]
+    parts = [PARTS[options.only]] if options.only else PARTS.values()
+    rows = [row for part in parts for row in part()]
     harness.finish("mechanism", rows, harness.versions("numpy", "scipy", "gtsam"), options.save)
 
 
