@@ -4,22 +4,35 @@ import argparse
 import sys
 
 from dynamics_node.backends.c import CompileError
-from dynamics_node.cli import compiling, evaluating, explaining, graph, info, sensors
-from dynamics_node.cli.robot import read_robot
+from dynamics_node.cli import (
+    compiling,
+    estimating,
+    evaluating,
+    explaining,
+    graph,
+    info,
+    inverting,
+    sensors,
+    simulating,
+)
+from dynamics_node.loops import ClosureError
 from dynamics_node.model import ModelError
 from dynamics_node.solver import SolutionError
+from dynamics_node.trajectory import TrajectoryError
 
-COMMANDS = (info, graph, explaining, compiling, evaluating, sensors)
+COMMANDS = (info, graph, explaining, compiling, evaluating, sensors, simulating, inverting, estimating)
+
+EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
 
 
 def main(arguments=None):
     """Exit code 0, or 1 with one line on stderr."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(read_robot(options), options)
+        options.run(options.read(options), options)
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
-    except (ModelError, ValueError, OSError, CompileError, SolutionError) as error:
+    except EXPECTED as error:
         print(f"dynamics: {_told(error)}", file=sys.stderr)
         return 1
     return 0

@@ -5,6 +5,8 @@ import sys
 import time
 from pathlib import Path
 
+from dynamics_node.cli.progress import progress
+from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
@@ -17,11 +19,6 @@ from dynamics_node.tables import (
     plot_comparison,
     table_writer,
 )
-
-try:
-    from rich.progress import Progress
-except ImportError:  # an extra: without it there is no bar
-    Progress = None  # type: ignore[assignment,misc]
 
 CUTOFF = 10.0
 
@@ -38,12 +35,7 @@ def add_parser(commands):
         help="states: .npz, .csv, .parquet; JointStates: a rosbag2 folder, .db3, .mcap, a ROS 1 .bag",
     )  # fmt: skip
     parser.add_argument("--output", type=Path, metavar="FILE", help="results: .npz, .csv or .parquet")
-    parser.add_argument("--topic", help="of the recording, if it has several with JointStates")
-    parser.add_argument(
-        "--joints-map", nargs="+", default=[], metavar="THEIRS=OURS",
-        help="joints that the recording calls otherwise than the description: shoulder=joint1, or, with a "
-        "star for what stays, 'fer_*=panda_*'",
-    )  # fmt: skip
+    add_recording(parser)
     still = parser.add_mutually_exclusive_group()
     still.add_argument(
         "--differentiate", action="store_true",
@@ -72,7 +64,7 @@ def evaluate_table(model, options):
     if options.differentiate:
         cutoff = CUTOFF if options.cutoff is None else options.cutoff
     table = open_table(
-        options.input, model, problem, options.chunk, options.topic, joints_map=_joints_map(options),
+        options.input, model, problem, options.chunk, options.topic, joints_map=joints_map(options),
         measured=compares, zero_velocity=options.zero_velocity, cutoff=cutoff,
     )  # fmt: skip
     for note in table.notes:
@@ -106,17 +98,6 @@ def _check(options, compares):
         check_plot(options.plot)
 
 
-def _joints_map(options):
-    """{their name: our name}"""
-    pairs = [entry.partition("=") for entry in options.joints_map]
-    for theirs, sign, _ in pairs:
-        if not sign:
-            raise TableError(f"--joints-map takes THEIRS=OURS, not {theirs!r}")
-    if len({theirs for theirs, _, _ in pairs}) != len(pairs):
-        raise TableError("--joints-map names a joint of the recording twice")
-    return {theirs: ours for theirs, _, ours in pairs}
-
-
 def _run(solver, table, options, comparison):
     """The Summary of all rows, written and compared as asked for."""
     started = time.perf_counter()
@@ -126,7 +107,7 @@ def _run(solver, table, options, comparison):
         if options.output:
             writer = table_writer(options.output, solver.model, result, table.timed)
             sinks["write"] = stack.enter_context(writer)
-        advance = stack.enter_context(_progress(table.rows))
+        advance = stack.enter_context(progress("states", table.rows))
         summary = evaluate(solver, table, advance=advance, **sinks)
     written = f", written: {options.output}" if options.output else ""
     print(f"{summary.rows} states in {time.perf_counter() - started:.2f} s{written}")
@@ -144,16 +125,3 @@ def _show(comparison):
     for told in differences:
         numbers = f"{told.measured:9.4g} {told.rmse:9.4g} {told.largest:9.4g} {told.bias:+9.3g}"
         print(f"{told.name:{width}} {told.unit:4}  {numbers} {told.correlation:11.4f}")
-
-
-@contextlib.contextmanager
-def _progress(rows):
-    """advance(rows): a bar on a terminal."""
-    if Progress is None or not sys.stderr.isatty():
-        yield lambda done: None
-        return
-    from rich.console import Console
-
-    with Progress(console=Console(stderr=True)) as bar:
-        task = bar.add_task("states", total=rows)
-        yield lambda done: bar.advance(task, done)

@@ -17,7 +17,7 @@ def robot_command(commands, name, run, text):
     )
     parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
     parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, read=read_robot)
     return parser
 
 

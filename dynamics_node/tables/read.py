@@ -56,7 +56,7 @@ def read_table(
     joints_map: Mapping[str, str] | None = None,
     more: Mapping[str, Sequence[str]] | None = None,
 ) -> dict[str, np.ndarray]:
-    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording: those of `kinds` that are there.
+    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording: of `kinds` what is there.
 
     needed: those that must be there. more: {name: names of its columns} of what else files may hold, in an
     .npz file an array of that name. Of a table q may be of the independent joints alone. Others as in
@@ -71,17 +71,15 @@ def read_table(
     names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {
         k: list(v) for k, v in (more or {}).items()
     }
-    try:
-        return _whole(_file(path, names, needed, 16384, pairs))
-    except TableError:
-        own = [f"q.{name}" for name in model.v_names]
-        if "q" not in names or names["q"] == own:
-            raise
+    own = [f"q.{name}" for name in model.v_names]
+    choices = [names, names | {"q": own}] if names.get("q", own) != own else [names]
+    failures = []
+    for choice in choices:
         try:
-            return _whole(_file(path, names | {"q": own}, needed, 16384, pairs))
-        except TableError:
-            pass
-        raise
+            return _whole(_file(path, choice, needed, 16384, pairs))
+        except TableError as error:
+            failures.append(error)
+    raise failures[0]
 
 
 def _whole(table):

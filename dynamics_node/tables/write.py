@@ -17,8 +17,8 @@ def table_writer(path, model, kind, timed) -> Iterator:
     """write(result (k, nv), time (k,) or None) into an .npz, .csv or .parquet file, whole when all went well.
 
     kind: 'tau' or 'qdd', or several of any names in order: then a result is {kind: array (k, coordinates)},
-    of q and what begins with q_ with the coordinates of q, of others with those of qd. timed: whether there is
-    a time. Raises TableError for another ending.
+    of q and what begins with q_ with the coordinates of q, of others with those of qd. timed: whether there
+    is a time. Raises TableError for another ending.
     """
     path = Path(path)
     writers = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}

@@ -1,5 +1,6 @@
 """Dynamics over many steps of time as one nonlinear least-squares problem (paper 2): any robot, compiled."""
 
+from dynamics_node.trajectory.animation import write_animation
 from dynamics_node.trajectory.batch import Batch, Solution
 from dynamics_node.trajectory.constraints import (
     acceleration_constraint,
@@ -7,6 +8,7 @@ from dynamics_node.trajectory.constraints import (
     prior_factor,
     velocity_constraint,
 )
+from dynamics_node.trajectory.drawing import Drawing, planar_drawing, robot_drawing
 from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
@@ -16,11 +18,14 @@ from dynamics_node.trajectory.errors import (
     Unobservable,
     WrongBranch,
 )
+from dynamics_node.trajectory.estimation import estimate
 from dynamics_node.trajectory.factor import Factor, factor_program
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
+from dynamics_node.trajectory.inversion import invert
+from dynamics_node.trajectory.joint_smoother import SmootherOptions
 from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
 from dynamics_node.trajectory.planar import Angle, Bar, Slider, planar_system
 from dynamics_node.trajectory.readings import (
@@ -32,6 +37,8 @@ from dynamics_node.trajectory.readings import (
     torque,
     velocity_reading,
 )
+from dynamics_node.trajectory.results import Curve, Motion
+from dynamics_node.trajectory.simulation import simulate
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
@@ -39,14 +46,18 @@ __all__ = [
     "Angle",
     "Bar",
     "Batch",
+    "Curve",
+    "Drawing",
     "Factor",
     "FixedLag",
     "InconsistentStart",
     "Loss",
+    "Motion",
     "NotConverged",
     "Prior",
     "SingularPosition",
     "Slider",
+    "SmootherOptions",
     "Solution",
     "Steps",
     "System",
@@ -61,6 +72,7 @@ __all__ = [
     "cauchy",
     "encoder",
     "equality",
+    "estimate",
     "estimation_graph",
     "euler",
     "factor_program",
@@ -71,17 +83,22 @@ __all__ = [
     "imu",
     "inverse_dynamics",
     "inverse_graph",
+    "invert",
+    "planar_drawing",
     "planar_system",
     "position_constraint",
     "positions",
     "prior",
     "prior_factor",
     "random_walk",
+    "robot_drawing",
     "robot_system",
     "simpson",
+    "simulate",
     "torque",
     "trapezoidal",
     "vector",
     "velocity_constraint",
     "velocity_reading",
+    "write_animation",
 ]

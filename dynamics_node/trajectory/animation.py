@@ -28,7 +28,8 @@ _CONTROLS = """<canvas id="scene" aria-label="the robot in motion"></canvas>
 <input id="time" type="range" aria-label="time"><span id="clock"></span>
 <label><input id="names" type="checkbox"> names</label>
 <label><input id="paths" type="checkbox"> paths</label></div>
-<p>Drag turns (with Shift: moves), the wheel goes nearer, a double click goes back. Space plays and pauses, arrows step.</p>
+<p>Drag turns (with Shift: moves), the wheel goes nearer, a double click goes back.
+Space plays and pauses, arrows step.</p>
 <div id="chosen"></div><div id="plots"></div>"""
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -157,7 +158,8 @@ class _Run:
 
     def __init__(self, smoothed: Smoothed, steps: Steps, known, pushed):
         self.smoothed, self.steps, self.known, self.pushed = smoothed, steps, known, pushed
-        self.done, self.iterations = 0, np.zeros(len(steps), dtype=int)
+        self.done = 0
+        self.iterations: Any = np.zeros(len(steps), dtype=int)
         columns = len(smoothed.graph.column_names)
         self.P = np.full((len(steps), columns, columns), np.nan)
 
@@ -199,11 +201,9 @@ class _Run:
         motion = replace(motion, tau=motion.tau + self._dynamics(steps))
         if self.pushed:
             return motion
-        untold = {
-            name: {k: v for k, v in getattr(motion, name).items() if k != "push"}
-            for name in ("std", "covariance")
-        }
-        return replace(motion, push=None, **untold)
+        std = {k: v for k, v in motion.std.items() if k != "push"}
+        covariance = {k: v for k, v in motion.covariance.items() if k != "push"}
+        return replace(motion, push=None, std=std, covariance=covariance)
 
     def _dynamics(self, steps):
         """By how much the torques that were read are to be mended, (count, nv)."""

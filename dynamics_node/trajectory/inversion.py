@@ -1,5 +1,7 @@
 """What torque moves a robot along a curve: the paper's four stages."""
 
+from typing import Any
+
 import numpy as np
 
 from dynamics_node.loops import Mechanism, first_closed
@@ -10,7 +12,6 @@ from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     Robot,
-    closed_start,
     graph_of,
     motion_of,
     refuse_turned,
@@ -63,7 +64,8 @@ def invert(
     """
     system = system_of(robot)
     time, q, qd, qdd = _curve(robot, system, time, q, qd, qdd, start)
-    steps, stages = None, (1, 2, 3, 4) if system.dependent else (4,)
+    steps: Any = None
+    stages = (1, 2, 3, 4) if system.dependent else (4,)
     for stage in stages:
         steps = _prepared(system, stage, time, (q, qd, qdd), stds, integrated, equality, steps)
         try:
@@ -87,8 +89,8 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError("time must be two or more finite, rising numbers")
     if q.shape not in ((len(time), len(own)), (len(time), nq)) or not np.isfinite(q).all():
         raise InputError(f"q must be finite, ({len(time)}, {len(own)}) or ({len(time)}, {nq}), not {q.shape}")
-    places = [system.scalars.get(k) for k in own]
-    if None in places and (q.shape[1] != nq or qd is None or qdd is None):
+    places = [system.scalars[k] for k in own if k in system.scalars]
+    if len(places) < len(own) and (q.shape[1] != nq or qd is None or qdd is None):
         raise InputError(
             f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
         )
@@ -108,18 +110,16 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
 
 
 def _start(robot, system, first, places, start):
-    """A closed position (nq,) at the beginning of the curve."""
-    nq = len(system.q.neutral)
+    """A position (nq,) with the independent joints at `first` (nv,), from which loops can be closed."""
+    if start is None and not isinstance(robot, Mechanism):
+        raise InputError(
+            f"{system.name}: give a start, {len(system.q.neutral)} numbers near the first position"
+        )
     found = np.array(system.q.neutral if start is None else start, dtype=float)
-    if len(first) == nq and start is None:
-        found = first.copy()
-    if found.shape != (nq,):
-        raise InputError(f"start must be {nq} numbers, not {found.shape}")
-    if len(first) < nq:
-        found[places] = first
-    if isinstance(robot, Mechanism):
-        return first_closed(robot, found)
-    return closed_start(system, robot, found)[0] if start is not None or not system.dependent else found
+    if found.shape != system.q.neutral.shape:
+        raise InputError(f"start must be {len(system.q.neutral)} numbers, not {found.shape}")
+    found[places] = first
+    return first_closed(robot, found) if isinstance(robot, Mechanism) else found
 
 
 def _derivatives(time, q, qd):

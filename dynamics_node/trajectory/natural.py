@@ -26,7 +26,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Slider:
-    """A point on the line through two others: fixed ones, or the ends of a bar, on which it slides along."""
+    """A point on the line through two others: fixed ones, or the ends of a bar."""
 
     point: str
     start: str

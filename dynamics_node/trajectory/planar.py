@@ -107,20 +107,16 @@ class _Motion:
 
 # --- the paper's example ------------------------------------------------------------------------------------
 
+FOUR_BAR_POINTS = {"A": (0.0, 0.0), "D": (4.0, 0.0), "P1": None, "P2": None}
+FOUR_BAR_BLOCKS = (
+    Bar("A", "P1", 1.0, mass=1.0),
+    Bar("P1", "P2", 2.0, mass=2.0),
+    Bar("P2", "D", 13.0**0.5, mass=4.0),
+    Angle("theta", "A", "P1"),
+)
 FOUR_BAR_START = (1.0, 0.0, 1.0, 2.0, 0.0)  # x and y of P1 and P2, theta
 
 
 def four_bar() -> System:
     """The paper's Fig. 6: crank A P1, coupler P1 P2, rocker P2 D; the crank's angle is independent."""
-    return planar_system(
-        "four_bar",
-        {"A": (0.0, 0.0), "D": (4.0, 0.0), "P1": None, "P2": None},
-        (
-            Bar("A", "P1", 1.0, mass=1.0),
-            Bar("P1", "P2", 2.0, mass=2.0),
-            Bar("P2", "D", 13.0**0.5, mass=4.0),
-            Angle("theta", "A", "P1"),
-        ),
-        independent=("theta",),
-        gravity=(0.0, -9.8),
-    )
+    return planar_system("four_bar", FOUR_BAR_POINTS, FOUR_BAR_BLOCKS, ("theta",), gravity=(0.0, -9.8))

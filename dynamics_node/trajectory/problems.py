@@ -31,7 +31,8 @@ def system_of(robot: Robot) -> System:
 @lru_cache(maxsize=32)
 def graph_of(system: System, kind, *choices):
     """The graph of a 'forward' or 'inverse' problem, the same one for the same choices."""
-    return {"forward": forward_graph, "inverse": inverse_graph}[kind](system, *choices)
+    make = forward_graph if kind == "forward" else inverse_graph
+    return make(system, *choices)
 
 
 # --- starts -------------------------------------------------------------------------------------------------
@@ -107,9 +108,9 @@ def motion_of(robot: Robot, system: System, time, steps: Steps, **more) -> Motio
     count = len(steps)
     return Motion(
         name=system.name,
-        q_names=system.q.names if robot is system else robot.q_names,
+        q_names=system.q.names if isinstance(robot, System) else robot.q_names,
         v_names=system.torque_names,
-        units=_planar_units(system) if robot is system else units_of(robot),
+        units=_planar_units(system) if isinstance(robot, System) else units_of(robot),
         time=time[:count],
         q=views["q"].copy(),
         qd=views["qd"][:, own],
@@ -133,8 +134,8 @@ def _planar_units(system):
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:
-    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 where it
-    has no weight."""
+    """{factor: (count,)}: its largest error at every step, in its own units, from the numbers alone; 0 where
+    it has no weight."""
     found = {}
     for factor in steps.graph.factors:
         places = {name: steps[name] for name in (*factor.now, *factor.data)}
@@ -171,7 +172,7 @@ def refuse_turned(system: System, motion: Motion):
         raise WrongBranch(told, motion.first(k))
 
 
-def told_at(error: TrajectoryError, place: str, motion: Motion) -> TrajectoryError:
+def told_at(error: TrajectoryError, place: str, motion: Motion | None) -> TrajectoryError:
     """The error, with where it was and the Motion so far."""
     error.args = (f"{place}: {error}",)
     error.solution = motion

@@ -2,7 +2,7 @@
 
 The reading of the factor NAME is the data `reading NAME`; a bias, where it is asked for, is a variable `bias
 NAME` (see `bias_of`) that the sensor adds to what is true. A sensor that says nothing at a step has no
-weight there.
+weight there; against outliers: `dataclasses.replace(factor, loss=cauchy())`.
 """
 
 import numpy as np

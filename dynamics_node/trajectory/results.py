@@ -28,8 +28,9 @@ class Motion:
     """A trajectory. time (count,) s; q (count, nq): all positions, closed; qd, qdd, tau (count, nv): of the
     independent joints, as everywhere; push (count, nv): torque from outside, where it was estimated.
 
-    q_names, v_names: of the coordinates. units: {kind: of every coordinate}. std: {kind: (count, coordinates)},
-    standard deviations where they were asked for; covariance: {kind: (count, n, n)}, of q along velocities.
+    q_names, v_names: of the coordinates. units: {kind: of every coordinate}. std: {kind: (count,
+    coordinates)}, standard deviations of an estimate; covariance: {kind: (count, n, n)} of the independent
+    joints.
     residuals: {factor: (count,)}, its largest error in its own units: m that a loop is open, N m that the
     equations of motion are wrong by. iterations (count,) or one for all: of the least squares. steps: the
     numbers of every variable, also those of dependent joints.

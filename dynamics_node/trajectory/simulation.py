@@ -1,6 +1,7 @@
 """What a robot does: its trajectory from a start, under torques."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +44,8 @@ def simulate(
     backend="auto",
     progress=None,
 ) -> Motion:
-    """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps` steps
-    of dt seconds (paper 2, Figs. 2 and 3).
+    """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps`
+    steps of dt seconds (paper 2, Figs. 2 and 3).
 
     robot: Model, Mechanism, or a System of `trajectory.planar`. torque (nv,) or (steps + 1, nv), or a
     function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
@@ -103,7 +104,7 @@ class _Run:
     def __init__(self, graph: TrajectoryGraph, known: Prior, count):
         self.graph, self.known, self.done = graph, known, 0
         self.steps = graph.steps(count)
-        self.iterations = np.zeros(count, dtype=int)
+        self.iterations: Any = np.zeros(count, dtype=int)
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
@@ -127,7 +128,7 @@ class _Run:
 
 
 def _drive(torque, time, nv, independent, with_middle):
-    """(number of the step, _Run) -> what drives it: {'tau': (nv,)} and, for simpson, the torque in its middle."""
+    """(number of the step, _Run) -> what drives it: {'tau': (nv,)}, for simpson also in the middle."""
     if callable(torque):
         return _controlled(torque, time, nv, list(independent), with_middle)
     told = np.zeros(nv) if torque is None else np.array(torque, dtype=float)

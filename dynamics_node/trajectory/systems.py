@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.loops.rates import Rates
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
-from dynamics_node.program import interpret
+from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical
 from dynamics_node.trajectory.variables import Variable, positions, vector
@@ -82,11 +82,8 @@ def robot_system(robot: Model | Mechanism) -> System:
 
 
 def _forward(robot):
-    """By the recursion with the fewest operations, and the dependent accelerations that follow."""
-    programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
-    program = min(programs.values(), key=lambda one: len(one.ops))
-
     def forward(q, qd, tau):
+        program = _forward_program(robot)
         if not isinstance(robot, Mechanism):
             return interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
         yd = qd[robot.independent]
@@ -94,6 +91,13 @@ def _forward(robot):
         return Rates(economical(robot)[0], q, yd).accelerations(ydd)
 
     return forward
+
+
+@lru_cache(maxsize=16)  # of the robots at hand; few factors need it
+def _forward_program(robot: Model | Mechanism) -> Program:
+    """The recursion with the fewest operations."""
+    programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
+    return min(programs.values(), key=lambda one: len(one.ops))
 
 
 # --- without loops ------------------------------------------------------------------------------------------

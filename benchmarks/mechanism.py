@@ -1,0 +1,188 @@
+"""Trajectories: the four-bar of paper 2, a Panda and a spatial loop, beside DOP853 and GTSAM.
+
+The paper's own figures (its Table 1: positions wrong by 2.3e-3 m in dependent coordinates, by 17e-3 to 24e-3
+m in independent ones) stand beside ours. Times are thread CPU time, the least of many steps' means.
+"""
+
+import os
+import time
+
+import harness
+import mechanism_truth as truth
+import numpy as np
+from mechanism_gtsam import PaperSmoother
+from robots import robot
+
+import dynamics_node as dn
+from dynamics_node.trajectory import FixedLag, forward_graph, invert, prior, robot_system, simulate
+from dynamics_node.trajectory.graph import weights_of
+from dynamics_node.trajectory.gtsam_lag import GtsamFixedLag
+from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
+
+WINDOWS = range(2, 11)
+FALL = 5.0  # s
+LIMITS = {"independent": (1e-5, 1e-4), "dependent": (5e-5, 5e-4)}  # m, m/s
+PAPER = {"independent": "17e-3 to 24e-3", "dependent": "2.3e-3"}  # m
+POSE = np.array([0.0, -0.8, 0.0, -2.3, 0.0, 1.6, 0.8])
+COMPARED = 5  # steps of the window
+
+
+# --- the four-bar -------------------------------------------------------------------------------------------
+
+
+def falls():
+    """Forward: its rms errors, how they fall with the step, and what is left of the exact equations."""
+    exact = truth.fall(FALL)
+    for coordinates, limits in LIMITS.items():
+        coarse, fine = (_errors(exact, coordinates, dt) for dt in (2e-3, 1e-3))
+        for k, (what, unit) in enumerate((("q", "m"), ("velocity", "m/s"))):
+            worst = fine[:, k].max()
+            note = f"worst of windows 2..10; paper {PAPER[coordinates]} m" if k == 0 else "paper 0.021 m/s"
+            yield _row(f"four-bar, {coordinates}, {what}", worst, unit, limits[k], note)
+            least = (coarse[:, k] / fine[:, k]).min()
+            name = f"four-bar, {coordinates}, {what}: falls with half the step"
+            yield harness.Row(name, least, "times", "higher", target=3.5, reason="second order: 4")
+        yield _row(f"four-bar, {coordinates}, exact equations", fine[:, 2].max(), "m, N m", 1e-9)
+
+
+def _errors(exact, coordinates, dt):
+    """(windows, 3): rms of q and of velocities, and the largest residual of exact factors."""
+    t = dt * np.arange(round(FALL / dt) + 1)
+    q, qd = truth.natural(*exact(t))
+    found = []
+    for window in WINDOWS:
+        motion = simulate(
+            four_bar(), np.array(FOUR_BAR_START), duration=FALL, dt=dt, window=window, coordinates=coordinates
+        )
+        own = [motion.steps[name][: len(t), :4] for name in ("q", "qd")]
+        rms = [np.sqrt(np.mean((x - y) ** 2)) for x, y in zip(own, (q, qd), strict=True)]
+        left = [value.max() for name, value in motion.residuals.items() if "trapezoidal" not in name]
+        found.append([*rms, max(left)])
+    return np.array(found)
+
+
+def driven():
+    """Inverse: the crank turns once, smoothly."""
+    t = 1e-3 * np.arange(5001)
+    s = t / FALL
+    z = 2 * np.pi * s**3 * (10 - 15 * s + 6 * s * s)
+    zd = 2 * np.pi * 30 * (s * (1 - s)) ** 2 / FALL
+    zdd = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / FALL**2
+    right = np.array([truth.torque(*one) for one in zip(z, zd, zdd, strict=True)])
+    motion = invert(four_bar(), t, z[:, None], start=np.array(FOUR_BAR_START))
+    crank = np.abs(motion.q[:, 4] - z).max()
+    yield _row("four-bar, inverse, crank", 1e3 * crank, "mrad", 1.0, "paper: less than 1")
+    wrong = np.abs(motion.tau[:, 0] - right).max() / np.abs(right).max()
+    yield _row("four-bar, inverse, torque", wrong, "", 1e-3, "of the largest; beside Lagrange's equation")
+
+
+# --- robots that are let go ---------------------------------------------------------------------------------
+
+
+def dropped():
+    """Beside our forward dynamics, integrated by the same rule."""
+    differential, start = _differential()
+    cases = {
+        "Panda, 2 s": (robot("panda"), POSE, 2.0),
+        "differential with rods, 1 s": (differential, start, 1.0),
+    }
+    for name, (what, q, duration) in cases.items():
+        motion = simulate(what, q, duration=duration, dt=1e-3)
+        right = truth.trapezoids(what, q, 1e-3, len(motion))
+        yield _row(
+            f"{name}, positions", np.abs(motion.q - right).max(), "rad", 1e-6, "the same rule, iterated"
+        )
+
+
+def _differential():
+    from closed_loops import mechanism_of
+
+    mechanism = mechanism_of("differential")
+    return mechanism, dn.close_loops(mechanism, np.array([0.7, 0.1, 0.7, 0.7]))
+
+
+# --- speed --------------------------------------------------------------------------------------------------
+
+
+def speed():
+    """A step of the smoother, beside GTSAM's on the same graph and in the same run."""
+    systems = {
+        "four-bar": (four_bar(), np.array(FOUR_BAR_START), 20.0),
+        "7-dof arm": (robot_system(robot("panda")), POSE, 300.0),
+    }
+    for name, (system, q, target) in systems.items():
+        graph = forward_graph(system)
+        known = prior(graph, {"q": q}, {"q": 1e-10, "qd": 1e-10})
+        numbers = {"dt": 1e-3} | {weights_of(factor.name): 100.0 for factor in graph.weighted}
+        ours = _step(_appending(FixedLag, graph, COMPARED, known, numbers), 40)
+        yield _row(f"{name}, a step of window {COMPARED}", ours, "us", target)
+        yield from _beside_gtsam(name, graph, known, numbers)
+        twice = _step(_appending(FixedLag, graph, 2 * COMPARED, known, numbers), 40) / ours
+        yield _row(f"{name}, window {2 * COMPARED} beside {COMPARED}", twice, "times", 2.2)
+
+
+def _beside_gtsam(name, graph, known, numbers, count=60):
+    ours = _appending(FixedLag, graph, COMPARED, known, numbers)
+    lean = _appending(GtsamFixedLag, graph, COMPARED, known, numbers)
+    paper = PaperSmoother(graph, COMPARED, known, 4 * count + 10, numbers)
+    rounds = [[_mean(call, count) for call in (ours, lean, paper.append)] for _ in range(4)]
+    own, lean_time, paper_time = np.min(rounds, axis=0)
+    per = paper.iterations / paper.done
+    yield harness.Row(
+        f"{name}, beside GTSAM", paper_time / own, "times", "higher", target=50.0,
+        reason=f"its BatchFixedLagSmoother {paper_time:.0f} us, {per:.1f} iterations, ours {own:.0f} us",
+    )  # fmt: skip
+    yield harness.Row(
+        f"{name}, beside GTSAM's elimination alone", lean_time / own, "times", "higher",
+        reason=f"Gauss-Newton with constraints, as few iterations as ours: {lean_time:.0f} us",
+    )  # fmt: skip
+
+
+def _appending(kind, graph, window, known, numbers):
+    lag = kind(graph, window, known, observable=False)
+    lag.append(**numbers)
+    return lag.append
+
+
+def _step(call, rounds):
+    """us, the least of the means over 50 calls."""
+    return min(_mean(call, 50) for _ in range(rounds))
+
+
+def _mean(call, count):
+    begin = time.thread_time_ns()
+    for _ in range(count):
+        call()
+    return (time.thread_time_ns() - begin) / count / 1e3
+
+
+def batch():
+    """2 s of a Panda at 1 kHz as one problem, which a fixed lag begins, beside half of it."""
+    times = [_at_once(duration) for duration in (1.0, 2.0)]
+    yield _row("Panda, 2 s at 1 kHz as one batch", times[1], "s", 3.0)
+    yield _row("Panda, 2 s beside 1 s", times[1] / times[0], "times", 2.2)
+
+
+def _at_once(duration):
+    """s, the least of three."""
+    times = []
+    for _ in range(3):
+        begin = time.thread_time()
+        simulate(robot("panda"), POSE, duration=duration, dt=1e-3, window=None)
+        times.append(time.thread_time() - begin)
+    return min(times)
+
+
+def _row(name, value, unit, target, reason=""):
+    return harness.Row(name, float(value), unit, "lower", target=target, reason=reason)
+
+
+def main():
+    options = harness.arguments("mechanism").parse_args()
+    os.sched_setaffinity(0, {os.cpu_count() - 1})
+    rows = [row for part in (falls, driven, dropped, speed, batch) for row in part()]
+    harness.finish("mechanism", rows, harness.versions("numpy", "scipy", "gtsam"), options.save)
+
+
+if __name__ == "__main__":
+    main()
