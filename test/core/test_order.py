@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
+from generic_chains import chain
 
 import dynamics_node as dn
 from dynamics_node.program import ProgramError, group_after_group, in_order, interpret, most_alive, trace
 from dynamics_node.programs import dynamics_programs, limb_after_limb, reordered
-from dynamics_node.robots import ROBOTS, geared_chain
+from dynamics_node.robots import ROBOTS
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 
@@ -38,7 +39,7 @@ def test_a_robot_with_limbs_keeps_fewer_values(name):
 
 
 def test_a_chain_has_one_order():
-    robot = dn.parse_robot(geared_chain(8))
+    robot = chain(20)
     (program,) = dynamics_programs(robot, dn.inverse_dynamics(robot)).values()
     assert limb_after_limb(robot, program) is program
     assert reordered(robot, program) is None
