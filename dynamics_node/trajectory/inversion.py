@@ -7,14 +7,16 @@ import numpy as np
 from dynamics_node.loops import Mechanism, first_closed
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.batch import Batch
-from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
+    OPEN,
     Robot,
     graph_of,
     motion_of,
     refuse_turned,
+    residuals,
     system_of,
     told_at,
 )
@@ -22,13 +24,8 @@ from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
-INTEGRATED = (
-    1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
-)
-DIFFERENCES = (
-    1e-1,
-    1e1,
-)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
+INTEGRATED = 1e-9  # of the trapezoids between steps: so hard that a simulation gives the motion back
+DIFFERENCES = (1e-1, 1e1)  # of qd, qdd of dependent joints in stage 2: differences of their positions
 LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
@@ -94,10 +91,10 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError(
             f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
         )
-    whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
-    if q.shape[1] == nq and (not system.dependent or len(own) < nq):
+    if q.shape[1] == nq:
         whole = q
     else:
+        whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
         whole[:, places] = q
     if qd is None or qdd is None:
         qd, qdd = _derivatives(time, whole[:, places], qd)
@@ -187,9 +184,22 @@ def _along(steps: Steps, backend):
     for k in range(len(steps)):
         lag.append(**{name: steps[name][k] for name in names})
         found["q"][k] = lag.steps["q"][-1]
+    gaps = residuals(found)["position constraint"]
+    if not gaps.max() <= OPEN:
+        k = int(np.argmax(~(gaps <= OPEN)))
+        at = steps["dt"][:k].sum()
+        raise NotConverged(
+            f"{at:.6g} s after the start loops cannot be closed where the curve has the joints"
+        )
     return found
 
 
 def _at_once(steps: Steps, backend):
-    tolerance = 1e-9 if "tau" in steps.graph.columns else LOOSE
-    return Batch(steps.graph, backend).solve(steps, _known(steps), tolerance=tolerance).steps
+    """The last stage to the end; what others hand on only has to be near."""
+    solver, known = Batch(steps.graph, backend), _known(steps)
+    if "tau" in steps.graph.columns:
+        return solver.solve(steps, known).steps
+    try:
+        return solver.solve(steps, known, iterations=10, tolerance=LOOSE).steps
+    except NotConverged as error:
+        return error.solution.steps

@@ -9,7 +9,7 @@ from dynamics_node.loops.positions import TURNED
 from dynamics_node.model import Model
 from dynamics_node.program import Program, interpret, trace
 from dynamics_node.solver import InputError
-from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError, WrongBranch
+from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, TrajectoryError, WrongBranch
 from dynamics_node.trajectory.factor import NEXT, Factor
 from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
@@ -49,7 +49,8 @@ def closed_start(system: System, robot: Robot, q, qd=None):
         if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
             raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
     found = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    _refuse_open(system, found["positions"], "the loops are open", "close_loops closes them")
+    advice = "close_loops closes them" if isinstance(robot, Mechanism) else "give a closed position"
+    _refuse_open(system, found["positions"], "the loops are open", advice)
     if (found["turned"] > TURNED).any():
         raise WrongBranch(f"{system.name}: loops are closed with ends turned away from each other")
     return q, _closed_rates(system, q, qd)
@@ -80,13 +81,19 @@ def _refuse_open(system, errors, what, advice):
 
 @lru_cache(maxsize=16)
 def start_program(system: System) -> Program:
-    """q, qd -> positions, velocities, turned of the System."""
+    """q, qd -> positions, velocities, turned of the System, and K (dependent, dependent), by which velocities
+    change with the dependent rates."""
+
+    units = np.eye(len(system.directions))
 
     def function(q, qd):
         return {
             "positions": system.positions(q),
             "velocities": system.velocities(q, qd),
             "turned": system.turned(q),
+            "K": np.stack([system.velocities(q, units[k]) for k in system.dependent], axis=-1)
+            if system.dependent
+            else np.zeros((0, 0)),
         }
 
     return trace(function, {"q": (len(system.q.neutral),), "qd": (len(system.directions),)})
@@ -159,17 +166,40 @@ def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program
 
 
 def refuse_turned(system: System, motion: Motion):
-    """Raise WrongBranch, with the Motion before, where a loop is closed with its ends turned away."""
-    if not system.dependent:
+    """Raise, with the Motion before: WrongBranch where a loop is closed with its ends turned away,
+    SingularPosition where a step went over a position at which the independent joints tell no others."""
+    if not system.dependent or not len(motion):
         return
     rates = np.zeros(len(system.directions))
-    turned = (
-        interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
-    )
+    found = interpret(start_program(system), q=motion.q, qd=rates)
+    turned = found["turned"].max(axis=1, initial=0.0) > TURNED
     if turned.any():
         k = int(np.argmax(turned))
         told = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
         raise WrongBranch(told, motion.first(k))
+    over = _turned_over(found["K"])
+    if over.any():
+        k = 1 + int(np.argmax(over.any(axis=1)))
+        names = ", ".join(repr(system.directions[system.dependent[j]]) for j in np.flatnonzero(over[k - 1]))
+        raise SingularPosition(
+            f"{system.name}: just before {motion.time[k]:.4g} s it went through a singular position, where "
+            f"{names} do not follow from the independent joints; others may be chosen as independent",
+            motion.first(k),
+        )
+
+
+def _turned_over(K):
+    """(count - 1, dependent): which belong to equations K (count, dependent, dependent) whose determinant has
+    another sign than at the step before. Equations that share no joint have determinants of their own."""
+    linked = np.eye(K.shape[1], dtype=bool) | (K != 0).any(axis=0)
+    linked |= linked.T
+    for _ in range(K.shape[1].bit_length()):
+        linked = linked @ linked
+    found = np.zeros((len(K) - 1, K.shape[1]), dtype=bool)
+    for group in np.unique(linked, axis=0):
+        signs = np.sign(np.linalg.det(K[:, group][:, :, group]))
+        found[:, group] = (signs[1:] * signs[:-1] < 0)[:, None]
+    return found
 
 
 def told_at(error: TrajectoryError, place: str, motion: Motion | None) -> TrajectoryError:

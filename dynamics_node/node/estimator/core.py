@@ -75,7 +75,7 @@ class EstimatorCore:
         self.waiting.forget()
         self.joints.reset()
 
-    # --- what is heard ------------------------------------------------------------------------------------
+    # --- what is heard -----------------------------------------------------------------------------------
 
     def hear_states(self, names, position, velocity, effort, stamp: int, received: int):
         """Joint states. Raises BadMessage, and then nothing has changed."""
@@ -96,7 +96,7 @@ class EstimatorCore:
             self._take(name, stamp, received, own)
 
     def hear_command(self, names, efforts, stamp: int, received: int):
-        """Torques that the motors are told, by joint, from `stamp` on until others come. Raises BadMessage."""
+        """Torques that the motors are told, by joint, from `stamp` on. Raises BadMessage."""
         if len(efforts) != len(names):
             raise BadMessage(f"{len(names)} names but {len(efforts)} entries in effort")
         self._commanded(self._of_joints(self.joints.layout(names), efforts), stamp, received)
@@ -123,7 +123,7 @@ class EstimatorCore:
         self._received[sensor] = received
         self.waiting.add(Reading(stamp, sensor, values))
 
-    # --- what becomes of it ------------------------------------------------------------------------------------
+    # --- what becomes of it --------------------------------------------------------------------------------------
 
     def advance(self, steady_now: int) -> Told | None:
         """Use what was heard up to the newest joint states; None if nothing new can be told of that. Raises
@@ -164,7 +164,7 @@ class EstimatorCore:
             smoother, Grid(newest, round(1e9 / self.settings.rate)), at, self._friction, self._timeout
         )
 
-    # --- what is missing ------------------------------------------------------------------------------------
+    # --- what is missing -----------------------------------------------------------------------------------------
 
     def require_fresh(self, steady_now: int):
         """Raise Silence when joint states are incomplete, or too old by now for anything to be told."""

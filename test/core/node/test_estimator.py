@@ -20,9 +20,7 @@ DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
 
 def settings(**values):
     named = {name.replace("__", "."): value for name, value in values.items()}
-    return read_settings(
-        {**DEFAULTS, "rate": NS / PERIOD, "window": 0.024, "lag": 0.008, **named}
-    )
+    return read_settings({**DEFAULTS, "rate": NS / PERIOD, "window": 0.024, "lag": 0.008, **named})
 
 
 @pytest.fixture(scope="module")
