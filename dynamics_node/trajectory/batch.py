@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, arrived
+from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, packed
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -46,7 +46,7 @@ class Batch:
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend, covariance=True)
-        sweeps.eliminate(arrived(prior, steps))
+        sweeps.eliminate(packed(prior.information, prior.pull), prior.stored(self.graph))
         refuse_bad(self.graph, sweeps.found)
         free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
         return spread(self.graph, free, sweeps.found["slopes"])
@@ -75,6 +75,7 @@ class _Search:
         self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
         self.graph = steps.graph
         self.sweeps = Sweeps(steps, backend)
+        self.known, self.at = packed(prior.information, prior.pull), prior.stored(self.graph)
         self.damping = LEAST
 
     def run(self, most):
@@ -111,7 +112,7 @@ class _Search:
 
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
-        self.sweeps.eliminate(arrived(self.prior, self.steps))
+        self.sweeps.eliminate(self.known, self.at)
 
     def _merit(self):
         return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()

@@ -7,8 +7,7 @@ every step is eliminated: dx = shift - gain dx_next, and what it knows about the
 backward, the steps follow from the last one. The matrices have one fixed pattern, so a step is a Program.
 """
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,8 +24,8 @@ WEAK = 1e-11  # of a pivot: damping, or rounding, alone determines the direction
 
 
 def forward_program(graph: TrajectoryGraph, covariance=False) -> Program:
-    """carry: what the steps before know about this one, see `packed`; the row of the step, and `ahead` of the
-    next one -> carry for the next one, and what `backward_program` reads; and
+    """carry: what the steps before know about this one, `packed`, and its exact factors, solved; the row of
+    the step, and `ahead` of the next one -> carry for that, and what `backward_program` reads; and
 
     exact: errors of the exact factors, squares (weighted factors,): their squared errors over the variances,
     pivots (free,): of every free direction, what is left of its diagonal entry when those before it are
@@ -39,13 +38,15 @@ def forward_program(graph: TrajectoryGraph, covariance=False) -> Program:
 
     def function(carry, **arrays):
         after = {name: arrays.pop(name + NEXT) for name in graph.ahead}
-        own, ahead = _determined(graph, arrays), _determined(graph, after)
-        block, squares = _block(graph, carry, arrays, after, own, ahead)
-        carry, gain, shift, pivots, conditional = _eliminated(block, arrays[DAMPING][0])
+        known, own = carry[: known_size(graph)], _solved(graph, carry[known_size(graph) :])
+        ahead = _determined(graph, after)
+        block, squares = _block(graph, known, arrays, after, own, ahead)
+        known, gain, shift, pivots, conditional = _eliminated(block, arrays[DAMPING][0])
         stored = np.concatenate([arrays[variable.name] for variable in graph.variables])
+        carry = np.concatenate([known, *map(np.ravel, ahead)])
         found = {"carry": carry, "stored": stored, "gain": gain, "shift": shift}
         found |= {"offset": own.offset, "slopes": own.slopes, "exact": own.errors}
-        health = np.array([own.condition, sum(1.0 / pivot for pivot in pivots)])
+        health = np.array([own.condition[0], sum(1.0 / pivot for pivot in pivots)])
         found |= {"squares": np.array(squares), "pivots": pivots, "health": health}
         return found | ({"conditional": conditional} if covariance else {})
 
@@ -75,10 +76,15 @@ def backward_program(graph: TrajectoryGraph) -> Program:
     return trace(function, reads)
 
 
-def carry_size(graph: TrajectoryGraph):
-    """Numbers that are carried from step to step."""
+def known_size(graph: TrajectoryGraph):
+    """Numbers of `packed`."""
     free = len(graph.free)
     return free * (free + 1) // 2 + free
+
+
+def carry_size(graph: TrajectoryGraph):
+    """Numbers that are carried from step to step: `packed`, and of the exact factors what is determined."""
+    return known_size(graph) + sum(int(np.prod(shape)) for shape in _shapes(graph))
 
 
 def packed(H, g):
@@ -86,40 +92,44 @@ def packed(H, g):
     return np.concatenate([H[np.tril_indices(len(g))], g])
 
 
-def unpacked(graph: TrajectoryGraph, carry):
+def unpacked(graph: TrajectoryGraph, known):
     """H, g of `packed`."""
     free = len(graph.free)
-    H = np.zeros((free, free), dtype=carry.dtype)
+    H = np.zeros((free, free), dtype=known.dtype)
     rows, columns = np.tril_indices(free)
-    H[rows, columns] = H[columns, rows] = carry[: len(rows)]
-    return H, carry[len(rows) :]
+    H[rows, columns] = H[columns, rows] = known[: len(rows)]
+    return H, known[len(rows) :]
 
 
-@lru_cache(maxsize=16)  # of the graphs at hand
 def arrival_program(graph: TrajectoryGraph) -> Program:
-    """known (carry,), `packed`, of a step whose variables were `at` (stored,), and where they are now: stored
-    -> known from there. Of a joint that turns freely its directions are determined all, or none."""
+    """known, `packed`, of a step whose variables were `at` (stored,), and its row as far as `ahead` goes ->
+    carry for it. Of a joint that turns freely its directions are determined all, or none."""
 
-    def function(known, at, stored):
+    def function(known, at, row):
         H, g = unpacked(graph, known)
         columns = len(graph.column_names)
         error, D, start = np.zeros(columns, dtype=object), np.zeros((columns, columns), dtype=object), 0
         for variable in graph.variables:
             own, place = graph.columns[variable.name], slice(start, start + variable.size)
-            error[own], D[own, own] = _difference(variable, stored[place], at[place])
+            error[own], D[own, own] = _difference(variable, row[place], at[place])
             start += variable.size
         D = D[np.ix_(graph.free, graph.free)]
-        return {"known": packed(D.T @ H @ D, D.T @ (g - H @ error[graph.free]))}
+        there = packed(D.T @ H @ D, D.T @ (g - H @ error[graph.free]))
+        arrays = _parts(row, graph.ahead)
+        return {"carry": np.concatenate([there, *map(np.ravel, _determined(graph, arrays))])}
 
-    shapes: Shapes = {"known": (carry_size(graph),), "at": (graph.stored,), "stored": (graph.stored,)}
-    return trace(function, shapes)
+    ahead = sum(int(np.prod(shape)) for shape in graph.ahead.values())
+    return trace(function, {"known": (known_size(graph),), "at": (graph.stored,), "row": (ahead,)})
 
 
-def arrived(prior, steps):
-    """`packed` what a Prior knows of the first of Steps as they are."""
-    graph = steps.graph
-    given = {"known": packed(prior.information, prior.pull), "at": prior.stored(graph)}
-    return interpret(arrival_program(graph), stored=steps.rows[0, : graph.stored], **given)["known"]
+def _parts(numbers, shapes: Shapes):
+    """{name: array} of numbers in a row."""
+    found, start = {}, 0
+    for name, shape in shapes.items():
+        size = int(np.prod(shape))
+        found[name] = numbers[start : start + size].reshape(shape)
+        start += size
+    return found
 
 
 def _difference(variable, x, start):
@@ -131,24 +141,35 @@ def _difference(variable, x, start):
 
 
 class _Determined(NamedTuple):
-    """Of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition."""
+    """Of the exact factors of a step: dx_det = offset - slopes dx_free, errors (rows,), condition (1,)."""
 
     offset: np.ndarray
     slopes: np.ndarray
     errors: np.ndarray
-    condition: Any
+    condition: np.ndarray
+
+
+def _shapes(graph):
+    """Of the parts of _Determined."""
+    count = len(graph.determined)
+    return (count,), (count, len(graph.free)), (count,), (1,)
+
+
+def _solved(graph, numbers) -> _Determined:
+    """From its numbers in a row."""
+    return _Determined(*_parts(numbers, dict(zip(_Determined._fields, _shapes(graph), strict=True))).values())
 
 
 def _determined(graph, arrays) -> _Determined:
     free, count = graph.free, len(graph.determined)
     if not count:
-        return _Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), 0.0)
+        return _Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), np.zeros(1))
     found = [_linearised(graph, factor, arrays) for factor in graph.exact]
     errors = np.concatenate([error for error, _ in found])
     A = np.concatenate([_columns(graph, by) for _, by in found])
     elimination = Elimination(A[:, graph.determined], np.ones(count))
     solved = elimination.solve(np.concatenate([-errors[:, None], A[:, free]], axis=1))
-    return _Determined(solved[:, 0], solved[:, 1:], errors, elimination.condition())
+    return _Determined(solved[:, 0], solved[:, 1:], errors, np.array([elimination.condition()]))
 
 
 def _linearised(graph, factor, arrays, after=None):
@@ -183,9 +204,9 @@ class _Block(NamedTuple):
     by_next: np.ndarray
 
 
-def _block(graph, carry, arrays, after, own, ahead):
+def _block(graph, known, arrays, after, own, ahead):
     """The _Block of a step, and the squared errors of its weighted factors over the variances."""
-    (H, g), squares = unpacked(graph, carry), []
+    (H, g), squares = unpacked(graph, known), []
     free = len(graph.free)
     links = [(np.zeros(0), np.zeros(0), np.zeros((0, free)), np.zeros((0, free)))]
     for factor in graph.weighted:
@@ -212,7 +233,7 @@ def _reduced(graph, J, determined: _Determined):
 
 
 def _eliminated(block, damping):
-    """carry, gain, shift, pivots and conditional covariance, where H is regular: what is told before and at
+    """known, gain, shift, pivots and conditional covariance, where H is regular: what is told before and at
     a step determines it.
 
     Link errors then have the covariance S = variances + F H^-1 F^T, and the next step is told S^-1 of them:
@@ -231,11 +252,11 @@ def _eliminated(block, damping):
     S[np.diag_indices(len(S))] = np.diag(S) + block.variances
     told = np.concatenate([block.by_next, (block.errors + products[:, -1])[:, None]], axis=1)
     forces = solve_definite(S, told)
-    known = inverse_congruence(S, told.T)
-    carry = packed(known[:-1, :-1], -known[:-1, -1])
+    products = inverse_congruence(S, told.T)
+    known = packed(products[:-1, :-1], -products[:-1, -1])
     back = block.by_own.T @ forces
     back[:, -1] = block.g - back[:, -1]
     found = solve_definite(H, back)
     P = solve_definite(H, np.eye(len(H)))
     conditional = P - inverse_congruence(S, P @ block.by_own.T)
-    return carry, found[:, :-1], found[:, -1], np.array(pivots, dtype=object) / diagonal, conditional
+    return known, found[:, :-1], found[:, -1], np.array(pivots, dtype=object) / diagonal, conditional

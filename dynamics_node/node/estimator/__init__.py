@@ -1,1 +1,1 @@
-"""The node dynamics_estimator: joint state and external torques from noisy sensors, by a fixed-lag smoother."""
+"""dynamics_estimator: joint state and external torques from noisy sensors, by a fixed-lag smoother."""

@@ -1,0 +1,45 @@
+"""The demo of a trajectory passes, and fails when something is wrong; its truth is energy that stays."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
+
+from dynamics_node.demo import four_bar_trajectory as demo
+from dynamics_node.demo import four_bar_truth as truth
+
+
+def test_it_passes_and_draws(tmp_path, capsys):
+    plot = tmp_path / "four_bar.png"
+    assert demo.main(seconds=0.5, plot=str(plot)) == 0
+    told = capsys.readouterr().out
+    assert "(0.002361)" in told and "demo: passed" in told
+    assert plot.stat().st_size > 10_000 and plot.with_suffix(".html").stat().st_size > 10_000
+
+
+def test_it_fails_when_the_mechanism_is_another(monkeypatch, capsys):
+    monkeypatch.setattr(truth, "GRAVITY", np.array([0.0, -9.81]))
+    monkeypatch.setattr(truth, "Q", truth._mass()[1])
+    assert demo.main(seconds=0.2, plot="") == 1
+    assert "FAILED: window 2, dependent" in capsys.readouterr().out
+
+
+def test_the_truth_keeps_lengths_and_energy():
+    q, qd = truth.free_motion(np.linspace(0.0, 2.0, 201))
+    P1, P2 = q[:, :2], q[:, 2:]
+    rods = zip((P1 - truth.A, P2 - P1, P2 - truth.D), truth.LENGTHS, strict=True)
+    assert max(np.abs(np.linalg.norm(rod, axis=1) - length).max() for rod, length in rods) < 1e-9
+    energy = 0.5 * np.einsum("ki,ij,kj->k", qd, truth.M, qd) - q @ truth.Q
+    assert np.abs(energy - energy[0]).max() < 1e-8 * np.abs(energy).max()
+
+
+def test_the_truth_of_a_torque_is_what_accelerates_the_crank():
+    rate = 0.7
+    q = truth.START
+    # of P1 by the crank's rate, of P2 by the lengths of both other rods
+    v1 = rate * np.array([-q[1], q[0]])
+    v2 = np.linalg.solve(np.array([q[2:] - q[:2], q[2:] - truth.D]), [(q[2:] - q[:2]) @ v1, 0.0])
+    qd = np.concatenate([v1, v2])
+    torque = truth.crank_torque(q, qd, 3.0)
+    qdd = truth.acceleration(q, qd, torque)
+    assert (-q[1] * qdd[0] + q[0] * qdd[1]) == pytest.approx(3.0)
