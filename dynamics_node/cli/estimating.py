@@ -64,6 +64,11 @@ def estimate_recording(robot, options):
         joints_map=joints_map(options),
         more=labels,
     )
+    for name in labels.keys() - found.keys():
+        raise TableError(
+            f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an .npz "
+            f"file an array {name!r}; of a recording JointStates are read alone"
+        )
     rising = _rising(found["time"])
     readings = {name: rows[rising] for name, rows in found.items() if name != "time"}
     noise = SmootherOptions(**{name: getattr(options, name) for name in NOISE})

@@ -171,6 +171,16 @@ def test_what_a_table_lacks(pendulum, tmp_path, capsys):
     assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
 
 
+def test_a_sensor_that_was_not_recorded(pendulum, tmp_path, capsys):
+    path = tmp_path / "x.npz"
+    np.savez(path, q=np.zeros((5, 2)), time=np.arange(5.0))
+    (tmp_path / "sensors.yaml").write_text(SENSORS)
+    assert (
+        main(["estimate", pendulum, "--input", str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 1
+    )
+    assert "x.npz has no readings of sensor 'tip': columns tip.wx, tip.wy, tip.wz" in capsys.readouterr().err
+
+
 def test_example():
     done = subprocess.run(
         [sys.executable, EXAMPLES / "trajectories.py"],
