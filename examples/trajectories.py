@@ -40,7 +40,7 @@ def main():
 
 
 def estimate(robot, q):
-    """Something pushes joint j1 by 0.5 N m from 0.3 s on; encoders and motors tell their readings with noise."""
+    """Something pushes joint j1 by 0.5 N m from 0.3 s on; what encoders and motors tell has noise."""
     random = np.random.default_rng(0)
     hold = dn.build(robot, dn.inverse_dynamics(robot))
 

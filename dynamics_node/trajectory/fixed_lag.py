@@ -21,8 +21,8 @@ class FixedLag:
     Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
     which one iteration more is made: the change would then be about its square; iterations: at most.
     observable: whether directions that nothing tells, to rounding, are refused; of a simulation they are what
-    the motion itself makes unsure, and nothing is lost. least: information added about every direction of the
-    step behind one that is eliminated, as if it had been measured where it is: in a simulation what is
+    the motion itself makes unsure, and nothing is lost. least: information added about every direction of
+    the step behind one that is eliminated, as if it had been measured where it is: in a simulation what is
     carried becomes ever more uneven (of a dropped arm a condition of 1e12 in a second), until iterations come
     to no end; a solution without errors does not change. Raises CompileError for backend c without a
     compiler, ValueError for a window of less than two steps.

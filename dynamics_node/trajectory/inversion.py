@@ -6,14 +6,13 @@ import numpy as np
 
 from dynamics_node.loops import Mechanism, first_closed
 from dynamics_node.solver import InputError
+from dynamics_node.trajectory.assembly import OPEN, refuse_turned
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
-    OPEN,
     Robot,
     graph_of,
     motion_of,
-    refuse_turned,
     residuals,
     system_of,
     told_at,
@@ -67,7 +66,9 @@ def invert(
         try:
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
-            raise told_at(error, f"{system.name}, stage {stage} of 4", None) from None
+            kept = getattr(error.solution, "steps", None) if stage == 4 else None
+            motion = None if kept is None else motion_of(robot, system, time, kept)
+            raise told_at(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
     motion = motion_of(robot, system, time, steps)
     refuse_turned(system, motion)
@@ -186,10 +187,8 @@ def _along(steps: Steps, backend):
     gaps = residuals(found)["position constraint"]
     if not gaps.max() <= OPEN:
         k = int(np.argmax(~(gaps <= OPEN)))
-        at = steps["dt"][:k].sum()
-        raise NotConverged(
-            f"{at:.6g} s after the start loops cannot be closed where the curve has the joints"
-        )
+        after = f"{steps['dt'][:k].sum():.6g} s after the start"
+        raise NotConverged(f"{after} loops cannot be closed where the curve has the joints")
     return found
 
 

@@ -6,14 +6,13 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.solver import InputError
+from dynamics_node.trajectory.assembly import closed_start, refuse_turned
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.problems import (
     Robot,
-    closed_start,
     graph_of,
     motion_of,
-    refuse_turned,
     system_of,
     told_at,
 )

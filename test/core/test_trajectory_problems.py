@@ -155,7 +155,7 @@ def test_windows_and_all_at_once_agree():
 def test_starts_that_contradict_the_loops():
     robot, q = dropped("five_bar")
     with pytest.raises(InconsistentStart, match="five_bar: the loops are open at the start, 'j[34]' by"):
-        dn.simulate(robot, q + [0.0, 0.01, 0.0, 0.0], duration=0.1)
+        dn.simulate(robot, q + np.array([0.0, 0.01, 0.0, 0.0]), duration=0.1)
     with pytest.raises(InconsistentStart, match="the velocities open the loops"):
         dn.simulate(robot, q, [1.0, 0.0, 0.0, 0.0], 0.1)
     rates = robot.spanning(q, np.array([0.3, -0.2]))[1]

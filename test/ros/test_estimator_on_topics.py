@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from rig import Rig, efforts, stamp_of
-from two_links import ARM, NAMES, PUSH
+from domains import fresh_domain
+from rig import NodeProcess, Rig, efforts, set_stamp, stamp_of
+from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
-pytest.importorskip("dynamics_interfaces.msg", reason="build dynamics_interfaces first, or use ./dev")
 try:
     from dynamics_interfaces.msg import JointStateEstimate
 except ImportError:
@@ -14,6 +14,7 @@ except ImportError:
         allow_module_level=True,
     )
 from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import Float64MultiArray
 
 MODULE = "dynamics_node.node.estimator.main"
 NS = 1_000_000_000
@@ -23,19 +24,18 @@ PERIOD = NS // 250
 class EstimatorRig(Rig):
     """The arm, which moves along sines while something pushes its second joint."""
 
-    def __init__(self, parameters=None, robot=None, text=ARM):
-        super().__init__(robot, {"rate": 250.0, **(parameters or {})}, module=MODULE)
+    served = "dynamics_estimator"
+
+    def __init__(self, parameters=None):
+        super().__init__(None, {"rate": NS / PERIOD, **(parameters or {})}, module=MODULE)
         self.estimates, self.plain, self.external = [], [], []
         listen = self.node.create_subscription
         listen(JointStateEstimate, "dynamics_estimator/joint_state_estimate", self.estimates.append, 500)
         listen(JointState, "dynamics_estimator/estimated_joint_states", self.plain.append, 500)
         listen(JointState, "dynamics_estimator/external_torques", self.external.append, 500)
         self.imus = self.node.create_publisher(Imu, "imu", 50)
-        self.model = dn.parse_model(text)
-        self.inverse = dn.build(self.model, dn.inverse_dynamics(self.model), backend="numpy")
-        self.k, self.begin = 0, 0
-        if robot is None:
-            self.describe(text)
+        self.swing, self.k, self.begin = Swing(), 0, 0
+        self.describe(ARM)
 
     def serving(self):
         self.until(lambda: " estimated at " in self.process.output(), what="a robot")
@@ -43,23 +43,24 @@ class EstimatorRig(Rig):
         self.begin, self.k = self.next_stamp(), 0
         return self
 
-    def motion(self, k):
-        """q, qd, qdd of step k."""
-        w, t = np.array([3.0, 4.0]), k * PERIOD / NS
-        return 0.4 * np.cos(w * t), -0.4 * w * np.sin(w * t), -0.4 * w**2 * np.cos(w * t)
-
-    def move(self, steps, effort=True, names=NAMES, tell=True):
+    def move(self, steps, effort=True, names=NAMES):
         """The next steps, in time."""
+        order = [NAMES.index(name) for name in names]
         for _ in range(steps):
-            q, qd, qdd = self.motion(self.k)
-            tau = self.inverse(q, qd, qdd) - PUSH
-            stamp = self.begin + self.k * PERIOD
-            if tell:
-                order = [NAMES.index(name) for name in names]
-                self.send_state(names, q[order], effort=tau[order] if effort else (), stamp=stamp)
+            t, stamp = self.k * PERIOD / NS, self.begin + self.k * PERIOD
+            q, tau = self.swing.state(t)[0][order], self.swing.torque(t)[order]
+            self.send_state(names, q, effort=tau if effort else (), stamp=stamp)
             self.k += 1
             self.spin(PERIOD / NS)
         return self
+
+    def send_imu(self, k):
+        """What the IMU reads at step k."""
+        message = Imu()
+        set_stamp(message, self.begin + k * PERIOD)
+        w, a = message.angular_velocity, message.linear_acceleration
+        w.x, w.y, w.z, a.x, a.y, a.z = self.swing.imu(k * PERIOD / NS).tolist()
+        self.imus.publish(message)
 
     def step_of(self, message):
         return (stamp_of(message) - self.begin) / PERIOD
@@ -81,7 +82,7 @@ def test_state_and_push_are_told_with_their_covariance(estimator):
     told = estimator.estimates[-1]
     k = estimator.step_of(told)
     assert k == round(k) and told.lag == pytest.approx(0.01, abs=PERIOD / NS)
-    q, qd, qdd = estimator.motion(k)
+    q, qd, qdd = estimator.swing.state(k * PERIOD / NS)
     assert tuple(told.name) == NAMES and told.header.frame_id == "base"
     for field, truth in (("position", q), ("velocity", qd), ("acceleration", qdd), ("external_torque", PUSH)):
         P = np.array(getattr(told, f"{field}_covariance")).reshape(2, 2)
@@ -91,3 +92,141 @@ def test_state_and_push_are_told_with_their_covariance(estimator):
     assert told.readings == 4 and not told.unobservable
     np.testing.assert_allclose(estimator.plain[-1].position, told.position)
     np.testing.assert_allclose(efforts(estimator.external[-1], NAMES), told.external_torque)
+
+
+def test_late_readings_count_and_what_is_too_late_is_told(tmp_path):
+    file = tmp_path / "imus.yaml"
+    file.write_text(SENSORS)
+    rig = EstimatorRig({"sensors_file": str(file), "window": 0.1, "lag": 0.08}).serving()
+    try:
+        rig.until(rig.imus.get_subscription_count, what="discovery")
+        for _ in range(60):
+            rig.move(1)
+            if rig.k > 12:
+                rig.send_imu(rig.k - 10)
+        rig.until(lambda: rig.estimates and rig.estimates[-1].readings == 10, what="readings of the IMU")
+        rig.send_imu(2)
+        moving = dict(send=lambda: (rig.move(1), rig.send_imu(rig.k - 10)))
+        _, values, _ = rig.diagnostic(lambda s: value(s, "readings too late"), **moving)
+        assert int(values["late readings used"].removeprefix("imu ")) > 40
+        assert values["readings too late"] == "imu 1" and values["silent sensors"] == ""
+        message, values, level = rig.diagnostic(lambda s: "imu" in s.message, send=lambda: rig.move(1))
+        assert message.startswith("nothing from imu ") and level == b"\1"
+    finally:
+        rig.close()
+
+
+def value(status, key):
+    return next((entry.value for entry in status.values if entry.key == key), "")
+
+
+def test_what_is_absent_and_what_that_leaves_open_are_named(estimator):
+    message, values, level = estimator.diagnostic(
+        lambda s: "external_torque" in s.message, send=lambda: estimator.move(1, effort=False)
+    )
+    assert (
+        message.startswith("nothing from measured torques ")
+        and "nothing tells external_torque joint1" in message
+    )
+    assert level == b"\1" and estimator.estimates[-1].unobservable == [
+        f"external_torque {name}" for name in NAMES
+    ]
+    estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
+
+
+def test_silence_names_the_joint_and_ends(estimator):
+    message, _, _ = estimator.diagnostic(
+        lambda s: "older" in s.message, send=lambda: estimator.move(1, names=("joint1",))
+    )
+    assert message == "silent: joint states older than 0.2 s: joint2"
+    before = len(estimator.estimates)
+    estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
+    assert len(estimator.estimates) > before
+
+
+def test_bad_messages_are_dropped_with_their_reasons(estimator):
+    estimator.diagnostic(lambda s: s.message == "running", send=lambda: estimator.move(1))
+    estimator.send_state(NAMES, [np.nan, 0.0])
+    estimator.send_state(("joint1", "joint1"), [0.0, 0.0])
+    _, values, _ = estimator.diagnostic(
+        lambda s: "named twice" in value(s, "last drop"), send=lambda: estimator.move(1)
+    )
+    assert int(values["dropped messages"]) >= 2 and values["errors"] == "0"
+
+
+def test_parameters_at_run_time(estimator):
+    assert estimator.set_parameters(lag=0.5) == (False, "lag 0.5 s is not within the window of 0.02 s")
+    done, reason = estimator.set_parameters(noise__encoder=[1e-4, 1e-4, 1e-4])
+    assert not done and "noise.encoder has 3 entries" in reason
+    assert estimator.set_parameters(lag=0.0) == (True, "")
+    try:
+        estimator.estimates.clear()
+        estimator.move(60)
+        assert estimator.estimates[-1].lag == 0.0
+    finally:
+        estimator.set_parameters(lag=0.01)
+
+
+def test_stamps_that_jump_back_begin_anew(estimator):
+    estimator.move(30)
+    estimator.begin -= 5 * NS
+    estimator.estimates.clear()
+    estimator.move(60)
+    estimator.until(lambda: estimator.estimates, what="estimates")
+    assert estimator.step_of(estimator.estimates[-1]) < estimator.k
+    assert "the stamps of joint states jumped back" in estimator.process.output()
+
+
+def test_commanded_torques_by_name_and_by_number():
+    for parameters, kind, topic in (
+        ({}, JointState, "commanded_torques"),
+        ({"command_joints": ["joint2", "joint1"]}, Float64MultiArray, "effort_commands"),
+    ):
+        rig = EstimatorRig({"torque_source": "commanded", **parameters}).serving()
+        try:
+            commands = rig.node.create_publisher(kind, f"dynamics_estimator/{topic}", 50)
+            rig.until(commands.get_subscription_count, what="discovery")
+            rig.begin = rig.next_stamp()
+            for _ in range(200):
+                tau = rig.swing.torque(rig.k * PERIOD / NS)
+                if kind is JointState:
+                    message = JointState(name=list(NAMES), effort=tau.tolist())
+                    message.header.stamp.sec, message.header.stamp.nanosec = divmod(
+                        rig.begin + rig.k * PERIOD, NS
+                    )
+                    commands.publish(message)
+                else:
+                    commands.publish(Float64MultiArray(data=tau[::-1].tolist()))
+                rig.move(1, effort=False)
+            np.testing.assert_allclose(efforts(rig.external[-1], NAMES), PUSH, atol=0.5)
+        finally:
+            rig.close()
+
+
+def test_a_robot_that_cannot_be_estimated_is_refused_in_words(estimator):
+    estimator.describe(ARM.replace('type="revolute"', 'type="floating"'))
+    message, _, _ = estimator.diagnostic(lambda s: "floating joint" in s.message)
+    assert (
+        "the estimator is for robots on a fixed base" in message and "the last good model serves" in message
+    )
+    estimator.describe(ARM.replace('mass value="2"', 'mass value="2.5"'))
+    estimator.until(lambda: estimator.process.output().count(" estimated at ") == 2, what="another robot")
+    estimator.estimates.clear()
+    estimator.begin, estimator.k = estimator.next_stamp(), 0
+    estimator.move(100)
+    assert estimator.estimates
+
+
+@pytest.mark.parametrize(
+    "parameters, words",
+    [
+        ({"rate": 5000.0}, "rate 5000.0 is not between 10 and 2000"),
+        ({"lag": 1.0}, "is not within the window"),
+    ],
+)
+def test_a_bad_parameter_at_the_start_ends_it_with_one_line(parameters, words):
+    domain = fresh_domain()
+    process = NodeProcess(domain, parameters, module=MODULE)
+    assert process.process.wait(timeout=60) == 1
+    (line,) = process.output().strip().splitlines()
+    assert line.startswith("dynamics_estimator: ") and words in line

@@ -78,7 +78,9 @@ class NodeProcess:
 
 
 class Client:
-    """Publishers and inboxes on the topics of one node."""
+    """Publishers and inboxes on the topics of one node; served: its name, of whose services are called."""
+
+    served = "dynamics_node"
 
     def __init__(self, domain, namespace=""):
         self.context = Context()
@@ -200,7 +202,7 @@ class Client:
 
     def call(self, kind, name, request=None, timeout=TIMEOUT):
         """Response of a service of the node."""
-        client = self.node.create_client(kind, f"dynamics_node/{name}")
+        client = self.node.create_client(kind, f"{self.served}/{name}")
         self.until(client.service_is_ready, timeout, name)
         future = client.call_async(request or kind.Request())
         self.until(future.done, timeout, name)

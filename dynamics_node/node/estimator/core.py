@@ -1,5 +1,7 @@
 """The estimator without ROS: readings in as plain values, estimates or a reason for silence out."""
 
+from collections import deque
+
 import numpy as np
 
 from dynamics_node.loops import ClosureError, Mechanism, tree_of
@@ -16,6 +18,8 @@ from dynamics_node.node.text import shown
 from dynamics_node.node.torques import friction_of
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother
+
+MOST_COMMANDS = 1000  # of the motors, of which a step looks for that which was in force
 
 
 class EstimatorCore:
@@ -70,7 +74,7 @@ class EstimatorCore:
             self.restarts += 1
             self.notes.append(f"the estimate begins anew: {shown(reason)}")
         self._running: Running | None = None
-        self._command: Reading | None = None
+        self._commands: deque[Reading] = deque(maxlen=MOST_COMMANDS)
         self.last: Told | None = None
         self.waiting.forget()
         self.joints.reset()
@@ -110,7 +114,7 @@ class EstimatorCore:
         self._commanded(found, stamp, received)
 
     def _commanded(self, torques, stamp, received):
-        self._command = Reading(stamp, TORQUES, torques)
+        self._commands.append(Reading(stamp, TORQUES, torques))
         self._received[TORQUES] = received
 
     def _of_joints(self, layout, values):
@@ -123,7 +127,7 @@ class EstimatorCore:
         self._received[sensor] = received
         self.waiting.add(Reading(stamp, sensor, values))
 
-    # --- what becomes of it --------------------------------------------------------------------------------------
+    # --- what becomes of it -----------------------------------------------------------------------------
 
     def advance(self, steady_now: int) -> Told | None:
         """Use what was heard up to the newest joint states; None if nothing new can be told of that. Raises
@@ -140,7 +144,6 @@ class EstimatorCore:
         if self._running is None:
             self._running = self._started(newest)
         running, settings = self._running, self.settings
-        running.command = self._command
         due = self.waiting.until(newest + running.grid.period // 2)
         for reading in sorted(due, key=running.turn):
             running.use(reading, self.waiting)
@@ -160,11 +163,10 @@ class EstimatorCore:
             raise Silence(str(error)) from None
         smoother = JointSmoother(self.robot.smoothed, self._options, q)
         self.waiting.until(newest - 1)  # what was before the first step
-        return Running(
-            smoother, Grid(newest, round(1e9 / self.settings.rate)), at, self._friction, self._timeout
-        )
+        grid = Grid(newest, round(1e9 / self.settings.rate))
+        return Running(smoother, grid, at, self._friction, self._commands, self._timeout)
 
-    # --- what is missing -----------------------------------------------------------------------------------------
+    # --- what is missing --------------------------------------------------------------------------------
 
     def require_fresh(self, steady_now: int):
         """Raise Silence when joint states are incomplete, or too old by now for anything to be told."""

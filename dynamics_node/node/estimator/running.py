@@ -1,5 +1,6 @@
 """An estimate under way: readings to their steps in time, and what is known of a step. Without ROS."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,8 @@ class Told(NamedTuple):
 
 class Running:
     """smoother, its grid, and how readings become those of steps. friction: (viscous, coulomb) of all joints
-    in the tree; commands_last: ns for which a command of torques stands for those of the motors."""
+    in the tree; commands: torques that the motors are told, as they come; commands_last: ns for which one of
+    them is in force."""
 
     def __init__(
         self,
@@ -35,10 +37,12 @@ class Running:
         grid: Grid,
         coordinates: Coordinates,
         friction: tuple[np.ndarray, np.ndarray],
+        commands: Sequence[Reading],
         commands_last: int,
     ):
-        self.smoother, self.grid, self.command = smoother, grid, None
-        self._at, self._friction, self._commands_last = coordinates, friction, commands_last
+        self.smoother, self.grid = smoother, grid
+        self._at, self._friction = coordinates, friction
+        self._commands, self._commands_last = commands, commands_last
         self._continuous = np.array([joint.type.wraps for joint in coordinates.joints], dtype=bool)
         self._has_friction = any(part.any() for part in friction)
         self._solved = -1  # the newest step of the last solution
@@ -92,11 +96,11 @@ class Running:
             self._hold_command()
 
     def _hold_command(self):
-        """What the motors were told last, from its stamp on."""
-        step, command = self.smoother.newest, self.command
-        if command is None:
-            return
-        if 0 <= self.grid.time(step) - command.stamp <= self._commands_last:
+        """What the motors were told last before the step."""
+        step = self.smoother.newest
+        now = self.grid.time(step)
+        command = next((command for command in reversed(self._commands) if command.stamp <= now), None)
+        if command is not None and now - command.stamp <= self._commands_last:
             self.smoother.read(step, TORQUES, self._carried(command, step))
 
     def _carried(self, reading, step):

@@ -225,7 +225,7 @@ def test_joint_friction_is_no_push(robot, swing):
     rig = Rig(robot, swing, **friction)
     told = rig.run(60)
     qd = swing.state((told.stamp - BEGIN) / NS)[1]
-    np.testing.assert_allclose(told.estimate.external_torque, PUSH + [2.0 * qd[0], 0.0], atol=0.1)
+    np.testing.assert_allclose(told.estimate.external_torque, PUSH + 2.0 * np.array([qd[0], 0.0]), atol=0.1)
 
 
 @pytest.mark.parametrize(
@@ -278,3 +278,14 @@ def test_steps_are_nearest():
     grid = Grid(1000, 100)
     assert [grid.step(stamp) for stamp in (949, 950, 1000, 1049, 1050)] == [-1, 0, 0, 0, 1]
     assert grid.time(3) == 1300
+
+
+def test_a_command_that_comes_before_the_states_of_its_time_is_not_in_force_yet(robot, swing):
+    """States come some milliseconds after they were taken: the newest command is younger than they are."""
+    rig = Rig(robot, swing, torque_source="commanded", command_joints=["joint1", "joint2"])
+    for k in range(80):
+        later = BEGIN + (k + 2) * PERIOD
+        rig.core.hear_numbers(swing.torque((k + 2) * PERIOD / NS), later, later)
+        rig.states(k, effort=False)
+        told = rig.advance(k)
+    np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.1)
