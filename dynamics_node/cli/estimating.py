@@ -66,8 +66,8 @@ def estimate_recording(robot, options):
     )
     for name in labels.keys() - found.keys():
         raise TableError(
-            f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an .npz "
-            f"file an array {name!r}; of a recording JointStates are read alone"
+            f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
+            f".npz file an array {name!r}; of a recording JointStates are read alone"
         )
     rising = _rising(found["time"])
     readings = {name: rows[rising] for name, rows in found.items() if name != "time"}

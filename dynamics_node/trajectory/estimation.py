@@ -11,9 +11,7 @@ from dynamics_node.loops import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.program import interpret
 from dynamics_node.sensors import Sensor
-from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import TrajectoryError
-from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
@@ -26,6 +24,7 @@ from dynamics_node.trajectory.joint_smoother import (
 from dynamics_node.trajectory.problems import motion_of, residual_program, told_at
 from dynamics_node.trajectory.recorded import first_position, recorded_steps
 from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
 SETTLED = 1e-4  # of the last change then, rad/s^2 and N m being the largest
@@ -93,7 +92,7 @@ class _Run:
     def along(self, window, wanted, progress):
         """Step after step. wanted: covariances, too."""
         graph, rows = self.smoothed.graph, self.steps.rows
-        lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
+        lag = fixed_lag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
         told = [name for name in graph.row if name not in (*VARIABLES, CHANGE, LINKED, DAMPING)]
         for k in range(len(self.steps)):
             lag.extend(**{name: self.steps[name][k] for name in told})
@@ -107,7 +106,7 @@ class _Run:
             progress(k + 1)
 
     def at_once(self):
-        batch = Batch(self.smoothed.graph, self.smoothed.backend)
+        batch = batch_solver(self.smoothed.graph, self.smoothed.backend)
         solution = batch.solve(self.steps, self.known, tolerance=SETTLED)
         self.steps, self.iterations = solution.steps, solution.iterations
         self.P = batch.covariance(self.steps, self.known)

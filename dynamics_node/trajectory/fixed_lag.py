@@ -6,7 +6,8 @@ import numpy as np
 
 from dynamics_node.backends import make
 from dynamics_node.program import Program, trace
-from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
+from dynamics_node.trajectory.batch import refuse_bad
+from dynamics_node.trajectory.covariances import covariances
 from dynamics_node.trajectory.elimination import SINGULAR, WEAK, packed
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
@@ -106,10 +107,8 @@ class FixedLag:
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
-        sweeps = Sweeps(self.steps.copy(), self.backend, covariance=True)
-        sweeps.eliminate(self._known, self._at)
-        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
-        return spread(self.graph, free, sweeps.found["slopes"])
+        self._sweeps.eliminate(self._known, self._at)
+        return covariances(self.graph, self.found)
 
     # --- the window ----------------------------------------------------------------------------------------
 

@@ -7,9 +7,7 @@ import numpy as np
 from dynamics_node.loops import Mechanism, first_closed
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
-from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
-from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     Robot,
@@ -20,6 +18,7 @@ from dynamics_node.trajectory.problems import (
     told_at,
 )
 from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
@@ -179,7 +178,7 @@ def _known(steps: Steps):
 
 def _along(steps: Steps, backend):
     """Every step from where the one before it is: so loops stay on their branch."""
-    lag = FixedLag(steps.graph, 2, _known(steps), backend, iterations=50)
+    lag = fixed_lag(steps.graph, 2, _known(steps), backend, iterations=50)
     found = steps.copy()
     names = [name for name in steps.graph.row if name not in ("q", "change", "linked", "damping")]
     for k in range(len(steps)):
@@ -195,7 +194,7 @@ def _along(steps: Steps, backend):
 
 def _at_once(steps: Steps, backend):
     """The last stage to the end; what others hand on only has to be near."""
-    solver, known = Batch(steps.graph, backend), _known(steps)
+    solver, known = batch_solver(steps.graph, backend), _known(steps)
     if "tau" in steps.graph.columns:
         return solver.solve(steps, known).steps
     try:

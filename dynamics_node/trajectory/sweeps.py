@@ -16,19 +16,10 @@ from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, Traje
 
 
 @lru_cache(maxsize=16)  # of the graphs at hand
-def scans(graph: TrajectoryGraph, backend="auto", covariance=False) -> tuple[Scan, Scan]:
-    """Forward and backward. Raises CompileError for backend c without a compiler."""
-    return Scan(forward_program(graph, covariance), backend), _backward(graph, backend)
-
-
-@lru_cache(maxsize=16)
-def _backward(graph, backend):
-    return Scan(backward_program(graph), backend)
-
-
-@lru_cache(maxsize=16)
-def _arrival(graph, backend):
-    return make(arrival_program(graph), backend)
+def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
+    """Arrival, forward and backward. Raises CompileError for backend c without a compiler."""
+    forward, backward = Scan(forward_program(graph), backend), Scan(backward_program(graph), backend)
+    return make(arrival_program(graph), backend), forward, backward
 
 
 class Sweeps:
@@ -36,10 +27,10 @@ class Sweeps:
     leaves at every step. What is `known` of the first step beforehand is `packed` H and g around `at`
     (stored,)."""
 
-    def __init__(self, steps: Steps, backend="auto", covariance=False):
+    def __init__(self, steps: Steps, backend="auto"):
         graph, count = steps.graph, len(steps)
         self.steps = steps
-        forward, backward = scans(graph, backend, covariance)
+        self._arrive, forward, backward = _programs(graph, backend)
         self._out = np.empty((count, forward.out_width))
         self._carry, self._dx = np.empty(carry_size(graph)), np.empty(len(graph.free))
         self.found = _views(forward.program.outputs, self._out)
@@ -49,7 +40,6 @@ class Sweeps:
         eliminated = self._out[::-1, : backward.width]
         self._eliminate = forward.bound(ahead, self._carry, self._out)
         self._first = forward.bound(ahead[:1], self._carry, self._out[:1])
-        self._arrive = _arrival(graph, backend)
         self._row = rows[0, : self._arrive.inputs["row"][0]]
         self._substitute = backward.bound(eliminated, self._dx, changed)
         self._changes = steps[CHANGE][:, 0]

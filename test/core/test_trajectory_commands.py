@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bags import write_bag
 from robots import ROBOTS
 
 import dynamics_node as dn
@@ -123,6 +124,22 @@ def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     alone = tmp_path / "alone.npz"
     assert main(["estimate", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
     assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
+
+
+def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
+    """JointStates with joints that have other names; efforts are the torques of the motors."""
+    model = dn.load_model(pendulum)
+    truth = dn.simulate(model, [0.3, 0.3], duration=0.2, dt=2e-3)
+    rows = zip(truth.q, truth.qd, truth.tau, strict=True)
+    write_bag(
+        tmp_path / "bag", [("/joint_states", ["a1", "a2"], *row) for row in rows], 10**9 + 1e9 * truth.time
+    )
+    out = tmp_path / "out.npz"
+    arguments = ["--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
+    assert main(["estimate", pendulum, *arguments, "--output", str(out)]) == 0
+    found = np.load(out)
+    assert np.abs(found["q"] - truth.q).max() <= 1e-5 and found["time"][0] == 1.0
+    assert main(["invert", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"]) == 0
 
 
 def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
