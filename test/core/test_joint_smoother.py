@@ -128,10 +128,10 @@ def test_two_readings_at_a_step_count_as_two(smoothed, readings):
 
 def test_the_worst_sensor_is_named(smoothed, readings):
     wrong = {name: values.copy() for name, values in readings.items()}
-    wrong["imu"][:, 3] += 2.0
-    found = run(smoothed, wrong).estimate(STEPS - 3)
+    wrong["imu"][6, 1] += 1.0  # rad/s at one step
+    found = run(smoothed, wrong).estimate(6)
     assert found.worst == "imu" and found.chi_square > 100 > found.readings
-    assert run(smoothed, readings).estimate(STEPS - 3).chi_square < 30
+    assert run(smoothed, readings).estimate(6).chi_square < 30
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,7 @@ def test_a_loop_is_estimated_as_its_tree_would_be():
 
     robot = dn.parse_robot(four_bar())
     made = Smoothed(robot, backend="numpy")
-    q = robot.tree.neutral()
-    closed = dn.close_loops(robot, q)
+    closed = dn.close_loops(robot, np.full(3, 0.1))
     smoother = JointSmoother(made, SmootherOptions(period=0.01, window=4), closed)
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(closed, np.zeros(1), np.zeros(1))
     for k in range(8):
@@ -175,4 +174,4 @@ def test_a_loop_is_estimated_as_its_tree_would_be():
     found = smoother.estimate(6)
     np.testing.assert_allclose(found.q, closed, atol=1e-6)
     np.testing.assert_allclose(found.external_torque, [2.0], atol=1e-2)
-    assert found.names == (robot.tree.joint_names[0],)
+    assert found.names == ("crank_j",)
