@@ -71,17 +71,20 @@ class Runner(Protocol):
         """Do now what many states need later. Raises CompileError."""
 
 
-def make(program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None) -> Runner:
+def make(
+    program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None, other=None
+) -> Runner:
     """The Runner of a Program.
 
     backend: c, numpy, or auto: c where it works. parameters: {name: array} of its last inputs, which a call
     does not take; quaternions: where among all entries of the inputs those of unit length begin. instead: the
-    Runner that serves where nothing is compiled, by default the interpreter. Raises CompileError for backend
+    Runner that serves where nothing is compiled, by default the interpreter; other: the same operations in
+    another order, one of which is faster. Raises CompileError for backend
     c without a compiler.
     """
     if backend != "numpy":
         try:
-            return CRunner(program, parameters, quaternions)
+            return CRunner(program, parameters, quaternions, other)
         except CompileError as error:
             if backend == "c":
                 raise

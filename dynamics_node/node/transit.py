@@ -14,13 +14,13 @@ class Transit:
     """
 
     def __init__(self):
-        self._slowest = [None, None]  # of this bucket and of the one before
+        self._slowest: list[int | None] = [None, None]  # of this bucket and of the one before
         self._begun = 0
         self._refused = (0, 0)  # ns: since when, again and again, and when last
 
     def waited(self, published, received, now) -> int:
-        """ns that a message took longer than usual, 0 for jitter or without stamps. published, received: ns of
-        the clocks of both sides; now: ns of a steady clock."""
+        """ns that a message took longer than usual, 0 for jitter or without stamps. published, received: of
+        the clocks of both sides; now: of a steady one, all ns."""
         if published <= 0 or received <= 0:
             return 0
         took = received - published

@@ -15,6 +15,7 @@ from dynamics_node.programs.dynamics import (
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
+from dynamics_node.programs.limbs import limb_after_limb, reordered
 from dynamics_node.programs.measured import measured_program, regroups
 from dynamics_node.programs.observer import begin_program, cycle_program, kept_size
 from dynamics_node.programs.quantities import QUANTITIES, Quantity, quantity_program, quantity_programs
@@ -38,6 +39,7 @@ __all__ = [
     "economical",
     "elimination_program",
     "kept_size",
+    "limb_after_limb",
     "measured_program",
     "parameter_shapes",
     "parameter_values",
@@ -45,6 +47,7 @@ __all__ = [
     "quantity_programs",
     "recursive_programs",
     "regroups",
+    "reordered",
     "rival_programs",
     "rolled_program",
     "step_program",

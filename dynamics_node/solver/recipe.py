@@ -12,7 +12,7 @@ from dynamics_node.loops.mechanism import Mechanism, same_loops, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.model.reframe import reframe
-from dynamics_node.programs import parameter_values, watched_coordinates
+from dynamics_node.programs import parameter_values, reordered, watched_coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +41,14 @@ class Recipe:
         if self.write is None:
             assert numeric is not None
             return numeric
+        program = self.write(wrenches=wrenches) if program is None else program
         runner = make(
-            self.write(wrenches=wrenches) if program is None else program,
+            program,
             self.backend,
             {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
             self.robot.quaternion_places,
             numeric,
+            reordered(self.robot, program) if self.backend != "numpy" else None,
         )
         backs = self.refines and runner is not numeric
         return Backed(runner, numeric) if backs else runner

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, arrived
+from dynamics_node.trajectory.covariances import covariances
+from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, packed
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -45,27 +46,10 @@ class Batch:
 
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
-        sweeps = Sweeps(steps.copy(), self.backend, covariance=True)
-        sweeps.eliminate(arrived(prior, steps))
+        sweeps = Sweeps(steps.copy(), self.backend)
+        sweeps.eliminate(packed(prior.information, prior.pull), prior.stored(self.graph))
         refuse_bad(self.graph, sweeps.found)
-        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
-        return spread(self.graph, free, sweeps.found["slopes"])
-
-
-def free_covariances(conditional, gain):
-    """(count, free, free), backward: P = conditional + gain P_next gain^T (Rauch, Tung and Striebel 1965)."""
-    P = conditional.copy()
-    for k in range(len(P) - 2, -1, -1):
-        P[k] += gain[k] @ P[k + 1] @ gain[k].T
-    return P
-
-
-def spread(graph, free, slopes):
-    """(..., columns, columns) of all directions from those (..., free, free) of the free ones."""
-    B = np.zeros((*free.shape[:-2], len(graph.column_names), free.shape[-1]))
-    B[..., graph.free, :] = np.eye(free.shape[-1])
-    B[..., graph.determined, :] = -slopes
-    return B @ free @ np.swapaxes(B, -1, -2)
+        return covariances(self.graph, sweeps.found)
 
 
 class _Search:
@@ -75,6 +59,7 @@ class _Search:
         self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
         self.graph = steps.graph
         self.sweeps = Sweeps(steps, backend)
+        self.known, self.at = packed(prior.information, prior.pull), prior.stored(self.graph)
         self.damping = LEAST
 
     def run(self, most):
@@ -111,7 +96,7 @@ class _Search:
 
     def _eliminate(self):
         self.steps[DAMPING][:] = self.damping
-        self.sweeps.eliminate(arrived(self.prior, self.steps))
+        self.sweeps.eliminate(self.known, self.at)
 
     def _merit(self):
         return self._cost() + HEAVY * np.abs(self.sweeps.found["exact"]).sum()

@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, Mechanism, first_closed
-from dynamics_node.loops.mechanism import tree_of
+from dynamics_node.loops import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.program import interpret
 from dynamics_node.sensors import Sensor
-from dynamics_node.solver import InputError
-from dynamics_node.trajectory.batch import Batch
-from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
-from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, weights_of
+from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
     TOLERANCE,
@@ -26,7 +22,9 @@ from dynamics_node.trajectory.joint_smoother import (
     known_start,
 )
 from dynamics_node.trajectory.problems import motion_of, residual_program, told_at
+from dynamics_node.trajectory.recorded import first_position, recorded_steps
 from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
 SETTLED = 1e-4  # of the last change then, rad/s^2 and N m being the largest
@@ -59,8 +57,8 @@ def estimate(
     """
     options = options or SmootherOptions()
     smoothed = _smoothed(robot, tuple(sensors), backend)
-    steps = _steps(smoothed, np.array(time, dtype=float), readings, options)
-    first = _first(robot, smoothed, steps, start)
+    steps = recorded_steps(smoothed, np.array(time, dtype=float), readings, options)
+    first = first_position(robot, smoothed, steps, start)
     run = _Run(smoothed, steps, known_start(smoothed.graph, options, first), "tau" in readings)
     try:
         run.along(window or AHEAD, window is not None, progress or (lambda done: None))
@@ -76,78 +74,6 @@ def estimate(
 @lru_cache(maxsize=8)  # of the robots at hand
 def _smoothed(robot, sensors, backend):
     return Smoothed(robot, sensors, backend)
-
-
-# --- readings -----------------------------------------------------------------------------------------------
-
-
-def _steps(smoothed: Smoothed, time, readings, options) -> Steps:
-    """All data and weights. Raises InputError."""
-    if time.ndim != 1 or len(time) < FIRST or not (np.diff(time) > 0).all() or not np.isfinite(time).all():
-        raise InputError(f"time must be {FIRST} or more finite, rising numbers")
-    unknown = set(readings) - {"q", "tau", *smoothed.deviations}
-    if unknown:
-        raise InputError(
-            f"readings of {sorted(unknown)[0]!r}: there are q, tau, {', '.join(smoothed.deviations)}"
-        )
-    steps = smoothed.graph.steps(len(time))
-    spans = np.diff(time, append=2 * time[-1] - time[-2])
-    steps["dt"][:, 0] = spans
-    for k, span in enumerate(spans):
-        for name, variance in replace(options, period=span).variances(smoothed.system).items():
-            steps[weights_of(name)][k] = 1.0 / variance
-    nv = len(smoothed.independent)
-    _read(steps, "encoder", "reading encoder", _positions(smoothed, readings.get("q")), options.encoder_std)
-    torques = readings.get("tau", np.full((len(time), nv), np.nan))
-    _read(steps, "dynamics", "tau", torques, options.torque_std)
-    for name, std in smoothed.deviations.items():
-        _read(steps, name, f"reading {name}", readings.get(name, np.full((1, len(std)), np.nan)), std)
-    return steps
-
-
-def _read(steps, factor, data, values, std):
-    """Write the readings of a factor; what is not finite has no weight."""
-    values, shape = np.array(values, dtype=float), steps[data].shape
-    if values.ndim != 2 or values.shape[1] != shape[1] or len(values) not in (1, shape[0]):
-        raise InputError(f"readings of {factor!r} must be {shape}, not {values.shape}")
-    told = np.isfinite(values)
-    steps[data][:] = np.where(told, values, 0.0)
-    steps[weights_of(factor)][:] = np.where(told, 1.0 / np.square(std), 0.0)
-
-
-def _positions(smoothed: Smoothed, q):
-    """(count, joints with a position): NaN of dependent joints that are not there; angles without jumps."""
-    system, count = smoothed.system, len(smoothed.scalars)
-    if q is None:
-        return np.full((1, count), np.nan)
-    q = np.array(q, dtype=float)
-    if q.ndim == 2 and q.shape[1] == len(system.independent) < count:
-        whole = np.full((len(q), count), np.nan)
-        whole[:, [smoothed.scalars.index(k) for k in system.independent]] = q
-        q = whole
-    if q.ndim != 2 or q.shape[1] != count:
-        raise InputError(f"q must be (count, {count}) or (count, {len(system.independent)}), not {q.shape}")
-    joints = tree_of(smoothed.robot).independent_joints
-    for k in (k for k, joint in enumerate(joints) if joint.type.wraps):
-        told = np.isfinite(q[:, k])
-        q[told, k] = np.unwrap(q[told, k])
-    return q
-
-
-def _first(robot, smoothed: Smoothed, steps, start):
-    """Where the first readings have the joints (nq,), closed."""
-    read, told = steps["reading encoder"], steps[weights_of("encoder")] > 0
-    first = np.array(smoothed.system.q.neutral if start is None else start, dtype=float)
-    for k, direction in enumerate(smoothed.scalars):
-        rows = np.flatnonzero(told[:, k])
-        if len(rows):
-            first[smoothed.system.scalars[direction]] = read[rows[0], k]
-    if not isinstance(robot, Mechanism):
-        return first
-    try:
-        return first_closed(robot, first)
-    except ClosureError as error:
-        raise InconsistentStart(f"{robot.name}: the first readings do not close: {error}") from None
 
 
 # --- the search ---------------------------------------------------------------------------------------------
@@ -166,7 +92,7 @@ class _Run:
     def along(self, window, wanted, progress):
         """Step after step. wanted: covariances, too."""
         graph, rows = self.smoothed.graph, self.steps.rows
-        lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
+        lag = fixed_lag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
         told = [name for name in graph.row if name not in (*VARIABLES, CHANGE, LINKED, DAMPING)]
         for k in range(len(self.steps)):
             lag.extend(**{name: self.steps[name][k] for name in told})
@@ -180,7 +106,7 @@ class _Run:
             progress(k + 1)
 
     def at_once(self):
-        batch = Batch(self.smoothed.graph, self.smoothed.backend)
+        batch = batch_solver(self.smoothed.graph, self.smoothed.backend)
         solution = batch.solve(self.steps, self.known, tolerance=SETTLED)
         self.steps, self.iterations = solution.steps, solution.iterations
         self.P = batch.covariance(self.steps, self.known)

@@ -4,13 +4,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.backends import Runner, make
+from dynamics_node.backends import make
 from dynamics_node.program import Program, trace
-from dynamics_node.trajectory.batch import free_covariances, refuse_bad, spread
-from dynamics_node.trajectory.elimination import SINGULAR, WEAK, arrival_program, packed
+from dynamics_node.trajectory.batch import refuse_bad
+from dynamics_node.trajectory.covariances import covariances
+from dynamics_node.trajectory.elimination import SINGULAR, WEAK, packed
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
-from dynamics_node.trajectory.sweeps import Sweeps
+from dynamics_node.trajectory.sweeps import Sweeps, run
 
 
 class FixedLag:
@@ -20,9 +21,12 @@ class FixedLag:
     about the next one is kept as a quadratic around where that was then (paper 2, sec. 5: fixed-lag smoother;
     Dellaert and Kaess 2017, sec. 6.2). prior: of the first step. tolerance: of a change of any step, beyond
     which one iteration more is made: the change would then be about its square; iterations: at most.
-    observable: whether directions that nothing tells, to rounding, are refused; of a simulation they are
-    what the motion itself makes unsure, and nothing is lost. Raises
-    CompileError for backend c without a compiler, ValueError for a window of less than two steps.
+    observable: whether directions that nothing tells, to rounding, are refused; of a simulation they are what
+    the motion itself makes unsure, and nothing is lost. least: information added about every direction of
+    the step behind one that is eliminated, as if it had been measured where it is: in a simulation what is
+    carried becomes ever more uneven (of a dropped arm a condition of 1e12 in a second), until iterations come
+    to no end; a solution without errors does not change. Raises CompileError for backend c without a
+    compiler, ValueError for a window of less than two steps.
     """
 
     def __init__(
@@ -34,18 +38,20 @@ class FixedLag:
         tolerance=1e-5,
         iterations=15,
         observable=True,
+        least=0.0,
     ):
         if window < 2:
             raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
         self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
         self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
-        self._arrive, self._predict = _runners(graph, backend)
+        self._predict = _prediction(graph, backend)
         self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
-        self._arriving = np.empty_like(self._known)
+        self._least = packed(least * np.eye(len(graph.free)), np.zeros(len(graph.free)))
         self._rows = graph.steps(window).rows
         self._x = [row[: graph.stored] for row in self._rows]
         self._x[0][:] = self._at
+        self._gone = self._at.copy()
         self._begin(0)
 
     def __len__(self):
@@ -77,8 +83,8 @@ class FixedLag:
         now, views = self._now, self._views
         if now:
             self._rows[now] = self._rows[now - 1]
-            before, last = self._x[max(0, now - 2)], self._x[now - 1]
-            _solved(self._predict, before, last, views["dt"][now - 1], self._x[now])
+            before, last = self._x[now - 2] if now > 1 else self._gone, self._x[now - 1]
+            run(self._predict, before, last, views["dt"][now - 1], self._x[now])
         for name, value in numbers.items():
             views[name][now] = value
         self._sweeps.link()
@@ -91,7 +97,7 @@ class FixedLag:
         """
         change = np.inf
         for iteration in range(1, self.iterations + 1):
-            self._eliminate(self._sweeps)
+            self._sweeps.eliminate(self._known, self._at)
             if not (self._health <= self._limits).all():
                 refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()
@@ -101,10 +107,8 @@ class FixedLag:
 
     def covariance(self) -> np.ndarray:
         """(steps, columns, columns) of all directions at every step of the window."""
-        sweeps = Sweeps(self.steps.copy(), self.backend, covariance=True)
-        self._eliminate(sweeps)
-        free = free_covariances(sweeps.found["conditional"], sweeps.found["gain"])
-        return spread(self.graph, free, sweeps.found["slopes"])
+        self._sweeps.eliminate(self._known, self._at)
+        return covariances(self.graph, self.found)
 
     # --- the window ----------------------------------------------------------------------------------------
 
@@ -113,28 +117,16 @@ class FixedLag:
         self._now, self._views = count - 1, self._sweeps.steps.views
         self._health = self._sweeps.found["health"]
 
-    def _eliminate(self, sweeps):
-        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
-        sweeps.eliminate(self._arriving)
-
     def _forget(self):
         """The oldest step goes; what it knows about the next one stays."""
-        _solved(self._arrive, self._known, self._at, self._x[0], self._arriving)
-        self._known[:] = self._sweeps.behind(self._arriving)
-        self._at[:] = self._x[1]
+        self._known[:] = self._sweeps.behind(self._known, self._at) + self._least
+        self._gone[:], self._at[:] = self._x[0], self._x[1]
         self._rows[:-2] = self._rows[1:-1]
 
 
-def _solved(runner: Runner, *arrays):
-    """Run inputs into the output, the last array, the quick way or the sure one."""
-    if runner.solve(*arrays) is not None:
-        (found,), _ = runner.run(1, [array[None] for array in arrays[:-1]])
-        arrays[-1][:] = found[0]
-
-
 @lru_cache(maxsize=16)  # of the graphs at hand
-def _runners(graph, backend):
-    return make(arrival_program(graph), backend), make(prediction_program(graph), backend)
+def _prediction(graph, backend):
+    return make(prediction_program(graph), backend)
 
 
 def prediction_program(graph: TrajectoryGraph) -> Program:

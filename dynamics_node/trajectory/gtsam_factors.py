@@ -43,7 +43,8 @@ def known_by(graph: TrajectoryGraph, prior: Prior) -> Known:
 def known_of(graph: TrajectoryGraph, values, A, b) -> Known:
     """Of A (rows, free) and b (rows,), any number of them."""
     n = len(graph.free)
-    R = np.linalg.qr(np.vstack([np.column_stack([A, b]), np.zeros((n, n + 1))]), mode="r")[:n]
+    rows = np.vstack([np.column_stack([A, b]), np.zeros((n, n + 1))])
+    R: np.ndarray = np.linalg.qr(rows, mode="r")[:n]  # type: ignore[assignment]
     spread = np.zeros((n, len(graph.column_names)))
     spread[:, graph.free] = R[:, :n]
     return Known(values, spread, R[:, n])

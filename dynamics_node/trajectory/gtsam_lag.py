@@ -75,9 +75,10 @@ class GtsamFixedLag(_Growing):
         tolerance=1e-5,
         iterations=15,
         observable=True,
+        least=0.0,
     ):
         super().__init__(graph, window, prior, tolerance, iterations)
-        self.observable = observable
+        self.observable, self.least = observable, least
 
     def solve(self) -> int:
         """As FixedLag.solve."""
@@ -95,7 +96,7 @@ class GtsamFixedLag(_Growing):
         self._newton = GaussNewton(self._now)
 
     def _forget(self):
-        self._known = self._now.known = self._newton.forgotten()
+        self._known = self._now.known = self._newton.forgotten(self.least)
         self._rows[:-2] = self._rows[1:-1]
 
 

@@ -9,7 +9,7 @@ from dynamics_node.numeric.gtsam import require_gtsam
 from dynamics_node.trajectory.errors import NotConverged, Unobservable
 from dynamics_node.trajectory.gtsam_factors import Known, Window, known_of
 
-WEAK = 1e-12  # of what is known of a direction beside the best known one: below, it is rounding
+WEAK = 1e-10  # of what is known of a direction: below, it is rounding
 
 
 def nonlinear_graph(window: Window, soft=None):
@@ -51,18 +51,19 @@ class GaussNewton:
         raise NotConverged(f"after {iterations} iterations a step still changed by {change:.3g}")
 
     def refuse_weak(self):
-        """Raise Unobservable where nothing but rounding determines a direction."""
+        """Raise Unobservable where nothing but rounding determines a direction: beside what the factors tell
+        of it while all others are known, or of others if it is in constraints alone."""
         with self._named():
-            net = self._net()
-        known = {}
+            linear, net = self._linear(), self._net()
+        told = _column_lengths(linear, self._still)
+        typical = np.median([length for lengths in told.values() for length in lengths if length > 0])
         for conditional in map(net.at, range(net.size())):
+            key = conditional.firstFrontalKey()
             with np.errstate(divide="ignore"):
-                found = np.abs(np.diag(conditional.R())) / conditional.get_model().sigmas()
-            known[conditional.firstFrontalKey()] = found
-        finite = np.concatenate([found[np.isfinite(found)] for found in known.values()])
-        for key, found in known.items():
-            if (found <= WEAK * finite.max(initial=0.0)).any():
-                self._refuse(key, np.flatnonzero(found <= WEAK * finite.max()))
+                known = np.abs(np.diag(conditional.R())) / conditional.get_model().sigmas()
+            weak = known <= WEAK * np.where(told[key] > 0, told[key], typical)
+            if weak.any():
+                self._refuse(key, np.flatnonzero(weak))
 
     def covariance(self):
         """(count, columns, columns) of all directions at every step."""
@@ -70,9 +71,9 @@ class GaussNewton:
             linear, count = self._linear(), len(self.steps)
             return np.array([_covariance(linear, self.window, step) for step in range(count)])
 
-    def forgotten(self) -> Known:
+    def forgotten(self, least=0.0) -> Known:
         """What the first step and all that is known of it tell of the free columns of the second one; those
-        that its exact factors determine are replaced."""
+        that its exact factors determine are replaced. least: information added, see FixedLag."""
         gtsam, window, graph = require_gtsam(), self.window, self.steps.graph
         with self._named():
             linear = self._linearised((window.first(), *window.factors(0), *window.links(0)))
@@ -82,7 +83,9 @@ class GaussNewton:
         E, e = _rows(window, self._linearised([window.factor(factor, 1) for factor in graph.exact]))
         solved = np.linalg.solve(E[:, graph.determined], np.column_stack([E[:, graph.free], e]))
         by = A[:, graph.determined]
-        A, b = A[:, graph.free] - by @ solved[:, :-1], b - by @ solved[:, -1]
+        more = np.sqrt(least) * np.eye(len(graph.free))
+        A = np.vstack([A[:, graph.free] - by @ solved[:, :-1], more])
+        b = np.concatenate([b - by @ solved[:, -1], np.zeros(len(more))])
         return known_of(graph, {v.name: self.steps[v.name][1].copy() for v in window.variables}, A, b)
 
     def _linearised(self, factors):
@@ -113,6 +116,21 @@ class GaussNewton:
         variable = self.window.variables[number]
         names = [f"{variable.name} {name}" for name in np.array(variable.names)[directions]]
         raise Unobservable(f"nothing tells {', '.join(names)} at step {step}", names) from None
+
+
+def _column_lengths(linear, still):
+    """{key: (tangent,)} of the rows in standard deviations, without constraints."""
+    squares = {key: np.zeros(len(still.atVector(key))) for key in still.keys()}  # noqa: SIM118
+    for factor in map(linear.at, range(linear.size())):
+        model, start = factor.get_model(), 0
+        A = factor.augmentedJacobianUnweighted()
+        sigmas = model.sigmas() if model else np.ones(len(A))
+        own = ((A[sigmas > 0] / sigmas[sigmas > 0, None]) ** 2).sum(axis=0)
+        for key in list(factor.keys()):
+            stop = start + len(squares[key])
+            squares[key] += own[start:stop]
+            start = stop
+    return {key: np.sqrt(square) for key, square in squares.items()}
 
 
 def _rows(window, linear):

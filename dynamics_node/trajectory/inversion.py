@@ -6,29 +6,24 @@ import numpy as np
 
 from dynamics_node.loops import Mechanism, first_closed
 from dynamics_node.solver import InputError
-from dynamics_node.trajectory.batch import Batch
-from dynamics_node.trajectory.errors import TrajectoryError
-from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.assembly import OPEN, refuse_turned
+from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     Robot,
     graph_of,
     motion_of,
-    refuse_turned,
+    residuals,
     system_of,
     told_at,
 )
 from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
-INTEGRATED = (
-    1e-9  # of the trapezoids between its steps, so that a simulation under the torques gives the motion back
-)
-DIFFERENCES = (
-    1e-1,
-    1e1,
-)  # stds of qd, qdd of dependent joints in stage 2, which are differences of positions
+INTEGRATED = 1e-9  # of the trapezoids between steps: so hard that a simulation gives the motion back
+DIFFERENCES = (1e-1, 1e1)  # of qd, qdd of dependent joints in stage 2: differences of their positions
 LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
@@ -71,7 +66,9 @@ def invert(
         try:
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
-            raise told_at(error, f"{system.name}, stage {stage} of 4", None) from None
+            kept = getattr(error.solution, "steps", None) if stage == 4 else None
+            motion = None if kept is None else motion_of(robot, system, time, kept)
+            raise told_at(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
     motion = motion_of(robot, system, time, steps)
     refuse_turned(system, motion)
@@ -94,10 +91,10 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
         raise InputError(
             f"{system.name} has joints with several coordinates: give q of all joints, qd and qdd"
         )
-    whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
-    if q.shape[1] == nq and (not system.dependent or len(own) < nq):
+    if q.shape[1] == nq:
         whole = q
     else:
+        whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
         whole[:, places] = q
     if qd is None or qdd is None:
         qd, qdd = _derivatives(time, whole[:, places], qd)
@@ -181,15 +178,26 @@ def _known(steps: Steps):
 
 def _along(steps: Steps, backend):
     """Every step from where the one before it is: so loops stay on their branch."""
-    lag = FixedLag(steps.graph, 2, _known(steps), backend, iterations=50)
+    lag = fixed_lag(steps.graph, 2, _known(steps), backend, iterations=50)
     found = steps.copy()
     names = [name for name in steps.graph.row if name not in ("q", "change", "linked", "damping")]
     for k in range(len(steps)):
         lag.append(**{name: steps[name][k] for name in names})
         found["q"][k] = lag.steps["q"][-1]
+    gaps = residuals(found)["position constraint"]
+    if not gaps.max() <= OPEN:
+        k = int(np.argmax(~(gaps <= OPEN)))
+        after = f"{steps['dt'][:k].sum():.6g} s after the start"
+        raise NotConverged(f"{after} loops cannot be closed where the curve has the joints")
     return found
 
 
 def _at_once(steps: Steps, backend):
-    tolerance = 1e-9 if "tau" in steps.graph.columns else LOOSE
-    return Batch(steps.graph, backend).solve(steps, _known(steps), tolerance=tolerance).steps
+    """The last stage to the end; what others hand on only has to be near."""
+    solver, known = batch_solver(steps.graph, backend), _known(steps)
+    if "tau" in steps.graph.columns:
+        return solver.solve(steps, known).steps
+    try:
+        return solver.solve(steps, known, iterations=10, tolerance=LOOSE).steps
+    except NotConverged as error:
+        return error.solution.steps

@@ -1,15 +1,13 @@
-"""What simulation, inversion and estimation share: systems, starts, and Motions of Steps."""
+"""What simulation, inversion and estimation share: systems, graphs, and Motions of Steps."""
 
 from functools import lru_cache
 
 import numpy as np
 
 from dynamics_node.loops import Mechanism
-from dynamics_node.loops.positions import TURNED
 from dynamics_node.model import Model
 from dynamics_node.program import Program, interpret, trace
-from dynamics_node.solver import InputError
-from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError, WrongBranch
+from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor
 from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
@@ -17,8 +15,6 @@ from dynamics_node.trajectory.results import Motion, units_of
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable
 
-OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in a file leaves
-LENGTH = 1e-6  # that a quaternion may be off unit length
 Robot = Model | Mechanism | System
 
 
@@ -33,70 +29,6 @@ def graph_of(system: System, kind, *choices):
     """The graph of a 'forward' or 'inverse' problem, the same one for the same choices."""
     make = forward_graph if kind == "forward" else inverse_graph
     return make(system, *choices)
-
-
-# --- starts -------------------------------------------------------------------------------------------------
-
-
-def closed_start(system: System, robot: Robot, q, qd=None):
-    """q (nq,) and qd (n,) of all directions, zero where they depend on others and nobody tells them, once
-    they are found to be consistent. qd (nv,): of the independent directions, or (n,).
-
-    Raises InputError, InconsistentStart, WrongBranch.
-    """
-    q = _vector("q", q, len(system.q.neutral))
-    for name, at in getattr(robot, "quaternions", ()):
-        if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
-            raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
-    found = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    _refuse_open(system, found["positions"], "the loops are open", "close_loops closes them")
-    if (found["turned"] > TURNED).any():
-        raise WrongBranch(f"{system.name}: loops are closed with ends turned away from each other")
-    return q, _closed_rates(system, q, qd)
-
-
-def _closed_rates(system, q, qd):
-    rates = np.zeros(len(system.directions))
-    if qd is not None and np.shape(qd) == rates.shape:
-        rates = _vector("qd", qd, len(rates))
-        found = interpret(start_program(system), q=q, qd=rates)
-        _refuse_open(
-            system,
-            found["velocities"],
-            "the velocities open the loops",
-            "give those of the independent joints",
-        )
-    elif qd is not None:
-        rates[list(system.independent)] = _vector("qd", qd, len(system.independent))
-    return rates
-
-
-def _refuse_open(system, errors, what, advice):
-    k = int(np.argmax(np.abs(errors))) if len(errors) else 0
-    if len(errors) and not abs(errors[k]) <= OPEN:
-        name = system.directions[system.dependent[k]]
-        raise InconsistentStart(f"{system.name}: {what} at the start, {name!r} by {errors[k]:.3g}: {advice}")
-
-
-@lru_cache(maxsize=16)
-def start_program(system: System) -> Program:
-    """q, qd -> positions, velocities, turned of the System."""
-
-    def function(q, qd):
-        return {
-            "positions": system.positions(q),
-            "velocities": system.velocities(q, qd),
-            "turned": system.turned(q),
-        }
-
-    return trace(function, {"q": (len(system.q.neutral),), "qd": (len(system.directions),)})
-
-
-def _vector(name, value, size):
-    array = np.array(value, dtype=float)
-    if array.shape != (size,) or not np.isfinite(array).all():
-        raise InputError(f"{name} must be {size} finite numbers, not {value}")
-    return array
 
 
 # --- results ------------------------------------------------------------------------------------------------
@@ -145,7 +77,7 @@ def residuals(steps: Steps) -> dict[str, np.ndarray]:
         if not factor.exact:
             errors = np.where(steps[weights_of(factor.name)] > 0, errors, 0.0)
         if factor.after:
-            errors[-1] = 0.0  # there is no step behind
+            errors[-1:] = 0.0  # there is no step behind
         found[factor.name] = errors.max(axis=1)
     return found
 
@@ -156,20 +88,6 @@ def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program
     sizes = {variable.name: (variable.size,) for variable in variables}
     shapes = {name: sizes[name] for name in factor.now} | {name + NEXT: sizes[name] for name in factor.after}
     return trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes | factor.data)
-
-
-def refuse_turned(system: System, motion: Motion):
-    """Raise WrongBranch, with the Motion before, where a loop is closed with its ends turned away."""
-    if not system.dependent:
-        return
-    rates = np.zeros(len(system.directions))
-    turned = (
-        interpret(start_program(system), q=motion.q, qd=rates)["turned"].max(axis=1, initial=0.0) > TURNED
-    )
-    if turned.any():
-        k = int(np.argmax(turned))
-        told = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
-        raise WrongBranch(told, motion.first(k))
 
 
 def told_at(error: TrajectoryError, place: str, motion: Motion | None) -> TrajectoryError:

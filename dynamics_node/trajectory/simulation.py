@@ -6,25 +6,22 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.solver import InputError
-from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.assembly import closed_start, refuse_turned
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
-from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.problems import (
     Robot,
-    closed_start,
     graph_of,
     motion_of,
-    refuse_turned,
     system_of,
     told_at,
 )
 from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 STARTED = 1e-10  # variance of the start, in units squared
-INTEGRATED = (
-    1e-2  # of the integrators (paper 2, Table 2): what they weigh beside each other is all that counts
-)
+INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts
+KEPT = 1e-2 / INTEGRATED  # `least` of FixedLag
 EXACT = 1e-8  # of the last change of a step
 Torque = np.ndarray | Callable | None
 
@@ -108,7 +105,9 @@ class _Run:
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
-        lag = FixedLag(self.graph, window, self.known, backend, EXACT, observable=False)
+        lag = fixed_lag(
+            self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT
+        )
         weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         for k in range(len(self.steps)):
             numbers = drive(k, self)
@@ -118,7 +117,7 @@ class _Run:
             progress(self.done)
 
     def at_once(self, known, backend):
-        solution = Batch(self.graph, backend).solve(self.steps, known, observable=False)
+        solution = batch_solver(self.graph, backend).solve(self.steps, known, observable=False)
         self.steps, self.iterations = solution.steps, solution.iterations
 
     def motion(self, robot, system, time):

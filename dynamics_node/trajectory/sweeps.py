@@ -4,25 +4,33 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.backends import Scan
-from dynamics_node.trajectory.elimination import LEAST, backward_program, carry_size, forward_program
+from dynamics_node.backends import Runner, Scan, make
+from dynamics_node.trajectory.elimination import (
+    LEAST,
+    arrival_program,
+    backward_program,
+    carry_size,
+    forward_program,
+)
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, TrajectoryGraph
 
 
 @lru_cache(maxsize=16)  # of the graphs at hand
-def scans(graph: TrajectoryGraph, backend="auto", covariance=False) -> tuple[Scan, Scan]:
-    """Forward and backward. Raises CompileError for backend c without a compiler."""
-    return Scan(forward_program(graph, covariance), backend), Scan(backward_program(graph), backend)
+def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
+    """Arrival, forward and backward. Raises CompileError for backend c without a compiler."""
+    forward, backward = Scan(forward_program(graph), backend), Scan(backward_program(graph), backend)
+    return make(arrival_program(graph), backend), forward, backward
 
 
 class Sweeps:
     """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program`
-    leaves at every step. What is `known` of the first step beforehand is `packed` H and g."""
+    leaves at every step. What is `known` of the first step beforehand is `packed` H and g around `at`
+    (stored,)."""
 
-    def __init__(self, steps: Steps, backend="auto", covariance=False):
+    def __init__(self, steps: Steps, backend="auto"):
         graph, count = steps.graph, len(steps)
         self.steps = steps
-        forward, backward = scans(graph, backend, covariance)
+        self._arrive, forward, backward = _programs(graph, backend)
         self._out = np.empty((count, forward.out_width))
         self._carry, self._dx = np.empty(carry_size(graph)), np.empty(len(graph.free))
         self.found = _views(forward.program.outputs, self._out)
@@ -32,6 +40,7 @@ class Sweeps:
         eliminated = self._out[::-1, : backward.width]
         self._eliminate = forward.bound(ahead, self._carry, self._out)
         self._first = forward.bound(ahead[:1], self._carry, self._out[:1])
+        self._row = rows[0, : self._arrive.inputs["row"][0]]
         self._substitute = backward.bound(eliminated, self._dx, changed)
         self._changes = steps[CHANGE][:, 0]
         steps[DAMPING][:] = LEAST
@@ -43,11 +52,11 @@ class Sweeps:
         self._linked[:] = 1.0
         self._linked[-1:] = 0.0
 
-    def eliminate(self, known):
+    def eliminate(self, known, at):
         """The forward half: `found` is of the steps as they are."""
         rows = self.steps.rows
         rows[-1] = rows[-2]  # what the last step looks at in vain
-        self._carry[:] = known
+        run(self._arrive, known, at, self._row, self._carry)
         self._eliminate()
 
     def substitute(self) -> float:
@@ -56,11 +65,18 @@ class Sweeps:
         self._substitute()
         return float(self._changes.max()) ** 0.5
 
-    def behind(self, known):
+    def behind(self, known, at):
         """What the first step leaves for the second one when it is eliminated: `packed` H, g."""
-        self._carry[:] = known
+        run(self._arrive, known, at, self._row, self._carry)
         self._first()
-        return self._carry
+        return self._carry[: len(known)]
+
+
+def run(runner: Runner, *arrays):
+    """Inputs into the output, the last array, the quick way or the sure one."""
+    if runner.solve(*arrays) is not None:
+        (found,), _ = runner.run(1, [array[None] for array in arrays[:-1]])
+        arrays[-1][:] = found[0]
 
 
 def _views(outputs, out):

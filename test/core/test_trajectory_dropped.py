@@ -51,7 +51,8 @@ def integrated(name, count):
 
 def simulated(name, count):
     graph = forward_graph(system_of(name))
-    lag = FixedLag(graph, 2, prior(graph, {"q": start_of(name)}, {"q": 1e-10, "qd": 1e-10}))
+    known = prior(graph, {"q": start_of(name)}, {"q": 1e-10, "qd": 1e-10})
+    lag = FixedLag(graph, 2, known, tolerance=1e-9)
     weights = {weights_of(f.name): np.full(len(f.rows), 1e4) for f in graph.weighted}
     found = []
     for _ in range(count):

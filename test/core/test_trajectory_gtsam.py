@@ -8,7 +8,7 @@ import pytest
 from robots import ROBOTS
 from tolerances import OPTIMUM, SPREAD, error
 
-from dynamics_node.trajectory import Batch, FixedLag, Unobservable, prior, vector
+from dynamics_node.trajectory import Batch, FixedLag, Unobservable, invert, prior, simulate, vector
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
@@ -108,3 +108,20 @@ def test_gtsam_absent_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     with pytest.raises(ImportError, match="pip install 'gtsam>=4.3'"):
         GtsamBatch(falling("four_bar")[0])
+
+
+@pytest.mark.usefixtures("gtsam")
+def test_problems_by_gtsam():
+    """simulate and invert with backend='gtsam'."""
+    start = np.array(FOUR_BAR_START)
+    ours, theirs = (
+        simulate(four_bar(), start, steps=20, dt=2e-3, window=3, backend=backend)
+        for backend in ("auto", "gtsam")
+    )
+    assert error(theirs.q.ravel(), ours.q.ravel()) <= OPTIMUM
+    time = np.linspace(0.0, 0.2, 12)
+    ours, theirs = (
+        invert(four_bar(), time, np.sin(time)[:, None], start=start, backend=backend)
+        for backend in ("auto", "gtsam")
+    )
+    assert error(theirs.tau.ravel(), ours.tau.ravel()) <= OPTIMUM

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from compiled import packed
 
-from dynamics_node.backends.c import Kernel, compiler, kernel, library, tuning
+from dynamics_node.backends.c import BatchKernel, Kernel, compiler, library, tuning
 from dynamics_node.backends.cache import names, read_entry, write_entry
-from dynamics_node.program import interpret, trace
+from dynamics_node.program import in_order, interpret, trace
 
 WAYS = {"fused": (), "separate": ("-ffp-contract=off",)}
 
@@ -91,5 +91,30 @@ def test_only_cached_code_is_used_where_that_is_asked_for(program):
 
 def test_wide_programs_are_not_tried(monkeypatch):
     wide = trace(lambda x: {"y": np.sin(x) * x}, {"x": (40,)})
-    monkeypatch.setattr(kernel, "compile_fastest", None)
+    monkeypatch.setattr(tuning, "fastest", None)
     assert packed(Kernel(wide)(1, np.ones((1, 40)))).shape == (1, 40)
+
+
+def test_another_order_of_operations_may_win(program, monkeypatch):
+    other = in_order(program, _another_order(program))
+    monkeypatch.setattr(tuning, "fastest", lambda trials: [run() for run in trials.values()] and "reordered")
+    x = np.random.default_rng(1).uniform(-1, 1, (100, 3))
+    expected = interpret(program, x=x)["y"]
+    kernel = Kernel(program, other=other)
+    assert np.abs(packed(kernel(100, x)) - expected).max() <= 1e-13
+    batch = BatchKernel(program, other=other)
+    assert np.abs(packed(batch(100, x)) - expected).max() <= 1e-13
+    monkeypatch.setattr(tuning, "fastest", None)
+    assert Kernel(program, other=other)._key == kernel._key
+
+
+def _another_order(program):
+    """What can be done at once comes together."""
+    return np.lexsort((np.arange(len(program.ops)), _depths(program)))
+
+
+def _depths(program):
+    depths = [0] * program.first_operation
+    for a, b in zip(program.left.tolist(), program.right.tolist(), strict=True):
+        depths.append(1 + max(depths[a], depths[b] if b >= 0 else 0))
+    return depths[program.first_operation :]

@@ -2,14 +2,15 @@
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
 from dynamics_node.backends.c.compiler import FOR_VECTORS
-from dynamics_node.backends.c.library import compile_library
+from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import BATCH, render_batch, renderer
+from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.results import limits_in, returned
 
 # Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
@@ -26,14 +27,14 @@ class BatchKernel(Loaded):
     that is not changes no other.
 
     dtype: float64 or float32, of the arithmetic and of all arrays; quaternions: where among the inputs they
-    begin. Beside the outputs no memory grows with the number of states: a thread works on one vector of
-    them at a time.
+    begin; other: as of Kernel. Beside the outputs no memory grows with the number of states: a thread works
+    on one vector of them at a time.
     """
 
     PER_PROCESS = ("_library", "_run")
 
-    def __init__(self, program, dtype=np.float64, quaternions=()):
-        self.dtype, self._quaternions = np.dtype(dtype), tuple(quaternions)
+    def __init__(self, program, dtype=np.float64, quaternions=(), other=None):
+        self.dtype, self._quaternions, self._other = np.dtype(dtype), tuple(quaternions), other
         self._shapes = [numbers.shape for numbers in program.outputs.values()]
         self._given = len(returned(program))  # of the outputs; health is not for those who call `quick`
         self._one_thread = 2 * WORTH_A_THREAD // max(1, len(program.ops))  # states
@@ -41,8 +42,30 @@ class BatchKernel(Loaded):
 
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
-        identity = f"batch {renderer()} {self.program.digest()} {how}"
-        return compile_library(identity, lambda: render_batch(self.program, *how), FOR_VECTORS)
+        orders = {"traced": self.program, "reordered": self._other}
+        ways = {
+            name: Way(
+                f"batch {renderer()} {program.digest()} {how}",
+                partial(render_batch, program, *how),
+                FOR_VECTORS,
+            )
+            for name, program in orders.items()
+            if program is not None
+        }
+        return compile_fastest(ways, self._trial)
+
+    def _trial(self, key):
+        """A function that runs a library over some states."""
+        library = open_library(key)
+        trust_arrays(library, self.dtype)
+        run = builtin_function(library, "batch_definition")
+        random = np.random.default_rng(0)
+        inputs = [
+            random.uniform(-1.0, 1.0, (BATCH, *shape)).astype(self.dtype)
+            for shape in self.program.inputs.values()
+        ]
+        outputs = [np.empty((BATCH, *shape), self.dtype) for shape in self._shapes]
+        return lambda: run(0, BATCH, BATCH, *inputs, *outputs)
 
     def _open(self, library):
         trust_arrays(library, self.dtype)

@@ -2,14 +2,15 @@
 
 import ctypes
 from copy import copy
+from functools import partial
 
 import numpy as np
 
 from dynamics_node.backends.c.compiler import NOT_FUSED
-from dynamics_node.backends.c.library import compile_library, open_library
+from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import render, renderer
-from dynamics_node.backends.c.tuning import compile_fastest
+from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.program import Program
@@ -27,13 +28,15 @@ class Kernel(Loaded):
     kernel(count, *inputs) for any number of states and any arrays.
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
-    health, the last output of a Program with limits: it declines beyond them.
+    health, the last output of a Program with limits: it declines beyond them. other: the same operations in
+    another order; the faster one runs.
     """
 
     PER_PROCESS = ("_entry", "_library", "_rows", "few", "scan", "solve")
 
-    def __init__(self, program, parameters=None, quaternions=()):
+    def __init__(self, program, parameters=None, quaternions=(), other=None):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
+        self._other = other
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
@@ -41,11 +44,16 @@ class Kernel(Loaded):
     def _compile(self):
         if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
             raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
-        how = (self._names, self._quaternions)
-        what = f"{renderer()} {self.program.digest()} {how}", lambda: render(self.program, *how)
+        ways = {"fused": self._way(self.program)}
         if _may_wait(self.program):
-            return compile_fastest(*what, {"fused": (), "separate": NOT_FUSED}, self._trial)
-        return compile_library(*what)
+            ways["separate"] = self._way(self.program, NOT_FUSED)
+        if self._other is not None:
+            ways["reordered"] = self._way(self._other)
+        return compile_fastest(ways, self._trial)
+
+    def _way(self, program, flags=()):
+        how = (self._names, self._quaternions)
+        return Way(f"{renderer()} {program.digest()} {how}", partial(render, program, *how), flags)
 
     def _trial(self, key):
         """A function that runs a library over some states."""

@@ -17,13 +17,13 @@ class CRunner:
     backend = "c"
     checks = True
 
-    def __init__(self, program, parameters=None, quaternions=()):
+    def __init__(self, program, parameters=None, quaternions=(), other=None):
         """Raises CompileError."""
-        self.program, self._quaternions = program, tuple(quaternions)
+        self.program, self._quaternions, self._other = program, tuple(quaternions), other
         self.batches: dict[np.dtype, BatchKernel] = {}
         # vectors are for straight lines: what is rolled keeps more for a vector of states than caches hold
         self._few = BATCH if isinstance(program, Program) else np.inf
-        self._take(Kernel(program, parameters, quaternions))
+        self._take(Kernel(program, parameters, quaternions, other))
 
     def _take(self, kernel):
         self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few
@@ -64,7 +64,7 @@ class CRunner:
 
     def _prepared(self, dtype):
         if dtype not in self.batches:
-            self.batches[dtype] = BatchKernel(self.program, dtype, self._quaternions)
+            self.batches[dtype] = BatchKernel(self.program, dtype, self._quaternions, self._other)
         if dtype not in self._vectors:
             parameters = [values.astype(dtype) for values in self.kernel.parameters]
             self._vectors[dtype] = self.batches[dtype], parameters

@@ -1,0 +1,183 @@
+"""dynamics simulate, invert, estimate: what they write is read again, and what is wrong is said in one line."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from robots import ROBOTS
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.robots import five_bar
+from dynamics_node.robots.planar import UPRIGHT
+from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SENSORS = "sensors: [{type: gyro, link: link2, name: tip, std: 0.01}]"
+
+
+@pytest.fixture
+def pendulum():
+    return str(ROBOTS["double_pendulum"].file)
+
+
+@pytest.fixture
+def linkage(tmp_path):
+    path = tmp_path / "five_bar.urdf"
+    path.write_text(five_bar(UPRIGHT))
+    return str(path)
+
+
+def columns(path):
+    """{name: (rows,)} of a .csv file."""
+    names = [name.strip('"') for name in path.read_text().partition("\n")[0].split(",")]
+    return dict(zip(names, np.genfromtxt(path, delimiter=",", skip_header=1).T, strict=True))
+
+
+def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
+    out, page = tmp_path / "motion.npz", tmp_path / "motion.html"
+    arguments = ["--start", "0.3", "0.3", "--torque", "0.01", "0", "--duration", "0.5", "--output", str(out)]
+    assert main(["simulate", pendulum, *arguments, "--animate", str(page)]) == 0
+    told = capsys.readouterr().out
+    assert "501 states of 0.5 s" in told and "dynamics" in told and f"written: {page}" in told
+    found = np.load(out)
+    assert set(found.files) == {"q", "qd", "qdd", "tau", "time"}
+    expected = dn.simulate(dn.load_model(pendulum), [0.3, 0.3], duration=0.5, torque=[0.01, 0.0])
+    assert np.array_equal(found["q"], expected.q) and np.array_equal(found["time"], expected.time)
+    assert main(["evaluate", pendulum, "--input", str(out), "--compare"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("joint")]
+    assert max(float(row[4]) for row in rows[1:]) <= 1e-9  # RMSE of torques
+    assert "</html>" in page.read_text()
+
+
+def test_a_motion_is_inverted_and_simulated_again(linkage, tmp_path):
+    """The curve tells the driven joints alone; torques are read from the table that invert writes."""
+    pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    time = np.linspace(0, 0.5, 501)
+    curve = np.stack([-1.2 - 0.3 * np.sin(3 * time) ** 2, -1.9 + 0.2 * np.sin(2 * time) ** 2], axis=1)
+    np.savez(tmp_path / "curve.npz", time=time, q=curve)
+    out = tmp_path / "torques.csv"
+    assert main(["invert", linkage, "--input", str(tmp_path / "curve.npz"), "--output", str(out)]) == 0
+    found = columns(out)
+    assert np.abs(found["q.j1"] - curve[:, 0]).max() <= 1e-5
+    again = tmp_path / "again.csv"
+    start = [str(found[f"q.{name}"][0]) for name in ("j1", "j3", "j2", "j4")]
+    arguments = ["--start", *start, "--duration", "0.5", "--torques", str(out), "--output", str(again)]
+    assert main(["simulate", linkage, *arguments]) == 0
+    assert np.abs(columns(again)["q.j2"] - curve[:, 1]).max() <= 1e-5
+
+
+def test_the_papers_four_bar_by_name(tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
+    out, plot = tmp_path / "x.npz", tmp_path / "x.png"
+    arguments = ["--duration", "0.2", "--output", str(out), "--plot", str(plot), "--show", "theta"]
+    assert main(["simulate", "four_bar", *arguments]) == 0
+    assert "position constraint" in capsys.readouterr().out and plot.stat().st_size > 1000
+    expected = dn.simulate(four_bar(), FOUR_BAR_START, duration=0.2)
+    assert np.abs(np.load(out)["q"] - expected.q).max() <= 1e-12
+    assert main(["invert", "four_bar", "--input", str(out)]) == 0
+    assert main(["estimate", "four_bar", "--input", str(out)]) == 1
+    assert "a planar mechanism has no sensors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".csv"])
+def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
+    pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
+    model = dn.load_model(pendulum)
+    truth = dn.simulate(model, [0.3, 0.3], duration=0.4, dt=2e-3)
+    q = truth.q + 1e-4 * np.random.default_rng(1).normal(size=truth.q.shape)
+    gyro = np.array(
+        [dn.link_jacobian(model, a, "link2", "body")[:3] @ b for a, b in zip(truth.q, truth.qd, strict=True)]
+    )
+    source, out = tmp_path / f"in{suffix}", tmp_path / "out.npz"
+    time = 1.7e9 + truth.time
+    time[10] = time[9]  # a stamp twice: the second one is left out
+    if suffix == ".npz":
+        np.savez(source, time=time, q=q, tau=truth.tau, tip=gyro)
+    else:
+        names = [
+            "time",
+            *(f"{k}.{n}" for k in ("q", "tau") for n in model.v_names),
+            "tip.wx",
+            "tip.wy",
+            "tip.wz",
+        ]
+        np.savetxt(
+            source,
+            np.column_stack([time, q, truth.tau, gyro]),
+            "%.17g",
+            ",",
+            header=",".join(names),
+            comments="",
+        )
+    (tmp_path / "sensors.yaml").write_text(SENSORS)
+    arguments = ["--input", str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
+    assert main(["estimate", pendulum, *arguments, "--output", str(out)]) == 0
+    told = capsys.readouterr().out
+    assert "200 states" in told and "  tip " in told
+    found, kept = np.load(out), np.arange(201) != 10
+    assert set(found.files) >= {"q", "qd", "qdd", "tau", "push", "q_std", "qd_std", "push_std", "time"}
+    assert np.abs(found["q"] - truth.q[kept]).max() <= 5e-4 and (found["qd_std"] > 0).all()
+    alone = tmp_path / "alone.npz"
+    assert main(["estimate", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
+    assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
+
+
+def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
+    out = tmp_path / "kept.npz"
+    assert main(["simulate", linkage, "--start", "1.9", "1.2", "--output", str(out)]) == 1
+    error = capsys.readouterr().err.splitlines()
+    assert error[0].endswith("states before the error are kept") and "singular position" in error[1]
+    assert 200 < len(np.load(out)["time"]) < 400
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["simulate", "PENDULUM", "--start", "1"], "--start needs 2 numbers, joint1, joint2"),
+        (["simulate", "four_bar", "--start", "1"], "--start needs 5 numbers: x P1, y P1"),
+        (["simulate", "four_bar", "--start", "1", "0", "1", "2", "0.1"], "the loops are open at the start"),
+        (["simulate", "PENDULUM", "--dt", "0"], "dt must be a positive number"),
+        (["simulate", "PENDULUM", "--torque", "1"], "torque must be finite, (2,)"),
+        (["simulate", "PENDULUM", "--plot", "x.gif"], "x.gif: a plot can be written to .png, .svg, .pdf"),
+        (["simulate", "PENDULUM", "--animate", "x.png"], "x.png: a page is written to .html"),
+        (["simulate", "PENDULUM", "--show", "knee"], "--show: there is no 'knee'; there are joint1, joint2"),
+        (
+            ["simulate", "PENDULUM", "--duration", "0.01", "--output", "x.txt"],
+            "x.txt: results can be written to",
+        ),
+        (["simulate", "PENDULUM", "--torques", "/nowhere.npz"], "/nowhere.npz: no such file"),
+        (["simulate", "nowhere_bar"], "nowhere_bar: no such file"),
+        (["invert", "PENDULUM", "--input", "/nowhere.npz"], "/nowhere.npz: no such file"),
+        (["estimate", "PENDULUM", "--input", "/nowhere.csv"], "/nowhere.csv: no such file"),
+    ],
+)
+def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main([pendulum if a == "PENDULUM" else a for a in arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("dynamics: ") and words in error and error.count("\n") == 1
+
+
+def test_what_a_table_lacks(pendulum, tmp_path, capsys):
+    path = tmp_path / "x.npz"
+    np.savez(path, q=np.zeros((5, 2)))
+    assert main(["invert", pendulum, "--input", str(path)]) == 1
+    assert "x.npz has no time; there are q" in capsys.readouterr().err
+    np.savez(path, q=np.zeros((5, 3)), time=np.arange(5.0))
+    assert main(["estimate", pendulum, "--input", str(path)]) == 1
+    assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
+
+
+def test_example():
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "trajectories.py"],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        cwd="/tmp",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the push was found" in done.stdout

@@ -1,0 +1,372 @@
+"""Simulations, inversions and estimates: the same as an integrator of its own, and back again."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from trajectory_cases import robot_of
+
+import dynamics_node as dn
+from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.robots import differential, five_bar
+from dynamics_node.robots.planar import UPRIGHT
+from dynamics_node.solver import InputError
+from dynamics_node.trajectory import (
+    InconsistentStart,
+    NotConverged,
+    SingularPosition,
+    SmootherOptions,
+    TrajectoryError,
+    WrongBranch,
+)
+from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
+
+SAME_RULE = 1e-6  # rad or m after a second or two of falling, where errors grow by themselves
+
+
+@cache
+def planar():
+    return four_bar()
+
+
+@cache
+def dropped(name):
+    """A robot and the closed position that it falls from."""
+    if name == "five_bar":
+        robot = dn.parse_robot(five_bar(UPRIGHT))
+        return robot, first_closed(robot, np.array([-1.2, 0.0, -1.9, 0.0]))
+    if name == "differential":
+        robot = dn.parse_robot(differential())
+        return robot, first_closed(
+            robot, np.array([0.8, 0.15, 0.8, 0.8])
+        )  # cranks may not come in line with rods
+    robot = robot_of(name)
+    return robot, robot.neutral() + 0.3
+
+
+class Trapezoids:
+    """z_next = z + dt/2 (zd + zd_next), zd the same with forward dynamics, by repetition until nothing changes."""
+
+    def __init__(self, robot):
+        self.robot, self.forward = robot, dn.build(robot, dn.forward_dynamics(robot))
+        self.closing = dn.build_closing(robot) if isinstance(robot, Mechanism) else None
+        self.own = robot.independent if self.closing else slice(None)
+
+    def run(self, q, dt, steps, torque):
+        qd = np.zeros(self.robot.nv)
+        found = [q]
+        acceleration = self.forward(q, qd, torque(0.0, q, qd))
+        for k in range(1, steps + 1):
+            q, qd, acceleration = self._step(q, qd, acceleration, dt, torque(dt * k, q, qd))
+            found.append(q)
+        return np.array(found)
+
+    def _step(self, q, qd, acceleration, dt, tau):
+        rate, after = qd + dt * acceleration, q
+        for _ in range(100):
+            before, after = after, self._moved(q, 0.5 * dt * (qd + rate), after)
+            again = self.forward(after, rate, tau)
+            rate = qd + 0.5 * dt * (acceleration + again)
+            if np.abs(after - before).max() < 1e-15:
+                break
+        return after, rate, again
+
+    def _moved(self, q, step, near):
+        moved = near.copy()
+        moved[self.own] = q[self.own] + step
+        return self.closing.following(moved, near)[0] if self.closing else moved
+
+
+@pytest.mark.parametrize(
+    "name, duration", [("panda7", 2.0), ("double_pendulum", 2.0), ("five_bar", 1.0), ("differential", 1.0)]
+)
+def test_what_falls_falls_as_by_the_same_rule(name, duration):
+    robot, q = dropped(name)
+    steps = round(duration / 1e-3)
+    motion = dn.simulate(robot, q, steps=steps)
+    own = Trapezoids(robot).run(q, 1e-3, steps, lambda t, q, qd: np.zeros(robot.nv))
+    assert np.abs(motion.q - own).max() <= SAME_RULE
+    assert np.ptp(motion.q, axis=0).max() > 0.1  # it fell
+    assert len(motion) == steps + 1 and motion.time[-1] == pytest.approx(duration)
+    exact = ("position constraint", "velocity constraint", "acceleration constraint", "dynamics")
+    assert max(motion.residuals.get(factor, np.zeros(1)).max() for factor in exact) <= 1e-9
+
+
+def test_steps_of_a_wild_motion_take_two_iterations():
+    """What is carried from step to step stays regular though nothing is measured."""
+    robot, q = dropped("panda7")
+    assert dn.simulate(robot, q, duration=2.0).iterations.mean() <= 3.0
+
+
+def test_a_singular_position_is_not_stepped_over():
+    """The lower links of the five-bar come in line: by independent joints alone there is no way on."""
+    robot, _ = dropped("five_bar")
+    q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
+    with pytest.raises(SingularPosition, match=r"five_bar.* 0\.2\d* s .*'j3', 'j4'") as caught:
+        dn.simulate(robot, q, duration=1.0)
+    kept = caught.value.solution
+    assert 250 < len(kept) < 300
+    in_line = np.sin(kept.q[:, 0] + kept.q[:, 1] - kept.q[:, 2] - kept.q[:, 3])
+    assert (np.sign(in_line) == np.sign(in_line[0])).all() and abs(in_line[-1]) < 0.2
+
+
+def test_torques_of_a_controller_are_those_of_the_step_before():
+    robot, q = dropped("double_pendulum")
+
+    def torque(t, q, qd):
+        return -3.0 * q - 0.5 * qd + np.sin(t)
+
+    motion = dn.simulate(robot, q, duration=0.5, torque=torque)
+    own = Trapezoids(robot).run(q, 1e-3, 500, torque)
+    assert np.abs(motion.q - own).max() <= SAME_RULE
+    at_rest = dn.simulate(robot, q, duration=0.1, torque=dn.bias(robot, q, np.zeros(2)))
+    assert np.abs(at_rest.q - q).max() <= 1e-9
+
+
+@pytest.mark.parametrize("rule, order", [("euler", 1), ("trapezoidal", 2), ("simpson", 4)])
+def test_orders_of_the_rules(rule, order):
+    """Of a start in motion: what a step of half the length has less of an error."""
+    best = dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=1e-3, rule="simpson").q[-1]
+    errors = [
+        np.abs(dn.simulate(planar(), FOUR_BAR_START, [1.0], 0.5, dt=dt, rule=rule).q[-1] - best).max()
+        for dt in (0.02, 0.01)
+    ]
+    assert 0.75 * 2**order <= errors[0] / errors[1] <= 1.35 * 2**order
+
+
+def test_windows_and_all_at_once_agree():
+    """Independent coordinates have one solution; the compromise of dependent ones hardly depends on the window."""
+    one = dn.simulate(planar(), FOUR_BAR_START, duration=0.5)
+    for window in (5, None):
+        other = dn.simulate(planar(), FOUR_BAR_START, duration=0.5, window=window)
+        assert np.abs(other.q - one.q).max() <= 1e-10
+    parts = [
+        dn.simulate(planar(), FOUR_BAR_START, duration=0.5, coordinates="dependent", window=window)
+        for window in (2, 10, None)
+    ]
+    for other in parts[1:]:
+        assert np.abs(other.q - parts[0].q).max() <= 1e-6
+    assert 1e-9 < np.abs(parts[0].q - one.q).max() <= 1e-4
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_starts_that_contradict_the_loops():
+    robot, q = dropped("five_bar")
+    with pytest.raises(InconsistentStart, match="five_bar: the loops are open at the start, 'j[34]' by"):
+        dn.simulate(robot, q + np.array([0.0, 0.01, 0.0, 0.0]), duration=0.1)
+    with pytest.raises(InconsistentStart, match="the velocities open the loops"):
+        dn.simulate(robot, q, [1.0, 0.0, 0.0, 0.0], 0.1)
+    rates = robot.spanning(q, np.array([0.3, -0.2]))[1]
+    told = dn.simulate(robot, q, rates, 0.1)
+    assert np.abs(told.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
+    with pytest.raises(WrongBranch, match="four_bar: loops are closed with ends turned away"):
+        dn.simulate(planar(), [1.0, 0.0, 1.0, 2.0, np.pi], duration=0.1)
+
+
+def test_what_there_was_before_an_error_is_kept():
+    robot, q = dropped("double_pendulum")
+    good = dn.simulate(robot, q, steps=30, dt=0.01)
+    with pytest.raises(NotConverged, match=r"2dof_planar, at 0\.3\d* s: ") as caught:
+        dn.simulate(robot, q, steps=60, dt=0.01, torque=lambda t, q, qd: np.full(2, 1e9 * (t > 0.305)))
+    kept = caught.value.solution
+    assert 25 <= len(kept) <= 32 and np.abs(kept.q[:29] - good.q[:29]).max() <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"dt": 0.0}, "dt must be a positive number"),
+        ({"duration": None}, "give a duration, s, or a number of steps"),
+        ({"steps": 3}, "give a duration, s, or a number of steps"),
+        ({"duration": -1.0}, "not negative"),
+        ({"q": [0.0]}, "q must be 2 finite numbers"),
+        ({"qd": [np.nan, 0.0]}, "qd must be 2 finite numbers"),
+        ({"torque": np.zeros((3, 2))}, r"torque must be finite, \(2,\) or \(101, 2\), not \(3, 2\)"),
+        ({"torque": lambda t, q, qd: q[:1]}, "at 0 s the torque must be 2 finite numbers"),
+        ({"rule": "heun"}, "unknown rule 'heun'"),
+    ],
+)
+def test_what_cannot_be_simulated(change, words):
+    robot, q = dropped("double_pendulum")
+    arguments = {"q": q, "duration": 0.1} | change
+    with pytest.raises((InputError, ValueError), match=words):
+        dn.simulate(robot, **arguments)
+
+
+# --- inversion ----------------------------------------------------------------------------------------------
+
+TIME = np.linspace(0.0, 1.0, 1001)
+
+
+def curve(count):
+    """z, zd, zdd (rows, count) of smooth curves."""
+    w = 2.0 + np.arange(count)
+    t = TIME[:, None]
+    return 0.4 * np.sin(w * t), 0.4 * w * np.cos(w * t), -0.4 * w * w * np.sin(w * t)
+
+
+@pytest.mark.parametrize("name", ["double_pendulum", "five_bar", "differential"])
+def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
+    robot, q0 = dropped(name)
+    own = robot.independent if isinstance(robot, Mechanism) else slice(None)
+    scale = 0.25 if name == "differential" else 1.0
+    z, zd, zdd = (scale * x for x in curve(robot.nv))
+    motion = dn.invert(robot, TIME, q0[own] + z, zd, zdd, start=q0)
+    inverse = dn.build(robot, dn.inverse_dynamics(robot))
+    q = np.tile(q0, (len(TIME), 1))
+    q[:, own] = q0[own] + z
+    if isinstance(robot, Mechanism):
+        closing = dn.build_closing(robot)
+        for k in range(len(q)):
+            q[k], _ = closing.following(q[k], q[max(k - 1, 0)])
+    assert np.abs(motion.q - q).max() <= 1e-5
+    tau = inverse(q, zd, zdd)
+    assert np.abs(motion.tau - tau).max() <= 1e-4 * np.abs(tau).max()
+    back = dn.simulate(robot, motion.q[0], motion.qd[0], steps=1000, torque=motion.tau)
+    assert np.abs(back.q - motion.q).max() <= SAME_RULE
+
+
+def test_a_curve_that_the_loops_do_not_follow():
+    robot, q0 = dropped("differential")
+    z = q0[robot.independent] + 0.5 * curve(2)[0]
+    with pytest.raises(NotConverged, match=r"differential, stage 1 of 4: 0\.[23]\d* s after the start"):
+        dn.invert(robot, TIME, z, start=q0)
+
+
+def test_the_papers_crank_follows_a_curve():
+    """Crank below a mrad, by positions alone: rates come from a spline."""
+    z, zd, zdd = (2.0 * x for x in curve(1))
+    stages = []
+    motion = dn.invert(planar(), TIME, z, start=FOUR_BAR_START, progress=stages.append)
+    assert stages == [1, 2, 3, 4]
+    assert np.abs(motion.q[:, 4:] - z).max() <= 1e-6 and np.abs(motion.qd - zd).max() <= 1e-4
+    told = dn.invert(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
+    assert np.abs(motion.tau - told.tau).max() <= 1e-3 * np.abs(told.tau).max()
+    back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau)
+    assert np.abs(back.q - motion.q).max() <= SAME_RULE
+
+
+def test_the_soft_equality_costs_accuracy():
+    z = 2.0 * curve(1)[0]
+    soft = dn.invert(planar(), TIME, z, start=FOUR_BAR_START, equality=1e-11)
+    assert np.abs(soft.q[:, 4:] - z).max() > 1e-5
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"time": TIME[::-1]}, "rising numbers"),
+        ({"q": np.zeros((3, 1))}, r"q must be finite, \(1001, 1\) or \(1001, 5\), not \(3, 1\)"),
+        ({"qd": np.zeros((1001, 2)), "qdd": np.zeros((1001, 1))}, r"qd must be finite, \(1001, 1\), not"),
+        ({"start": None}, "four_bar: give a start, 5 numbers"),
+    ],
+)
+def test_what_cannot_be_inverted(change, words):
+    arguments = {"time": TIME, "q": curve(1)[0], "start": FOUR_BAR_START} | change
+    with pytest.raises(InputError, match=words):
+        dn.invert(planar(), **arguments)
+
+
+# --- estimation ---------------------------------------------------------------------------------------------
+
+PUSH = 0.05  # N m
+NOISE = SmootherOptions(encoder_std=1e-4, torque_std=1e-3, jerk_density=1e4, push_density=0.02)
+
+
+@cache
+def recorded():
+    """A double pendulum that a controller swings; something pushes its first joint from 0.5 s on."""
+    robot, q = dropped("double_pendulum")
+    random = np.random.default_rng(4)
+
+    inverse = dn.build(robot, dn.inverse_dynamics(robot))
+
+    def torque(t, q, qd):
+        return inverse(q, qd, 100.0 * (0.4 * np.sin(3 * t + np.arange(2)) - q) - 20.0 * qd)
+
+    def push(t):
+        return np.stack([PUSH * (t > 0.5), 0 * t], axis=-1)
+
+    motion = dn.simulate(robot, q, duration=1.0, dt=2e-3, torque=lambda t, q, qd: torque(t, q, qd) + push(t))
+    pushes = push(motion.time)
+    readings = {
+        "q": motion.q + 1e-4 * random.normal(size=motion.q.shape),
+        "tau": motion.tau - pushes + 1e-3 * random.normal(size=motion.tau.shape),
+    }
+    return robot, motion, pushes, readings
+
+
+@pytest.mark.parametrize("window", [None, 10])
+def test_an_estimate_is_as_good_as_it_says(window):
+    robot, truth, pushes, readings = recorded()
+    found = dn.estimate(robot, truth.time, readings, options=NOISE, window=window)
+    calm = truth.time > 0.1
+    for kind, own in (("q", truth.q), ("qd", truth.qd)):
+        error = (getattr(found, kind) - own)[calm]
+        assert np.sqrt((error**2).mean()) <= 1.5 * found.std[kind][calm].mean()
+    assert np.sqrt(((found.q - truth.q) ** 2).mean()) < 0.6e-4  # half of what was read
+    late = truth.time > 0.7
+    assert np.abs(found.push[late].mean(axis=0) - [PUSH, 0.0]).max() <= 0.1 * PUSH
+    for kind in ("q", "qd", "qdd", "push"):
+        variance = np.diagonal(found.covariance[kind], axis1=1, axis2=2)
+        assert np.allclose(np.sqrt(variance), found.std[kind]) and (variance > 0).all()
+
+
+def test_all_readings_tell_more_than_those_before():
+    robot, truth, _, readings = recorded()
+    whole = dn.estimate(robot, truth.time, readings, options=NOISE)
+    lagging = dn.estimate(robot, truth.time, readings, options=NOISE, window=3)
+    assert (whole.std["qdd"][50:-50] < 0.9 * lagging.std["qdd"][50:-50]).all()
+    errors = [np.sqrt(((m.qdd - truth.qdd)[50:-50] ** 2).mean()) for m in (whole, lagging)]
+    assert errors[0] < errors[1]
+
+
+def test_what_was_not_read_is_left_out():
+    """NaN says nothing: what is known grows weak there, and comes back."""
+    robot, truth, _, readings = recorded()
+    gone = {name: rows.copy() for name, rows in readings.items()}
+    gone["q"][200:220, 0] = np.nan
+    gone["tau"][210] = np.nan
+    found = dn.estimate(robot, truth.time, gone, options=NOISE)
+    assert np.abs(found.q - truth.q).max() <= 2e-3
+    assert found.std["q"][210, 0] > 1.5 * found.std["q"][150, 0] > 0
+    without = dn.estimate(robot, truth.time, {"q": readings["q"]}, options=NOISE)
+    assert without.push is None and "push" not in without.std
+    assert np.abs(without.q - truth.q).max() <= 1e-3
+    jumping = {**readings, "q": readings["q"] + [0.0, 2 * np.pi] * (truth.time > 0.4)[:, None]}
+    assert robot.independent_joints[1].type.wraps
+    found = dn.estimate(robot, truth.time, jumping, options=NOISE)
+    assert np.abs(found.q - truth.q).max() <= 1e-3
+
+
+def test_readings_of_a_linkage_by_its_driven_joints():
+    robot, q = dropped("five_bar")
+    truth = dn.simulate(robot, q, duration=0.3, dt=2e-3, torque=[0.5, -0.5])
+    own = truth.q[:, robot.independent]
+    readings = {"q": own + 1e-4 * np.random.default_rng(0).normal(size=own.shape), "tau": truth.tau}
+    found = dn.estimate(robot, truth.time, readings, options=NOISE, start=q)
+    assert np.abs(found.q - truth.q).max() <= 1e-3
+    assert found.residuals["position constraint"].max() <= 1e-9
+    open_at = {"q": np.tile([3.1, 0.0], (len(truth), 1)), "tau": truth.tau}
+    with pytest.raises(InconsistentStart, match="the first readings do not close"):
+        dn.estimate(robot, truth.time, open_at, options=NOISE, start=q)
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"knee": np.zeros((501, 1))}, "readings of 'knee': there are q, tau"),
+        ({"q": np.zeros((501, 3))}, r"q must be \(count, 2\)"),
+        ({"tau": np.zeros((5, 2))}, r"readings of 'dynamics' must be \(501, 2\), not \(5, 2\)"),
+    ],
+)
+def test_readings_that_do_not_fit(change, words):
+    robot, truth, _, readings = recorded()
+    with pytest.raises(InputError, match=words):
+        dn.estimate(robot, truth.time, readings | change, options=NOISE)
+
+
+def test_errors_are_of_one_kind():
+    assert issubclass(TrajectoryError, ArithmeticError) and dn.TrajectoryError is TrajectoryError
