@@ -1,5 +1,8 @@
 """dynamics_estimator with real topics: what it tells, of which readings, and what it says of bad ones."""
 
+from pathlib import Path
+from xml.etree import ElementTree
+
 import numpy as np
 import pytest
 from domains import fresh_domain
@@ -16,6 +19,7 @@ except ImportError:
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
+POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
 MODULE = "dynamics_node.node.estimator.main"
 NS = 1_000_000_000
 PERIOD = NS // 250
@@ -188,6 +192,7 @@ def test_commanded_torques_by_name_and_by_number():
             rig.until(commands.get_subscription_count, what="discovery")
             rig.begin = rig.next_stamp()
             for _ in range(200):
+                rig.k = max(rig.k, (rig.next_stamp() - rig.begin) // PERIOD)  # numbers have no stamp but now
                 tau = rig.swing.torque(rig.k * PERIOD / NS)
                 if kind is JointState:
                     message = JointState(name=list(NAMES), effort=tau.tolist())
@@ -230,3 +235,26 @@ def test_a_bad_parameter_at_the_start_ends_it_with_one_line(parameters, words):
     assert process.process.wait(timeout=60) == 1
     (line,) = process.output().strip().splitlines()
     assert line.startswith("dynamics_estimator: ") and words in line
+
+
+def test_the_policy_grants_what_the_node_uses_and_no_more(estimator):
+    """Of its IMUs no topic is known beforehand."""
+    policy = ElementTree.parse(POLICY)
+    (enclave,) = (e for e in policy.iter("enclave") if e.get("path") == "/dynamics_estimator")
+    space = estimator.node.get_namespace()
+    in_vain = {
+        "/clock",
+        "/parameter_events",
+        "/dynamics_estimator/commanded_torques",
+        "/dynamics_estimator/effort_commands",
+    }
+    for tag, right, what in (
+        ("topic", "publish", "publisher"),
+        ("topic", "subscribe", "subscriber"),
+        ("service", "reply", "service"),
+    ):
+        granted = {c.text for group in enclave.iter(f"{tag}s") if group.get(right) == "ALLOW" for c in group}
+        ask = getattr(estimator.node, f"get_{what}_names_and_types_by_node")
+        used = {name.removeprefix(space) for name, _ in ask("dynamics_estimator", space)}
+        assert used - granted == set(), what
+        assert granted - used <= in_vain, what

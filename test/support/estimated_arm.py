@@ -200,8 +200,8 @@ def time_to_tell(found, onset, share=0.1, lag=LAG):
 
 
 def nees(runs, steps=60, seed=0):
-    """Of `runs` drawn motions at their last estimate: the mean of e^T P^-1 e over q, qd, qdd and push each
-    (4,), of n numbers; its 95 % band (2,)."""
+    """Of `runs` drawn motions at their last estimate: the mean of e^T P^-1 e over q, qd, qdd and push (4,); its
+    95 % band (2,)."""
     random = np.random.default_rng(seed)
     values = np.empty((runs, 4))
     for run in range(runs):
@@ -209,9 +209,11 @@ def nees(runs, steps=60, seed=0):
         last = estimated(read(motion, random))[-1]
         k = steps - 1 - LAG
         truth = motion.q[k], motion.qd[k], motion.qdd[k], motion.push[k]
-        values[run] = [
-            (e := one - true) @ np.linalg.solve(P, e)
-            for one, true, P in zip(last[1:5], truth, last.covariances, strict=True)
-        ]
-    n = 7
-    return values.mean(axis=0), chi2.ppf([0.025, 0.975], n * runs) / runs
+        for i, (one, true, P) in enumerate(zip(last[1:5], truth, last.covariances, strict=True)):
+            values[run, i] = (one - true) @ np.linalg.solve(P, one - true)
+    return values.mean(axis=0), band(runs)
+
+
+def band(runs, outside=0.05):
+    """Where the mean NEES of so many runs is, but for a share of chance."""
+    return chi2.ppf([outside / 2, 1 - outside / 2], 7 * runs) / runs

@@ -46,7 +46,6 @@ class Running:
         self._continuous = np.array([joint.type.wraps for joint in coordinates.joints], dtype=bool)
         self._has_friction = any(part.any() for part in friction)
         self._solved = -1  # the newest step of the last solution
-        self._read = False  # something was read since
 
     def turn(self, reading: Reading) -> tuple:
         """Readings are used in the order of this: by step, encoders, which make it, first."""
@@ -63,18 +62,18 @@ class Running:
         elif step < smoother.oldest:
             waiting.outside[reading.sensor] += 1
         else:
-            if step <= self._solved:
+            if step < self._solved:
                 waiting.late[reading.sensor] += 1
             smoother.read(step, reading.sensor, self._carried(reading, step))
-            self._read = True
 
     def solve(self) -> bool:
-        """Whether there is a step more than at the last solution. Raises TrajectoryError."""
-        before, newest = self._solved, self.smoother.newest
-        if self._read:
-            self.smoother.solve()
-        self._solved, self._read = newest, False
-        return newest > before
+        """Whether there is a step more than at the last solution; what came into older steps since counts
+        from then on. Raises TrajectoryError."""
+        if self.smoother.newest == self._solved:
+            return False
+        self.smoother.solve()
+        self._solved = self.smoother.newest
+        return True
 
     def told(self, lag: int) -> Told | None:
         """Of the step that is `lag` steps older than the newest; None where it is one of the first."""
@@ -91,7 +90,8 @@ class Running:
                 f"joint states {missing * 1e-9:.3g} s apart; {LONGEST_GAP * 1e-9:g} s are bridged at most"
             )
         while smoother.newest < step:
-            self.solve()
+            if smoother.newest - self._solved > smoother.options.window - 2:
+                self.solve()  # before a step is forgotten that was never solved
             smoother.step()
             self._hold_command()
 

@@ -1,0 +1,177 @@
+"""The smoother of joint states: the same optimum and covariance as dense least squares, and what is refused."""
+
+import numpy as np
+import pytest
+from two_links import ARM, NAMES, PUSH, Swing
+
+import dynamics_node as dn
+from dynamics_node.sensors import Gyro, Imu, JointTorque, SensorError
+from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
+
+STEPS, WINDOW = 8, 8
+OPTIONS = SmootherOptions(
+    period=0.004, window=WINDOW, encoder_std=(1e-4, 2e-4), torque_std=0.3, jerk_density=1e3
+)
+IMU = Imu(link="lower", std=(0.01, 0.01, 0.01, 0.05, 0.05, 0.05), name="imu")
+
+
+@pytest.fixture(scope="module")
+def smoothed():
+    return Smoothed(dn.parse_model(ARM), [IMU])
+
+
+@pytest.fixture(scope="module")
+def readings():
+    """(STEPS, rows) of every sensor, with noise; of some steps none."""
+    swing, random = Swing(), np.random.default_rng(3)
+    times = OPTIONS.period * np.arange(STEPS)
+    found = {
+        "encoder": np.array([swing.state(t)[0] for t in times]) + 1e-4 * random.standard_normal((STEPS, 2)),
+        "dynamics": np.array([swing.torque(t) for t in times]) + 0.3 * random.standard_normal((STEPS, 2)),
+        "imu": np.array([swing.imu(t) for t in times]) + 0.02 * random.standard_normal((STEPS, 6)),
+    }
+    found["encoder"][3, 1] = np.nan
+    found["dynamics"][4] = found["imu"][5] = np.nan
+    return found
+
+
+def run(smoothed, readings, options=OPTIONS):
+    smoother = JointSmoother(smoothed, options, readings["encoder"][0])
+    for k in range(len(readings["encoder"])):
+        smoother.step()
+        for name, values in readings.items():
+            smoother.read(k, name, values[k])
+        smoother.solve()
+    return smoother
+
+
+def dense(readings, options=OPTIONS):
+    """x (STEPS, 8) of q, qd, qdd, push and their covariance, by Gauss-Newton with numeric derivatives of all errors over
+    their standard deviations, of the same factors written down once more."""
+    swing, T, S = Swing(), options.period, options.jerk_density
+    model = swing.model
+    start = np.zeros((STEPS, 8))
+    start[:, :2] = readings["encoder"][0]
+    q_std = np.sqrt(max(S * T**5 / 120, (0.01 * 1e-4) ** 2))
+    deviations = q_std, np.sqrt(S * T**3 / 12), np.sqrt(S * T), np.sqrt(options.push_density * T)
+
+    def errors(flat):
+        x = flat.reshape(STEPS, 4, 2)
+        q, qd, qdd, push = x.transpose(1, 0, 2)
+        parts = [q[0] - readings["encoder"][0], qd[0] / options.start_velocity]
+        parts += [qdd[0] / options.start_acceleration, push[0] / options.start_push]
+        steps = (
+            np.diff(q, axis=0) - T / 2 * (qd[1:] + qd[:-1]),
+            np.diff(qd, axis=0) - T / 2 * (qdd[1:] + qdd[:-1]),
+        )
+        steps += (np.diff(qdd, axis=0), np.diff(push, axis=0))
+        parts += [(error / std).ravel() for error, std in zip(steps, deviations, strict=True)]
+        parts.append(((q - readings["encoder"]) / options.encoder_std).ravel())
+        tau = np.array([swing.inverse(*state) for state in zip(q, qd, qdd, strict=True)])
+        parts.append(((tau - push - readings["dynamics"]) / options.torque_std).ravel())
+        seen = np.array([imu(*state) for state in zip(q, qd, qdd, strict=True)])
+        parts.append(((seen - readings["imu"]) / IMU.std).ravel())
+        return np.nan_to_num(np.concatenate(parts))
+
+    x = start.ravel()
+    for _ in range(12):
+        h = 1e-6
+        J = np.array([(errors(x + h * e) - errors(x - h * e)) / (2 * h) for e in np.eye(len(x))]).T
+        x = x - np.linalg.lstsq(J, errors(x), rcond=None)[0]
+    assert model.nv == 2
+    return x.reshape(STEPS, 4, 2), np.linalg.inv(J.T @ J).reshape(STEPS, 4, 2, STEPS, 4, 2)
+
+
+def imu(q, qd, qdd):
+    """As Swing.imu, at any state."""
+    (a, b), (da, db), (dda, _) = q, qd, qdd
+    x = 0.6 * (-np.sin(a) * dda - np.cos(a) * da**2)
+    z = 0.6 * (-np.cos(a) * dda + np.sin(a) * da**2) + 9.81
+    c, s = np.cos(a + b), np.sin(a + b)
+    return np.array([0, da + db, 0, c * x - s * z, 0, s * x + c * z])
+
+
+def test_optimum_and_covariance_are_those_of_dense_least_squares(smoothed, readings):
+    smoother = run(smoothed, readings)
+    smoother.lag.tolerance = 1e-9
+    smoother.solve()
+    x, P = dense(readings)
+    for k in (0, 3, 5, STEPS - 1):
+        found = smoother.estimate(k)
+        told = (found.position, found.velocity, found.acceleration, found.external_torque)
+        for i in range(4):
+            expected = P[k, i, :, k, i, :]
+            np.testing.assert_allclose(told[i], x[k, i], atol=1e-4 * np.sqrt(expected.max()) + 1e-9)
+            np.testing.assert_allclose(found.covariances[i], expected, rtol=1e-4, atol=1e-5 * expected.max())
+
+
+def test_what_left_the_window_is_not_forgotten(smoothed, readings):
+    """The newest step of a short window knows what all readings tell of it."""
+    whole = run(smoothed, readings).estimate(STEPS - 1)
+    short = run(smoothed, readings, SmootherOptions(**{**vars(OPTIONS), "window": 3})).estimate(STEPS - 1)
+    for mine, theirs, P in zip(short[1:5], whole[1:5], whole.covariances, strict=True):
+        assert (np.abs(mine - theirs) < 0.02 * np.sqrt(np.diag(P))).all()
+    for mine, theirs in zip(short.covariances, whole.covariances, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-2, atol=1e-3 * np.abs(theirs).max())
+
+
+def test_two_readings_at_a_step_count_as_two(smoothed, readings):
+    twice = JointSmoother(smoothed, OPTIONS, readings["encoder"][0])
+    for k in range(4):
+        twice.step()
+        twice.read(k, "encoder", [0.5, np.nan])
+        twice.read(k, "encoder", [0.502, 0.1])
+    steps = twice.lag.steps
+    np.testing.assert_allclose(steps["reading encoder"][3], [0.501, 0.1])
+    np.testing.assert_allclose(steps["weights encoder"][3], [2e8, 0.25e8])
+
+
+def test_the_worst_sensor_is_named(smoothed, readings):
+    wrong = {name: values.copy() for name, values in readings.items()}
+    wrong["imu"][6, 1] += 1.0  # rad/s at one step
+    found = run(smoothed, wrong).estimate(6)
+    assert found.worst == "imu" and found.chi_square > 100 > found.readings
+    assert run(smoothed, readings).estimate(6).chi_square < 30
+
+
+@pytest.mark.parametrize(
+    "sensor, words",
+    [
+        (JointTorque(joint="joint1", std=0.1), "a smoother reads imu, gyro and accelerometer, not torque"),
+        (Gyro(link="lower", std=0.0), "its std must be positive"),
+        (Gyro(link="lower", covariance=np.eye(3).tolist()), "give its std"),
+        (Gyro(link="lower", std=0.1, value=(0.0, 0.0, 0.0)), "not gyro"),
+        (Gyro(link="base", std=0.1), "fixed to the world"),
+    ],
+)
+def test_sensors_that_are_refused(sensor, words):
+    with pytest.raises(ValueError, match=words):
+        Smoothed(dn.parse_model(ARM), [sensor])
+
+
+def test_robots_and_numbers_that_are_refused(smoothed):
+    with pytest.raises(ValueError, match="belongs to a joint of several coordinates"):
+        Smoothed(dn.parse_model(ARM.replace('type="revolute"', 'type="floating"')))
+    with pytest.raises(ValueError, match="3 numbers for 2 joints"):
+        JointSmoother(smoothed, SmootherOptions(encoder_std=(1e-4,) * 3), np.zeros(2))
+    assert smoothed.independent == NAMES and len(PUSH) == 2 and issubclass(SensorError, ValueError)
+
+
+def test_a_loop_is_estimated_as_its_tree_would_be():
+    """A four-bar: its dependent joints have encoders, too, and follow exactly."""
+    from dynamics_node.robots import four_bar
+
+    robot = dn.parse_robot(four_bar())
+    made = Smoothed(robot, backend="numpy")
+    closed = dn.close_loops(robot, np.full(3, 0.1))
+    smoother = JointSmoother(made, SmootherOptions(period=0.01, window=4), closed)
+    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(closed, np.zeros(1), np.zeros(1))
+    for k in range(8):
+        smoother.step()
+        smoother.read(k, "encoder", closed)
+        smoother.read(k, "dynamics", tau - 2.0)
+        smoother.solve()
+    found = smoother.estimate(6)
+    np.testing.assert_allclose(found.q, closed, atol=1e-6)
+    np.testing.assert_allclose(found.external_torque, [2.0], atol=1e-2)
+    assert found.names == ("crank_j",)
