@@ -77,7 +77,8 @@ def estimate_recording(robot, options):
             robot,
             options,
             lambda: estimate(
-                robot, found["time"][rising], readings, sensors, options=noise, window=options.window or None,
+                robot, found["time"][rising], readings, sensors, options=noise,
+                window=options.window or None, backend=options.backend,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

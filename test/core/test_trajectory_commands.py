@@ -126,6 +126,20 @@ def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
 
 
+def test_gtsam_and_numpy_solve_the_same(tmp_path):
+    found = {}
+    for backend in ("auto", "numpy", "gtsam"):
+        if backend == "gtsam":
+            pytest.importorskip("gtsam", reason="pip install gtsam")
+        out = tmp_path / f"{backend}.npz"
+        assert (
+            main(["simulate", "four_bar", "--duration", "0.02", "--backend", backend, "--output", str(out)])
+            == 0
+        )
+        found[backend] = np.load(out)["q"]
+        assert np.abs(found[backend] - found["auto"]).max() <= 1e-9
+
+
 def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
     """JointStates with joints that have other names; efforts are the torques of the motors."""
     model = dn.load_model(pendulum)
