@@ -3,6 +3,7 @@
 from functools import cache
 
 import numpy as np
+import planar_oracle
 import pytest
 from trajectory_cases import robot_of
 
@@ -244,6 +245,10 @@ def test_the_papers_crank_follows_a_curve():
     assert np.abs(motion.q[:, 4:] - z).max() <= 1e-6 and np.abs(motion.qd - zd).max() <= 1e-4
     told = dn.invert(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
     assert np.abs(motion.tau - told.tau).max() <= 1e-3 * np.abs(told.tau).max()
+    for k in range(0, 1001, 50):
+        found = planar_oracle.forward("paper", z[k], zd[k], told.tau[k])
+        heavier = planar_oracle.forward("paper", z[k], zd[k], told.tau[k] + 1e-5 * np.abs(told.tau).max())
+        assert abs(found[0] - zdd[k, 0]) <= abs(heavier[0] - found[0])  # within 1e-5 of the largest torque
     back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau)
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
 
