@@ -100,7 +100,7 @@ class JointSmoother:
         """Of a step of the window, after `solve`."""
         row, smoothed = number - self.oldest, self.smoothed
         system, graph = smoothed.system, smoothed.graph
-        steps, P = self.lag.steps, self.lag.covariance()[row]
+        steps, P = self.lag.steps, self.lag.covariance(row)[0]
         own = list(system.independent)
         q = steps["q"][row].copy()
         values = [q[[system.scalars[k] for k in own]]]
