@@ -105,10 +105,10 @@ class FixedLag:
                 return iteration
         raise NotConverged(f"after {self.iterations} iterations a step still changed by {change:.3g}")
 
-    def covariance(self) -> np.ndarray:
-        """(steps, columns, columns) of all directions at every step of the window."""
+    def covariance(self, first=0) -> np.ndarray:
+        """(steps, columns, columns) of all directions at every step of the window from row `first` on."""
         self._sweeps.eliminate(self._known, self._at)
-        return covariances(self.graph, self.found)
+        return covariances(self.graph, {name: rows[first:] for name, rows in self.found.items()})
 
     # --- the window ----------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ def _runge_kutta(acceleration, q, qd, h):
 
 def drawn(count, random, options=OPTIONS) -> Motion:
     """A motion that is as random as the smoother believes: drawn from the very variances of its factors."""
-    variances = options.variances(smoothed().system)
+    variances = options.variances()
 
     def noise(name):
         return np.sqrt(variances[name]) * random.standard_normal(7)

@@ -1,0 +1,153 @@
+"""The graph of joint states and external torques that a fixed-lag smoother follows.
+
+Steps have one period. Between them accelerations and external torques walk at random; rates and positions
+follow by the trapezoidal rule, whose error is that of white jerk (Bar-Shalom, Li and Kirubarajan 2001, sec.
+6.2.3, for such densities). At every step the equations of motion hold as well as the torques of the motors
+are known, and sensors read what they read; one that says nothing at a step has no weight there.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.loops import Mechanism
+from dynamics_node.model import Model
+from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
+from dynamics_node.trajectory.constraints import (
+    acceleration_constraint,
+    position_constraint,
+    velocity_constraint,
+)
+from dynamics_node.trajectory.dynamics import inverse_dynamics
+from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior
+from dynamics_node.trajectory.integrators import equality, random_walk, trapezoidal
+from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu
+from dynamics_node.trajectory.systems import robot_system
+
+UNTOLD = 1.0  # s: what is known no better than after so long without a reading is not told by any
+READ = {Imu: imu, Gyro: gyro, Accelerometer: accelerometer}
+SLACK = 0.01  # of an encoder's noise: no step is known better, or rounding would tell accelerations
+VARIABLES = ("q", "qd", "qdd", "push")
+WALKS = ("random walk qdd", "random walk push")
+
+
+@dataclass(frozen=True)
+class SmootherOptions:
+    """Noise of one robot in SI units: encoder_std, rad or m, torque_std, N m or N: of all joints or of each
+    independent one; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; push_density: of the random walk of
+    external torques, (N m)^2/s or N^2/s. period, s; window: steps, two or more. start_velocity,
+    start_acceleration, start_push: standard deviations of what is zero at the start, as far as one knows."""
+
+    period: float = 0.002
+    window: int = 10
+    encoder_std: float | tuple[float, ...] = 1e-4
+    torque_std: float | tuple[float, ...] = 0.2
+    jerk_density: float = 1e4
+    push_density: float = 1e3
+    start_velocity: float = 1.0
+    start_acceleration: float = 100.0
+    start_push: float = 100.0
+
+    def variances(self) -> dict[str, np.ndarray | float]:
+        """{factor: variance of its rows} of the factors between steps."""
+        T, S = self.period, self.jerk_density
+        least = np.min(np.square(SLACK * np.asarray(self.encoder_std)))
+        return {
+            "trapezoidal q": max(S * T**5 / 120, least),
+            "trapezoidal qd": S * T**3 / 12,
+            WALKS[0]: S * T,
+            WALKS[1]: self.push_density * T,
+        }
+
+    def untold(self) -> dict[str, float]:
+        """{variable: the variance that it gathers in UNTOLD without readings}."""
+        T, S = UNTOLD, self.jerk_density
+        return {"q": S * T**5 / 20, "qd": S * T**3 / 3, "qdd": S * T, "push": self.push_density * T}
+
+
+class Smoothed:
+    """What is compiled of a robot with its sensors: made once, for any noise. Pickled it is made and compiled
+    anew, its code taken from the cache."""
+
+    def __init__(self, robot: Model | Mechanism, sensors: Iterable[Sensor] = (), backend="auto"):
+        """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for
+        a robot with a joint of several coordinates, by name."""
+        self.robot, self.sensors, self.backend = robot, tuple(sensors), backend
+        self.system = system = robot_system(robot)
+        _refuse_several(system)
+        self.scalars = tuple(system.scalars)
+        self.names = tuple(system.directions[k] for k in self.scalars)
+        push = system.torque("push")
+        own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
+        kinds = (position_constraint, velocity_constraint, acceleration_constraint)
+        factors = [
+            *(kind(system) for kind in kinds if system.dependent),
+            trapezoidal(system.q, system.independent),
+            trapezoidal(system.qd, system.independent),
+            equality(system.qdd, system.independent, name="random walk"),
+            random_walk(push),
+            encoder(system),
+            inverse_dynamics(system, None, known=("tau",), unknown=("push",)),
+            *(factor for _, factor in own),
+        ]
+        self.graph = TrajectoryGraph((system.q, system.qd, system.qdd, push), tuple(factors))
+        self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
+        self.read = ("encoder", "dynamics", *self.deviations)
+
+    @property
+    def independent(self) -> tuple[str, ...]:
+        """Names of the joints with a coordinate of their own."""
+        return self.system.torque_names
+
+    def __reduce__(self):
+        return _compiled, (self.robot, self.sensors, self.backend)
+
+    def compile(self):
+        """Compile what a smoother runs, and what tells its covariance. Raises CompileError."""
+        start = known_start(self.graph, SmootherOptions(), self.system.q.neutral)
+        lag = FixedLag(self.graph, 2, start, self.backend)
+        lag.extend()
+        lag.covariance()
+
+
+def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prior:
+    """Of the first step: q near start (nq,), to one radian, everything else near zero."""
+    spread = (1.0, options.start_velocity, options.start_acceleration, options.start_push)
+    return prior(graph, {"q": start}, {name: std**2 for name, std in zip(VARIABLES, spread, strict=True)})
+
+
+def _compiled(robot, sensors, backend):
+    made = Smoothed(robot, sensors, backend)
+    made.compile()
+    return made
+
+
+def _reading(robot, sensor):
+    """The factor of a sensor."""
+    if type(sensor) not in READ or sensor.value is not None:
+        raise SensorError(
+            f"sensor {sensor.name!r}: a smoother reads imu, gyro and accelerometer, not {sensor.kind}; "
+            "torques are those of the joints"
+        )
+    return READ[type(sensor)](robot, sensor)
+
+
+def _deviations(sensor, factor):
+    """Standard deviations (rows,) of a sensor."""
+    if sensor.std is None:
+        raise SensorError(f"sensor {sensor.name!r}: give its std; a smoother takes rows as independent")
+    found = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
+    if not (found > 0).all():
+        raise SensorError(f"sensor {sensor.name!r}: its std must be positive; none is exact")
+    return found
+
+
+def _refuse_several(system):
+    for k in range(len(system.directions)):
+        if k not in system.scalars:
+            raise ValueError(
+                f"{system.name}: {system.directions[k]} belongs to a joint of several coordinates, which no "
+                "encoder reads; leave the joint out, or hold it"
+            )
