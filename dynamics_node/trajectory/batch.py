@@ -12,6 +12,7 @@ from dynamics_node.trajectory.sweeps import Sweeps
 
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
 CLOSED = 1e-9  # error of an exact factor that is left
+ROUGH = 1e3  # times the tolerance: what rounding may leave of a change that falls no more
 HEAVY = 1e3  # weight of an error of an exact factor beside the costs, when steps are compared
 ROUNDING = 1e-12  # of the costs: a rise by less is none
 PATIENCE = 4  # steps that may go up before the last good one is taken up again: exact factors are curved
@@ -36,9 +37,10 @@ class Batch:
     def __init__(self, graph: TrajectoryGraph, backend="auto"):
         self.graph, self.backend = graph, backend
 
-    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9, observable=True) -> Solution:
-        """From the values in `steps`, which stay as they are. tolerance: of the last change of any step;
-        observable: whether directions that nothing tells are refused, see FixedLag.
+    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-10, observable=True) -> Solution:
+        """From the values in `steps`, which stay as they are. tolerance: of the last change of any variable
+        of a step, beside its size; where rounding lets it fall no more, ROUGH times as much; observable:
+        whether directions that nothing tells are refused, see FixedLag.
 
         Raises NotConverged, SingularPosition and Unobservable with what was found.
         """
@@ -64,12 +66,13 @@ class _Search:
 
     def run(self, most):
         best, least, change, rises = None, np.inf, np.inf, 0
+        ended, stalls = False, 0
         for iteration in range(1, most + 1):
             self._eliminate()
             now = self._merit()
-            if change <= self.tolerance and self.damping == LEAST and self._closed():
+            if ended and self.damping == LEAST and self._closed():
                 return self._solution(iteration - 1)
-            if best is None or now <= least + ROUNDING * abs(least) or change <= self.tolerance:
+            if best is None or now <= least + ROUNDING * abs(least) or ended:
                 refuse_bad(self.graph, self.sweeps.found, self.observable, self._solution(iteration))
                 best, least, rises = self.steps.rows.copy(), now, 0
                 self._damp(LEAST if self.damping <= FIRST_DAMPING else 0.1 * self.damping)
@@ -80,7 +83,9 @@ class _Search:
                 self._damp(max(FIRST_DAMPING, 10.0 * self.damping))
             if self.damping > MOST_DAMPING:
                 raise NotConverged("no step, however short, makes the cost less", self._solution(iteration))
-            change = self.sweeps.substitute()
+            before, change = change, self.sweeps.substitute()
+            stalls += change >= before
+            ended = change <= self.tolerance or (stalls > PATIENCE and change <= ROUGH * self.tolerance)
         raise NotConverged(
             f"after {most} iterations the last one still changed a step by {change:.3g}", self._solution(most)
         )

@@ -27,7 +27,7 @@ from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
-SETTLED = 1e-4  # of the last change then, rad/s^2 and N m being the largest
+SETTLED = 1e-9  # of the last change of a variable, beside its size, of a whole recording
 
 
 def estimate(
