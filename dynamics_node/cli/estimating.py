@@ -64,6 +64,11 @@ def estimate_recording(robot, options):
         joints_map=joints_map(options),
         more=labels,
     )
+    for name in labels.keys() - found.keys():
+        raise TableError(
+            f"{options.input} has no readings of sensor {name!r}: columns {', '.join(labels[name])}, in an "
+            f".npz file an array {name!r}; of a recording JointStates are read alone"
+        )
     rising = _rising(found["time"])
     readings = {name: rows[rising] for name, rows in found.items() if name != "time"}
     noise = SmootherOptions(**{name: getattr(options, name) for name in NOISE})
@@ -72,7 +77,8 @@ def estimate_recording(robot, options):
             robot,
             options,
             lambda: estimate(
-                robot, found["time"][rising], readings, sensors, options=noise, window=options.window or None,
+                robot, found["time"][rising], readings, sensors, options=noise,
+                window=options.window or None, backend=options.backend,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

@@ -47,7 +47,8 @@ def invert_curve(robot, options):
             robot,
             options,
             lambda: invert(
-                robot, curve["time"], curve["q"], **rates, start=start, stds=options.stds,
+                robot, curve["time"], curve["q"], **rates, start=start,
+                stds=options.stds, backend=options.backend,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

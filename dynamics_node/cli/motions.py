@@ -15,6 +15,7 @@ from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FO
 from dynamics_node.trajectory.systems import System
 
 FOUR_BAR = "four_bar"  # paper 2, Fig. 6: a name in place of a file
+BACKENDS = ("auto", "c", "numpy", "gtsam")
 PAGES = (".html", ".htm")
 
 
@@ -28,6 +29,10 @@ def motion_command(commands, name, run, text):
     parser.add_argument("--plot", type=Path, metavar="FILE", help="its curves: .png, .svg or .pdf")
     parser.add_argument("--animate", type=Path, metavar="FILE", help="a page that plays it: .html")
     parser.add_argument("--show", nargs="+", metavar="JOINT", help="coordinates in the plot (all)")
+    parser.add_argument(
+        "--backend", choices=BACKENDS, default="auto",
+        help="what solves: compiled code (c), numpy, gtsam; auto: c where it works (auto)",
+    )  # fmt: skip
     return parser
 
 
@@ -104,6 +109,8 @@ def finish(robot, options, compute):
             print(f"dynamics: {len(error.solution)} states before the error are kept", file=sys.stderr)
             _write(robot, options, error.solution)
         raise
+    except ImportError as error:  # of an optional solver: what to install
+        raise TableError(str(error)) from None
     _tell(motion, time.perf_counter() - started)
     _write(robot, options, motion)
 

@@ -50,7 +50,8 @@ def simulate_robot(robot, options):
             options,
             lambda: simulate(
                 robot, start, options.velocity, options.duration, dt=options.dt, torque=torque,
-                rule=options.rule, coordinates=options.coordinates, window=options.window or None,
+                backend=options.backend, rule=options.rule,
+                coordinates=options.coordinates, window=options.window or None,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

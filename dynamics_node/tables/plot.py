@@ -48,7 +48,7 @@ def plot_curves(path, time, curves, title: str):
 
 
 def _plain(name):
-    """A name of which a legend neither makes formulas nor leaves out what begins with a line."""
+    """A name of which a legend makes no formula, and which it does not leave out for a line before it."""
     return " " + name.replace("$", r"\$")
 
 

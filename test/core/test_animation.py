@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,6 +21,7 @@ import dynamics_node as dn
 from dynamics_node.loops import first_closed
 from dynamics_node.robots import differential, five_bar
 from dynamics_node.robots.planar import UPRIGHT
+from dynamics_node.tables import plot_curves
 from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
 from dynamics_node.trajectory.drawing import planar_drawing, robot_drawing
 from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
@@ -163,6 +165,16 @@ def test_names_stay_text(evil):
     assert EVIL in "".join(parts.texts)  # the title
     block = re.search(r'<script id="data"[^>]*>(.*?)</script>', page, re.S)[1]
     assert not set("<>&\u2028") & set(block)
+
+
+def test_names_are_no_formulas_of_a_plot(evil, tmp_path):
+    pytest.importorskip("matplotlib", reason="plots: pip install matplotlib")
+    motion = replace(motion_of(evil, np.zeros((3, 1))), q_names=("_$\\frac{$",))
+    path = tmp_path / "x.svg"
+    plot_curves(path, motion.time, motion.curves(), EVIL)
+    assert path.stat().st_size > 1000
+    with pytest.raises(ValueError, match="there is nothing to draw"):
+        plot_curves(path, motion.time, [], "nothing")
 
 
 def test_nothing_but_its_own_script_may_run(evil):

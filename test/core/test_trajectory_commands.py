@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bags import write_bag
 from robots import ROBOTS
 
 import dynamics_node as dn
@@ -125,6 +126,36 @@ def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
 
 
+def test_gtsam_and_numpy_solve_the_same(tmp_path):
+    found = {}
+    for backend in ("auto", "numpy", "gtsam"):
+        if backend == "gtsam":
+            pytest.importorskip("gtsam", reason="pip install gtsam")
+        out = tmp_path / f"{backend}.npz"
+        assert (
+            main(["simulate", "four_bar", "--duration", "0.02", "--backend", backend, "--output", str(out)])
+            == 0
+        )
+        found[backend] = np.load(out)["q"]
+        assert np.abs(found[backend] - found["auto"]).max() <= 1e-9
+
+
+def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
+    """JointStates with joints that have other names; efforts are the torques of the motors."""
+    model = dn.load_model(pendulum)
+    truth = dn.simulate(model, [0.3, 0.3], duration=0.2, dt=2e-3)
+    rows = zip(truth.q, truth.qd, truth.tau, strict=True)
+    write_bag(
+        tmp_path / "bag", [("/joint_states", ["a1", "a2"], *row) for row in rows], 10**9 + 1e9 * truth.time
+    )
+    out = tmp_path / "out.npz"
+    arguments = ["--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
+    assert main(["estimate", pendulum, *arguments, "--output", str(out)]) == 0
+    found = np.load(out)
+    assert np.abs(found["q"] - truth.q).max() <= 1e-5 and found["time"][0] == 1.0
+    assert main(["invert", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"]) == 0
+
+
 def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
     out = tmp_path / "kept.npz"
     assert main(["simulate", linkage, "--start", "1.9", "1.2", "--output", str(out)]) == 1
@@ -169,6 +200,16 @@ def test_what_a_table_lacks(pendulum, tmp_path, capsys):
     np.savez(path, q=np.zeros((5, 3)), time=np.arange(5.0))
     assert main(["estimate", pendulum, "--input", str(path)]) == 1
     assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
+
+
+def test_a_sensor_that_was_not_recorded(pendulum, tmp_path, capsys):
+    path = tmp_path / "x.npz"
+    np.savez(path, q=np.zeros((5, 2)), time=np.arange(5.0))
+    (tmp_path / "sensors.yaml").write_text(SENSORS)
+    assert (
+        main(["estimate", pendulum, "--input", str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 1
+    )
+    assert "x.npz has no readings of sensor 'tip': columns tip.wx, tip.wy, tip.wz" in capsys.readouterr().err
 
 
 def test_example():

@@ -8,7 +8,7 @@ import pytest
 from robots import ROBOTS
 from tolerances import OPTIMUM, SPREAD, error
 
-from dynamics_node.trajectory import Batch, FixedLag, Unobservable, invert, prior, simulate, vector
+from dynamics_node.trajectory import Batch, FixedLag, Unobservable, estimate, invert, prior, simulate, vector
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
@@ -125,3 +125,23 @@ def test_problems_by_gtsam():
         for backend in ("auto", "gtsam")
     )
     assert error(theirs.tau.ravel(), ours.tau.ravel()) <= OPTIMUM
+
+
+@pytest.mark.usefixtures("gtsam")
+@pytest.mark.parametrize("window", [5, None])
+def test_estimate_by_gtsam(window):
+    """A Panda's motion and external torques, with standard deviations, of encoders, torques and two IMUs."""
+    import estimated_arm as arm
+
+    motion = arm.tracked(0.03)
+    readings = arm.read(motion, np.random.default_rng(1))
+    readings |= {"q": readings.pop("encoder"), "tau": readings.pop("dynamics")}
+    time = arm.T * np.arange(len(motion.q))
+    ours, theirs = (
+        estimate(arm.arm(), time, readings, arm.IMUS, options=arm.OPTIONS, window=window, backend=backend)
+        for backend in ("auto", "gtsam")
+    )
+    for name in ("q", "qd", "qdd", "push"):
+        assert error(getattr(theirs, name).ravel(), getattr(ours, name).ravel()) <= OPTIMUM
+    for name, std in ours.std.items():
+        assert error(theirs.std[name].ravel(), std.ravel()) <= SPREAD

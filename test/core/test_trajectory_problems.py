@@ -111,6 +111,34 @@ def test_a_singular_position_is_not_stepped_over():
     assert (np.sign(in_line) == np.sign(in_line[0])).all() and abs(in_line[-1]) < 0.2
 
 
+def test_the_centre_of_mass_of_a_floating_robot_falls_freely():
+    robot = robot_of("floating")
+    qd = np.array([1.0, 2.0, -3.0, 0.5, -0.2, 0.1, 4.0])
+    motion = dn.simulate(robot, robot.neutral(), qd, 0.3)
+
+    def centre(q):
+        poses = [dn.link_pose(robot, q, body.name) for body in robot.bodies]
+        parts = [
+            body.inertia[5, 5] * p + R @ _first_moment(body)
+            for body, (R, p) in zip(robot.bodies, poses, strict=True)
+        ]
+        return sum(parts) / sum(body.inertia[5, 5] for body in robot.bodies)
+
+    start, end = centre(motion.q[0]), centre(motion.q[-1])
+    first = (centre(motion.q[1]) - start) / 1e-3 + 0.5e-3 * 9.81 * np.array([0, 0, 1])
+    fallen = 0.3 * first - 0.5 * 9.81 * 0.3**2 * np.array([0, 0, 1])
+    assert np.abs(end - start - fallen).max() <= 1e-4
+    assert np.abs(np.linalg.norm(motion.q[:, 3:7], axis=1) - 1.0).max() <= 1e-12
+    assert motion.units["q"] == ("m",) * 3 + ("1",) * 4 + ("rad",)
+    with pytest.raises(InputError, match="the quaternion of .* must be of unit length"):
+        dn.simulate(robot, 1.1 * motion.q[-1], steps=1)
+
+
+def _first_moment(body):
+    """mass times centre (3,) of a body, from its inertia."""
+    return np.array([body.inertia[2, 4], body.inertia[0, 5], body.inertia[1, 3]])
+
+
 def test_torques_of_a_controller_are_those_of_the_step_before():
     robot, q = dropped("double_pendulum")
 
@@ -173,6 +201,13 @@ def test_what_there_was_before_an_error_is_kept():
         dn.simulate(robot, q, steps=60, dt=0.01, torque=lambda t, q, qd: np.full(2, 1e9 * (t > 0.305)))
     kept = caught.value.solution
     assert 25 <= len(kept) <= 32 and np.abs(kept.q[:29] - good.q[:29]).max() <= 1e-6
+
+
+def test_an_error_at_once_has_an_empty_motion():
+    robot, q = dropped("double_pendulum")
+    with pytest.raises(TrajectoryError) as caught:
+        dn.simulate(robot, q, steps=5, dt=0.1, torque=np.full((6, 2), 1e12))
+    assert len(caught.value.solution) <= 2
 
 
 @pytest.mark.parametrize(
