@@ -105,8 +105,8 @@ def forward_program(graph: TrajectoryGraph) -> Program:
 
 def backward_program(graph: TrajectoryGraph) -> Program:
     """carry: dx (free,) of the next step; stored, parts of Eliminated, offset, slopes as `forward_program`
-    leaves them -> carry: dx (free,), the variables after the step, and `change`: the sum of the squares of
-    dx."""
+    leaves them -> carry: dx (free,), the variables after the step, and `change`: the squares of dx, of every
+    variable over 1 plus its own, summed."""
     exact = determined_shapes(graph)
     reads: Shapes = {"carry": (len(graph.free),), "stored": (graph.stored,)} | eliminated_shapes(graph)
     reads |= {name: exact[name] for name in ("offset", "slopes")}
@@ -115,12 +115,15 @@ def backward_program(graph: TrajectoryGraph) -> Program:
         dx = np.zeros(len(graph.column_names), dtype=object)
         dx[graph.free] = own = _substituted(Eliminated(**parts), carry)
         dx[graph.determined] = offset - slopes @ own
-        found, start = {"carry": own}, 0
+        free = np.isin(np.arange(len(dx)), graph.free)
+        found, start, change = {"carry": own}, 0, 0.0
         for variable in graph.variables:
-            x = stored[start : start + variable.size]
-            found[variable.name] = variable.moved(x, dx[graph.columns[variable.name]])
+            x, columns = stored[start : start + variable.size], graph.columns[variable.name]
+            found[variable.name] = variable.moved(x, dx[columns])
+            step = dx[columns][free[columns]]
+            change = change + (step @ step) / (1.0 + x @ x) if len(step) else change
             start += variable.size
-        return found | {CHANGE: np.array([own @ own])}
+        return found | {CHANGE: np.array([change])}
 
     return trace(function, reads)
 

@@ -24,7 +24,7 @@ def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
     spans = np.diff(time, append=2 * time[-1] - time[-2])
     steps["dt"][:, 0] = spans
     for k, span in enumerate(spans):
-        for name, variance in replace(options, period=span).variances(smoothed.system).items():
+        for name, variance in replace(options, period=span).variances().items():
             steps[weights_of(name)][k] = 1.0 / variance
     nv = len(smoothed.independent)
     _read(steps, "encoder", "reading encoder", _positions(smoothed, readings.get("q")), options.encoder_std)
