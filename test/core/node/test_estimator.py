@@ -289,3 +289,34 @@ def test_a_command_that_comes_before_the_states_of_its_time_is_not_in_force_yet(
         rig.states(k, effort=False)
         told = rig.advance(k)
     np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_comes_there_is_an_estimate_or_a_reason(robot, swing, seed):
+    """Wild stamps, numbers and lengths: nothing else is raised, and what is told is finite; afterwards all is as before."""
+    random = np.random.default_rng(seed)
+    rig = Rig(robot, swing)
+    numbers = [0.0, 1.0, -3.0, 1e3, 1e12, 1e200, np.nan, np.inf]
+
+    def wild(count):
+        return random.choice(numbers, count) if random.random() < 0.2 else 0.4 * random.standard_normal(count)
+
+    for k in range(300):
+        stamp = BEGIN + k * PERIOD + int(random.choice([0, 0, 0, -5, 7, 60, -2000, 10**6])) * PERIOD
+        try:
+            count = int(random.choice([2, 2, 2, 2, 1, 3]))
+            rig.core.hear_states(
+                NAMES, wild(count), (), wild(int(random.choice([0, 2, 2, 1]))), stamp, k * PERIOD
+            )
+            rig.core.hear_sensor(rig.topic, wild(6), "", stamp, k * PERIOD)
+        except BadMessage:
+            pass
+        try:
+            told = rig.core.advance(k * PERIOD)
+        except Silence:
+            continue
+        if told is not None:
+            assert all(np.isfinite(part).all() for part in told.estimate[1:5])
+            assert all(np.isfinite(P).all() for P in told.estimate.covariances)
+    rig.core.forget("the test goes on")
+    rig.require_true(rig.run(60))

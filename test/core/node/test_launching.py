@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.node.launching import list_text, refuse_unknown, xacro_mappings
+from dynamics_node.node.launching import description_parameters, list_text, refuse_unknown, xacro_mappings
 
 ROS2 = ["/opt/ros/jazzy/bin/ros2", "launch"]
 KNOWN = ("urdf", "rate")
@@ -43,3 +43,8 @@ def test_arguments_of_a_xacro():
 def test_what_is_no_argument_of_a_xacro(word):
     with pytest.raises(ValueError, match="is not name:=value"):
         xacro_mappings(f"name:=ur {word}")
+
+
+def test_a_description_file_is_a_parameter():
+    assert description_parameters("", "") == {}
+    assert description_parameters("a.urdf", "") == {"robot_description_file": "a.urdf"}
