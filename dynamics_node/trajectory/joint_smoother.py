@@ -10,7 +10,7 @@ from dynamics_node.trajectory.joint_graph import VARIABLES, Smoothed, SmootherOp
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
 FIRST = 3  # steps that tell rates; before there are so many, Gauss-Newton finds none from IMUs alone
-TOLERANCE = 1.0  # of a change beside the size of what changes: the next iteration would change 1e-4 of it
+TOLERANCE = 1.0  # of a change beside what changes: the next iteration would change 1e-4 of it
 
 
 class JointEstimate(NamedTuple):
