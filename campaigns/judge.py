@@ -46,16 +46,18 @@ class Judge:
     def torque(self, stamp, names, efforts, published):
         """A torque that the node published at a time, ns. Returns whether it is right."""
         self.counts["torques"] += 1
-        self._judge_age(stamp, published)
         order = sorted(self.allowed, key=lambda configuration: configuration != self._last)
         errors = {}
         for configuration in order:
             errors[configuration] = self._references.error(configuration, stamp, names, efforts)
             if errors[configuration] <= AGREEMENT:
+                if not configuration.held:
+                    self._judge_age(stamp, published)
                 self._last = configuration
                 self.counts["right"] += 1
                 self.counts[configuration] += 1
                 return True
+        self._judge_age(stamp, published)
         nearest = min(
             errors, key=lambda each: (errors[each], not self._references.fits(each, names)), default=None
         )

@@ -6,6 +6,7 @@ should be.
 
 import re
 from functools import cache
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,10 +22,12 @@ PERIOD = 10_000  # s after which the motion repeats itself
 
 
 class Configuration(NamedTuple):
-    """What a torque may be of: a robot of `descriptions`, with the payload on its tool or not."""
+    """What a torque may be of: a robot of `descriptions`, with the payload on its tool or not; held: at the
+    position without its velocity, as on_stale gravity publishes when input stops."""
 
     robot: str
     loaded: bool = False
+    held: bool = False
 
 
 @cache
@@ -80,7 +83,7 @@ class References:
     """All Configurations and the motion of all their joints."""
 
     def __init__(self):
-        each = [Configuration(robot, loaded) for robot in TOOL for loaded in (False, True)]
+        each = [Configuration(robot, *how) for robot in TOOL for how in product((False, True), repeat=2)]
         self._of = {configuration: Reference(configuration) for configuration in each}
         self.names = sorted({name for reference in self._of.values() for name in reference.names})
         self._at = {name: k for k, name in enumerate(self.names)}
@@ -105,5 +108,6 @@ class References:
         position, velocity = self.motion(stamp)
         given = dict(zip(names, efforts, strict=True))
         own = np.array([given[name] for name in reference.names])
-        found = float(error(own, reference.torque(position[at], velocity[at])))
+        rates = np.zeros(len(at)) if configuration.held else velocity[at]
+        found = float(error(own, reference.torque(position[at], rates)))
         return found if np.isfinite(found) else np.inf

@@ -64,7 +64,8 @@ class Target:
         self.robot = start.robot
         self._forget_description()
         if start.robot:
-            self.watch.allow(Configuration(start.robot))
+            holds = start.parameters.get("on_stale") == "gravity"
+            self.watch.allow(*(Configuration(start.robot, held=held) for held in {False, holds}))
             self.describe(descriptions()[start.robot])
         else:
             self.watch.allow()

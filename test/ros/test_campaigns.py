@@ -109,6 +109,18 @@ def test_a_torque_of_old_input(judge):
     assert judge.counts["stale"] == 1
 
 
+def test_what_holds_the_last_position_is_right_where_it_was_asked_for(judge):
+    stamp, names, _, published = sent(judge, age=5.0)
+    reference, index = judge._references._of[PANDA], judge._references._index[PANDA]
+    position = judge._references.motion(stamp)[0][index]
+    torque = reference.torque(position, np.zeros(len(position)))
+    assert not judge.torque(stamp, names, torque, published)
+    assert judge.counts["wrong"] == judge.counts["stale"] == 1
+    judge.allowed = {PANDA, PANDA._replace(held=True)}
+    assert judge.torque(stamp, names, torque, published)
+    assert judge.counts["wrong"] == judge.counts["stale"] == 1
+
+
 def test_what_a_busy_machine_takes_is_not_the_nodes(judge):
     judge._waited = lambda begin, end: 0.1
     assert judge.torque(*sent(judge, age=0.35))
