@@ -64,7 +64,7 @@ def _kernel(program, backend):
     if backend == "numpy":
         return None
     try:
-        return Kernel(program)
+        return Kernel(program, tuned=False)
     except CompileError as error:
         if backend == "c":
             raise

@@ -8,7 +8,17 @@ import pytest
 from robots import ROBOTS
 from tolerances import OPTIMUM, SPREAD, error
 
-from dynamics_node.trajectory import Batch, FixedLag, Unobservable, estimate, invert, prior, simulate, vector
+from dynamics_node.trajectory import (
+    Batch,
+    FixedLag,
+    Unobservable,
+    estimate,
+    estimation,
+    invert,
+    prior,
+    simulate,
+    vector,
+)
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
@@ -129,10 +139,11 @@ def test_problems_by_gtsam():
 
 @pytest.mark.usefixtures("gtsam")
 @pytest.mark.parametrize("window", [5, None])
-def test_estimate_by_gtsam(window):
+def test_estimate_by_gtsam(window, monkeypatch):
     """A Panda's motion and external torques, with standard deviations, of encoders, torques and two IMUs."""
     import estimated_arm as arm
 
+    monkeypatch.setattr(estimation, "TOLERANCE", 1e-6)
     motion = arm.tracked(0.03)
     readings = arm.read(motion, np.random.default_rng(1))
     readings |= {"q": readings.pop("encoder"), "tau": readings.pop("dynamics")}

@@ -80,7 +80,10 @@ def estimator():
 def test_state_and_push_are_told_with_their_covariance(estimator):
     estimator.move(300)
     estimator.until(
-        lambda: len(estimator.estimates) > 50 and len(estimator.plain) == len(estimator.estimates),
+        lambda: (
+            len(estimator.estimates) > 50
+            and len(estimator.plain) == len(estimator.estimates) == len(estimator.external)
+        ),
         what="estimates",
     )
     told = estimator.estimates[-1]

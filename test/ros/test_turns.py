@@ -18,6 +18,7 @@ from std_srvs.srv import SetBool, Trigger
 
 from dynamics_node.node.qos import SENSOR
 from dynamics_node.node.ros_node import DynamicsNode
+from dynamics_node.node.transit import Transit
 from dynamics_node.node.turns import TurnExecutor
 
 DEPTH = SENSOR.depth
@@ -286,7 +287,7 @@ def test_a_clock_that_is_set_makes_nothing_stale(served, step):
     before = time.monotonic_ns()
     panda.turn()
     stamp = time.time_ns() + step * 1_000_000_000
-    received = panda.inputs.received(stamp)
+    received = panda.inputs.received({"received_timestamp": stamp}, Transit())
     assert before <= panda.inputs.last_turn <= received <= time.monotonic_ns()
 
 

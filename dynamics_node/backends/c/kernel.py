@@ -29,14 +29,14 @@ class Kernel(Loaded):
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
     health, the last output of a Program with limits: it declines beyond them. other: the same operations in
-    another order; the faster one runs.
+    another order; the faster one runs. tuned: so it does of other ways to compile.
     """
 
     PER_PROCESS = ("_entry", "_library", "_rows", "few", "scan", "solve")
 
-    def __init__(self, program, parameters=None, quaternions=(), other=None):
+    def __init__(self, program, parameters=None, quaternions=(), other=None, tuned=True):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._other = other
+        self._other, self._tuned = other, tuned
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
@@ -45,7 +45,7 @@ class Kernel(Loaded):
         if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
             raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
         ways = {"fused": self._way(self.program)}
-        if _may_wait(self.program):
+        if self._tuned and _may_wait(self.program):
             ways["separate"] = self._way(self.program, NOT_FUSED)
         if self._other is not None:
             ways["reordered"] = self._way(self._other)
