@@ -5,7 +5,8 @@ from functools import cache
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.backends.c import compiler, library
+from dynamics_node.backends.c import compiler, kernel, library
+from dynamics_node.programs import limbs
 
 
 @cache
@@ -33,6 +34,20 @@ def model(robot):
 @pytest.fixture
 def oracle(robot):
     return _oracle(robot)
+
+
+@pytest.fixture(autouse=True)
+def one_way(request, monkeypatch):
+    """Programs are compiled in one way, but where a test asks for `every_way`: to measure all of them, hundreds of
+    Programs long, takes two minutes of a core."""
+    if "every_way" not in request.fixturenames:
+        monkeypatch.setattr(kernel, "QUICK", 0)
+        monkeypatch.setattr(limbs, "MANY", 0)
+
+
+@pytest.fixture
+def every_way():
+    """Other flags and orders of operations are tried, as users have it."""
 
 
 @pytest.fixture

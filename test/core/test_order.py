@@ -31,6 +31,7 @@ def test_another_order_gives_the_same_numbers(name, problem):
         assert other.limits == program.limits and other.op_count() == program.op_count()
 
 
+@pytest.mark.usefixtures("every_way")
 @pytest.mark.parametrize("name", ["humanoid"])
 def test_a_robot_with_limbs_keeps_fewer_values(name):
     robot, programs = _programs(name, "inverse")

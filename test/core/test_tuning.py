@@ -12,7 +12,7 @@ WAYS = {"fused": (), "separate": ("-ffp-contract=off",)}
 
 
 @pytest.fixture
-def program(tmp_path, monkeypatch):
+def program(tmp_path, monkeypatch, every_way):
     """A narrow one, and a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(library, "_loaded", {})
