@@ -135,7 +135,7 @@ def _beside_gtsam(name, graph, known, numbers, count=60):
     )  # fmt: skip
     yield harness.Row(
         f"{name}, beside GTSAM's own smoother", paper_time / own, "times", "higher",
-        reason=f"BatchFixedLagSmoother at tight tolerances {paper_time:.0f} us, {per:.1f} iterations; not judged",
+        reason=f"BatchFixedLagSmoother, tight: {paper_time:.0f} us, {per:.1f} iterations; not judged",
     )  # fmt: skip
 
 
