@@ -1,6 +1,7 @@
 """Subscriptions by rows, and one guard around all of them."""
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from time import monotonic_ns, time_ns
 from typing import Any, NamedTuple
@@ -63,7 +64,7 @@ DESCRIPTION = Input(
 )
 
 
-class Hearing:
+class Hearing(ABC):
     """Subscriptions of the rows that are wanted. last_turn: steady ns."""
 
     def __init__(self, node: Node, serving: Serving, statistics: Statistics):
@@ -73,9 +74,9 @@ class Hearing:
         self.last_turn = monotonic_ns()
         self._heard: dict[str, Subscription] = {}
 
+    @abstractmethod
     def rows(self) -> Iterable[Input]:
         """Those there are now, in the order in which a turn empties them."""
-        raise NotImplementedError
 
     def listen(self):
         """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""

@@ -1,5 +1,7 @@
 """A trajectory as it comes, by GTSAM: a fixed-lag smoother, and ISAM2."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 
 from dynamics_node.backends import make
@@ -11,7 +13,7 @@ from dynamics_node.trajectory.gtsam_factors import Window, known_by
 from dynamics_node.trajectory.gtsam_newton import GaussNewton
 
 
-class _Growing:
+class _Growing(ABC):
     """Steps that come one by one, at most `most` at a time. Raises ImportError without GTSAM."""
 
     def __init__(self, graph: TrajectoryGraph, most: int, prior: Prior, tolerance, iterations):
@@ -54,8 +56,9 @@ class _Growing:
         for name, value in numbers.items():
             self.steps[name][now] = value
 
+    @abstractmethod
     def solve(self) -> int:
-        raise NotImplementedError
+        """Iterations that were made."""
 
     def _begin(self, count):
         self._now = Window(Steps(self.graph, self._rows[: count + 1]), self._known)
