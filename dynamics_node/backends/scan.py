@@ -8,7 +8,7 @@ import numpy as np
 
 from dynamics_node.backends.c.kernel import Kernel
 from dynamics_node.backends.errors import CompileError
-from dynamics_node.program import Program
+from dynamics_node.program import Program, depth_first
 from dynamics_node.program.interpret import all_values
 
 log = logging.getLogger("dynamics_node")
@@ -64,7 +64,7 @@ def _kernel(program, backend):
     if backend == "numpy":
         return None
     try:
-        return Kernel(program, tuned=False)
+        return Kernel(depth_first(program), tuned=False)
     except CompileError as error:
         if backend == "c":
             raise

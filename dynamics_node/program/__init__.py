@@ -7,7 +7,7 @@ says what a Program means; `jacobian` derives it.
 from dynamics_node.program.derivative import derivative_name, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.interpret import interpret
-from dynamics_node.program.order import group_after_group, in_order, most_alive
+from dynamics_node.program.order import depth_first, group_after_group, in_order, most_alive
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.rolled import Rolled, Sweep
 from dynamics_node.program.trace import trace
@@ -20,6 +20,7 @@ __all__ = [
     "Rolled",
     "Sweep",
     "Table",
+    "depth_first",
     "derivative_name",
     "group_after_group",
     "in_order",

@@ -35,6 +35,33 @@ def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Se
     return in_order(program, np.argsort(place[program.first_operation :], kind="stable"))
 
 
+def depth_first(program: Program) -> Program:
+    """The operations output after output: what an output needs is computed just before it, the operand with
+    the longer chain behind it first (Sethi and Ullman 1970, for expressions that share nothing). What no
+    output needs comes last."""
+    first, count = program.first_operation, len(program.ops)
+    operands = list(zip(program.left.tolist(), program.right.tolist(), strict=True))
+    depth = [0] * first
+    for a, b in operands:
+        depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
+    done, order = [False] * (first + count), []
+    waiting = [
+        n for numbers in reversed(program.outputs.values()) for n in reversed(numbers.ravel().tolist())
+    ]
+    waiting = [*range(first, first + count), *waiting]
+    while waiting:
+        n = waiting[-1]
+        left = () if n < first or done[n] else [m for m in operands[n - first] if m >= first and not done[m]]
+        if left:
+            waiting.append(max(left, key=depth.__getitem__))
+            continue
+        waiting.pop()
+        if n >= first and not done[n]:
+            done[n] = True
+            order.append(n - first)
+    return in_order(program, np.array(order, dtype=np.int64))
+
+
 def in_order(program: Program, order: np.ndarray) -> Program:
     """The Program with its operations (numbers from 0) in another order, operands before their use."""
     first = program.first_operation

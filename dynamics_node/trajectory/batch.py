@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.trajectory.covariances import covariances
-from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, packed
+from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, told
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps
@@ -49,7 +49,7 @@ class Batch:
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend)
-        sweeps.eliminate(packed(prior.information, prior.pull), prior.stored(self.graph))
+        sweeps.eliminate(told(self.graph, prior), prior.stored(self.graph))
         refuse_bad(self.graph, sweeps.found)
         return covariances(self.graph, sweeps.found)
 
@@ -61,7 +61,7 @@ class _Search:
         self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
         self.graph = steps.graph
         self.sweeps = Sweeps(steps, backend)
-        self.known, self.at = packed(prior.information, prior.pull), prior.stored(self.graph)
+        self.known, self.at = told(self.graph, prior), prior.stored(self.graph)
         self.damping = LEAST
 
     def run(self, most):
@@ -134,5 +134,5 @@ def refuse_bad(graph, found, observable=True, solution=None):
     if not good[step, 0]:
         raise SingularPosition(f"at step {step} the exact equations are singular", solution)
     weak = np.flatnonzero(~(found["pivots"][step] >= WEAK * len(graph.free)))
-    names = [graph.column_names[graph.free[k]] for k in weak]
+    names = [graph.column_names[graph.order[k]] for k in weak]
     raise Unobservable(f"at step {step} nothing tells {', '.join(names)}", names, solution)

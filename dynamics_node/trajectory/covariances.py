@@ -31,6 +31,6 @@ def _inverse(below, inverse):
 def _of_all(graph, free, slopes):
     """(count, columns, columns) of all directions from those (count, free, free) of the free ones."""
     B = np.zeros((len(free), len(graph.column_names), free.shape[-1]))
-    B[:, graph.free, :] = np.eye(free.shape[-1])
+    B[:, graph.order, :] = np.eye(free.shape[-1])
     B[:, graph.determined, :] = -slopes
     return B @ free @ np.swapaxes(B, 1, 2)

@@ -28,6 +28,7 @@ def inverse_dynamics(system: System, determines: str | None, known=(), unknown=(
         now=("q", "qd", "qdd", *unknown),
         data={name: (len(system.independent),) for name in known},
         determines=determined,
+        definite=determines == "qdd",
     )
 
 

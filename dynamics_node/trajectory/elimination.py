@@ -15,13 +15,12 @@ from dynamics_node.problem import Shapes
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.spatial import half_solved, symmetric
 from dynamics_node.trajectory.factor import NEXT
-from dynamics_node.trajectory.graph import CHANGE, DAMPING, TrajectoryGraph
+from dynamics_node.trajectory.graph import CHANGE, DAMPING, Prior, TrajectoryGraph
 from dynamics_node.trajectory.linearised import (
     Determined,
     determined,
     determined_shapes,
     linearised,
-    links,
 )
 
 LEAST = 1e-12  # damping: relative, so that rounding makes no H indefinite; it moves no optimum
@@ -46,7 +45,7 @@ class Eliminated(NamedTuple):
 
 def eliminated_shapes(graph: TrajectoryGraph) -> Shapes:
     """{name: shape} of the parts of Eliminated."""
-    n, m = len(graph.free), links(graph)
+    n, m = len(graph.order), len(graph.link_order)
     shapes = (n * (n - 1) // 2,), (n,), (m * (m - 1) // 2,), (m,), (m, n), (m, n), (m,), (n,)
     return dict(zip(Eliminated._fields, shapes, strict=True))
 
@@ -66,8 +65,8 @@ def arrival_program(graph: TrajectoryGraph) -> Program:
             own, place = graph.columns[variable.name], slice(start, start + variable.size)
             error[own], D[own, own] = _difference(variable, row[place], at[place])
             start += variable.size
-        D = D[np.ix_(graph.free, graph.free)]
-        there = packed(D.T @ H @ D, D.T @ (g - H @ error[graph.free]))
+        D = D[np.ix_(graph.order, graph.order)]
+        there = packed(D.T @ H @ D, D.T @ (g - H @ error[graph.order]))
         return {"carry": _carry(there, determined(graph, _parts(row, graph.ahead)))}
 
     return trace(
@@ -108,14 +107,14 @@ def backward_program(graph: TrajectoryGraph) -> Program:
     leaves them -> carry: dx (free,), the variables after the step, and `change`: the squares of dx, of every
     variable over 1 plus its own, summed."""
     exact = determined_shapes(graph)
-    reads: Shapes = {"carry": (len(graph.free),), "stored": (graph.stored,)} | eliminated_shapes(graph)
+    reads: Shapes = {"carry": (len(graph.order),), "stored": (graph.stored,)} | eliminated_shapes(graph)
     reads |= {name: exact[name] for name in ("offset", "slopes")}
 
     def function(carry, stored, offset, slopes, **parts):
         dx = np.zeros(len(graph.column_names), dtype=object)
-        dx[graph.free] = own = _substituted(Eliminated(**parts), carry)
+        dx[graph.order] = own = _substituted(Eliminated(**parts), carry)
         dx[graph.determined] = offset - slopes @ own
-        free = np.isin(np.arange(len(dx)), graph.free)
+        free = np.isin(np.arange(len(dx)), graph.order)
         found, start, change = {"carry": own}, 0, 0.0
         for variable in graph.variables:
             x, columns = stored[start : start + variable.size], graph.columns[variable.name]
@@ -133,7 +132,7 @@ def backward_program(graph: TrajectoryGraph) -> Program:
 
 def known_size(graph: TrajectoryGraph):
     """Numbers of `packed`."""
-    free = len(graph.free)
+    free = len(graph.order)
     return free * (free + 1) // 2 + free
 
 
@@ -147,9 +146,15 @@ def packed(H, g):
     return np.concatenate([H[np.tril_indices(len(g))], g])
 
 
+def told(graph: TrajectoryGraph, prior: Prior):
+    """`packed`, of what is known of a first step."""
+    places = [graph.free.index(k) for k in graph.order]
+    return packed(prior.information[np.ix_(places, places)], prior.pull[places])
+
+
 def unpacked(graph: TrajectoryGraph, known):
     """H, g of `packed`."""
-    free = len(graph.free)
+    free = len(graph.order)
     H = np.zeros((free, free), dtype=known.dtype)
     rows, columns = np.tril_indices(free)
     H[rows, columns] = H[columns, rows] = known[: len(rows)]

@@ -22,7 +22,8 @@ class Factor:
     those of the step after it, `after`, with `_next` behind the name, and `data`, {name: shape}, numbers
     that are told at every step (factors that name the same data share them). rows: names of the rows, for
     people. determines: of an exact factor the direction (variable, number) of its own step that each row
-    determines when all others are known; empty: the factor has a variance at every step. loss: of outliers.
+    determines when all others are known; empty: the factor has a variance at every step. definite: the
+    Jacobian by what is determined is symmetric and positive definite, as a mass matrix. loss: of outliers.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Factor:
     after: tuple[str, ...] = ()
     data: Shapes = field(default_factory=dict)
     determines: tuple[tuple[str, int], ...] = ()
+    definite: bool = False
     loss: Loss | None = None
 
     def __post_init__(self):

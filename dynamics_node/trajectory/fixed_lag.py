@@ -8,7 +8,7 @@ from dynamics_node.backends import make
 from dynamics_node.program import Program, trace
 from dynamics_node.trajectory.batch import refuse_bad
 from dynamics_node.trajectory.covariances import covariances
-from dynamics_node.trajectory.elimination import SINGULAR, WEAK, packed
+from dynamics_node.trajectory.elimination import SINGULAR, WEAK, packed, told
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps, run
@@ -46,7 +46,7 @@ class FixedLag:
         self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
         self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
         self._predict = _prediction(graph, backend)
-        self._known, self._at = packed(prior.information, prior.pull), prior.stored(graph)
+        self._known, self._at = told(graph, prior), prior.stored(graph)
         self._least = packed(least * np.eye(len(graph.free)), np.zeros(len(graph.free)))
         self._rows = graph.steps(window).rows
         self._x = [row[: graph.stored] for row in self._rows]
@@ -71,8 +71,9 @@ class FixedLag:
         """One step more, and `solve`. numbers: by their names in a row (graph.row) data and weights of the
         new step, those that are not given are as of the step before; variables, to begin with: those not
         given are predicted from their rates. Iterations that were made. Raises as `solve`."""
+        full = len(self) == self.window
         self.extend(**numbers)
-        return self.solve()
+        return self._solve(full)
 
     def extend(self, **numbers):
         """The first half of `append`: the step is there, and nothing is solved."""
@@ -95,9 +96,16 @@ class FixedLag:
         Raises NotConverged, SingularPosition and Unobservable; the steps are then as the last iteration left
         them.
         """
+        return self._solve(False)
+
+    def _solve(self, untouched):
+        """As `solve`. untouched: the first step is still where what is known of it was left by `_forget`."""
         change = np.inf
         for iteration in range(1, self.iterations + 1):
-            self._sweeps.eliminate(self._known, self._at)
+            if untouched and iteration == 1:
+                self._sweeps.eliminate_behind(self._known)
+            else:
+                self._sweeps.eliminate(self._known, self._at)
             if not (self._health <= self._limits).all():
                 refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()

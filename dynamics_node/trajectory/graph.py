@@ -8,6 +8,7 @@ import numpy as np
 
 from dynamics_node.problem import Shapes
 from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.orders import last_first, occupied_links
 from dynamics_node.trajectory.variables import Variable
 
 CHANGE, LINKED, DAMPING = "change", "linked", "damping"  # numbers of a row that solvers write
@@ -55,6 +56,20 @@ class TrajectoryGraph:
         """The other columns."""
         taken = set(self.determined)
         return [k for k in range(len(self.column_names)) if k not in taken]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """The free columns as they are eliminated, the last one first: see orders.py."""
+        return [self.free[k] for k in last_first(occupied_links(self)[0].T)]
+
+    @cached_property
+    def link_order(self) -> list[int]:
+        """The rows of the factors towards the next step, as they are eliminated."""
+        return last_first(occupied_links(self)[1])
+
+    def variables_of(self, factor: Factor) -> tuple[Variable, ...]:
+        """Those that a factor names."""
+        return tuple(v for v in self.variables if v.name in (*factor.now, *factor.after))
 
     @property
     def exact(self):

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.program import interpret
+from dynamics_node.spatial import inverse_diagonal, solve_definite
 from dynamics_node.trajectory.factor import factor_program
 from dynamics_node.trajectory.graph import LINKED, weights_of
 
@@ -22,21 +23,30 @@ class Determined(NamedTuple):
 def determined_shapes(graph):
     """{name: shape} of the parts of Determined."""
     count = len(graph.determined)
-    shapes = (count,), (count, len(graph.free)), (count,), (1,)
+    shapes = (count,), (count, len(graph.order)), (count,), (1,)
     return dict(zip(Determined._fields, shapes, strict=True))
 
 
 def determined(graph, arrays) -> Determined:
     """From the variables and data of a step, {name: array of symbols}."""
-    free, count = graph.free, len(graph.determined)
+    free, count = graph.order, len(graph.determined)
     if not count:
         return Determined(np.zeros(0), np.zeros((0, len(free))), np.zeros(0), np.zeros(1))
     found = [_linearised(graph, factor, arrays) for factor in graph.exact]
     errors = np.concatenate([error for error, _ in found])
     A = np.concatenate([_columns(graph, by) for _, by in found])
-    elimination = Elimination(A[:, graph.determined], np.ones(count))
-    solved = elimination.solve(np.concatenate([-errors[:, None], A[:, free]], axis=1))
-    return Determined(solved[:, 0], solved[:, 1:], errors, np.array([elimination.condition()]))
+    right = np.concatenate([-errors[:, None], A[:, free]], axis=1)
+    solved, condition = _solved(A[:, graph.determined], right, all(f.definite for f in graph.exact))
+    return Determined(solved[:, 0], solved[:, 1:], errors, np.array([condition]))
+
+
+def _solved(A, right, definite):
+    """x of A x = right, and the square of a bound of the condition of A."""
+    if definite:
+        traces = np.trace(A) * np.sum(inverse_diagonal(A, np.ones(len(A), dtype=bool)))
+        return solve_definite(A, right), traces * traces
+    elimination = Elimination(A, np.ones(len(A)))
+    return elimination.solve(right), elimination.condition()
 
 
 class Block(NamedTuple):
@@ -54,7 +64,7 @@ class Block(NamedTuple):
 def linearised(graph, H, g, arrays, after, own: Determined, ahead: Determined):
     """The Block of a step of which H, g are told, and the squared errors of its weighted factors over the
     variances. arrays: its numbers {name: array of symbols}, after: those of the next one."""
-    free, squares = len(graph.free), []
+    free, squares = len(graph.order), []
     links = [(np.zeros(0), np.zeros(0), np.zeros((0, free)), np.zeros((0, free)))]
     for factor in graph.weighted:
         error, by = _linearised(graph, factor, arrays, after)
@@ -70,21 +80,16 @@ def linearised(graph, H, g, arrays, after, own: Determined, ahead: Determined):
             links.append((error + offset + offset_next, 1.0 / weights, J, J_next))
         else:
             H, g = H + (J.T * weights) @ J, g - (J.T * weights) @ (error + offset)
-    return Block(H, g, *(np.concatenate(parts) for parts in zip(*links, strict=True))), squares
-
-
-def links(graph):
-    """Rows of the factors towards the next step."""
-    return sum(len(factor.rows) for factor in graph.weighted if factor.after)
+    rows = (np.concatenate(parts)[graph.link_order] for parts in zip(*links, strict=True))
+    return Block(H, g, *rows), squares
 
 
 def _linearised(graph, factor, arrays, after=None):
     """The error of a factor, and {(variable, 0 or 1): its Jacobian}."""
-    known = tuple(v for v in graph.variables if v.name in (*factor.now, *factor.after))
     of = (arrays, after)
     given = {argument: of[step][name] for name, step, argument in factor.variables}
     given |= {name: arrays[name] for name in factor.data}
-    found = interpret(factor_program(factor, known), **given)
+    found = interpret(factor_program(factor, graph.variables_of(factor)), **given)
     return found["residual"], {(n, s): found[f"by {argument}"] for n, s, argument in factor.variables}
 
 
@@ -101,4 +106,4 @@ def _columns(graph, by, step=0):
 def _reduced(graph, J, exact: Determined):
     """The Jacobian by the free directions, and what the offsets of the others add to the error."""
     by = J[:, graph.determined]
-    return J[:, graph.free] - by @ exact.slopes, by @ exact.offset + np.zeros(len(J))
+    return J[:, graph.order] - by @ exact.slopes, by @ exact.offset + np.zeros(len(J))

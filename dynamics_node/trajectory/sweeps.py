@@ -54,16 +54,25 @@ class Sweeps:
 
     def eliminate(self, known, at):
         """The forward half: `found` is of the steps as they are."""
+        run(self._arrive, known, at, self._row, self._carry)
+        self._run()
+
+    def eliminate_behind(self, known):
+        """The same right after `behind`, of which the first step is gone: what was the second one is now the
+        first, and as it was."""
+        self._carry[: len(known)] = known
+        self._run()
+
+    def _run(self):
         rows = self.steps.rows
         rows[-1] = rows[-2]  # what the last step looks at in vain
-        run(self._arrive, known, at, self._row, self._carry)
         self._eliminate()
 
     def substitute(self) -> float:
         """The backward half: the steps change. By how much, the largest of the steps."""
         self._dx[:] = 0.0
         self._substitute()
-        return float(self._changes.max()) ** 0.5
+        return float(np.maximum.reduce(self._changes)) ** 0.5
 
     def behind(self, known, at):
         """What the first step leaves for the second one when it is eliminated: `packed` H, g."""

@@ -5,7 +5,15 @@ import pytest
 from generic_chains import chain
 
 import dynamics_node as dn
-from dynamics_node.program import ProgramError, group_after_group, in_order, interpret, most_alive, trace
+from dynamics_node.program import (
+    ProgramError,
+    depth_first,
+    group_after_group,
+    in_order,
+    interpret,
+    most_alive,
+    trace,
+)
 from dynamics_node.programs import dynamics_programs, limb_after_limb, reordered
 from dynamics_node.robots import ROBOTS
 
@@ -22,8 +30,9 @@ def _programs(name, problem):
 def test_another_order_gives_the_same_numbers(name, problem):
     robot, programs = _programs(name, problem)
     random = np.random.default_rng(1)
-    for program in programs.values():
-        other = limb_after_limb(robot, program)
+    for program, other in (
+        (p, f(p)) for p in programs.values() for f in (depth_first, lambda p: limb_after_limb(robot, p))
+    ):
         state = {n: random.uniform(-1, 1, (3, *shape)) for n, shape in program.inputs.items()}
         found, expected = interpret(other, **state), interpret(program, **state)
         for output, values in expected.items():
@@ -52,6 +61,20 @@ def test_values_alive_are_counted():
     assert most_alive(program) == 2
     chain = trace(lambda x: {"z": ((x[0] * x[1]) * x[1]) * x[1]}, {"x": (2,)})
     assert most_alive(chain) == 1
+
+
+def test_depth_first_computes_what_an_output_needs_just_before_it():
+    """The operand that takes longer comes first, what no output needs last."""
+
+    def function(x):
+        p, q, r = x[0] * x[1], x[1] * x[2], x[0] * x[2]
+        return {"z": np.array([r + 1.0, p + q * q])}
+
+    program = trace(function, {"x": (3,)})
+    ordered = depth_first(program)
+    names = {(0, 1): "p", (1, 2): "q", (0, 2): "r"}
+    operands = list(zip(ordered.left.tolist(), ordered.right.tolist(), strict=True))
+    assert [names.get(pair, "") for pair in operands] == ["r", "", "q", "", "p", ""]
 
 
 def test_groups_come_one_after_the_other():
