@@ -42,21 +42,23 @@ class Scan:
     def __call__(self, rows, carried, out):
         self.bound(rows, carried, out)()
 
-    def bound(self, rows, carried, out) -> Callable[[], None]:
+    def bound(self, rows, carried, out, limits=()) -> Callable[[], bool]:
         """The call with these arrays: a function without arguments, to be called again and again; the arrays
-        stay where they are. Raises ValueError for arrays that do not fit."""
-        count = len(rows)
+        stay where they are. It tells whether the last outputs of every row are within as many limits, which
+        NaN is not. Raises ValueError for arrays that do not fit."""
+        count, limits = len(rows), np.array(limits, dtype=np.float64)
         _require(rows, (count, self.width), "rows")
         _require(carried, (self.carry,), "carried")
         _require(out, (count, self.out_width), "out")
         if self._kernel is None:
-            return partial(_interpreted, self.program, rows, carried, out)
+            return partial(_interpreted, self.program, rows, carried, out, limits)
         call = partial(
             self._kernel.scan,
             *(count, self.carry, rows.ctypes.data, rows.strides[0] // 8),
             *(carried.ctypes.data, out.ctypes.data, out.strides[0] // 8),
+            *(len(limits), limits.ctypes.data),
         )
-        call.arrays = rows, carried, out  # type: ignore[attr-defined]  # they live as long as the call
+        call.arrays = rows, carried, out, limits  # type: ignore[attr-defined]  # they live as long as the call
         return call
 
 
@@ -78,7 +80,7 @@ def _require(array, shape, name):
         raise ValueError(f"{name} must be float64 {shape} with a contiguous last axis")
 
 
-def _interpreted(program, rows, carried, out):
+def _interpreted(program, rows, carried, out, limits):
     first = next(iter(program.outputs))
     others = np.concatenate([np.ravel(n) for name, n in program.outputs.items() if name != first])
     kept = program.outputs[first].ravel()
@@ -86,3 +88,4 @@ def _interpreted(program, rows, carried, out):
         with np.errstate(all="ignore"):
             values = np.array(all_values(program, [*carried, *row]))
         carried[:], result[:] = values[kept], values[others]
+    return bool((out[:, out.shape[1] - len(limits) :] <= limits).all())

@@ -8,7 +8,7 @@ from dynamics_node.backends import make
 from dynamics_node.program import Program, trace
 from dynamics_node.trajectory.batch import refuse_bad
 from dynamics_node.trajectory.covariances import covariances
-from dynamics_node.trajectory.elimination import SINGULAR, WEAK, packed, told
+from dynamics_node.trajectory.elimination import packed, told
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
 from dynamics_node.trajectory.sweeps import Sweeps, run
@@ -44,7 +44,6 @@ class FixedLag:
             raise ValueError(f"a window has two steps or more, not {window}")
         self.graph, self.window, self.backend = graph, window, backend
         self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
-        self._limits = np.array([SINGULAR, 1.0 / WEAK if observable else np.inf])
         self._predict = _prediction(graph, backend)
         self._known, self._at = told(graph, prior), prior.stored(graph)
         self._least = packed(least * np.eye(len(graph.free)), np.zeros(len(graph.free)))
@@ -103,10 +102,10 @@ class FixedLag:
         change = np.inf
         for iteration in range(1, self.iterations + 1):
             if untouched and iteration == 1:
-                self._sweeps.eliminate_behind(self._known)
+                good = self._sweeps.eliminate_behind(self._known)
             else:
-                self._sweeps.eliminate(self._known, self._at)
-            if not (self._health <= self._limits).all():
+                good = self._sweeps.eliminate(self._known, self._at)
+            if not good:
                 refuse_bad(self.graph, self.found, self.observable)
             change = self._sweeps.substitute()
             if change <= self.tolerance:
@@ -121,9 +120,8 @@ class FixedLag:
     # --- the window ----------------------------------------------------------------------------------------
 
     def _begin(self, count):
-        self._sweeps = Sweeps(Steps(self.graph, self._rows[: count + 1]), self.backend)
+        self._sweeps = Sweeps(Steps(self.graph, self._rows[: count + 1]), self.backend, self.observable)
         self._now, self._views = count - 1, self._sweeps.steps.views
-        self._health = self._sweeps.found["health"]
 
     def _forget(self):
         """The oldest step goes; what it knows about the next one stays."""

@@ -1,12 +1,15 @@
 """One Gauss-Newton step over rows of a trajectory: forward to eliminate, backward to substitute."""
 
 from functools import lru_cache
+from math import inf, isfinite
 
 import numpy as np
 
 from dynamics_node.backends import Runner, Scan, make
 from dynamics_node.trajectory.elimination import (
     LEAST,
+    SINGULAR,
+    WEAK,
     arrival_program,
     backward_program,
     carry_size,
@@ -25,9 +28,9 @@ def _programs(graph: TrajectoryGraph, backend) -> tuple[Runner, Scan, Scan]:
 class Sweeps:
     """Gauss-Newton steps over Steps, in place. found: {name: (count, *shape)} of what `forward_program`
     leaves at every step. What is `known` of the first step beforehand is `packed` H and g around `at`
-    (stored,)."""
+    (stored,). observable: whether directions that nothing tells count as bad."""
 
-    def __init__(self, steps: Steps, backend="auto"):
+    def __init__(self, steps: Steps, backend="auto", observable=True):
         graph, count = steps.graph, len(steps)
         self.steps = steps
         self._arrive, forward, backward = _programs(graph, backend)
@@ -38,7 +41,8 @@ class Sweeps:
         ahead = np.lib.stride_tricks.as_strided(rows, (count, forward.width), rows.strides)
         changed = rows[:count][::-1, : backward.out_width]
         eliminated = self._out[::-1, : backward.width]
-        self._eliminate = forward.bound(ahead, self._carry, self._out)
+        limits = SINGULAR, 1.0 / WEAK if observable else np.inf
+        self._eliminate = forward.bound(ahead, self._carry, self._out, limits)
         self._first = forward.bound(ahead[:1], self._carry, self._out[:1])
         self._row = rows[0, : self._arrive.inputs["row"][0]]
         self._substitute = backward.bound(eliminated, self._dx, changed)
@@ -53,26 +57,27 @@ class Sweeps:
         self._linked[-1:] = 0.0
 
     def eliminate(self, known, at):
-        """The forward half: `found` is of the steps as they are."""
+        """The forward half: `found` is of the steps as they are. False where it was worth nothing at one."""
         run(self._arrive, known, at, self._row, self._carry)
-        self._run()
+        return self._run()
 
     def eliminate_behind(self, known):
         """The same right after `behind`, of which the first step is gone: what was the second one is now the
         first, and as it was."""
         self._carry[: len(known)] = known
-        self._run()
+        return self._run()
 
     def _run(self):
         rows = self.steps.rows
         rows[-1] = rows[-2]  # what the last step looks at in vain
-        self._eliminate()
+        return self._eliminate()
 
     def substitute(self) -> float:
         """The backward half: the steps change. By how much, the largest of the steps."""
         self._dx[:] = 0.0
         self._substitute()
-        return float(np.maximum.reduce(self._changes)) ** 0.5
+        changes = self._changes.tolist()  # of a window, quicker than by NumPy
+        return max(changes) ** 0.5 if isfinite(sum(changes)) else inf
 
     def behind(self, known, at):
         """What the first step leaves for the second one when it is eliminated: `packed` H, g."""

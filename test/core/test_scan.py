@@ -50,6 +50,17 @@ def test_rows_may_overlap(backend):
     np.testing.assert_allclose(out, _plain(rows, np.zeros(2))[1], rtol=1e-14)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_the_last_outputs_of_every_row_are_watched(backend):
+    rows = np.array([[0.1, 0.0, 1.0], [0.2, 0.0, 5.0], [0.3, 0.0, 1.0]])
+    scan, kept, out = Scan(_filter_program(), backend), np.zeros(2), np.empty((3, 1))
+    assert scan.bound(rows, kept, out)()
+    assert scan.bound(rows, kept, out, [5.0])()
+    assert not scan.bound(rows, np.zeros(2), out, [4.9])()
+    rows[1, 2] = np.nan
+    assert not scan.bound(rows, np.zeros(2), out, [1e9])()
+
+
 def test_arrays_that_do_not_fit_are_refused():
     scan = Scan(_filter_program(), "numpy")
     rows, kept, out = np.zeros((4, 3)), np.zeros(2), np.zeros((4, 1))
