@@ -1,7 +1,60 @@
 """What the launch files make of their arguments; no launch is needed to import it."""
 
 import shlex
+import sys
 from pathlib import Path
+
+SOURCES = {  # arguments of both nodes: (default, what it is)
+    "urdf": ("", "URDF or xacro file; empty: the topic robot_description"),
+    "xacro_args": ("", "arguments of a xacro file: name:=value other:=value"),
+    "params_file": ("", "parameters of the node; the default documents them all"),
+    "namespace": ("", "namespace of the node and its topics"),
+}
+
+
+def beside_a_robot(file, executable, config, parameters):
+    """The LaunchDescription of a node beside a robot.
+
+    file: the launch file; config: the file in config/ that documents the node's parameters; parameters:
+    {name: (type, what it is)} of those that are arguments, besides SOURCES; an empty one is as the parameter
+    file says.
+    """
+    from ament_index_python.packages import get_package_share_directory
+    from launch.actions import DeclareLaunchArgument, OpaqueFunction
+    from launch.launch_description import LaunchDescription
+    from launch.substitutions import LaunchConfiguration, TextSubstitution
+    from launch_ros.actions import Node
+    from launch_ros.parameter_descriptions import ParameterValue
+
+    def typed(name, text):
+        kind, _ = parameters[name]
+        written = TextSubstitution(text=list_text(text) if kind == list[str] else text)
+        return ParameterValue(written, value_type=kind)
+
+    def make_node(context):
+        refuse_unknown(file, sys.argv, [*SOURCES, *parameters])
+        given = {name: LaunchConfiguration(name).perform(context) for name in (*SOURCES, *parameters)}
+        described = description_parameters(given["urdf"], given["xacro_args"])
+        chosen = {name: ParameterValue(text, value_type=str) for name, text in described.items()}
+        chosen |= {name: typed(name, given[name]) for name in parameters if given[name]}
+        return [
+            Node(
+                package="dynamics_node",
+                executable=executable,
+                namespace=given["namespace"],
+                parameters=[given["params_file"], *([chosen] if chosen else [])],
+                output="screen",
+            )
+        ]
+
+    file_of_all = str(Path(get_package_share_directory("dynamics_node")) / "config" / config)
+    declared = SOURCES | {"params_file": (file_of_all, SOURCES["params_file"][1])}
+    declared |= {name: ("", f"{text} (empty: as params_file says)") for name, (_, text) in parameters.items()}
+    arguments = [
+        DeclareLaunchArgument(name, default_value=default, description=text)
+        for name, (default, text) in declared.items()
+    ]
+    return LaunchDescription([*arguments, OpaqueFunction(function=make_node)])
 
 
 def refuse_unknown(file, command_line, known):

@@ -36,7 +36,8 @@ class Output(NamedTuple):
     writer: Callable[[Core], Write]
 
 
-def _always(core, listeners):
+def always(core, listeners):
+    """Wanted by everybody."""
     return True
 
 
@@ -88,7 +89,7 @@ def _estimated_wrenches(core):
 
 
 OUTPUTS = (
-    Output("~/joint_torques", JointState, _always, _torques),
+    Output("~/joint_torques", JointState, always, _torques),
     Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
     Output("~/solution", JointTrajectory, lambda core, listeners: listeners() > 0, _solution),
     Output(
@@ -113,14 +114,14 @@ def _external_wrench(core):
 
 
 PUSHES = (
-    Output("~/external_torques", JointState, _always, _external_torques),
+    Output("~/external_torques", JointState, always, _external_torques),
     Output(
         "~/external_wrench_estimate",
         WrenchStamped,
         lambda core, listeners: bool(core.settings.observer_link),
         _external_wrench,
     ),
-    Output("~/contact", Bool, _always, lambda core: lambda push, stamp: (Bool(data=push.contact),)),
+    Output("~/contact", Bool, always, lambda core: lambda push, stamp: (Bool(data=push.contact),)),
 )
 
 
@@ -130,20 +131,10 @@ READINGS = (
     Output(
         "~/compensated_wrench",
         WrenchStamped,
-        _always,
+        always,
         lambda core: lambda reading, stamp: (wrench_message(reading.wrench, reading.frame, stamp),),
     ),
 )
-
-
-# --- what is left of a reading ------------------------------------------------------------------------------
-
-
-def _compensated_wrench(core):
-    return lambda left, stamp: wrench_message(left.wrench, left.frame, stamp)
-
-
-SENSED = (Output("~/compensated_wrench", WrenchStamped, lambda core, listeners: True, _compensated_wrench),)
 
 
 class Outputs:

@@ -1,49 +1,32 @@
-"""The rclpy node: topics, services, parameters and timers around what decides without ROS."""
+"""The rclpy node: topics, services and timers around what decides without ROS."""
 
 from functools import partial
 from time import monotonic_ns
 
-from diagnostic_msgs.msg import DiagnosticArray
 from dynamics_interfaces.srv import CalibrateWrenchSensor, SetPayload
-from rcl_interfaces.msg import SetParametersResult
-from rclpy.clock import Clock, ClockType, JumpThreshold
-from rclpy.duration import Duration
-from rclpy.node import Node
 from rclpy.parameter import Parameter
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import SetBool
 
 from dynamics_node.node.answers import Answers
 from dynamics_node.node.diagnostics import report
-from dynamics_node.node.hearing import THROTTLE
 from dynamics_node.node.inputs import Inputs
-from dynamics_node.node.joint_memory import JUMP_BACK
-from dynamics_node.node.messages import diagnostic_message
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
-from dynamics_node.node.parameters import declare_parameters, parameter_values
-from dynamics_node.node.qos import RELIABLE
+from dynamics_node.node.robot_node import RobotNode
 from dynamics_node.node.service_process import ServiceProcess, Start
 from dynamics_node.node.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
-from dynamics_node.node.serving import Serving
-from dynamics_node.node.settings import read_settings
-from dynamics_node.node.silence import NO_STATE, Reminder
-from dynamics_node.node.statistics import Statistics
-from dynamics_node.node.text import shown
+from dynamics_node.node.settings import PARAMETERS, read_settings
 
-POLL_PERIOD = 0.02  # s, between looks at a build under way
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 
 
-class DynamicsNode(Node):
+class DynamicsNode(RobotNode):
     """See config/dynamics.yaml for the parameters, docs/ros.md for topics and services."""
 
+    TITLE = "dynamics"
+    FORGETS = "measured state and reference are forgotten"
+
     def __init__(self, **arguments):
-        super().__init__("dynamics_node", **arguments)
-        declare_parameters(self)
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)
-        self._statistics, self._reminder = Statistics(), Reminder()
-        settings = read_settings(parameter_values(self))
-        self._serving = Serving(settings, self.get_logger(), self._poll_timer.reset)
+        super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
         self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, PUSHES)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._serving, self._statistics)
@@ -54,12 +37,10 @@ class DynamicsNode(Node):
             self._inputs.ros_now,
             publish_push=self._publish_push,
         )
-        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
         self._create_services()
-        self._create_timers()
-        self.add_on_set_parameters_callback(self._validate_parameters)
-        self.add_post_set_parameters_callback(self._use_parameters)
-        self._serving.load_configured()
+        self._output_timer = None
+        self._schedule_output()
+        self._begin()
 
     def _create_services(self):
         names = {name: self.resolve_service_name(f"~/{name}") for name in COMPUTING}
@@ -70,19 +51,11 @@ class DynamicsNode(Node):
         calibrate = guarded(lambda: self._serving.core, partial(calibrate_wrench_sensor, self._set))
         self.create_service(CalibrateWrenchSensor, "~/calibrate_wrench_sensor", calibrate)
         self.create_service(SetBool, "~/set_enabled", self._set_enabled)
-        self.create_service(Trigger, "~/reload", self._reload)
 
     def _wake(self):
         """Begin a turn; for other threads."""
         if (executor := self.executor) is not None:
             executor.wake()
-
-    def _create_timers(self):
-        self._steady_timer(1.0, self._report)
-        self._output_timer = None
-        self._schedule_output()
-        threshold = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-JUMP_BACK))
-        self._jump = self.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
 
     def _schedule_output(self):
         """The timer that `rate` or `on_stale` asks for."""
@@ -94,10 +67,6 @@ class DynamicsNode(Node):
             self._output_timer = self._steady_timer(1.0 / settings.rate, self._answers.answer)
         elif settings.on_stale != "silent":
             self._output_timer = self._steady_timer(STALE_PERIOD, self._answers.answer_if_stale)
-
-    def _steady_timer(self, period, callback):
-        """Simulated time may stand still; models are built and staleness is judged all the same."""
-        return self.create_timer(period, callback, clock=self._steady)
 
     # --- in every turn ------------------------------------------------------------------------
 
@@ -126,45 +95,19 @@ class DynamicsNode(Node):
     def _publish_push(self, core, push):
         self._pushes.publish(core, push, self._inputs.stamp)
 
-    def problem(self, text):
-        """Log an error of ours, and show it in the diagnostics."""
-        self._statistics.failed(text)
-        self.get_logger().error(text)
-
     # --- robots and time ----------------------------------------------------------------------
 
-    def _look_at_build(self):
-        before = self._serving.core
-        if self._serving.step():
-            if self._serving.core is not before:
-                self._statistics.note(NO_STATE)
-            self._inputs.listen()
-        if not self._serving.building:
-            self._poll_timer.cancel()
-
     def _on_clock_jump(self, jump):
-        self.get_logger().warning("ROS time jumped back: measured state and reference are forgotten")
+        super()._on_clock_jump(jump)
         self._inputs.forget()
-        if self._serving.core is not None:
-            self._serving.core.forget()
 
     # --- parameters and services --------------------------------------------------------------
 
-    def _validate_parameters(self, changes):
-        try:
-            self._serving.check(read_settings(parameter_values(self, changes)))
-        except Exception as error:  # whatever it is, the value must not stay
-            return SetParametersResult(successful=False, reason=shown(error))
-        return SetParametersResult(successful=True)
-
     def _use_parameters(self, changes):
-        if all(change.name.startswith("qos_overrides.") for change in changes):
-            return  # of a subscription that is being made
         old = self._serving.settings
-        self._serving.use(read_settings(parameter_values(self)))
+        super()._use_parameters(changes)
         if (old.rate, old.on_stale) != (self._serving.settings.rate, self._serving.settings.on_stale):
             self._schedule_output()
-        self._inputs.listen()
 
     def _set(self, values) -> str:
         """Set parameters {name: value}, all or none: why they are refused, or ''."""
@@ -177,37 +120,26 @@ class DynamicsNode(Node):
         response.success, response.message = True, "enabled" if request.data else "disabled"
         return response
 
-    def _reload(self, request, response):
-        response.success, response.message = self._serving.reload()
-        return response
-
     # --- reports ------------------------------------------------------------------------------
 
-    def _report(self):
-        """Diagnostics, and in the terminal a silence that lasts, where people look first."""
+    def _look_around(self):
         if problem := self._computing.look_after():
             self.get_logger().warning(problem)
         self._answers.note_stale_input()
-        if told := self._reminder.next(*self._lasting_silence()):
-            self.get_logger().warning(shown(told), throttle_duration_sec=THROTTLE)
-        status = report(self._serving, self._statistics, self._answers.enabled)
-        stamp = self.get_clock().now().to_msg()
-        name = f"{self.get_fully_qualified_name()[1:]}: dynamics"
-        self._diagnostics.publish(diagnostic_message(stamp, name, status))
+
+    def _status(self):
+        return report(self._serving, self._statistics, self._answers.enabled)
+
+    def _excused(self):
+        return not self._answers.enabled or super()._excused()
 
     def _lasting_silence(self):
-        """Its reason and what may help; "" while it is wanted, or an error has said why there is no robot."""
-        serving = self._serving
-        told = bool(serving.failure) and serving.core is None
-        if not self._answers.enabled or serving.building or told:
-            return "", ""
         statistics = self._statistics
         if statistics.unobserved and not statistics.silent_because:
             return f"no external torques: {statistics.unobserved}", statistics.unobserved_remedy
-        return statistics.silent_because, statistics.remedy
+        return super()._lasting_silence()
 
     def destroy_node(self):
-        """End a build under way, and the process of the services, with the node."""
-        self._serving.cancel()
+        """And the process of the services."""
         self._computing.close()
         super().destroy_node()

@@ -4,7 +4,7 @@ from dynamics_interfaces.msg import JointStateEstimate
 from sensor_msgs.msg import JointState
 
 from dynamics_node.node.messages import doubles, torque_message
-from dynamics_node.node.outputs import Output
+from dynamics_node.node.outputs import Output, always
 
 COVARIANCES = (
     "position_covariance",
@@ -12,10 +12,6 @@ COVARIANCES = (
     "acceleration_covariance",
     "external_torque_covariance",
 )
-
-
-def _always(core, listeners):
-    return True
 
 
 def _estimate(core):
@@ -62,7 +58,7 @@ def _external_torques(core):
 
 
 ESTIMATES = (
-    Output("~/joint_state_estimate", JointStateEstimate, _always, _estimate),
-    Output("~/estimated_joint_states", JointState, _always, _joint_states),
-    Output("~/external_torques", JointState, _always, _external_torques),
+    Output("~/joint_state_estimate", JointStateEstimate, always, _estimate),
+    Output("~/estimated_joint_states", JointState, always, _joint_states),
+    Output("~/external_torques", JointState, always, _external_torques),
 )

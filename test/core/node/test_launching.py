@@ -1,8 +1,21 @@
-"""Arguments of the launch files, as far as they need no launch."""
+"""Arguments of the launch files: what they are made into, and by stand-ins for launch what reaches a node."""
+
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from dynamics_node.node.launching import description_parameters, list_text, refuse_unknown, xacro_mappings
+from dynamics_node.node import settings
+from dynamics_node.node.estimator import settings as estimator_settings
+from dynamics_node.node.launching import (
+    SOURCES,
+    description_parameters,
+    list_text,
+    refuse_unknown,
+    xacro_mappings,
+)
 
 ROS2 = ["/opt/ros/jazzy/bin/ros2", "launch"]
 KNOWN = ("urdf", "rate")
@@ -48,3 +61,70 @@ def test_what_is_no_argument_of_a_xacro(word):
 def test_a_description_file_is_a_parameter():
     assert description_parameters("", "") == {}
     assert description_parameters("a.urdf", "") == {"robot_description_file": "a.urdf"}
+
+
+# --- the files of both nodes ----------------------------------------------------------------------------------
+
+FOLDER = Path(__file__).parents[3] / "launch"
+STAND_INS = {  # what the files use of launch, which is not on PyPI: test/launch has the real one
+    "ament_index_python.packages": {"get_package_share_directory": lambda name: f"/share/{name}"},
+    "launch.actions": {
+        "DeclareLaunchArgument": lambda name, default_value, description: (name, default_value),
+        "OpaqueFunction": lambda function: function,
+    },
+    "launch.launch_description": {"LaunchDescription": lambda entities: entities},
+    "launch.substitutions": {
+        "LaunchConfiguration": lambda name: SimpleNamespace(perform=lambda context: context[name]),
+        "TextSubstitution": lambda text: text,
+    },
+    "launch_ros.actions": {"Node": lambda **options: options},
+    "launch_ros.parameter_descriptions": {
+        "ParameterValue": lambda value, value_type: (value, value_type),
+    },
+}
+
+
+@pytest.fixture
+def described(monkeypatch):
+    """described(file) -> defaults of its arguments, and what makes the nodes of {argument: text}."""
+    for name, content in STAND_INS.items():
+        for part in (name.partition(".")[0], name):
+            monkeypatch.setitem(sys.modules, part, ModuleType(part))
+        vars(sys.modules[name]).update(content)
+
+    def run(name):
+        *declared, make = runpy.run_path(FOLDER / name)["generate_launch_description"]()
+        return dict(declared), make
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "name, executable",
+    [("dynamics", "dynamics_node"), ("estimator", "dynamics_estimator")],
+)
+def test_arguments_reach_the_node(described, name, executable):
+    """In the types of its parameters; those that are not given stay as the parameter file says."""
+    defaults, make = described(f"{name}.launch.py")
+    (node,) = make(defaults)
+    everything = f"/share/dynamics_node/config/{name}.yaml"
+    assert (node["executable"], node["namespace"], node["parameters"]) == (executable, "", [everything])
+    assert (FOLDER.parent / "config" / f"{name}.yaml").is_file()
+    given = {"urdf": "a.urdf", "joints": "a, b", "rate": "100", "use_sim_time": "true", "namespace": "left"}
+    (node,) = make(defaults | given)
+    assert node["namespace"] == "left"
+    assert node["parameters"] == [
+        everything,
+        {
+            "robot_description_file": ("a.urdf", str),
+            "joints": ("[a, b]", list[str]),
+            "rate": ("100", float),
+            "use_sim_time": ("true", bool),
+        },
+    ]
+
+
+@pytest.mark.parametrize("name, of", [("dynamics", settings), ("estimator", estimator_settings)])
+def test_the_arguments_are_parameters_of_the_node(described, name, of):
+    defaults, _ = described(f"{name}.launch.py")
+    assert defaults.keys() - {p.name for p in of.PARAMETERS} == {*SOURCES, "use_sim_time"}
