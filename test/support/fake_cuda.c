@@ -311,13 +311,6 @@ CUresult CUDAAPI cuCtxPopCurrent(CUcontext *found)
 
 /* --- memory ---------------------------------------------------------------------------------------------- */
 
-CUresult CUDAAPI cuMemGetInfo(size_t *free_bytes, size_t *total)
-{
-  *free_bytes = room - taken;
-  *total = room;
-  return leave(enter(1));
-}
-
 CUresult CUDAAPI cuMemAlloc(CUdeviceptr *found, size_t size)
 {
   int error = enter(1);

@@ -1,8 +1,8 @@
 """The fake driver for tests: built, loaded, and its kernels run by the compiler of this machine.
 
-A kernel's text is C behind macros: what the device would run as CUDA, the fake runs as C, the same operations. An
-image is known by its bytes: `texts` says from which text it was compiled. Where `interpret` is given, kernels of PTX
-images are run by it.
+A kernel's text is C behind macros: what the device would run as CUDA, the fake runs as C, the same
+operations. An image is known by its bytes: `texts` says from which text it was compiled. Where `interpret` is
+given, kernels of PTX images are run by it.
 """
 
 import ctypes
@@ -22,7 +22,17 @@ LOST = 719  # CUDA_ERROR_LAUNCH_FAILED
 OUT_OF_MEMORY = 2
 CAPABILITY = 90
 KINDS = {"memory": 1, "pinned": 2, "stream": 3, "event": 4, "module": 5}
-_FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-Wstrict-prototypes", "-O1", "-fPIC", "-shared")
+_FLAGS = (
+    "-std=gnu11",
+    "-D_GNU_SOURCE",
+    "-Wall",
+    "-Wextra",
+    "-Werror",
+    "-Wstrict-prototypes",
+    "-O1",
+    "-fPIC",
+    "-shared",
+)
 _UBSAN = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 _KERNEL_FLAGS = ("-std=c99", "-O1", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-x", "c")
 _DECLARED = re.compile(r"KERNEL (\w+)\(([^)]*)\)")
@@ -62,6 +72,9 @@ def _compile(arguments):
     assert done.returncode == 0, done.stderr
 
 
+PLENTY = nvrtc.Resources(64, 0, 0, 0, 0)
+
+
 class Fake:
     """Controls of the fake. texts: {image: text}; faults: what went wrong in kernels, in words."""
 
@@ -85,7 +98,8 @@ class Fake:
         self._library.fake_device(version, devices, capability, memory)
 
     def fail(self, k: int, error: int = LOST, lasts: bool = False):
-        """The k-th call from now on (0: the next one; -1: none) fails, with all that follow it where it lasts."""
+        """The k-th call from now on (0: the next one; -1: none) fails, with all that follow it where it
+        lasts."""
         self._library.fake_fail(k, error, lasts)
 
     @property
@@ -158,18 +172,24 @@ def _type(declared, real):
 def built(text: str) -> ctypes.CDLL:
     """A kernel's text as C."""
     with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder, "kernel.c"), Path(folder, f"{hashlib.sha256(text.encode()).hexdigest()}.so")
+        source, library = (
+            Path(folder, "kernel.c"),
+            Path(folder, f"{hashlib.sha256(text.encode()).hexdigest()}.so"),
+        )
         source.write_text(text)
         _compile([*_KERNEL_FLAGS, source, "-o", library, "-lm"])
         return ctypes.CDLL(str(library))
 
 
 def cubin_of(text: str, name: str) -> bytes:
-    """What the fake takes for a cubin: an ELF head that tells its size, the names of kernels, a hash of the text."""
+    """What the fake takes for a cubin: an ELF head that tells its size, the names of kernels, a hash of the
+    text."""
     content = name.encode() + b"\0" + hashlib.sha256(text.encode()).digest()
     head = bytearray(64)
     head[:4] = b"\x7fELF"
-    head[40:48] = (64 + len(content)).to_bytes(8, "little")  # where sections are told, of which there are none
+    head[40:48] = (64 + len(content)).to_bytes(
+        8, "little"
+    )  # where sections are told, of which there are none
     return bytes(head) + content
 
 
@@ -179,7 +199,7 @@ class FakeNvrtc:
     version, archs = (13, 5), (75, 80, 90, 100, 120)
     arch_for = nvrtc.Nvrtc.arch_for
 
-    def __init__(self, fake: Fake, resources=nvrtc.Resources(64, 0, 0, 0, 0)):
+    def __init__(self, fake: Fake, resources=PLENTY):
         self._fake, self.resources = fake, resources
         self.compiled: list[str] = []
 

@@ -1,8 +1,9 @@
 """Which kernel of a Program is fastest: told by what NVRTC says of registers and spills, without a device.
 
-A processor hides the latency of its operations behind other warps, as many as its registers and its shared memory
-hold; a spilled word costs about as much as some operations. The numbers of this model are fitted to a simulation of
-compiled code, cycle by cycle, see docs/gpu.md; they order variants, and are no prediction of time.
+A processor hides the latency of its operations behind other warps, as many as its registers and its shared
+memory hold; a spilled word costs about as much as some operations. The numbers of this model are fitted to a
+simulation of compiled code, cycle by cycle, see docs/gpu.md; they order variants, and are no prediction of
+time.
 """
 
 import hashlib
@@ -16,11 +17,14 @@ from dynamics_node.backends.cache import read_entry, write_entry
 from dynamics_node.backends.cuda.nvrtc import Cubin, Nvrtc, Resources
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.text import Kernel, Variant
-from dynamics_node.program import Program, depth_first, most_alive
+from dynamics_node.program import Program, most_alive
 
 WARP = 32  # threads
 REGISTERS = 65536  # of a multiprocessor
-UNIT, RESERVED = 256, 1024  # registers of a warp come in such units; bytes of shared memory that a block takes besides
+UNIT, RESERVED = (
+    256,
+    1024,
+)  # registers of a warp come in such units; bytes of shared memory that a block takes besides
 OPERATIONS_A_WORD = 8.0  # what a spilled word costs
 HALF_HIDDEN = 1.2  # warps of a multiprocessor at which half of the time is waiting
 WORTH_TRYING = 1.3  # times the least number of values that are alive at a time
@@ -38,7 +42,12 @@ class Limits(NamedTuple):
 
 
 _LIMITS = {75: Limits(32, 16, 64), 80: Limits(64, 32, 164), 86: Limits(48, 16, 100), 87: Limits(48, 16, 164)}
-_LIMITS |= {89: Limits(48, 24, 100), 90: Limits(64, 32, 228), 100: Limits(64, 32, 228), 120: Limits(48, 24, 100)}
+_LIMITS |= {
+    89: Limits(48, 24, 100),
+    90: Limits(64, 32, 228),
+    100: Limits(64, 32, 228),
+    120: Limits(48, 24, 100),
+}
 
 
 def limits_of(arch: int) -> Limits:
@@ -79,24 +88,25 @@ class Chosen(NamedTuple):
 
 
 class Orders(NamedTuple):
-    """Programs of the same operations by the names of their orders, and how one becomes a Kernel in a Variant."""
+    """Programs of the same operations by the names of their orders, and how one becomes a Kernel in a
+    Variant."""
 
     programs: dict[str, Program]
     write: Callable[[Program, Variant], Kernel]
 
 
 def orders_of(program: Program, other: Program | None) -> dict[str, Program]:
-    """The orders of a Program's operations that may be the best, by their names: those that keep few values alive.
-    other: limb after limb, None where nothing is gained by that."""
-    found = {"trace": program, "limbs": other, "depth_first": depth_first(program)}
+    """The orders of a Program's operations that may be the best, by their names: those that keep few values
+    alive. other: limb after limb, None where nothing is gained by that."""
+    found = {"trace": program, "limbs": other}
     alive = {name: most_alive(order) for name, order in found.items() if order is not None}
     few = WORTH_TRYING * min(alive.values())
     return {name: order for name, order in found.items() if order is not None and alive[name] <= few}
 
 
 def choose(orders: Orders, base: Variant, nvrtc: Nvrtc, arch: int) -> Chosen:
-    """The best kernel, compiled; `base` says precision and layout. What is chosen is noted in the cache. Raises
-    CompileError."""
+    """The best kernel, compiled; `base` says precision and layout. What is chosen is noted in the cache.
+    Raises CompileError."""
     first = next(iter(orders.programs.values()))
     if len(first.ops) > MOST_OPERATIONS:
         raise CompileError(f"{len(first.ops)} operations are too many for a GPU kernel")
@@ -127,8 +137,8 @@ def _tried(orders, base, nvrtc, arch):
 
 
 def _variations(base, taken, limits, version):
-    """What may be better than a kernel that takes so much: with spills, shared memory for them; where registers
-    leave few warps, fewer registers."""
+    """What may be better than a kernel that takes so much: with spills, shared memory for them; where
+    registers leave few warps, fewer registers."""
     if taken.spill_stores + taken.spill_loads:
         if version[0] >= SPILLS_TO_SHARED:
             yield base._replace(block=base.block // 2, spill_to_shared=True)

@@ -1,5 +1,5 @@
-"""From how many states on the device is faster than the CPU, for arrays of NumPy: measured once for a Program, a
-device and a processor, and noted in the cache."""
+"""From how many states on the device is faster than the CPU, for arrays of NumPy: measured once for a
+Program, a device and a processor, and noted in the cache."""
 
 import json
 from contextlib import suppress
@@ -26,8 +26,8 @@ class Crossover:
         self._least: dict[np.dtype, int] = {}
 
     def pays(self, count: int, dtype: np.dtype, runner) -> bool:
-        """Whether the device is faster for so many states. A first batch of some thousand is when it is compiled
-        and measured."""
+        """Whether the device is faster for so many states. A first batch of some thousand is when it is
+        compiled and measured."""
         if count < SIZES[0]:
             return False
         if dtype not in self._least:
@@ -69,7 +69,8 @@ def measured(runner, dtype) -> tuple[dict[int, float], dict[int, float]]:
 
 
 def first_faster(there: dict[int, float], here: dict[int, float]) -> int:
-    """The first size from which on the device is faster at all sizes, NEVER where it is not at the largest."""
+    """The first size from which on the device is faster at all sizes, NEVER where it is not at the
+    largest."""
     found = NEVER
     for count in sorted(there, reverse=True):
         if there[count] >= here[count]:

@@ -1,9 +1,9 @@
 """The device of this process: its context, memory, streams, and the kernels that are loaded there.
 
-The first device that the driver shows is opened, once a process (CUDA_VISIBLE_DEVICES says which one that is);
-its primary context is retained when something is to run, and shared with whatever else uses the device. An error
-of the driver other than a lack of memory ends its use: it is lost, for such errors leave a context that answers
-nothing any more. What was held there is then given back, by the last thread that works with it.
+The first device that the driver shows is opened, once a process (CUDA_VISIBLE_DEVICES says which one that
+is); its primary context is retained when something is to run, and shared with whatever else uses the device.
+An error of the driver other than a lack of memory ends its use: it is lost, for such errors leave a context
+that answers nothing any more. What was held there is then given back, by the last thread that works with it.
 """
 
 import ctypes
@@ -15,7 +15,13 @@ from contextlib import contextmanager, suppress
 
 from dynamics_node.backends.cuda import driver as drivers
 from dynamics_node.backends.cuda.driver import DevicePointer, Driver
-from dynamics_node.backends.cuda.errors import INVALID_VALUE, NOT_INITIALIZED, OUT_OF_MEMORY, CudaError, failed
+from dynamics_node.backends.cuda.errors import (
+    INVALID_VALUE,
+    NOT_INITIALIZED,
+    OUT_OF_MEMORY,
+    CudaError,
+    failed,
+)
 
 log = logging.getLogger("dynamics_node")
 
@@ -36,7 +42,8 @@ _FREE = {
 class Device:
     """name; capability: 90 for 9.0; processors: how many multiprocessors; lost: the error that ended its use.
 
-    Every method that runs something there is called inside `with device.at_work():`, by any number of threads.
+    Every method that runs something there is called inside `with device.at_work():`, by any number of
+    threads.
     """
 
     def __init__(self, driver: Driver):
@@ -183,12 +190,6 @@ class Device:
             if pushed:
                 self._pop()
 
-    def free_bytes(self) -> int:
-        """Memory of the device that nobody has."""
-        free, total = ctypes.c_size_t(), ctypes.c_size_t()
-        self._driver("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return free.value
-
     def owns(self, address: int) -> bool:
         """Whether memory at an address is of this device."""
         try:
@@ -241,7 +242,8 @@ def _surely(call, *arguments):
     """What gives something back: its first error may be that of work done before."""
     for _ in range(2):
         with suppress(CudaError):
-            return call(*arguments)
+            call(*arguments)
+            return
 
 
 _lock = threading.RLock()

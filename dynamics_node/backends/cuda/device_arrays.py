@@ -37,8 +37,9 @@ def _exchanged(value):
 class View(NamedTuple):
     """Memory on the device.
 
-    strides: in bytes; stream: whose work makes the array and may read it next, None where no stream is told: then
-    it is there already, and a result in it has to be there when a call returns; holds: what keeps it alive.
+    strides: in bytes; stream: whose work makes the array and may read it next, None where no stream is told:
+    then it is there already, and a result in it has to be there when a call returns; holds: what keeps it
+    alive.
     """
 
     name: str
@@ -73,8 +74,8 @@ def _contiguous(shape, strides, itemsize):
 
 
 def view(name: str, value, written=False) -> View:
-    """An array on the device, ready to be read by what is given to its stream, or to the default stream where it
-    tells none; written: as a place for results. Raises ArrayError."""
+    """An array on the device, ready to be read by what is given to its stream, or to the default stream where
+    it tells none; written: as a place for results. Raises ArrayError."""
     interface = _interface(value)
     # one without a stream, as PyTorch's, says less than DLPack
     told = interface is not None and ("stream" in interface or not _exchanged(value))
@@ -113,7 +114,8 @@ class DeviceArray:
     """An array of ours on the device, which lives as long as this object or who reads it by
     `__cuda_array_interface__` or DLPack (`cupy.asarray`, `torch.from_dlpack`, ...).
 
-    shape; dtype: float32 or float64; strides: in bytes; stream: that whose work writes it, None when it is there.
+    shape; dtype: float32 or float64; strides: in bytes; stream: that whose work writes it, None when it is
+    there.
     """
 
     def __init__(self, shape, dtype, layout=ROWS, axes=1, stream: int | None = None):

@@ -21,9 +21,9 @@ from dynamics_node.backends.cuda.launching import launch
 class DeviceCall:
     """The arrays of a call, looked at.
 
-    All arrays of states (..., *shape) lie on the device, over the same leading axes, of one type, which is that
-    of the arithmetic, in one layout, which is that of the results. What is given as an array of NumPy (*shape) is
-    the same in all states.
+    All arrays of states (..., *shape) lie on the device, over the same leading axes, of one type, which is
+    that of the arithmetic, in one layout, which is that of the results. What is given as an array of NumPy
+    (*shape) is the same in all states.
 
     The kernel is given to the stream that the inputs tell, and the results tell it; where one tells none, the
     results are there when the call returns.
@@ -41,13 +41,17 @@ class DeviceCall:
         for found in self._there.values():
             self._require(found, runner.inputs[found.name], first)
         self._same = runner.parameters_in(self.dtype)
-        self._same |= {name: self._here(name, value) for name, value in given.items() if name not in self._there}
+        self._same |= {
+            name: self._here(name, value) for name, value in given.items() if name not in self._there
+        }
         self._results = self._places(out)
         self.layout = self._common_layout()
 
     def _require(self, found: View, shape, first: View):
         if found.dtype != self.dtype:
-            raise ArrayError(f"{found.name} is of {found.dtype}, {first.name} of {self.dtype}: one type is needed")
+            raise ArrayError(
+                f"{found.name} is of {found.dtype}, {first.name} of {self.dtype}: one type is needed"
+            )
         if found.shape != (*self.batch, *shape):
             told = f"{found.name} must have shape {(*self.batch, *shape)}, not {found.shape}"
             raise ArrayError(f"{told}: arrays on the device are not broadcast")
@@ -55,8 +59,8 @@ class DeviceCall:
     def _here(self, name, value):
         shape, values = self._runner.inputs[name], np.asarray(value, dtype=self.dtype)
         if values.shape != shape:
-            told = f"{name} does not lie on the device; there is a place for what is the same in all states, {shape}"
-            raise ArrayError(f"{told}, not for {values.shape}: copy it there (DeviceArray.of)")
+            told = f"{name} {values.shape} does not lie on the device: copy it there (DeviceArray.of)"
+            raise ArrayError(f"{told}, or give what is the same in all states, {shape}")
         if not np.isfinite(values).all():
             raise ArrayError(f"{name} is not finite")
         return values
@@ -77,15 +81,18 @@ class DeviceCall:
         for layout in (ROWS, COLUMNS):
             if all(layout in found.layouts(axes) for found, axes in laid):
                 return layout
-        told = ", ".join(f"{found.name} {'/'.join(sorted(found.layouts(axes))) or 'neither'}" for found, axes in laid)
+        told = ", ".join(
+            f"{found.name} {'/'.join(sorted(found.layouts(axes))) or 'neither'}" for found, axes in laid
+        )
         raise ArrayError(
-            f"all arrays must lie alike, C-contiguous (rows) or in Fortran's order (columns): {told}; copy those that "
-            "do not, as by cupy.ascontiguousarray"
+            "all arrays must lie alike, C-contiguous (rows) or in Fortran's order (columns): "
+            f"{told}; copy those that do not, as by cupy.ascontiguousarray"
         )
 
     def __call__(self, raises=False):
-        """The results, a tuple of DeviceArrays or the caller's arrays; with `raises` also the number of the first
-        state without one, None where there is none; the call waits for that. Raises CompileError, CudaError."""
+        """The results, a tuple of DeviceArrays or the caller's arrays; with `raises` also the number of the
+        first state without one, None where there is none; the call waits for that. Raises CompileError,
+        CudaError."""
         chosen = self._runner.chosen(self.dtype, self.layout, self._same.keys())
         given = [*self._there.values(), *self._results.values()]
         streams = list(dict.fromkeys(LEGACY_STREAM if g.stream is None else g.stream for g in given))
@@ -147,6 +154,8 @@ class DeviceCall:
 
     def _first_bad(self, places, stream):
         """All outputs of a state without a result are NaN: one entry of each is looked at."""
-        name, size = next((name, math.prod(shape)) for name, shape in self._runner.outputs.items() if math.prod(shape))
+        name, size = next(
+            (name, math.prod(shape)) for name, shape in self._runner.outputs.items() if math.prod(shape)
+        )
         stride = size if self.layout == ROWS else 1
         return first_bad(self._runner.compiler(), self.dtype, self.count, places[name], stride, stream)

@@ -1,8 +1,8 @@
-"""DLPack, the exchange of arrays by PyCapsules, through ctypes: https://dmlc.github.io/dlpack/latest/c_api.html"""
+"""DLPack, the exchange of arrays by PyCapsules, through ctypes:
+https://dmlc.github.io/dlpack/latest/c_api.html"""
 
 import ctypes
 import itertools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,15 +36,19 @@ _DESTRUCTOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Managed._fields_ = (("tensor", _Tensor), ("context", ctypes.c_void_p), ("deleter", _DELETER))
 
 _api = ctypes.pythonapi
-_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(("PyCapsule_New", _api))
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _DESTRUCTOR)(
+    ("PyCapsule_New", _api)
+)
 # A capsule that is being destroyed must not be referred to: its address is passed.
 _valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", _api))
-_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_GetPointer", _api))
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
 
 
 class Tensor(NamedTuple):
-    """What a capsule says; strides: in bytes, None where the array is C-contiguous; holds: the capsule, by whose
-    life the memory lives."""
+    """What a capsule says; strides: in bytes, None where the array is C-contiguous; holds: the capsule, by
+    whose life the memory lives."""
 
     address: int
     shape: tuple[int, ...]
@@ -54,8 +58,8 @@ class Tensor(NamedTuple):
 
 
 def read(capsule) -> Tensor:
-    """The tensor of a capsule, which stays ours: its owner frees the memory when the capsule is gone. dtype is
-    None for what are not plain floats. Raises ValueError for no such capsule."""
+    """The tensor of a capsule, which stays ours: its owner frees the memory when the capsule is gone. dtype
+    is None for what are not plain floats. Raises ValueError for no such capsule."""
     if not _valid(id(capsule), _NAME):
         raise ValueError("what __dlpack__ returned is no capsule of a tensor")
     tensor = _Managed.from_address(_pointer(id(capsule), _NAME)).tensor

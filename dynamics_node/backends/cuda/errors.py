@@ -27,7 +27,8 @@ ADVICE = {
 
 
 class CudaError(RuntimeError):
-    """A driver call that failed. call: its name; number, name: of the error, 0 and '' where there was no call."""
+    """A driver call that failed. call: its name; number, name: of the error, 0 and '' where there was no
+    call."""
 
     def __init__(self, told, call="", number=0, name=""):
         super().__init__(told, call, number, name)

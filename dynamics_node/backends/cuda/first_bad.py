@@ -7,13 +7,13 @@ import numpy as np
 
 from dynamics_node.backends.cuda.device import device
 from dynamics_node.backends.cuda.driver import DevicePointer
-from dynamics_node.backends.text import PRECISIONS, Variant, head
+from dynamics_node.backends.text import Variant, head
 
 NAME = "first_bad"
 WORKERS = 8192  # threads, each of which looks at every so manieth state
 _TEXT = """
-KERNEL first_bad(const int workers, const long long states, const int stride, const GLOBAL real *restrict numbers,
-                 GLOBAL long long *restrict found)
+KERNEL first_bad(const int workers, const long long states, const int stride,
+                 const GLOBAL real *restrict numbers, GLOBAL long long *restrict found)
 {
   EACH_BLOCK(workers) {
   EACH_THREAD {
@@ -33,9 +33,9 @@ KERNEL first_bad(const int workers, const long long states, const int stride, co
 
 
 def first_bad(compiler, dtype: np.dtype, count: int, address: int, stride: int, stream: int) -> int | None:
-    """The number of the first of `count` states whose entry is NaN, None where there is none; entries lie `stride`
-    numbers apart, the first at an address. compiler: NVRTC and a compute capability. Waits for the stream. Inside
-    `at_work`. Raises CompileError, CudaError."""
+    """The number of the first of `count` states whose entry is NaN, None where there is none; entries lie
+    `stride` numbers apart, the first at an address. compiler: NVRTC and a compute capability. Waits for the
+    stream. Inside `at_work`. Raises CompileError, CudaError."""
     nvrtc, capability = compiler
     image = _image(nvrtc, nvrtc.arch_for(capability), dtype)
     there, workers = device(), min(WORKERS, count)
@@ -55,5 +55,5 @@ def first_bad(compiler, dtype: np.dtype, count: int, address: int, stride: int, 
 
 @cache
 def _image(nvrtc, arch, dtype):
-    text = "\n".join([*head(Variant(precision=PRECISIONS[dtype])), _TEXT])
+    text = "\n".join([*head(Variant(precision="float" if dtype == np.float32 else "double")), _TEXT])
     return nvrtc.cubin(text, arch).image

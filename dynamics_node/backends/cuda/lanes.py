@@ -1,5 +1,5 @@
-"""Batches of NumPy's through the device, a piece after the other: while one is computed and copied, the next is
-laid down in memory that the device reads by itself."""
+"""Batches of NumPy's through the device, a piece after the other: while one is computed and copied, the next
+is laid down in memory that the device reads by itself."""
 
 import ctypes
 import threading
@@ -51,7 +51,9 @@ class Lane:
 
     def part(self, at: int, shape, dtype) -> np.ndarray:
         """An array in the memory of this side."""
-        return self._bytes[at : at + int(np.prod(shape, dtype=int)) * dtype.itemsize].view(dtype).reshape(shape)
+        return (
+            self._bytes[at : at + int(np.prod(shape, dtype=int)) * dtype.itemsize].view(dtype).reshape(shape)
+        )
 
     def put(self, at: int, array: np.ndarray):
         """Copy to the other side; the array may change afterwards."""
@@ -130,15 +132,13 @@ class Pieces(NamedTuple):
 
 def in_pieces(count: int, sizes, most: int, block: int) -> Pieces:
     """Pieces of whole blocks: at most `most` states, what fits into a lane, and several of a long batch."""
-    fitting = min(most, MOST_BYTES // max(1, sum(sizes)))
-    several = max(LEAST_STATES, -(-count // PIECES))
-    each = max(1, min(fitting, several, count) // block) * block
-    return Pieces(count, min(each, count), tuple(sizes))
+    each = min(most, MOST_BYTES // max(1, sum(sizes)), max(LEAST_STATES, -(-count // PIECES)))
+    return Pieces(count, count if count <= each else max(1, each // block) * block, tuple(sizes))
 
 
 def run(device: Device, pieces: Pieces, work: Callable[[Lane, list[int], int, int], None]):
-    """work(lane, places, start, stop) for every piece, over two lanes; in smaller pieces where memory is short.
-    Inside `device.at_work()`. Raises CudaError."""
+    """work(lane, places, start, stop) for every piece, over two lanes; in smaller pieces where memory is
+    short. Inside `device.at_work()`. Raises CudaError."""
     while True:
         size = max(LEAST_BYTES, 1 << (pieces.places[-1] - 1).bit_length())
         try:

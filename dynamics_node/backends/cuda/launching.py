@@ -22,8 +22,9 @@ def launch(
     numbers: Mapping[str, np.ndarray],
     stream: int,
 ):
-    """Compute `count` states, at least one. inputs, outputs: {name: address on the device}, of arrays and of what
-    all states read; numbers: {name: values} of inputs that are handed over by value. Raises CudaError."""
+    """Compute `count` states, at least one. inputs, outputs: {name: address on the device}, of arrays and of
+    what all states read; numbers: {name: values} of inputs that are handed over by value. Raises
+    CudaError."""
     real = _REAL[kernel.variant.precision]
 
     def value(argument: Argument):

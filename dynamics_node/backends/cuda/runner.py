@@ -25,8 +25,8 @@ PRECISIONS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
 class Batch(NamedTuple):
-    """Arrays of NumPy for a call. arrays: {name: (count, *shape)}; same: {name: (*shape)} of what is the same in
-    all states, parameters among them."""
+    """Arrays of NumPy for a call. arrays: {name: (count, *shape)}; same: {name: (*shape)} of what is the same
+    in all states, parameters among them."""
 
     count: int
     dtype: np.dtype
@@ -35,22 +35,26 @@ class Batch(NamedTuple):
 
 
 class CudaRunner:
-    """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states that a
-    kernel does not solve (an angle of a million turns), and for everything once the device is lost.
+    """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states
+    that a kernel does not solve (an angle of a million turns), and for everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; usual: names of inputs that mostly are the same in all states;
-    measured: whether the device takes a batch only where it was measured to be faster.
+    parameters, quaternions, other: as of CRunner; usual: names of inputs that mostly are the same in all
+    states; measured: whether the device takes a batch only where it was measured to be faster.
     """
 
     checks = True
 
-    def __init__(self, program: Program, beside, parameters=None, quaternions=(), other=None, usual=(), measured=False):
+    def __init__(
+        self, program: Program, beside, parameters=None, quaternions=(), other=None, usual=(), measured=False
+    ):
         """Raises CompileError: no driver, no device, no NVRTC."""
         self.program, self.beside, self._usual = program, beside, frozenset(usual)
         self._quaternions = tuple(quaternions)
         self._orders = orders_of(program, other)
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = _holding(program, self._quaternions)  # nobody looks at those that are the same in all states
+        self._turning = _holding(
+            program, self._quaternions
+        )  # nobody looks at those that are the same in all states
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
         self._crossover = Crossover(program) if measured else None
         self._take(beside, dict(parameters or {}))
@@ -181,8 +185,8 @@ class CudaRunner:
     # --- arrays on the device -------------------------------------------------------------------------------
 
     def on_device(self, inputs, out=None, raises=False):
-        """Results of arrays on the device, see DeviceCall: (a tuple of arrays, number of the first state without
-        a result or None). Raises ArrayError, CompileError, CudaError."""
+        """Results of arrays on the device, see DeviceCall: (a tuple of arrays, number of the first state
+        without a result or None). Raises ArrayError, CompileError, CudaError."""
         return DeviceCall(self, inputs, out)(raises)
 
     def constants(self, kernel, same, dtype) -> dict[str, DeviceArray]:
@@ -217,7 +221,9 @@ class CudaRunner:
         return find_nvrtc(there.driver_version[0]), there.capability
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("solve", "few", "_there")}
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("solve", "few", "_there")
+        }
 
     def __setstate__(self, state):
         self.__dict__.update(state)
