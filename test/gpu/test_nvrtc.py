@@ -72,7 +72,9 @@ def test_multiplications_and_additions_are_not_fused_behind_our_back(compiler):
 
 
 def test_an_error_is_the_first_line_that_says_it(compiler):
-    with pytest.raises(CompileError, match=r"NVRTC failed: kernel.cu\(1\): error: identifier .nonsense. is undefined"):
+    with pytest.raises(
+        CompileError, match=r"NVRTC failed: kernel.cu\(1\): error: identifier .nonsense. is undefined"
+    ):
         compiler.cubin("__device__ int f() { return nonsense; }", 90)
 
 

@@ -4,6 +4,7 @@ https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html (version 3)
 """
 
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 
@@ -138,11 +139,12 @@ class DeviceArray:
         self._turned = 0 if layout == ROWS else axes
         self._device: Device = device()
         self.address = self._device.memory(self.nbytes, "array")
+        finalize(self, self._device.free, "array", self.address)
 
     @classmethod
     def of(cls, array: np.ndarray) -> "DeviceArray":
         """A copy of an array of NumPy, C-contiguous there. Raises CudaError."""
-        values = np.ascontiguousarray(array)
+        values = np.asarray(array, order="C")
         if values.dtype not in (np.float32, np.float64):
             raise ArrayError(f"an array on the device is of float32 or float64, not {values.dtype}")
         with device().at_work():
@@ -165,10 +167,6 @@ class DeviceArray:
 
     def __repr__(self):
         return f"DeviceArray({self.shape}, {self.dtype}, on {self._device.name})"
-
-    def __del__(self):
-        if hasattr(self, "address"):
-            self._device.free("array", self.address)
 
     @property
     def __cuda_array_interface__(self):
