@@ -134,6 +134,7 @@ setup(
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
+        "opencl": ["pyopencl>=2023.1"],
         "tables": TABLES,
         "cluster": CLUSTER,
     },
