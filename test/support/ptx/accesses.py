@@ -76,7 +76,9 @@ class Accesses:
             words = _words(offsets, size)
             if "nc" in instruction.modifiers:
                 self._judge(
-                    ("ld.global.nc reads what this launch writes", region.shadow.written(words)), lanes[some], instruction
+                    ("ld.global.nc reads what this launch writes", region.shadow.written(words)),
+                    lanes[some],
+                    instruction,
                 )
             self._mark(region.shadow, words, lanes[some], instruction)
             self._move(region.view(instruction.type), offsets, lanes[some], instruction, value, found)

@@ -48,5 +48,7 @@ class Barriers:
         instruction = code[self.waits_at[lane]]
         group, _ = self.kind(instruction)
         others = group == group[lane]
-        why = "that some of them left behind by returning" if self.left[others].any() else "and at another one"
+        why = (
+            "that some of them left behind by returning" if self.left[others].any() else "and at another one"
+        )
         raise Fault(f"threads wait at a barrier {why}, {self.lanes.who(lane)}: {instruction.text}")

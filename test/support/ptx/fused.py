@@ -31,7 +31,8 @@ def _double(a, b, c):
     safe = ((size > 2.0**-900) & (size < 2.0**990)) | (a == 0) | (b == 0)
     safe &= (np.abs(c) < 2.0**990) & (np.abs(a) < 2.0**990) & (np.abs(b) < 2.0**990)
     plain = ~(np.isfinite(a) & np.isfinite(b) & np.isfinite(c)) | (a == 0) | (b == 0)
-    result = np.where(plain, a * b + c, result)
+    c_rules = np.isinf(c) & np.isfinite(a) & np.isfinite(b)  # even where a * b would overflow
+    result = np.where(plain, np.where(c_rules, c, a * b + c), result)
     for k in zip(*np.nonzero(~safe & ~plain), strict=True):
         result[k] = _rational(float(a[k]), float(b[k]), float(c[k]))
     return result

@@ -89,7 +89,9 @@ class Lanes:
 
     def pack(self, operand, instruction):
         """`{%r1, %r2}` -> one number of twice the bits, the first lowest."""
-        low, high = (self.read(name, np.dtype("u4"), instruction).astype(np.uint64) for name in names(operand))
+        low, high = (
+            self.read(name, np.dtype("u4"), instruction).astype(np.uint64) for name in names(operand)
+        )
         return low | high << np.uint64(32)
 
     def unpack(self, operand, value, mask, instruction):

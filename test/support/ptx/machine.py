@@ -14,12 +14,16 @@ _TOGETHER = 64  # blocks
 _MOST_THREADS, _MOST_SHARED = 1024, 232448  # of a block; bytes: cc 9.0
 
 
-def run(text, name, grid, block, arguments, memory):
+def run(text, name, grid, block, arguments, memory, shared=0):
     """Launch kernel `name` of PTX `text`: `grid` blocks of `block` threads, one argument a parameter: a number, or an address of
-    `memory`, a Memory. -> Report; Fault where the kernel does what it must not."""
+    `memory`, a Memory; `shared`: bytes of shared memory beside those that the kernel declares. -> Report; Fault where the
+    kernel does what it must not."""
     kernel = _found(parse(text), name)
+    kernel.shared.size += shared
     if not grid > 0 or not 0 < block <= min(kernel.most or _MOST_THREADS, _MOST_THREADS):
-        raise Fault(f"{grid} blocks of {block} threads: {name} takes 1 to {kernel.most or _MOST_THREADS} threads")
+        raise Fault(
+            f"{grid} blocks of {block} threads: {name} takes 1 to {kernel.most or _MOST_THREADS} threads"
+        )
     if len(arguments) != len(kernel.parameters):
         raise Fault(f"{len(arguments)} arguments, {name} has {len(kernel.parameters)} parameters")
     if kernel.shared.size > _MOST_SHARED:

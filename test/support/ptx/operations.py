@@ -4,7 +4,8 @@ A value is read as the type of its instruction and has that dtype. Rounding is t
 `.ftz` nothing is flushed to zero.
 """
 
-from typing import Callable, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -58,7 +59,9 @@ def _shifted(shift, x, count):
     """Shifts by as many bits as there are or more leave nothing, or the sign."""
     bits = 8 * x.dtype.itemsize
     count = count.astype(np.int64)
-    beyond = x >> x.dtype.type(bits - 1) if x.dtype.kind == "i" and shift is np.right_shift else x.dtype.type(0)
+    beyond = (
+        x >> x.dtype.type(bits - 1) if x.dtype.kind == "i" and shift is np.right_shift else x.dtype.type(0)
+    )
     return np.where(count >= bits, beyond, shift(x, np.minimum(count, bits - 1).astype(x.dtype)))
 
 

@@ -8,7 +8,12 @@ from .shuffles import shuffle
 from .text import TYPES
 
 _U4 = np.dtype("u4")
-_COUNTS = {"shl": (2,), "shr": (2,), "bfi": (3, 4), "lop3": (4,)}  # operands that are u32 whatever the type is
+_COUNTS = {
+    "shl": (2,),
+    "shr": (2,),
+    "bfi": (3, 4),
+    "lop3": (4,),
+}  # operands that are u32 whatever the type is
 
 
 def execute(lanes, instruction, mask):
@@ -32,7 +37,12 @@ def _operate(lanes, instruction, mask):
         if k == 3 and "wide" in instruction.modifiers:
             dtype = np.dtype(f"{dtype.kind}{2 * dtype.itemsize}")
         operands.append(lanes.read(operand, dtype, instruction))
-    lanes.write(instruction.operands[0], operation.result(instruction, lanes.lane % 2 == 1, *operands), mask, instruction)
+    lanes.write(
+        instruction.operands[0],
+        operation.result(instruction, lanes.lane % 2 == 1, *operands),
+        mask,
+        instruction,
+    )
 
 
 def _move(lanes, instruction, mask):

@@ -25,7 +25,9 @@ class _Marks:
     """The last accesses of one sort to every word."""
 
     def __init__(self, words):
-        self.thread, self.warp, self.block, self.epoch, self.warp_epoch = np.full((5, words), NOBODY, np.int64)
+        self.thread, self.warp, self.block, self.epoch, self.warp_epoch = np.full(
+            (5, words), NOBODY, np.int64
+        )
 
     def _before(self, words, who):
         """A barrier lies between."""
@@ -40,13 +42,17 @@ class _Marks:
 
     def put(self, words, who):
         """These accesses in place of earlier ones; whether two threads had one word."""
-        for marks, value in zip((self.thread, self.warp, self.block, self.epoch, self.warp_epoch), who, strict=True):
+        for marks, value in zip(
+            (self.thread, self.warp, self.block, self.epoch, self.warp_epoch), who, strict=True
+        ):
             marks[words] = value
         return self.thread[words] != who.thread
 
     def add(self, words, who):
         """These accesses beside earlier ones that no barrier of the block separates from them."""
-        gone = (self.thread[words] == NOBODY) | (self.block[words] == who.block) & (self.epoch[words] < who.epoch)
+        gone = (self.thread[words] == NOBODY) | (self.block[words] == who.block) & (
+            self.epoch[words] < who.epoch
+        )
         for marks, value in (self.thread, who.thread), (self.warp, who.warp), (self.block, who.block):
             old = marks[words]
             new = np.where(gone | (old == value), value, SEVERAL)

@@ -22,7 +22,9 @@ def shuffle(lanes, instruction, mask):
     at = np.where(there, at, 0)
     there &= here[at] & (lanes.warp[at] == lanes.warp)
     if (here & ~there).any():
-        raise lanes.fault(here & ~there, np.arange(lanes.count), "a shuffle reads a thread that is not there", instruction)
+        raise lanes.fault(
+            here & ~there, np.arange(lanes.count), "a shuffle reads a thread that is not there", instruction
+        )
     destination, _, found = operands[0].partition("|")
     lanes.write(destination, value[at].astype(np.uint32), mask, instruction)
     if found:
@@ -34,7 +36,10 @@ def _all_here(lanes, instruction, here, members):
     np.bitwise_or.at(present, lanes.warp[here], 1 << lanes.lane[here])
     elsewhere = here & (members & ~present[lanes.warp] != 0)
     absent = here & (members >> lanes.lane & 1 == 0)
-    for bad, what in (elsewhere, "names threads that are elsewhere"), (absent, "leaves out a thread that executes it"):
+    for bad, what in (
+        (elsewhere, "names threads that are elsewhere"),
+        (absent, "leaves out a thread that executes it"),
+    ):
         if bad.any():
             raise Fault(f"a shuffle whose mask {what}, {lanes.who(int(np.argmax(bad)))}: {instruction.text}")
 

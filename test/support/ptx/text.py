@@ -89,7 +89,9 @@ def _kernel(name, parameters, directives, body, outside):
     for extern, align in outside:
         spaces["shared"].add(extern, align, 0)
     found = _parameters(name, parameters)
-    return Kernel(name, found, int(most[1]) if most else None, registers, *spaces.values(), tuple(code), labels)
+    return Kernel(
+        name, found, int(most[1]) if most else None, registers, *spaces.values(), tuple(code), labels
+    )
 
 
 def _parameters(kernel, text):
