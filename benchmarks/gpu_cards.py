@@ -3,8 +3,15 @@
 import math
 from typing import NamedTuple
 
-REGISTERS, QUARTERS, WARP = 65536, 4, 32  # of a multiprocessor; its partitions, each with a scheduler; threads of a warp
-_REGISTER_UNIT, _SHARED_OF_SYSTEM = 256, 1024  # registers of a warp come in these; bytes that every block takes besides
+REGISTERS, QUARTERS, WARP = (
+    65536,
+    4,
+    32,
+)  # of a multiprocessor; its partitions, each with a scheduler; threads of a warp
+_REGISTER_UNIT, _SHARED_OF_SYSTEM = (
+    256,
+    1024,
+)  # registers of a warp come in these; bytes that every block takes besides
 
 
 class Kind(NamedTuple):

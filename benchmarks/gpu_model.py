@@ -19,7 +19,17 @@ _PIPES = {
 }
 PIPE = {op: pipe for pipe, ops in _PIPES.items() for op in ops.split()}
 GLOBAL = 800  # cycles until a number from global memory is there, when many ask
-_LATENCY = {"LDG": GLOBAL, "LD": GLOBAL, "LDL": 200, "LDS": 30, "LDC": 40, "MUFU": 24, "F2I": 24, "I2F": 24, "SHFL": 25}
+_LATENCY = {
+    "LDG": GLOBAL,
+    "LD": GLOBAL,
+    "LDL": 200,
+    "LDS": 30,
+    "LDC": 40,
+    "MUFU": 24,
+    "F2I": 24,
+    "I2F": 24,
+    "SHFL": 25,
+}
 _OTHERS, _OPERANDS_READ, _NEXT_BLOCK = 20, 20, 200  # cycles
 _WAVES = 8  # blocks one after the other in every place; the first two are not counted
 
@@ -103,7 +113,9 @@ class _Warp:
         if instruction.sets != NO_BARRIER:
             self.boards[instruction.sets] = max(self.boards[instruction.sets], now + latency)
         if instruction.reads != NO_BARRIER:
-            self.boards[instruction.reads] = max(self.boards[instruction.reads], now + min(latency, _OPERANDS_READ))
+            self.boards[instruction.reads] = max(
+                self.boards[instruction.reads], now + min(latency, _OPERANDS_READ)
+            )
         self.next = now + max(1, instruction.stall)
         self.place += 1
 

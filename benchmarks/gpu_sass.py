@@ -40,7 +40,9 @@ class Instruction(NamedTuple):
 def find_nvdisasm():
     """Of the wheel nvidia-cuda-nvdisasm or of a toolkit. Raises NoDisassembler."""
     package = find_spec("nvidia")
-    folders = [Path(folder, "cu13", "bin") for folder in (package and package.submodule_search_locations) or ()]
+    folders = [
+        Path(folder, "cu13", "bin") for folder in (package and package.submodule_search_locations) or ()
+    ]
     for folder in [*folders, Path("/usr/local/cuda/bin")]:
         if (folder / "nvdisasm").is_file():
             return str(folder / "nvdisasm")
@@ -68,7 +70,9 @@ def _parsed(lines):
             guard, op, suffix, operands = first.groups()
             if op == "NOP" or (op == "BRA" and not guard and operands == f"`({label})"):
                 continue  # behind the end: a jump to itself, and nothing
-            found.append(Instruction(op, suffix or "", bool(guard), *_control(int(_SECOND_WORD.match(after)[1], 16))))
+            found.append(
+                Instruction(op, suffix or "", bool(guard), *_control(int(_SECOND_WORD.match(after)[1], 16)))
+            )
     return found
 
 

@@ -21,7 +21,11 @@ class Bundle:
 
     def image(self, entry, capability):
         """The cubin of an entry for a device, of the same major version and the newest minor that runs there."""
-        fitting = [int(arch) for arch in entry["cubins"] if int(arch) // 10 == capability // 10 and int(arch) <= capability]
+        fitting = [
+            int(arch)
+            for arch in entry["cubins"]
+            if int(arch) // 10 == capability // 10 and int(arch) <= capability
+        ]
         if not fitting:
             return None
         return self.data[entry["cubins"][str(max(fitting))]].tobytes()
@@ -71,7 +75,11 @@ class OnDevice:
                 self.outputs[name] = self._memory(self.count * size * self.kernel.dtype().nbytes), shape
                 values.append(ctypes.c_uint64(self.outputs[name][0]))
             else:
-                array = self.kernel.inputs[name].astype(self.kernel.dtype) if kind == "same" else self.kernel.array(name, self.count)
+                array = (
+                    self.kernel.inputs[name].astype(self.kernel.dtype)
+                    if kind == "same"
+                    else self.kernel.array(name, self.count)
+                )
                 values.append(ctypes.c_uint64(self._put(array)))
         return values
 

@@ -28,12 +28,20 @@ CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
 def arguments(given=None):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--driver", default=LIBRARY, help="the library of the driver")
-    parser.add_argument("--minutes", type=float, default=9.0, help="no new measurement is begun after so long")
+    parser.add_argument(
+        "--minutes", type=float, default=9.0, help="no new measurement is begun after so long"
+    )
     parser.add_argument("--most", type=int, default=timing.COUNTS[-1], help="states of a launch, at most")
-    parser.add_argument("--bits-only", action="store_true", help="run every kernel once and compare; write nothing")
-    parser.add_argument("--once", metavar="KERNEL", help="run one kernel once with a million states; write nothing")
+    parser.add_argument(
+        "--bits-only", action="store_true", help="run every kernel once and compare; write nothing"
+    )
+    parser.add_argument(
+        "--once", metavar="KERNEL", help="run one kernel once with a million states; write nothing"
+    )
     return parser.parse_args(given)
 
 
@@ -45,10 +53,15 @@ class Day:
         self.bundle = Bundle(folder)
         self.driver = Driver(options.driver)
         self.device = Device(self.driver)
-        images = ((kernel, self.bundle.image(kernel.entry, self.device.capability)) for kernel in self.bundle.kernels)
+        images = (
+            (kernel, self.bundle.image(kernel.entry, self.device.capability))
+            for kernel in self.bundle.kernels
+        )
         self.runnable = [(kernel, image) for kernel, image in images if image is not None]
         if not self.runnable:
-            raise SystemExit(f"no cubin of this bundle runs on compute capability {self.device.capability / 10:.1f}")
+            raise SystemExit(
+                f"no cubin of this bundle runs on compute capability {self.device.capability / 10:.1f}"
+            )
 
     def described(self):
         """The device in the words of the driver, and of nvidia-smi where that is."""
@@ -116,7 +129,9 @@ def main(given=None, folder=HERE):
         print(error, file=sys.stderr)
         return 2
     wrong = [row["kernel"] for row in record.parts["bits"] if not row["ok"]]
-    print(f"written: {record.path}" + (f"; wrong: {', '.join(wrong)}" if wrong else "; all kernels are right"))
+    print(
+        f"written: {record.path}" + (f"; wrong: {', '.join(wrong)}" if wrong else "; all kernels are right")
+    )
     return 1 if wrong else 0
 
 

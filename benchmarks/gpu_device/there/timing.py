@@ -16,7 +16,9 @@ class Clock:
     def __init__(self, driver):
         self.driver = driver
         self.begin, self.end = (driver.asked("cuEventCreate", ctypes.c_void_p, 0) for _ in range(2))
-        self.elapsed = "cuEventElapsedTime_v2" if driver.has("cuEventElapsedTime_v2") else "cuEventElapsedTime"
+        self.elapsed = (
+            "cuEventElapsedTime_v2" if driver.has("cuEventElapsedTime_v2") else "cuEventElapsedTime"
+        )
 
     def milliseconds(self, stream, work):
         self.driver("cuEventRecord", self.begin, stream)

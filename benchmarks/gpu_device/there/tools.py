@@ -12,7 +12,15 @@ _METRICS = (
     "lts__t_bytes.sum",
     "dram__bytes.sum",
 )
-_CLOCKS = ("name", "driver_version", "clocks.sm", "clocks.max.sm", "clocks.mem", "power.draw", "temperature.gpu")
+_CLOCKS = (
+    "name",
+    "driver_version",
+    "clocks.sm",
+    "clocks.max.sm",
+    "clocks.mem",
+    "power.draw",
+    "temperature.gpu",
+)
 
 
 def sanitized(check, seconds):
@@ -23,7 +31,9 @@ def sanitized(check, seconds):
 
 def profiled(kernel, seconds):
     """A row of ncu: how busy the schedulers are, waits for instructions, bytes from L2 and from memory."""
-    found = _answer(["ncu", "--metrics", ",".join(_METRICS), "--csv", "--launch-count", "1"], ["--once", kernel], seconds)
+    found = _answer(
+        ["ncu", "--metrics", ",".join(_METRICS), "--csv", "--launch-count", "1"], ["--once", kernel], seconds
+    )
     return {"kernel": kernel, **found}
 
 
