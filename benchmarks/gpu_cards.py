@@ -1,4 +1,5 @@
-"""What the model knows of cards: units, clocks and memory of NVIDIA's data sheets; limits of the CUDA programming guide."""
+"""What the model knows of cards: units, clocks and memory of NVIDIA's data sheets; limits of the CUDA
+programming guide."""
 
 import math
 from typing import NamedTuple
@@ -15,8 +16,9 @@ _REGISTER_UNIT, _SHARED_OF_SYSTEM = (
 
 
 class Kind(NamedTuple):
-    """An architecture. warps, blocks, shared (bytes): of a multiprocessor, at most; cycles: between two warp instructions of a
-    pipe in one partition (programming guide, arithmetic throughput: 128 lanes of a multiprocessor are 1)."""
+    """An architecture. warps, blocks, shared (bytes): of a multiprocessor, at most; cycles: between two
+    warp instructions of a pipe in one partition (programming guide, arithmetic throughput: 128 lanes of a
+    multiprocessor are 1)."""
 
     warps: int
     blocks: int
@@ -65,7 +67,8 @@ CARDS = {
 
 
 def resident_warps(kind, registers, block, shared=0):
-    """Warps of a multiprocessor at a time, of blocks of `block` threads with so many registers each and bytes of shared memory."""
+    """Warps of a multiprocessor at a time, of blocks of `block` threads with so many registers each and
+    bytes of shared memory."""
     warps = math.ceil(block / WARP)
     of_a_warp = math.ceil(registers * WARP / _REGISTER_UNIT) * _REGISTER_UNIT
     by_registers = REGISTERS // QUARTERS // of_a_warp * QUARTERS // warps

@@ -1,7 +1,9 @@
-"""How many states a second a kernel can reach, from its instructions: bounds by pipes and by memory, and a model of one scheduler.
+"""How many states a second a kernel can reach, from its instructions: bounds by pipes and by memory, and a
+model of one scheduler.
 
-All instructions are taken to be executed once, in order. Instruction supply is taken as perfect, and clocks as the highest; launches
-and tails of grids are left out. So these are figures to be compared with measured ones, not promises.
+All instructions are taken to be executed once, in order. Instruction supply is taken as perfect, and clocks
+as the highest; launches and tails of grids are left out. So these are figures to be compared with measured
+ones, not promises.
 """
 
 from collections import Counter
@@ -69,9 +71,9 @@ def modelled(code, card, resident):
 
 
 def cycles_of_a_warp(code, kind, warps):
-    """Cycles a warp costs one scheduler that has `warps` of them at a time: each instruction waits for the scoreboards and stalls
-    that the compiler wrote, and for its pipe; of the warps that are ready the last one goes on, else the one that is farthest
-    behind. A warp that ends is followed by another one."""
+    """Cycles a warp costs one scheduler that has `warps` of them at a time: each instruction waits for the
+    scoreboards and stalls that the compiler wrote, and for its pipe; of the warps that are ready the last
+    one goes on, else the one that is farthest behind. A warp that ends is followed by another one."""
     states = [_Warp(k * len(code) // warps) for k in range(warps)]
     free = dict.fromkeys(kind.cycles, 0)
     issues, settled = _WAVES * warps * len(code), 2 * warps * len(code)

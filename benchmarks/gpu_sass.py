@@ -1,4 +1,5 @@
-"""The instructions of a cubin, and what the compiler wrote beside each for the scheduler, by NVIDIA's nvdisasm."""
+"""The instructions of a cubin, and what the compiler wrote beside each for the scheduler, by NVIDIA's
+nvdisasm."""
 
 import re
 import shutil
@@ -24,8 +25,9 @@ class NoDisassembler(RuntimeError):
 class Instruction(NamedTuple):
     """op: FFMA, LDG, ...; suffix: .E.64 ...; guarded: by a predicate.
 
-    stall: cycles until the warp's next instruction; sets: the scoreboard (0..5, or NO_BARRIER) that is ready with the result; reads: the
-    one that is ready when the operands are read; waits: bits of the scoreboards that must be ready before.
+    stall: cycles until the warp's next instruction; sets: the scoreboard (0..5, or NO_BARRIER) that is
+    ready with the result; reads: the one that is ready when the operands are read; waits: bits of the
+    scoreboards that must be ready before.
     """
 
     op: str

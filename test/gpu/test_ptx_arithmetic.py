@@ -1,4 +1,5 @@
-"""PTX by NumPy, instruction by instruction: fused multiply-adds against the C library's, the others against the manual."""
+"""PTX by NumPy, instruction by instruction: fused multiply-adds against the C library's, the others against
+the manual."""
 
 import ctypes
 import ctypes.util

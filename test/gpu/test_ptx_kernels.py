@@ -1,5 +1,5 @@
-"""What NVRTC makes of the project's kernels, run by NumPy: the same bits as the C build of the same text, no fault, no access that
-memory must serve in more pieces than need be."""
+"""What NVRTC makes of the project's kernels, run by NumPy: the same bits as the C build of the same text,
+no fault, no access that memory must serve in more pieces than need be."""
 
 from functools import cache
 
@@ -81,8 +81,8 @@ def test_the_bits_are_those_of_the_same_text_in_c(case):
 
 
 def _errors(case, count, reference, **choices):
-    """Of every output beside its largest entry, with the reciprocals of devices: every second one of float32 is one unit off
-    before the Newton step, those of float64 have 20 bits."""
+    """Of every output beside its largest entry, with the reciprocals of devices: every second one of
+    float32 is one unit off before the Newton step, those of float64 have 20 bits."""
     model, program, written = _kernel(*case, **choices)
     states = _states(model, program, count, np.float64)
     true = reference(model, program, states)
@@ -118,7 +118,8 @@ def test_with_registers_spilled_to_shared_memory_it_is_near_the_program(robot, p
 @pytest.mark.parametrize("precision", ["float", "double"])
 @pytest.mark.parametrize("layout", ["columns", "rows"])
 def test_neighbours_read_what_lies_side_by_side(precision, layout):
-    """128 bytes of float, 256 of double a warp, in sectors of 32; in shared memory no two words of one bank."""
+    """128 bytes of float, 256 of double a warp, in sectors of 32; in shared memory no two words of one
+    bank."""
     model, program, written = _kernel("panda7", "inverse", precision, layout)
     states = _states(model, program, 256, written.variant.dtype)
     _, report = ran(written, NVRTC, 256, states, _shapes(program))

@@ -1,4 +1,5 @@
-"""CUDA kernels with shared memory, barriers and shuffles, right as they are, and what may go wrong in each: planted defects.
+"""CUDA kernels with shared memory, barriers and shuffles, right as they are, and what may go wrong in each:
+planted defects.
 
 Every kernel takes (int n, const float *x, float *y) and runs in blocks of 64 threads.
 """
@@ -10,9 +11,8 @@ import numpy as np
 BLOCK, COUNT = 64, 200
 
 _HEAD = """
-extern "C" __global__ void __launch_bounds__(64) states(const int n, const float *__restrict__ x, float *__restrict__ y)
-{
-  const int T = threadIdx.x, first = blockIdx.x * 64, i = first + T;
+extern "C" __global__ void __launch_bounds__(64) states(const int n, const float *__restrict__ x, float
+*__restrict__ y) { const int T = threadIdx.x, first = blockIdx.x * 64, i = first + T;
 """
 
 # Sums of all numbers up to each, in every block, by doubling

@@ -7,8 +7,8 @@ ARCH = 90
 
 
 def ran(kernel, nvrtc, count, inputs, outputs):
-    """({name: array (count, *shape)}, Report). inputs {name: array (count, *shape), or (*shape) where it is the same},
-    outputs {name: shape}."""
+    """({name: array (count, *shape)}, Report). inputs {name: array (count, *shape), or (*shape) where it is
+    the same}, outputs {name: shape}."""
     dtype, columns = kernel.variant.dtype, kernel.variant.layout == "columns"
     memory, given, written = ptx.Memory(), [], {}
     for argument in kernel.arguments:

@@ -5,8 +5,8 @@ from kernels import OnDevice
 
 
 def compared(kernel, device, image):
-    """A row: numbers, how many differ in their bits from what the C build of the same text gives; the largest error beside the
-    largest entry of the reference in float64, here and of that C build."""
+    """A row: numbers, how many differ in their bits from what the C build of the same text gives; the
+    largest error beside the largest entry of the reference in float64, here and of that C build."""
     running = OnDevice(kernel, device, image, kernel.states)
     try:
         running.launch()

@@ -20,7 +20,8 @@ class Bundle:
         self.kernels = [BundledKernel(entry, self.data) for entry in self.index["kernels"]]
 
     def image(self, entry, capability):
-        """The cubin of an entry for a device, of the same major version and the newest minor that runs there."""
+        """The cubin of an entry for a device, of the same major version and the newest minor that runs
+        there."""
         fitting = [
             int(arch)
             for arch in entry["cubins"]
@@ -32,7 +33,8 @@ class Bundle:
 
 
 class BundledKernel:
-    """One kernel: its entry in the index, states, the outputs that are expected of it to the bit, and a reference in float64."""
+    """One kernel: its entry in the index, states, the outputs that are expected of it to the bit, and a
+    reference in float64."""
 
     def __init__(self, entry, data):
         self.entry, self.name, self.layout = entry, entry["name"], entry["layout"]
@@ -52,8 +54,8 @@ class BundledKernel:
 
 
 class OnDevice:
-    """A kernel with `copies` sets of arrays on the device, one after the other for each launch: so no launch finds what the one before
-    left in the cache."""
+    """A kernel with `copies` sets of arrays on the device, one after the other for each launch: so no
+    launch finds what the one before left in the cache."""
 
     def __init__(self, kernel, device, image, count, copies=1):
         self.kernel, self.device, self.count, self.held = kernel, device, count, []

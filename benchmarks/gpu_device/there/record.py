@@ -1,7 +1,6 @@
 """gpu.json, written anew whenever something is known: what a cut leaves is what was done."""
 
 import json
-import os
 import time
 from pathlib import Path
 
@@ -27,7 +26,7 @@ class Record:
     def _write(self):
         beside = self.path.with_suffix(".part")
         beside.write_text(json.dumps(self.parts, indent=1) + "\n")
-        os.replace(beside, self.path)
+        beside.replace(self.path)
 
 
 def _line(row):

@@ -1,8 +1,8 @@
 """One command on a machine with an NVIDIA GPU: python3 run.py. It needs NumPy and the driver, nothing else.
 
-Writes gpu.json beside itself, part by part: the device, what it can do at best, whether all kernels give the bits that they give without
-a device, what compute-sanitizer says, medians for 1e3 to 4e6 states, the figures of paper 5, what ncu counts. Given back to where
-the bundle was made, `./dev gpu save` keeps it.
+Writes gpu.json beside itself, part by part: the device, what it can do at best, whether all kernels give
+the bits that they give without a device, what compute-sanitizer says, medians for 1e3 to 4e6 states, the
+figures of paper 5, what ncu counts. Given back to where the bundle was made, `./dev gpu save` keeps it.
 """
 
 import argparse
@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))
 
 import bits
 import ceilings

@@ -35,7 +35,8 @@ class Clock:
 
 
 def median(clock, running):
-    """Milliseconds of one launch: the median of rounds, each with so many launches that it takes some milliseconds."""
+    """Milliseconds of one launch: the median of rounds, each with so many launches that it takes some
+    milliseconds."""
 
     def several():
         for _ in range(launches):

@@ -1,4 +1,5 @@
-"""NVIDIA's own tools where they are installed, each around a short run of this bundle; and the card's clocks."""
+"""NVIDIA's own tools where they are installed, each around a short run of this bundle; and the card's
+clocks."""
 
 import shutil
 import subprocess
@@ -24,7 +25,8 @@ _CLOCKS = (
 
 
 def sanitized(check, seconds):
-    """A row of compute-sanitizer's memcheck, racecheck, initcheck or synccheck over all kernels, some states of each."""
+    """A row of compute-sanitizer's memcheck, racecheck, initcheck or synccheck over all kernels, some
+    states of each."""
     found = _answer(["compute-sanitizer", "--tool", check, "--error-exitcode", "7"], ["--bits-only"], seconds)
     return {"tool": check, **found}
 

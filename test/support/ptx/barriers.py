@@ -1,4 +1,5 @@
-"""Threads that wait for each other: `bar.sync 0` for those of a block, `bar.warp.sync -1` for those of a warp."""
+"""Threads that wait for each other: `bar.sync 0` for those of a block, `bar.warp.sync -1` for those of a
+warp."""
 
 import numpy as np
 

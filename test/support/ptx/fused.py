@@ -1,8 +1,10 @@
-"""a * b + c rounded once, as every device does, in float32 and float64, for all finite numbers and the others.
+"""a * b + c rounded once, as every device does, in float32 and float64, for all finite numbers and the
+others.
 
-float32: the product is exact in float64; the sum is rounded to odd there before it is rounded to float32 (S. Boldo and G. Melquiond,
-Emulation of FMA and Correctly Rounded Sums, IEEE Trans. Computers 57, 2008, theorem 1). float64: their algorithm for FMA, with products
-split by Dekker; where something might leave the range in which it is exact, rational numbers.
+float32: the product is exact in float64; the sum is rounded to odd there before it is rounded to float32
+(S. Boldo and G. Melquiond, Emulation of FMA and Correctly Rounded Sums, IEEE Trans. Computers 57, 2008,
+theorem 1). float64: their algorithm for FMA, with products split by Dekker; where something might leave the
+range in which it is exact, rational numbers.
 """
 
 from fractions import Fraction

@@ -1,4 +1,5 @@
-"""The threads of some blocks side by side: who they are, their registers, and how operands are read and written."""
+"""The threads of some blocks side by side: who they are, their registers, and how operands are read and
+written."""
 
 import numpy as np
 
@@ -9,10 +10,11 @@ WARP = 32
 
 
 class Lanes:
-    """`blocks` blocks of `threads` threads from block `first` of a grid on; one entry of every array is one thread.
+    """`blocks` blocks of `threads` threads from block `first` of a grid on; one entry of every array is one
+    thread.
 
-    thread, warp and block count through the grid, so that marks in global memory tell all of them apart; `row` is
-    the block's number among these, and `column` the thread's in its block.
+    thread, warp and block count through the grid, so that marks in global memory tell all of them apart;
+    `row` is the block's number among these, and `column` the thread's in its block.
     """
 
     def __init__(self, kernel, grid, threads, first, blocks):

@@ -15,9 +15,9 @@ _MOST_THREADS, _MOST_SHARED = 1024, 232448  # of a block; bytes: cc 9.0
 
 
 def run(text, name, grid, block, arguments, memory, shared=0):
-    """Launch kernel `name` of PTX `text`: `grid` blocks of `block` threads, one argument a parameter: a number, or an address of
-    `memory`, a Memory; `shared`: bytes of shared memory beside those that the kernel declares. -> Report; Fault where the
-    kernel does what it must not."""
+    """Launch kernel `name` of PTX `text`: `grid` blocks of `block` threads, one argument a parameter: a
+    number, or an address of `memory`, a Memory; `shared`: bytes of shared memory beside those that the
+    kernel declares. -> Report; Fault where the kernel does what it must not."""
     kernel = _found(parse(text), name)
     kernel.shared.size += shared
     if not grid > 0 or not 0 < block <= min(kernel.most or _MOST_THREADS, _MOST_THREADS):

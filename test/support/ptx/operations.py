@@ -1,7 +1,8 @@
-"""What the instructions between registers compute: arrays in, one array out; with the modifiers that are known of each.
+"""What the instructions between registers compute: arrays in, one array out; with the modifiers that are
+known of each.
 
-A value is read as the type of its instruction and has that dtype. Rounding is that of NumPy, to nearest even, which is `.rn`; without
-`.ftz` nothing is flushed to zero.
+A value is read as the type of its instruction and has that dtype. Rounding is that of NumPy, to nearest
+even, which is `.rn`; without `.ftz` nothing is flushed to zero.
 """
 
 from collections.abc import Callable
@@ -89,8 +90,8 @@ def _flushed(x):
 
 
 def reciprocal(instruction, odd, x):
-    """`.rn`: 1/x. `.approx.ftz`: as badly as the manual allows, which says 1 unit in the last place: every second
-    thread is that wrong on purpose; of float64 the upper word alone."""
+    """`.rn`: 1/x. `.approx.ftz`: as badly as the manual allows, which says 1 unit in the last place: every
+    second thread is that wrong on purpose; of float64 the upper word alone."""
     if "approx" not in instruction.modifiers:
         return 1 / x
     if "ftz" not in instruction.modifiers:

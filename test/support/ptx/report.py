@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 class Access:
     """One instruction that loads from or stores to global or shared memory.
 
-    requests: how often a warp asked (of numbers wider than 4 bytes in shared memory: a part of it that moves 128 bytes); pieces:
-    sectors of 32 bytes in global memory, wavefronts in shared memory, that answered.
+    requests: how often a warp asked (of numbers wider than 4 bytes in shared memory: a part of it that
+    moves 128 bytes); pieces: sectors of 32 bytes in global memory, wavefronts in shared memory, that
+    answered.
     """
 
     text: str
@@ -24,7 +25,8 @@ class Access:
 
 @dataclass
 class Report:
-    """accesses by the instruction's place in the code; warps that split at a branch; barriers that all threads passed."""
+    """accesses by the instruction's place in the code; warps that split at a branch; barriers that all
+    threads passed."""
 
     accesses: dict[int, Access] = field(default_factory=dict)
     divergent: int = 0

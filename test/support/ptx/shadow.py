@@ -1,7 +1,8 @@
 """Who touched each 4-byte word of a memory, and after which barriers: what races are found by.
 
-Two accesses of one word by two threads, one of them a store, must have a barrier of their block between them, or one of their
-warp. Epochs count the barriers that a thread has passed: so what is found does not depend on the order in which threads ran here.
+Two accesses of one word by two threads, one of them a store, must have a barrier of their block between
+them, or one of their warp. Epochs count the barriers that a thread has passed: so what is found does not
+depend on the order in which threads ran here.
 """
 
 from typing import NamedTuple
@@ -12,7 +13,8 @@ NOBODY, SEVERAL = -1, -2
 
 
 class Threads(NamedTuple):
-    """Who accesses, (lanes, 1): numbers in the grid, and how many barriers of the block and of the warp are behind."""
+    """Who accesses, (lanes, 1): numbers in the grid, and how many barriers of the block and of the warp are
+    behind."""
 
     thread: np.ndarray
     warp: np.ndarray
@@ -65,7 +67,8 @@ class _Marks:
 
 
 class Shadow:
-    """The marks of a memory of so many words; `initialised`: which were ever written (shared with the caller)."""
+    """The marks of a memory of so many words; `initialised`: which were ever written (shared with the
+    caller)."""
 
     def __init__(self, words, initialised):
         self.initialised = initialised

@@ -45,7 +45,8 @@ def _all_here(lanes, instruction, here, members):
 
 
 def _sources(mode, lane, by, control, instruction):
-    """The lane that each reads, its own where the other is outside of its segment; and whether it was inside."""
+    """The lane that each reads, its own where the other is outside of its segment; and whether it was
+    inside."""
     clamp, segment = control & 31, control >> 8 & 31
     low = lane & segment
     high = low | clamp & ~segment

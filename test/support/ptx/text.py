@@ -26,7 +26,8 @@ _PLACE = re.compile(r"\[\s*(%?[\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]$")
 
 
 class Instruction(NamedTuple):
-    """`@!%p1 ld.global.f32 %f1, [%rd2+4]`: guard %p1, negated, name ld, modifiers (global, f32), two operands."""
+    """`@!%p1 ld.global.f32 %f1, [%rd2+4]`: guard %p1, negated, name ld, modifiers (global, f32), two
+    operands."""
 
     guard: str | None
     negated: bool
@@ -55,7 +56,8 @@ class Arrays:
 
 
 class Kernel(NamedTuple):
-    """One entry of a module; `most` is how many threads of a block it is compiled for, None for any number."""
+    """One entry of a module; `most` is how many threads of a block it is compiled for, None for any
+    number."""
 
     name: str
     parameters: dict[str, np.dtype]
