@@ -5,6 +5,6 @@ from the compiler that reads it.
 """
 
 from dynamics_node.backends.text.arguments import Argument, Kernel, Variant
-from dynamics_node.backends.text.printer import kernel
+from dynamics_node.backends.text.printer import head, kernel
 
-__all__ = ["Argument", "Kernel", "Variant", "kernel"]
+__all__ = ["Argument", "Kernel", "Variant", "head", "kernel"]

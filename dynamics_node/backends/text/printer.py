@@ -22,12 +22,13 @@ def kernel(program: Program, variant: Variant = PLAIN, same=(), quaternions=()) 
     state = State(fused(program), variant, frozenset(same), tuple(quaternions))
     taken = arguments(program, same)
     places = state.places.values()
-    text = "\n".join([*_head(variant), _declared(state, taken), *_phases(state), ""])
+    text = "\n".join([*head(variant), _declared(state, taken), *_phases(state), ""])
     shared = sum(place.shared(variant.block) for place in places) * variant.dtype.itemsize
     return Kernel(NAME, text, taken, shared, variant)
 
 
-def _head(variant):
+def head(variant: Variant) -> list[str]:
+    """What stands before a kernel in a Variant: its numbers, and the words of all dialects."""
     numbers = {
         "FLOAT64": int(variant.precision == "double"),
         "WIDTH": variant.block,
