@@ -16,7 +16,7 @@ _PIPES = {
     "heavy": "IMAD",
     "fp64": "DFMA DMUL DADD DSETP",
     "special": "MUFU F2I I2F F2F FRND POPC",
-    "alu": "LOP3 ISETP IADD3 IADD VIADD SHF LEA SEL FSEL FSETP FMNMX MOV PRMT PLOP3 VOTE IMNMX VIMNMX CS2R SGXT BMSK IABS LOP FCHK",
+    "alu": "LOP3 ISETP IADD3 VIADD SHF LEA SEL FSEL FSETP FMNMX MOV PRMT PLOP3 VOTE VIMNMX CS2R SGXT IABS",
     "memory": "LDG STG LDS STS LDL STL LDC LD ST SHFL",
 }
 PIPE = {op: pipe for pipe, ops in _PIPES.items() for op in ops.split()}
@@ -65,15 +65,12 @@ def memory_bound(bytes_of_state, card):
     return card.bandwidth / bytes_of_state
 
 
-def modelled(code, card, resident):
-    """States a second of one scheduler's model times all schedulers; resident: warps of a multiprocessor."""
-    return card.issues * WARP / cycles_of_a_warp(code, card.kind, max(1, resident // QUARTERS))
-
-
-def cycles_of_a_warp(code, kind, warps):
-    """Cycles a warp costs one scheduler that has `warps` of them at a time: each instruction waits for the
-    scoreboards and stalls that the compiler wrote, and for its pipe; of the warps that are ready the last
-    one goes on, else the one that is farthest behind. A warp that ends is followed by another one."""
+def cycles_of_a_warp(code, kind, resident):
+    """Cycles a warp costs one scheduler, of a multiprocessor with so many of them at a time: each
+    instruction waits for the scoreboards and stalls that the compiler wrote, and for its pipe; of the warps
+    that are ready the last one goes on, else the one that is farthest behind. A warp that ends is followed
+    by another one."""
+    warps = max(1, resident // QUARTERS)
     states = [_Warp(k * len(code) // warps) for k in range(warps)]
     free = dict.fromkeys(kind.cycles, 0)
     issues, settled = _WAVES * warps * len(code), 2 * warps * len(code)

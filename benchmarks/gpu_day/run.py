@@ -10,8 +10,6 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).parent
-
 import bits
 import ceilings
 import timing
@@ -23,6 +21,7 @@ from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.cuda.driver import LIBRARY, Driver
 from dynamics_node.backends.cuda.errors import CudaError
 
+HERE = Path(__file__).parent
 CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")
 
 
@@ -96,8 +95,13 @@ class Day:
             record.add("ncu", tools.profiled(kernel.name, 60))
 
     def _ceilings(self, record):
-        image = self.bundle.image(self.bundle.index["ceilings"], self.device.capability)
-        for row in ceilings.measured(self.device, self.clock, image):
+        entries = self.bundle.index["ceilings"]
+        images = {
+            precision: self.bundle.image(entry, self.device.capability)
+            for precision, entry in entries.items()
+        }
+        width, rounds = entries["float"]["width"], entries["float"]["rounds"]
+        for row in ceilings.measured(self.device, self.clock, images, width, rounds, 8 * self.options.most):
             record.add("ceilings", row)
 
     def bits_only(self):

@@ -20,16 +20,9 @@ class Bundle:
         self.kernels = [BundledKernel(entry, self.data) for entry in self.index["kernels"]]
 
     def image(self, entry, capability):
-        """The cubin of an entry for a device, of the same major version and the newest minor that runs
-        there."""
-        fitting = [
-            int(arch)
-            for arch in entry["cubins"]
-            if int(arch) // 10 == capability // 10 and int(arch) <= capability
-        ]
-        if not fitting:
-            return None
-        return self.data[entry["cubins"][str(max(fitting))]].tobytes()
+        """The cubin of an entry for a device, None where there is none."""
+        key = fitting(entry["cubins"], capability)
+        return None if key is None else self.data[key].tobytes()
 
 
 class BundledKernel:
@@ -39,8 +32,10 @@ class BundledKernel:
     def __init__(self, entry, data):
         self.entry, self.name, self.layout = entry, entry["name"], entry["layout"]
         self.dtype, self.number = _REAL[entry["precision"]]
-        robot, outputs = entry["robot"], [a[0] for a in entry["arguments"] if a[1] == "output"]
-        self.inputs = {a[0]: data[f"{robot}/{a[0]}"] for a in entry["arguments"] if a[1] != "output" and a[0]}
+        robot, kinds = entry["robot"], {name: kind for name, kind, *_ in entry["arguments"]}
+        outputs = [name for name, kind in kinds.items() if kind == "output"]
+        inputs = [name for name, kind in kinds.items() if kind not in ("output", "count")]
+        self.inputs = {name: data[f"{robot}/{name}"] for name in inputs}
         self.states = len(self.inputs["q"])
         self.expected = {name: data[f"{entry['digest']}/{name}"] for name in outputs}
         self.reference = {name: data[f"{robot}/{entry['problem']}/{name}"] for name in outputs}
@@ -53,37 +48,45 @@ class BundledKernel:
         return np.ascontiguousarray(rows.T if self.layout == "columns" else rows)
 
 
+def fitting(cubins, capability):
+    """The key of the cubin for a device: of the same major version, the newest minor that runs there; None
+    for none."""
+    archs = [int(arch) for arch in cubins if int(arch) // 10 == capability // 10 and int(arch) <= capability]
+    return cubins[str(max(archs))] if archs else None
+
+
 class OnDevice:
     """A kernel with `copies` sets of arrays on the device, one after the other for each launch: so no
-    launch finds what the one before left in the cache."""
+    launch finds what the one before left in the cache. Raises CudaError, and holds nothing then."""
 
     def __init__(self, kernel, device, image, count, copies=1):
         self.kernel, self.device, self.count, self.held = kernel, device, count, []
         self.function = device.function(image, kernel.entry["function"])
         self.stream = device.stream()
-        self.sets = [self._arguments() for _ in range(copies)]
-        self.turn = 0
-        device.wait(self.stream)
+        self.turn, self.outputs = 0, {}
+        try:
+            self.sets = [
+                [self._value(*argument) for argument in kernel.entry["arguments"]] for _ in range(copies)
+            ]
+        except Exception:
+            self.free()
+            raise
 
-    def _arguments(self):
-        values, self.outputs = [], {}
-        for name, kind, size, position in self.kernel.entry["arguments"]:
-            if kind == "count":
-                values.append(ctypes.c_int(self.count))
-            elif kind == "number":
-                values.append(self.kernel.number(float(self.kernel.inputs[name].flat[position])))
-            elif kind == "output":
-                shape = (size, self.count) if self.kernel.layout == "columns" else (self.count, size)
-                self.outputs[name] = self._memory(self.count * size * self.kernel.dtype().nbytes), shape
-                values.append(ctypes.c_uint64(self.outputs[name][0]))
-            else:
-                array = (
-                    self.kernel.inputs[name].astype(self.kernel.dtype)
-                    if kind == "same"
-                    else self.kernel.array(name, self.count)
-                )
-                values.append(ctypes.c_uint64(self._put(array)))
-        return values
+    def _value(self, name, kind, size, position):
+        """An argument as a value of ctypes."""
+        kernel = self.kernel
+        if kind == "count":
+            return ctypes.c_int(self.count)
+        if kind == "number":
+            return kernel.number(float(kernel.inputs[name].flat[position]))
+        if kind == "output":
+            shape = (size, self.count) if kernel.layout == "columns" else (self.count, size)
+            self.outputs[name] = self._memory(self.count * size * kernel.dtype().nbytes), shape
+            return ctypes.c_uint64(self.outputs[name][0])
+        same = kind == "same"
+        return ctypes.c_uint64(
+            self._put(kernel.inputs[name].astype(kernel.dtype) if same else kernel.array(name, self.count))
+        )
 
     def _memory(self, size):
         self.held.append(self.device.memory(size))
@@ -102,7 +105,7 @@ class OnDevice:
         self.device.launch(self.function, -(-self.count // block), block, arguments, self.stream)
 
     def results(self):
-        """{output: array (count, size)} of the last set, whose launch was the last one."""
+        """{output: array (count, size)} of the last set."""
         found = {}
         for name, (place, shape) in self.outputs.items():
             array = np.empty(shape, self.kernel.dtype)
