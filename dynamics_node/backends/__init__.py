@@ -1,7 +1,7 @@
 """What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
-c: compiled by the system's compiler (folder c); numpy: interpreted. A new backend is a class with the members
-of Runner and its name in `make`.
+c: compiled by the system's compiler (folder c); cuda: on NVIDIA GPUs (folder cuda); numpy: interpreted. A new
+backend is a class with the members of Runner and its name in `make`.
 """
 
 import logging
@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
+from dynamics_node.backends.cuda import ArrayError, CudaRunner, DeviceArray, driver_is_there, on_device
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
@@ -19,7 +20,18 @@ from dynamics_node.program import Program, Rolled
 
 log = logging.getLogger("dynamics_node")
 
-__all__ = ["Backed", "CompileError", "Runner", "Scan", "Unhurried", "finite_states", "make"]
+__all__ = [
+    "ArrayError",
+    "Backed",
+    "CompileError",
+    "DeviceArray",
+    "Runner",
+    "Scan",
+    "Unhurried",
+    "finite_states",
+    "make",
+    "on_device",
+]
 
 
 class Runner(Protocol):
@@ -72,16 +84,36 @@ class Runner(Protocol):
 
 
 def make(
-    program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None, other=None
+    program: Program | Rolled,
+    backend="auto",
+    parameters=None,
+    quaternions=(),
+    instead=None,
+    other=None,
+    usual=(),
 ) -> Runner:
     """The Runner of a Program.
 
-    backend: c, numpy, or auto: c where it works. parameters: {name: array} of its last inputs, which a call
-    does not take; quaternions: where among all entries of the inputs those of unit length begin. instead: the
-    Runner that serves where nothing is compiled, by default the interpreter; other: the same operations in
-    another order, one of which is faster. Raises CompileError for backend
-    c without a compiler.
+    backend: c, numpy, cuda (batches there, all else as auto without it), or auto: c where it works, with
+    large batches on a GPU where there is one that was measured to be faster. parameters: {name: array} of its
+    last inputs, which a call does not take; quaternions: where among all entries of the inputs those of unit
+    length begin. instead: the Runner that serves where nothing is compiled, by default the interpreter;
+    other: the same operations in another order, one of which is faster; usual: names of inputs that mostly
+    are the same in all states. Raises CompileError for backend c without a compiler, for cuda without driver,
+    device or NVRTC.
     """
+    runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
+    if isinstance(program, Rolled):
+        if backend == "cuda":
+            raise CompileError("a Program that is rolled up has no kernel for GPUs: use backend c")
+        return runner
+    if backend == "cuda" or (backend == "auto" and driver_is_there()):
+        measured = backend == "auto"
+        return CudaRunner(program, runner, parameters, quaternions, other, usual, measured)
+    return runner
+
+
+def _on_cpu(program, backend, parameters, quaternions, instead, other) -> Runner:
     if backend != "numpy":
         try:
             return CRunner(program, parameters, quaternions, other)

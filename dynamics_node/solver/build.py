@@ -63,12 +63,13 @@ def build(
     """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
     which only backend, as of `build_estimator`, and parameters can be chosen).
 
-    solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba,
-    aba, colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c
-    (compiled for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
-    `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Function. Raises CompileError for backend c without a compiler, ChoiceError for a
-    combination that does not exist, ModelError (joints by name) where torques do not determine accelerations,
+    solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba, aba,
+    colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c (compiled for this
+    robot and cached), cuda (batches on an NVIDIA GPU, all else by c, see docs/gpu.md), numpy, gtsam, or auto:
+    c where it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may change
+    without another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises
+    CompileError for backend c without a compiler or cuda without a device, ChoiceError for a combination that
+    does not exist, ModelError (joints by name) where torques do not determine accelerations,
     SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
     besides.
     """
@@ -212,7 +213,7 @@ def _recursion(model, problem, choice, parameters):
 def _elimination(model, problem, choice, parameters):
     """(description, Recipe, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
-    if choice.backend in ("auto", "c"):
+    if choice.backend not in ("numpy", "gtsam"):
         ordering, program = _eliminated(model, problem, choice.ordering, parameters)
         write = partial(elimination_program, model, problem, ordering, parameters=parameters)
     numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)

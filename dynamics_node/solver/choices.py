@@ -6,8 +6,9 @@ from typing import NamedTuple
 from dynamics_node.graph import ORDERINGS
 
 SOLVERS = ("best", "factor_graph", "cluster")
-BACKENDS = ("auto", "numpy", "c", "gtsam")
-_BACKENDS_OF = {"best": BACKENDS[:3], "factor_graph": BACKENDS, "cluster": BACKENDS[:3]}
+BACKENDS = ("auto", "numpy", "c", "cuda", "gtsam")
+_OF_PROGRAMS = tuple(name for name in BACKENDS if name != "gtsam")
+_BACKENDS_OF = {"best": _OF_PROGRAMS, "factor_graph": BACKENDS, "cluster": _OF_PROGRAMS}
 
 
 class ChoiceError(ValueError):

@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,21 +14,24 @@ from dynamics_node.backends.cuda.device_arrays import ROWS, DeviceArray
 from dynamics_node.backends.cuda.device_call import DeviceCall
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.launching import launch, shared_inputs
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
 from dynamics_node.program import Program
 
 LEAST = 64  # states: what fewer need is done before a device has begun
-PRECISIONS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+}
 
 
 class Batch(NamedTuple):
-    """Arrays of NumPy for a call. arrays: {name: (count, *shape)}; same: {name: (*shape)} of what is the same
-    in all states, parameters among them."""
+    """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
+    same in all states, parameters among them."""
 
-    count: int
+    states: int
     dtype: np.dtype
     arrays: dict[str, np.ndarray]
     same: dict[str, np.ndarray]
@@ -121,7 +124,7 @@ class CudaRunner:
                 return None
         if self._crossover is not None and not self._crossover.pays(count, dtype, self):
             return None
-        return Batch(count, dtype, arrays, same)
+        return Batch(int(count), dtype, arrays, same)
 
     def parameters_in(self, dtype) -> dict[str, np.ndarray]:
         """{name: values} of the parameters in a type."""
@@ -133,16 +136,19 @@ class CudaRunner:
             chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
             return self.compute(batch, chosen)
         except (CompileError, CudaError) as error:
-            say_once(f"{error}; the CPU goes on")
+            if lost() is None:  # else it is told
+                say_once(f"no GPU for a batch: {error}")
             return None
 
     def compute(self, batch: Batch, chosen: Chosen) -> list[np.ndarray]:
         """The outputs by the device alone. Raises CudaError."""
-        outputs = {name: np.empty((batch.count, *shape), batch.dtype) for name, shape in self.outputs.items()}
+        outputs = {
+            name: np.empty((batch.states, *shape), batch.dtype) for name, shape in self.outputs.items()
+        }
         arrays = [*batch.arrays.values(), *outputs.values()]
-        sizes = [array.nbytes // batch.count for array in arrays]
+        sizes = [array.nbytes // batch.states for array in arrays]
         kernel, image = chosen.kernel, chosen.cubin.image
-        pieces = lanes.in_pieces(batch.count, sizes, kernel.most_states, kernel.variant.block)
+        pieces = lanes.in_pieces(batch.states, sizes, kernel.most_states, kernel.variant.block)
         with device().at_work():
             there = self.constants(kernel, batch.same, batch.dtype)
 
@@ -208,17 +214,17 @@ class CudaRunner:
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            nvrtc, capability = self.compiler()
-            self._chosen[key] = choose(Orders(self._orders, write), base, nvrtc, nvrtc.arch_for(capability))
+            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
         return self._chosen[key]
 
-    def compiler(self):
-        """NVRTC and the compute capability to compile for. Raises CompileError."""
+    def compiler(self) -> tuple[Nvrtc, int]:
+        """And the architecture to compile for. Raises CompileError."""
         try:
             there = device()
         except CudaError as error:
             raise CompileError(f"backend cuda: {error}") from None
-        return find_nvrtc(there.driver_version[0]), there.capability
+        nvrtc = find_nvrtc(there.driver_version[0])
+        return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
         return {
