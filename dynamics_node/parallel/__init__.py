@@ -1,6 +1,6 @@
-"""Forward dynamics for parallel machines (Yang, Wu, Pan: Forward dynamics on GPUs): JSIIA, ABIA and CFA on scans and
-block tri-diagonal solves. The array module is passed in: numpy, or cupy on a device; leading axes are states, float64
-or float32.
+"""Forward dynamics for parallel machines (Yang, Wu, Pan: Forward dynamics on GPUs): JSIIA, ABIA and CFA on
+scans and block tri-diagonal solves. The array module is passed in: numpy, or cupy on a device; leading axes
+are states, float64 or float32.
 """
 
 from dynamics_node.parallel.abia import Abia

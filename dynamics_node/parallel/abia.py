@@ -1,5 +1,6 @@
-"""The articulated-body inertia algorithm, a hybrid: articulated inertias from the tips to the root one after the
-other, on the host, then scans with them, on the device (Yang, Wu, Pan, sec. IV-B; RBDA table 7.1).
+"""The articulated-body inertia algorithm, a hybrid: articulated inertias from the tips to the root one
+after the other, on the host, then scans with them, on the device (Yang, Wu, Pan, sec. IV-B; RBDA table
+7.1).
 
 With D = S^T P S, K = P S D^-1, X = (1 - S K^T) Ad, of every body with a joint of one coordinate:
 
@@ -15,12 +16,12 @@ from dynamics_node.parallel.bidiagonal import Bidiagonal
 from dynamics_node.parallel.blocks import substituted, transposed
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.poses import Matrices, Poses, turned
-from dynamics_node.parallel.robot import Robot, constants, joint_motions
+from dynamics_node.parallel.robot import Robot, constants
 
 
 class Articulated(NamedTuple):
-    """X (..., n, 6, 6), K (..., n, 6), D (..., n); base: the articulated inertia (..., 6, 6) of the root. Of a
-    floating base K = 0 and D = 1."""
+    """X (..., n, 6, 6), K (..., n, 6), D (..., n); base: the articulated inertia (..., 6, 6) of the root.
+    Of a floating base K = 0 and D = 1."""
 
     X: Any
     K: Any

@@ -28,7 +28,8 @@ class Bidiagonal:
     not asked."""
 
     def __init__(self, elements, parents):
-        self.xp, self.steps = elements.xp, []
+        self.xp = elements.xp
+        self.steps: list[tuple[Round, Any]] = []
         for step in rounds(tuple(parents)):
             if self.steps:
                 elements = elements.at(step.nearer).after(elements.at(step.further))
@@ -51,7 +52,6 @@ class Bidiagonal:
             for chosen, ancestors in step.groups:
                 x[..., ancestors, :] += added[..., chosen, :]
         return x
-
 
     def inherited(self, x):
         """B_i x_parent (..., n, k), zero at roots."""

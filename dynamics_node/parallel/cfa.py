@@ -1,14 +1,16 @@
-"""The constraint-force algorithm: forward dynamics as one block tri-diagonal system in the constraint forces of
-the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/parallel.md; Fijany, Sharf, D'Eleuterio 1995).
+"""The constraint-force algorithm: forward dynamics as one block tri-diagonal system in the constraint
+forces of the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/parallel.md; Fijany, Sharf,
+D'Eleuterio 1995).
 
-K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. F = S tau + W x, x what
-the joints bear, and none of them gives way across: W^T K F = 0, so
+K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. F = S tau +
+W x, x what the joints bear, and none of them gives way across: W^T K F = 0, so
 
     (W^T K W) x = -W^T K S tau,    qdd = S^T K F.
 
-A rotor of inertia a takes a qdd of tau: one more unknown sqrt(a) qdd with column -sqrt(a) S in W, and 1 on the
-diagonal. A joint without one has a column of zeros there, as have the places of a depth that has fewer joints than
-another. The blocks are those of all joints at one depth; a floating base bears nothing and has none.
+A rotor of inertia a takes a qdd of tau: one more unknown sqrt(a) qdd with column -sqrt(a) S in W, and 1 on
+the diagonal. A joint without one has a column of zeros there, as have the places of a depth that has fewer
+joints than another. The blocks are those of all joints at one depth; a floating base bears nothing and has
+none.
 """
 
 from functools import lru_cache
@@ -19,7 +21,7 @@ import numpy as np
 from dynamics_node.parallel.blocks import transposed
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.poses import turned
-from dynamics_node.parallel.robot import Robot, constants, joint_forces, joint_motions
+from dynamics_node.parallel.robot import Robot, joint_forces, joint_motions
 from dynamics_node.parallel.tridiagonal import WAYS
 
 
@@ -105,7 +107,7 @@ def borne(robot: Robot, xp, dtype) -> Borne:
         W = W[:, :, :5]
     J_inverse = np.linalg.inv(own.J)
     J_inverse = (J_inverse + transposed(np, J_inverse)) / 2
-    free = ~(W * (np.arange(W.shape[-1]) < 5)).any(axis=1)
+    free = np.all(W * (np.arange(W.shape[-1]) < 5) == 0, axis=1)
     diagonal = transposed(np, W) @ J_inverse @ W + free[:, :, None] * np.eye(W.shape[-1])
     return Borne(*(xp.asarray(array, dtype=dtype) for array in (J_inverse, W, diagonal)))
 
@@ -138,11 +140,12 @@ def grid(robot: Robot) -> Grid:
     """Joints of one depth beside each other."""
     parents, first = robot.parents, int(robot.floating)
     level_of = robot.depths - first
-    place_of, seen = np.zeros_like(level_of), {}
+    widths = np.zeros(max(level_of.max() + 1, 1), dtype=int)
+    place_of = np.zeros_like(level_of)
     for i in range(first, len(parents)):
-        place_of[i] = seen.setdefault(level_of[i], 0)
-        seen[level_of[i]] += 1
-    shape = (len(seen), max(seen.values()))
+        place_of[i] = widths[level_of[i]]
+        widths[level_of[i]] += 1
+    shape = (len(widths), max(int(widths.max()), 1))
     taken = np.zeros(shape, dtype=bool)
     taken[level_of[first:], place_of[first:]] = True
     bodies = range(first, len(parents))

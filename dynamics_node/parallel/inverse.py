@@ -1,5 +1,5 @@
-"""Inverse dynamics by scans: (I - G) V = S qd, (I - G) V' = S qdd - ad, (I - G)^T F = J V' - ad^T (Yang, Wu, Pan,
-eq. 2; the signs are those of RBDA table 5.1)."""
+"""Inverse dynamics by scans: (I - G) V = S qd, (I - G) V' = S qdd - ad, (I - G)^T F = J V' - ad^T (Yang,
+Wu, Pan, eq. 2; the signs are those of RBDA table 5.1)."""
 
 from functools import cached_property
 
@@ -16,8 +16,8 @@ from dynamics_node.parallel.robot import (
 
 
 class Motions:
-    """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the environment
-    f_ext (..., n, 6), or None: what its accelerations take."""
+    """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the
+    environment f_ext (..., n, 6), or None: what its accelerations take."""
 
     def __init__(self, xp, robot: Robot, q, qd, gravity, f_ext=None):
         self.xp, self.robot, self.gravity, self.f_ext = xp, robot, gravity, f_ext
@@ -39,7 +39,8 @@ class Motions:
         return started
 
     def torques(self, qdd):
-        """tau (..., nv) of qdd (..., nv); of None that of no acceleration: gravity, velocities and wrenches."""
+        """tau (..., nv) of qdd (..., nv); of None that of no acceleration: gravity, velocities and
+        wrenches."""
         xp, robot, V = self.xp, self.robot, self.velocities
         started = self.products + self.free_fall
         if qdd is not None:

@@ -1,9 +1,11 @@
-"""The joint-space inertia inversion algorithm: the mass matrix by scans, and its Cholesky factor (Yang, Wu, Pan,
-sec. IV-A; composite inertias as in RBDA table 6.2).
+"""The joint-space inertia inversion algorithm: the mass matrix by scans, and its Cholesky factor (Yang, Wu,
+Pan, sec. IV-A; composite inertias as in RBDA table 6.2).
 
-All placements come from one scan; then everything is written in the axes of the root, in which composite inertias
-are plain sums along the tree, and M_ij = S_j^T Jc_i S_i where j is i or above it.
+All placements come from one scan; then everything is written in the axes of the root, in which composite
+inertias are plain sums along the tree, and M_ij = S_j^T Jc_i S_i where j is i or above it.
 """
+
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,8 +17,8 @@ from dynamics_node.parallel.robot import Robot, constants
 
 
 class Jsiia:
-    """accelerations = Jsiia(motions)(torques): M qdd = torques, both (..., nv). Raises LinAlgError where M is not
-    positive definite, if the array module tells."""
+    """accelerations = Jsiia(motions)(torques): M qdd = torques, both (..., nv). Raises LinAlgError where M
+    is not positive definite, if the array module tells."""
 
     def __init__(self, motions: Motions):
         self.L = motions.xp.linalg.cholesky(mass_matrix(motions.xp, motions.robot, motions.poses))
@@ -67,11 +69,13 @@ def _columns(xp, robot, placed):
     return columns
 
 
+@lru_cache(maxsize=64)
 def _bodies(robot):
-    """The body (nv,) that every coordinate moves first, and whether (nv, nv) that of the column is the row's or
-    above it."""
+    """The body (nv,) that every coordinate moves first, and whether (nv, nv) that of the column is the row's
+    or above it."""
     body = np.zeros(robot.model.nv, dtype=int)
-    for i, moving in enumerate(robot.model.bodies):
-        body[moving.joint.v] = i
-    above = np.array([[one in robot.model.ancestors[i] for one in range(robot.model.nbodies)] for i in body])
-    return body, above[:, body]
+    above = np.zeros((robot.model.nbodies, robot.model.nbodies), dtype=bool)
+    for i, chain in enumerate(robot.model.ancestors):
+        body[robot.model.bodies[i].joint.v] = i
+        above[i, list(chain)] = True
+    return body, above[body[:, None], body]

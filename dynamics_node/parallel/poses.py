@@ -1,8 +1,8 @@
 """Placements of every body in its parent, R and t, as the elements of scans.
 
-A motion vector V = (w; v) of the parent is seen from the body as Ad V with w' = R^T w, v' = R^T (v - t x w); a
-wrench F = (n; f) on the body is seen from the parent as Ad^T F. Twelve numbers instead of the 36 of Ad, and a
-product costs 36 multiplications instead of 216 (Yang, Wu, Pan, sec. III; RBDA 2.24).
+A motion vector V = (w; v) of the parent is seen from the body as Ad V with w' = R^T w, v' = R^T (v - t x
+w); a wrench F = (n; f) on the body is seen from the parent as Ad^T F. Twelve numbers instead of the 36 of
+Ad, and a product costs 36 multiplications instead of 216 (Yang, Wu, Pan, sec. III; RBDA 2.24).
 """
 
 from typing import Any, NamedTuple
@@ -75,9 +75,10 @@ class Same(NamedTuple):
         return self
 
     def forward(self, x):
-        return x
+        return x.copy()  # what is added to must not be what is read
 
-    backward = forward
+    def backward(self, x):
+        return x.copy()
 
 
 def turned(matrix, vector):

@@ -10,10 +10,8 @@ from dynamics_node.model import Model, ModelError
 from dynamics_node.parallel.poses import Poses, turned
 from dynamics_node.spatial import (
     axis_rotation_parts,
-    quaternion_rotation,
     transform_origin,
     transform_rotation,
-    transpose,
 )
 
 WIDEST = 8  # joints at one depth: work grows with the cube
@@ -24,9 +22,9 @@ ZERO = 1e-12  # an eigenvalue of an inertia beside the largest
 class Robot:
     """A Model as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
 
-    R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and slide
-    (n, 3); S (n, 6) is the motion of its joint, unit, and q_at, v_at (n,) where its coordinate lies. A floating
-    root has S = 0, and its coordinates are the first.
+    R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and
+    slide (n, 3); S (n, 6) is the motion of its joint, unit, and q_at, v_at (n,) where its coordinate lies.
+    A floating root has S = 0, and its coordinates are the first.
     """
 
     model: Model
@@ -55,7 +53,7 @@ class Robot:
     @cached_property
     def width(self):
         """Most joints at one depth."""
-        return int(np.bincount(self.depths[self.joints], minlength=1).max())
+        return int(np.bincount(self.depths[self.joints]).max(initial=1))
 
     @cached_property
     def constants(self) -> "Constants":
@@ -64,14 +62,18 @@ class Robot:
         parts = [_placement(body) for body in bodies]
         single = [body.joint.type.is_scalar for body in bodies]
         S = np.array([b.joint.S[:, 0] if one else np.zeros(6) for b, one in zip(bodies, single, strict=True)])
-        armature = [self.model.armature[b.joint.v.start] if one else 0.0 for b, one in zip(bodies, single, strict=True)]
+        armature = [
+            self.model.armature[b.joint.v.start] if one else 0.0
+            for b, one in zip(bodies, single, strict=True)
+        ]
+        P, C, Q, t0, slide = (np.array(part) for part in zip(*parts, strict=True))
         return Constants(
-            *(np.array(part) for part in zip(*parts, strict=True)),
-            S=S,
-            J=self.model.inertias,
-            armature=np.array(armature),
-            q_at=np.array([body.joint.q.start for body in bodies]),
-            v_at=np.array([body.joint.v.start for body in bodies]),
+            *(P, C, Q, t0, slide),
+            S,
+            self.model.inertias,
+            np.array(armature),
+            np.array([body.joint.q.start for body in bodies]),
+            np.array([body.joint.v.start for body in bodies]),
         )
 
 
@@ -170,11 +172,15 @@ def _turn(xp, quaternion):
 
 def refuse_joints(model):
     """Raise ModelError, joints by name, for what no solver of this package does."""
+    if not model.bodies:
+        raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
     if model.has_mimic:
         names = [body.joint.name for body in model.bodies if body.joint.mimic is not None]
-        raise ModelError(_refused(names, "follow other joints, so that the mass matrix is no product of sparse ones"))
+        raise ModelError(_refused(names, "follow other joints"))
     roots = {0} if model.floating_base else set()
-    other = [b.joint.name for i, b in enumerate(model.bodies) if not b.joint.type.is_scalar and i not in roots]
+    other = [
+        b.joint.name for i, b in enumerate(model.bodies) if not b.joint.type.is_scalar and i not in roots
+    ]
     if other:
         raise ModelError(_refused(other, "are neither revolute nor prismatic, nor a floating base"))
 
@@ -183,25 +189,31 @@ def refuse_width(robot: Robot):
     """Raise ModelError for a tree that is too wide for blocks of all joints at one depth."""
     if robot.width > WIDEST:
         raise ModelError(
-            f"{robot.width} joints lie at the same depth of the tree: solver cfa is for chains and narrow trees, "
-            f"up to {WIDEST} joints beside each other, since its blocks grow with them; build with solver 'cluster', "
-            "or 'abia' or 'jsiia'"
+            f"{robot.width} joints lie at the same depth of the tree: solver cfa is for chains and narrow "
+            f"trees, up to {WIDEST} joints beside each other, since its blocks grow with them; build with "
+            "solver 'cluster', 'abia' or 'jsiia'"
         )
 
 
 def refuse_weightless(model):
     """Raise ModelError, links by name, where an inertia has no inverse."""
     values = np.linalg.eigvalsh(model.inertias)
-    names = [b.name for b, v in zip(model.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)]
+    names = [
+        b.name for b, v in zip(model.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)
+    ]
     if names:
         raise ModelError(
-            f"links {_listed(names)} have no definite inertia (no mass, or no moment about some axis), whose inverse "
-            "solver cfa needs: lump them with links that have, or build with solver 'cluster', 'abia' or 'jsiia'"
+            f"links {_listed(names)} have no definite inertia (no mass, or no moment about some axis), whose "
+            "inverse solver cfa needs: lump them with links that have one, or build with solver 'cluster', "
+            "'abia' or 'jsiia'"
         )
 
 
 def _refused(names, why):
-    return f"joints {_listed(names)} {why}: the parallel solvers cfa, jsiia, abia leave them out; build with solver 'cluster'"
+    return (
+        f"joints {_listed(names)} {why}: solvers cfa, jsiia and abia are not for them; build with solver "
+        "'cluster'"
+    )
 
 
 def _listed(names, most=6):

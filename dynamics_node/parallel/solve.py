@@ -1,5 +1,6 @@
 """Forward and inverse dynamics by the parallel solvers, in as many states at once as fit the caches."""
 
+from collections.abc import Callable
 from functools import partial
 
 from dynamics_node.parallel.abia import Abia
@@ -21,11 +22,13 @@ def inverse_dynamics(xp, robot: Robot, q, qd, qdd, gravity=None, f_ext=None):
 def forward_dynamics(
     xp, robot: Robot, q, qd, tau, gravity=None, f_ext=None, solver="cfa", corrections=1, tridiagonal="cr"
 ):
-    """qdd (..., nv). corrections: how often qdd is improved by what its inverse dynamics leaves of tau, a step
-    of iterative refinement; tridiagonal: how cfa eliminates, one of WAYS. Other arguments as of inverse_dynamics."""
+    """qdd (..., nv). corrections: how often qdd is improved by what its inverse dynamics leaves of tau, a
+    step of iterative refinement; tridiagonal: how cfa eliminates, one of WAYS. Other arguments as of
+    inverse_dynamics."""
     gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
     motions = Motions(xp, robot, q, qd, gravity, f_ext)
-    solve = {"cfa": partial(Cfa, way=tridiagonal), "jsiia": Jsiia, "abia": Abia}[solver](motions)
+    solvers: dict[str, Callable] = {"cfa": partial(Cfa, way=tridiagonal), "jsiia": Jsiia, "abia": Abia}
+    solve = solvers[solver](motions)
     qdd = solve(tau - motions.torques(None))
     for _ in range(corrections):
         qdd = qdd + solve(tau - motions.torques(qdd))

@@ -2,17 +2,19 @@
 
     U_{i-1}^T x_{i-1} + D_i x_i + U_i x_{i+1} = r_i,    D (..., n, k, k), U (..., n - 1, k, k), r (..., n, k)
 
-All three ways eliminate rows against their neighbours. With N D N^T = 1 of a row, up = N U_before^T and down =
-N U, the row before loses up^T up, the row behind down^T down, and both become coupled by -up^T down: eqs. 17-19
-of Yang, Wu, Pan, whose E and K are U D^-1; in this form D stays exactly symmetric.
+All three ways eliminate rows against their neighbours. With N D N^T = 1 of a row, up = N U_before^T and
+down = N U, the row before loses up^T up, the row behind down^T down, and both become coupled by -up^T down:
+eqs. 17-19 of Yang, Wu, Pan, whose E and K are U D^-1; in this form D stays exactly symmetric.
 
     thomas  one row after the other, the last first: n steps
     cr      cyclic reduction: every second row until one is left, and back: 2 log2 n steps, O(n) work
-    oee     odd-even elimination, Algorithm 2: all rows against those s away, s = 1, 2, 4: log2 n steps, nothing
-            to go back for, O(n log n) work; not backward stable, docs/parallel.md shows it
+    oee     odd-even elimination, their Algorithm 2: all rows against those s away, s = 1, 2, 4, ...: log2 n
+            steps, nothing to go back for, O(n log n) work; not backward stable, see docs/parallel.md
 
 Where D is not positive definite, also by rounding, x is NaN.
 """
+
+from collections.abc import Callable
 
 from dynamics_node.parallel.blocks import inverse_factor, transposed
 from dynamics_node.parallel.poses import turned
@@ -111,4 +113,4 @@ class OddEvenElimination:
         return turned(transposed(xp, self.last), turned(self.last, r))
 
 
-WAYS = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}
+WAYS: dict[str, Callable] = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}
