@@ -1,7 +1,7 @@
 """What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
-c: compiled by the system's compiler (folder c); numpy: interpreted. A new backend is a class with the members
-of Runner and its name in `make`.
+c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
+(folder opencl). A new backend is a class with the members of Runner and its name in `make`.
 """
 
 import logging
@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
-from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.backends.scan import Scan
@@ -19,7 +19,19 @@ from dynamics_node.program import Program, Rolled
 
 log = logging.getLogger("dynamics_node")
 
-__all__ = ["Backed", "CompileError", "Runner", "Scan", "Unhurried", "finite_states", "make"]
+__all__ = [
+    "DEVICES",
+    "Backed",
+    "CompileError",
+    "DeviceError",
+    "Runner",
+    "Scan",
+    "Unhurried",
+    "finite_states",
+    "make",
+]
+
+DEVICES = ("opencl",)  # backends that compute batches elsewhere
 
 
 class Runner(Protocol):
@@ -67,6 +79,9 @@ class Runner(Protocol):
     def with_parameters(self, values) -> "Runner":
         """A Runner with other values {name: array} of the parameters; names it does not have are ignored."""
 
+    def require(self, dtype: np.dtype):
+        """Raise DeviceError where there is no arithmetic of a type."""
+
     def prepare(self, batches: bool = False):
         """Do now what many states need later. Raises CompileError."""
 
@@ -76,12 +91,15 @@ def make(
 ) -> Runner:
     """The Runner of a Program.
 
-    backend: c, numpy, or auto: c where it works. parameters: {name: array} of its last inputs, which a call
-    does not take; quaternions: where among all entries of the inputs those of unit length begin. instead: the
-    Runner that serves where nothing is compiled, by default the interpreter; other: the same operations in
-    another order, one of which is faster. Raises CompileError for backend
-    c without a compiler.
+    backend: c, numpy, auto: c where it works, or one of DEVICES, beside which `auto` serves. parameters:
+    {name: array} of its last inputs, which a call does not take; quaternions: where among all entries of the
+    inputs those of unit length begin. instead: the Runner that serves where nothing is compiled, by default
+    the interpreter; other: the same operations in another order, one of which is faster. Raises CompileError
+    for backend c without a compiler; DeviceError, and ImportError for an absent extra, for one of DEVICES.
     """
+    if backend in DEVICES:
+        beside = make(program, "auto", parameters, quaternions, instead, other)
+        return _on_device(backend, program, beside, parameters, quaternions, other)
     if backend != "numpy":
         try:
             return CRunner(program, parameters, quaternions, other)
@@ -94,3 +112,12 @@ def make(
     if isinstance(program, Rolled):
         raise CompileError("a Program that is rolled up is not interpreted: it needs a C compiler")
     return Interpreter(program, dict(parameters or {}))
+
+
+def _on_device(backend, program, beside, parameters, quaternions, other):
+    """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
+    if isinstance(program, Rolled):
+        raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
+    from dynamics_node.backends.opencl import OpenClRunner
+
+    return OpenClRunner(program, beside, parameters, quaternions, other)

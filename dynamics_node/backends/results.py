@@ -3,6 +3,9 @@ precision of the arithmetic."""
 
 import numpy as np
 
+from dynamics_node.spatial import UNIT
+
+UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
 KEPT = 2.0**-12  # of a result, in any precision: what rounding may come to when health is at its limit
 
 

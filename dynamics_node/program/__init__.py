@@ -6,6 +6,7 @@ says what a Program means; `jacobian` derives it.
 
 from dynamics_node.program.derivative import derivative_name, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
+from dynamics_node.program.fused import Fused, fused
 from dynamics_node.program.interpret import interpret
 from dynamics_node.program.order import group_after_group, in_order, most_alive
 from dynamics_node.program.program import Program, ProgramError
@@ -14,6 +15,7 @@ from dynamics_node.program.trace import trace
 
 __all__ = [
     "Expression",
+    "Fused",
     "Op",
     "Program",
     "ProgramError",
@@ -21,6 +23,7 @@ __all__ = [
     "Sweep",
     "Table",
     "derivative_name",
+    "fused",
     "group_after_group",
     "in_order",
     "interpret",

@@ -34,7 +34,7 @@ from dynamics_node.programs import (
     step_program,
 )
 from dynamics_node.solver.arguments import robot_signature
-from dynamics_node.solver.choices import ChoiceError, resolve
+from dynamics_node.solver.choices import COMPILED, ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
 from dynamics_node.solver.estimator import build_estimator
 from dynamics_node.solver.function import ProgramFunction
@@ -64,15 +64,15 @@ def build(
     """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
     which only backend, as of `build_estimator`, and parameters can be chosen).
 
-    solver: 'factor_graph', 'cluster' (the recursions) or 'best', or one of 'cfa', 'jsiia', 'abia' for
-    parallel machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested
-    dissection), minimum_degree, best, or variable names; of cfa: cr, oee or thomas; backend: c (compiled
-    for this robot and cached), numpy, gtsam, or auto: c where it works. parameters: what
-    `Solver.with_model` may change without another build: 'inertia', 'armature'; precision: 'float64' or
-    'float32', see Function. Raises CompileError for backend c without a compiler, ChoiceError for a
-    combination that does not exist, ModelError (joints by name) where torques do not determine
-    accelerations, SingularPivotError for an ordering this robot does not allow, ImportError for an absent
-    extra, ValueError besides.
+    solver: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for parallel
+    machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested dissection),
+    minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c
+    (compiled for this robot and cached), numpy, gtsam, opencl (batches on a GPU, the rest as auto), or auto:
+    c where it works. parameters: what `Solver.with_model` may change without another build: 'inertia',
+    'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError for backend c without a
+    compiler, DeviceError where no device computes, ChoiceError for a combination that does not exist,
+    ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
+    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -132,9 +132,9 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
     not, reads in free air, (6,), see docs/sensors.md.
 
-    backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
+    backend: c, numpy, opencl, or auto: c where it works; parameters: what `with_model` may change.
     Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
-    a loop bridges, CompileError for backend c without a compiler.
+    a loop bridges, what `build` raises for a backend.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
@@ -214,7 +214,7 @@ def _recursion(model, problem, choice, parameters):
 def _elimination(model, problem, choice, parameters):
     """(description, Recipe, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
-    if choice.backend in ("auto", "c"):
+    if choice.backend in COMPILED:
         ordering, program = _eliminated(model, problem, choice.ordering, parameters)
         write = partial(elimination_program, model, problem, ordering, parameters=parameters)
     numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)

@@ -3,13 +3,15 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dynamics_node.backends import DEVICES
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.parallel import SOLVERS as PARALLEL
 from dynamics_node.parallel import WAYS
 
 SOLVERS = ("best", "factor_graph", "cluster", *PARALLEL)
-BACKENDS = ("auto", "numpy", "c", "gtsam")
-_BACKENDS_OF = {"best": BACKENDS[:3], "factor_graph": BACKENDS, "cluster": BACKENDS[:3]}
+COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
+BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
+_BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
 
 

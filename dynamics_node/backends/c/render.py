@@ -15,12 +15,11 @@ import numpy as np
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.straight import render_run
 from dynamics_node.backends.c.text import LARGE, literal, memory, table
+from dynamics_node.backends.results import UNIT_TOLERANCE
 from dynamics_node.program import Program, Rolled
-from dynamics_node.spatial import UNIT
 
 BATCH = 64  # states from which vectors are worth another compilation
 MOST_LANES = 16  # numbers in a vector: floats
-UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
 
 
 def render(program, parameters=(), quaternions=()) -> str:

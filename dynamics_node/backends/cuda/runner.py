@@ -1,0 +1,243 @@
+"""A Program on an NVIDIA GPU: batches there, one state and a few beside it on the CPU."""
+
+from copy import copy
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.backends.cuda import lanes
+from dynamics_node.backends.cuda.choice import Chosen, Orders, choose, orders_of
+from dynamics_node.backends.cuda.crossover import Crossover
+from dynamics_node.backends.cuda.device import device, lost, say_once
+from dynamics_node.backends.cuda.device_arrays import ROWS, DeviceArray
+from dynamics_node.backends.cuda.device_call import DeviceCall
+from dynamics_node.backends.cuda.errors import CudaError
+from dynamics_node.backends.cuda.launching import launch, shared_inputs
+from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.results import returned, taken
+from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.program import Program
+
+LEAST = 64  # states: what fewer need is done before a device has begun
+PRECISIONS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+
+
+class Batch(NamedTuple):
+    """Arrays of NumPy for a call. arrays: {name: (count, *shape)}; same: {name: (*shape)} of what is the same
+    in all states, parameters among them."""
+
+    count: int
+    dtype: np.dtype
+    arrays: dict[str, np.ndarray]
+    same: dict[str, np.ndarray]
+
+
+class CudaRunner:
+    """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states
+    that a kernel does not solve (an angle of a million turns), and for everything once the device is lost.
+
+    parameters, quaternions, other: as of CRunner; usual: names of inputs that mostly are the same in all
+    states; measured: whether the device takes a batch only where it was measured to be faster.
+    """
+
+    checks = True
+
+    def __init__(
+        self, program: Program, beside, parameters=None, quaternions=(), other=None, usual=(), measured=False
+    ):
+        """Raises CompileError: no driver, no device, no NVRTC."""
+        self.program, self.beside, self._usual = program, beside, frozenset(usual)
+        self._quaternions = tuple(quaternions)
+        self._orders = orders_of(program, other)
+        self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
+        self._turning = _holding(
+            program, self._quaternions
+        )  # nobody looks at those that are the same in all states
+        self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
+        self._crossover = Crossover(program) if measured else None
+        self._take(beside, dict(parameters or {}))
+        if not measured:
+            self.compiler()
+
+    def _take(self, beside, parameters):
+        self.beside, self.solve, self.few = beside, beside.solve, beside.few
+        self._parameters = {name: np.asarray(values) for name, values in parameters.items()}
+        self._there: dict[tuple, DeviceArray] = {}  # parameters that kernels read by a pointer
+
+    @property
+    def backend(self):
+        """'cuda', or what goes on after the device was lost."""
+        if self._crossover is not None:
+            return self.beside.backend
+        return "cuda" if lost() is None else f"{self.beside.backend}, for cuda is lost"
+
+    def with_parameters(self, values):
+        """See backends.Runner: of both sides; nothing is compiled."""
+        other = copy(self)
+        known = {name: values[name] for name in self._parameters}
+        other._take(self.beside.with_parameters(values), known)
+        return other
+
+    def prepare(self, batches=False):
+        """Compile now what many states need. Raises CompileError."""
+        self.beside.prepare(batches)
+        if batches and self._crossover is None:
+            same = self._usual & self.inputs.keys() | self._parameters.keys()
+            self.chosen(np.dtype(np.float64), ROWS, same)
+
+    # --- arrays of NumPy ------------------------------------------------------------------------------------
+
+    def many(self, count, inputs, dtype):
+        """See backends.Runner."""
+        batch = self._batch(count, inputs, dtype)
+        outputs = None if batch is None else self._by_device(batch)
+        if outputs is None:
+            return self.beside.many(count, inputs, dtype)
+        return outputs if self._mended(outputs, batch) else None
+
+    def run(self, count, inputs, dtype=np.float64):
+        """See backends.Runner."""
+        batch = self._batch(count, inputs, np.dtype(dtype))
+        outputs = None if batch is None else self._by_device(batch)
+        if outputs is None:
+            return self.beside.run(count, inputs, dtype)
+        return outputs, self._mended(outputs, batch)
+
+    def _batch(self, count, inputs, dtype) -> Batch | None:
+        """None for what the device is not to compute: too few, not plain arrays, or bad in all states."""
+        if count < LEAST or dtype not in PRECISIONS or len(inputs) != len(self.inputs) or lost() is not None:
+            return None
+        arrays, same = {}, self.parameters_in(dtype)
+        for (name, shape), array in zip(self.inputs.items(), inputs, strict=True):
+            if not isinstance(array, np.ndarray) or array.dtype != dtype:
+                return None
+            if array.shape == (count, *shape):
+                arrays[name] = array
+            elif array.shape == shape and name not in self._turning and np.isfinite(array).all():
+                same[name] = array
+            else:
+                return None
+        if self._crossover is not None and not self._crossover.pays(count, dtype, self):
+            return None
+        return Batch(count, dtype, arrays, same)
+
+    def parameters_in(self, dtype) -> dict[str, np.ndarray]:
+        """{name: values} of the parameters in a type."""
+        return {name: values.astype(dtype, copy=False) for name, values in self._parameters.items()}
+
+    def _by_device(self, batch) -> list[np.ndarray] | None:
+        """The outputs, NaN for states that are not solved; None where the device does not do it."""
+        try:
+            chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
+            return self.compute(batch, chosen)
+        except (CompileError, CudaError) as error:
+            say_once(f"{error}; the CPU goes on")
+            return None
+
+    def compute(self, batch: Batch, chosen: Chosen) -> list[np.ndarray]:
+        """The outputs by the device alone. Raises CudaError."""
+        outputs = {name: np.empty((batch.count, *shape), batch.dtype) for name, shape in self.outputs.items()}
+        arrays = [*batch.arrays.values(), *outputs.values()]
+        sizes = [array.nbytes // batch.count for array in arrays]
+        kernel, image = chosen.kernel, chosen.cubin.image
+        pieces = lanes.in_pieces(batch.count, sizes, kernel.most_states, kernel.variant.block)
+        with device().at_work():
+            there = self.constants(kernel, batch.same, batch.dtype)
+
+            def work(lane, places, start, stop):
+                addresses = [lane.there + place for place in places]
+                inputs = dict(zip(batch.arrays, addresses, strict=False))
+                results = dict(zip(outputs, addresses[len(inputs) :], strict=False))
+                for array, place in zip(batch.arrays.values(), places, strict=False):
+                    lane.put(place, array[start:stop])
+                known = inputs | {name: array.address for name, array in there.items()}
+                launch(device(), kernel, image, stop - start, known, results, batch.same, lane.stream)
+                for array, place in zip(outputs.values(), places[len(inputs) :], strict=False):
+                    lane.get(place, array[start:stop])
+
+            lanes.run(device(), pieces, work)
+        return list(outputs.values())
+
+    def _mended(self, outputs, batch) -> bool:
+        """Whether all states are good, after those without a result were given to the CPU, in place."""
+        bad = bad_states(outputs)
+        if not bad.any():
+            return True
+        every = {**batch.arrays, **batch.same}
+        some = [every[name][bad] if name in batch.arrays else every[name] for name in self.inputs]
+        again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+        for output, array in zip(outputs, again, strict=True):
+            output[bad] = array
+        return good
+
+    def example(self, count: int, dtype: np.dtype) -> Batch:
+        """Some states for a trial."""
+        random, arrays, same = np.random.default_rng(0), {}, self.parameters_in(dtype)
+        for name, shape in self.inputs.items():
+            if name in self._usual:
+                same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
+            else:
+                arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
+        return Batch(count, dtype, arrays, same)
+
+    # --- arrays on the device -------------------------------------------------------------------------------
+
+    def on_device(self, inputs, out=None, raises=False):
+        """Results of arrays on the device, see DeviceCall: (a tuple of arrays, number of the first state
+        without a result or None). Raises ArrayError, CompileError, CudaError."""
+        return DeviceCall(self, inputs, out)(raises)
+
+    def constants(self, kernel, same, dtype) -> dict[str, DeviceArray]:
+        """{name: array on the device} of what all states read by a pointer. Inside `at_work`."""
+        return {name: self._constant(name, same[name], dtype) for name in shared_inputs(kernel)}
+
+    def _constant(self, name, values, dtype):
+        if name not in self._parameters:
+            return DeviceArray.of(values)
+        if (name, dtype) not in self._there:
+            self._there[name, dtype] = DeviceArray.of(values)
+        return self._there[name, dtype]
+
+    # --- what is compiled -----------------------------------------------------------------------------------
+
+    def chosen(self, dtype, layout, same) -> Chosen:
+        """The kernel for arrays of a type and layout. Raises CompileError."""
+        key = dtype, layout, frozenset(same)
+        if key not in self._chosen:
+            write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
+            base = Variant(precision=PRECISIONS[dtype], layout=layout)
+            nvrtc, capability = self.compiler()
+            self._chosen[key] = choose(Orders(self._orders, write), base, nvrtc, nvrtc.arch_for(capability))
+        return self._chosen[key]
+
+    def compiler(self):
+        """NVRTC and the compute capability to compile for. Raises CompileError."""
+        try:
+            there = device()
+        except CudaError as error:
+            raise CompileError(f"backend cuda: {error}") from None
+        return find_nvrtc(there.driver_version[0]), there.capability
+
+    def __getstate__(self):
+        return {
+            name: value for name, value in self.__dict__.items() if name not in ("solve", "few", "_there")
+        }
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.solve, self.few, self._there = self.beside.solve, self.beside.few, {}
+
+
+def _holding(program, places) -> set[str]:
+    """Names of the inputs that hold quaternions, which begin at some places among all entries."""
+    ends = np.cumsum([np.prod(shape, dtype=int) for shape in program.inputs.values()])
+    names = list(program.inputs)
+    return {names[np.searchsorted(ends, place, side="right")] for place in places}
+
+
+def bad_states(outputs) -> np.ndarray:
+    """Which states (count,) have no result: all outputs of such a state are NaN, so one entry tells."""
+    array = next((array for array in outputs if array[0].size), outputs[0])
+    return np.isnan(array.reshape(len(array), -1)[:, :1]).any(axis=1)

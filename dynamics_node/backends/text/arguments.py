@@ -1,0 +1,79 @@
+"""What a kernel is called with, and the ways in which its text can be written."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dynamics_node.backends.results import returned
+from dynamics_node.program import Program
+
+MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
+SHARED_MEMORY = 48 * 1024  # bytes of a block, where nothing more is asked for
+
+
+class Variant(NamedTuple):
+    """One way to write a kernel; of any, results are the same bits, but for exact_reciprocal on CUDA.
+
+    layout: of an array of all states, 'rows' (count, size), staged through shared memory, or 'columns' (size,
+    count), where neighbours read what lies side by side. block: threads, one a state; least_blocks: that a
+    processor shall hold at a time, 0 for any; spill_to_shared: what does not fit into registers goes to
+    shared memory first (CUDA); exact_reciprocal: to the nearest number (elsewhere they always are);
+    shared_memory: bytes of a block that rows may take, others are read as they lie.
+    """
+
+    precision: Literal["float", "double"] = "float"
+    layout: Literal["rows", "columns"] = "columns"
+    block: int = 128
+    least_blocks: int = 0
+    spill_to_shared: bool = False
+    exact_reciprocal: bool = False
+    shared_memory: int = SHARED_MEMORY
+
+    @property
+    def dtype(self):
+        return np.dtype(np.float32 if self.precision == "float" else np.float64)
+
+
+class Argument(NamedTuple):
+    """An argument of a kernel.
+
+    kind: count: int, how many states there are; array: an input (count, size) or (size, count), by the
+    layout; same: a pointer to `size` numbers for all states; number: the entry `position` of an input that is
+    the same in all states; output: as array.
+    """
+
+    name: str
+    kind: Literal["count", "array", "same", "number", "output"]
+    size: int = 1
+    position: int = 0
+
+
+class Kernel(NamedTuple):
+    """name: of the function; shared: bytes of shared memory in which a block stages rows."""
+
+    name: str
+    text: str
+    arguments: tuple[Argument, ...]
+    shared: int
+    variant: Variant
+
+    @property
+    def most_states(self) -> int:
+        """Of one launch: an index is an int."""
+        return (2**31 - 1) // max(argument.size for argument in self.arguments) - self.variant.block
+
+
+def arguments(program: Program, same) -> tuple[Argument, ...]:
+    """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
+    more than MOST_NUMBERS; every output that a call gives (not health)."""
+    found = [Argument("count", "count")]
+    for name, shape in program.inputs.items():
+        size = int(np.prod(shape, dtype=int))
+        if name not in same:
+            found.append(Argument(name, "array", size))
+        elif size <= MOST_NUMBERS:
+            found += [Argument(name, "number", 1, k) for k in range(size)]
+        else:
+            found.append(Argument(name, "same", size))
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in returned(program).items()}
+    return (*found, *(Argument(name, "output", size) for name, size in sizes.items()))

@@ -1,0 +1,85 @@
+"""A Program as the text of a kernel, in the words of dialects.h."""
+
+from functools import cache
+from importlib.resources import files
+
+from dynamics_node.backends.text.arguments import Kernel, Variant, arguments
+from dynamics_node.backends.text.state import State
+from dynamics_node.program import Program
+from dynamics_node.program.fused import fused
+
+NAME = "states"
+PLAIN = Variant()
+
+
+def kernel(program: Program, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
+    """The kernel of a Program, of which every thread computes a state; a bad one has NaN for all outputs: see
+    State.
+
+    same: names of inputs that are the same in all states: the caller looks whether they are finite and of
+    unit length; quaternions: where among all entries of the inputs four numbers of unit length begin.
+    """
+    state = State(fused(program), variant, frozenset(same), tuple(quaternions))
+    taken = arguments(program, same)
+    places = state.places.values()
+    text = "\n".join([*head(variant), _declared(state, taken), *_phases(state), ""])
+    shared = sum(place.shared(variant.block) for place in places) * variant.dtype.itemsize
+    return Kernel(NAME, text, taken, shared, variant)
+
+
+def head(variant: Variant) -> list[str]:
+    """What stands before a kernel in a Variant: its numbers, and the words of all dialects."""
+    numbers = {
+        "FLOAT64": int(variant.precision == "double"),
+        "WIDTH": variant.block,
+        "LEAST_BLOCKS": variant.least_blocks,
+        "EXACT_RECIPROCAL": int(variant.exact_reciprocal),
+        "SPILL_TO_SHARED": int(variant.spill_to_shared),
+    }
+    return [*(f"#define {name} {number}" for name, number in numbers.items()), *_library()]
+
+
+@cache
+def _library():
+    return [files(__package__).joinpath(name).read_text() for name in ("dialects.h", "sincos.h")]
+
+
+def _declared(state, taken):
+    """The line that names the arguments."""
+    written = {
+        "count": lambda a: "const int count",
+        "array": lambda a: f"const GLOBAL real *restrict {state.pointer[a.name]}",
+        "same": lambda a: f"const GLOBAL real *restrict {state.pointer[a.name]}",
+        "number": lambda a: f"const real v{state.first[a.name] + a.position}",
+        "output": lambda a: f"GLOBAL real *restrict {state.places['output', a.name].name}",
+    }
+    return f"KERNEL {NAME}({', '.join(written[a.kind](a) for a in taken)})"
+
+
+def _phases(state):
+    """The kernel around the lines of one state: rows are copied in before and out behind."""
+    block = state.variant.block
+    staged = {key: place for key, place in state.places.items() if place.staged}
+    copies = {
+        way: [line for (kind, _), place in staged.items() if kind == way for line in place.copies(block, way)]
+        for way in ("input", "output")
+    }
+    own = ["  const int own = count - first < WIDTH ? count - first : WIDTH;"] if staged else []
+    return [
+        "{",
+        "  WITH_SPILLS",
+        *(place.declared(block) for place in staged.values()),
+        "  EACH_BLOCK(count) {",
+        "  const int first = BLOCK * WIDTH;",
+        *own,
+        *(["  EACH_THREAD {", *copies["input"], "  }", "  BARRIER;"] if copies["input"] else []),
+        "  EACH_THREAD {",
+        "    const int state = first + THREAD;",
+        "    if (state < count) {",
+        *(f"    {line}" for line in state.lines()),
+        "    }",
+        "  }",
+        *(["  BARRIER;", "  EACH_THREAD {", *copies["output"], "  }"] if copies["output"] else []),
+        "  }",
+        "}",
+    ]

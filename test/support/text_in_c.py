@@ -1,0 +1,53 @@
+"""The text of a kernel as C: compiled and called with NumPy arrays, the reference of all that runs it elsewhere."""
+
+import ctypes
+import platform
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+FLAGS = ("-std=gnu99", "-O1", "-ffp-contract=off", "-fPIC", "-shared")
+FUSED = {"x86_64": ("-mfma",)}  # without it a function of the C library computes the same, slowly
+
+
+def built(kernel, *more):
+    """states(count, inputs {name: array (count, *shape) or (*shape) where it is the same}, shapes of the outputs) of a
+    Kernel -> {name: array (count, *shape)}."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "states.c", Path(folder) / "states.so"
+        source.write_text(kernel.text)
+        flags = (*FLAGS, *FUSED.get(platform.machine(), ()), *more)
+        subprocess.run(["cc", *flags, source, "-o", library, "-lm"], check=True)
+        function = ctypes.CDLL(str(library))[kernel.name]
+    function.restype = None
+    return lambda count, inputs, outputs: _called(function, kernel, count, inputs, outputs)
+
+
+def _called(function, kernel, count, inputs, outputs):
+    dtype, columns = kernel.variant.dtype, kernel.variant.layout == "columns"
+    number = ctypes.c_float if dtype == np.float32 else ctypes.c_double
+    kept, written, given = [], {}, []
+
+    def pointer(array):
+        kept.append(array)
+        return ctypes.c_void_p(array.ctypes.data)
+
+    for argument in kernel.arguments:
+        if argument.kind == "count":
+            given.append(ctypes.c_int(count))
+        elif argument.kind == "number":
+            given.append(number(np.ravel(inputs[argument.name])[argument.position]))
+        elif argument.kind == "output":
+            shape = (argument.size, count) if columns else (count, argument.size)
+            written[argument.name] = np.full(shape, 7.0, dtype)
+            given.append(pointer(written[argument.name]))
+        else:
+            array = np.asarray(inputs[argument.name], dtype).reshape(-1, argument.size)
+            given.append(pointer(np.ascontiguousarray(array.T if columns else array)))
+    function(*given)
+    return {
+        name: (array.T if columns else array).reshape(count, *outputs[name])
+        for name, array in written.items()
+    }
