@@ -96,7 +96,7 @@ def test_spills_go_to_shared_memory_where_that_helps(fake, after, spills):
     assert (variant.spill_to_shared, variant.block) == ((True, 64) if spills else (False, 128))
 
 
-@pytest.mark.parametrize(("after", "bounded"), [(0, True), (900, False)])
+@pytest.mark.parametrize(("after", "bounded"), [(0, True), (4, False)])
 def test_few_warps_ask_for_fewer_registers_where_that_helps(fake, after, bounded):
     def told(text):
         return taking(168, after) if "LEAST_BLOCKS 3" in text else taking(224)
@@ -132,6 +132,12 @@ def test_what_was_chosen_is_noted(fake):
     elsewhere = Imagined(fake, told)
     elsewhere.version = (12, 9)  # has no such spills
     assert _chosen(elsewhere).kernel.variant == Variant() and len(elsewhere.compiled) == 1
+
+
+def test_a_kernel_without_spills_comes_first(fake):
+    """However few warps it leaves."""
+    spilling = _chosen(Imagined(fake, lambda text: taking(255, 0 if "SPILL_TO_SHARED 1" in text else 4)))
+    assert spilling.kernel.variant.spill_to_shared
 
 
 def test_orders_that_keep_more_alive_are_not_tried():
