@@ -27,6 +27,7 @@ class DynamicsNode(RobotNode):
 
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
+        self._lost_device = ""  # what was said of it
         self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, PUSHES)
         self._readings = Outputs(self, READINGS)
         self._inputs = Inputs(self, self._serving, self._statistics)
@@ -125,10 +126,13 @@ class DynamicsNode(RobotNode):
     def _look_around(self):
         if problem := self._computing.look_after():
             self.get_logger().warning(problem)
+        if (lost := self._computing.lost_device) and lost != self._lost_device:
+            self.get_logger().error(f"the GPU is lost, services go on with the CPU: {shown(lost)}")
+        self._lost_device = lost
         self._answers.note_stale_input()
 
     def _status(self):
-        return report(self._serving, self._statistics, self._answers.enabled)
+        return report(self._serving, self._statistics, self._answers.enabled, self._lost_device)
 
     def _excused(self):
         return not self._answers.enabled or super()._excused()

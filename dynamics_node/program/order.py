@@ -36,30 +36,28 @@ def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Se
 
 
 def depth_first(program: Program) -> Program:
-    """The operations output after output: what an output needs is computed just before it, the operand with
-    the longer chain behind it first (Sethi and Ullman 1970, for expressions that share nothing). What no
-    output needs comes last."""
-    first, count = program.first_operation, len(program.ops)
-    operands = list(zip(program.left.tolist(), program.right.tolist(), strict=True))
-    depth = [0] * first
-    for a, b in operands:
-        depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
-    done, order = [False] * (first + count), []
-    waiting = [
-        n for numbers in reversed(program.outputs.values()) for n in reversed(numbers.ravel().tolist())
-    ]
-    waiting = [*range(first, first + count), *waiting]
-    while waiting:
-        n = waiting[-1]
-        left = () if n < first or done[n] else [m for m in operands[n - first] if m >= first and not done[m]]
-        if left:
-            waiting.append(max(left, key=depth.__getitem__))
-            continue
-        waiting.pop()
-        if n >= first and not done[n]:
-            done[n] = True
-            order.append(n - first)
-    return in_order(program, np.array(order, dtype=np.int64))
+    """The operations as one output after the other needs them; of two operands the one with the longer chain
+    behind it comes first (in the spirit of Sethi and Ullman 1970), so that little waits beside it."""
+    first = program.first_operation
+    left, right = program.left.tolist(), program.right.tolist()
+    depth = program.depths()
+    order: list[int] = []
+    placed = [False] * len(left)
+    for root in (n for numbers in program.outputs.values() for n in numbers.ravel().tolist()):
+        waiting = [root]
+        while waiting:
+            n = waiting[-1] - first
+            if n < 0 or placed[n]:
+                waiting.pop()
+                continue
+            missing = [m for m in {left[n], right[n]} if m >= first and not placed[m - first]]
+            if missing:
+                waiting.append(max(missing, key=lambda m: (depth[m], -m)))
+            else:
+                placed[n] = True
+                order.append(n)
+    unused = [n for n, done in enumerate(placed) if not done]
+    return in_order(program, np.array([*order, *unused], dtype=np.int64))
 
 
 def in_order(program: Program, order: np.ndarray) -> Program:

@@ -534,6 +534,14 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned blocks, unsigned y
   return leave(give(stream, &item));
 }
 
+/* What NVRTC asks of a driver that it finds; that there is none it takes well. */
+CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *which)
+{
+  (void)which;
+  *table = NULL;
+  return CUDA_ERROR_NOT_FOUND;
+}
+
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **name)
 {
   *name = error == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_FAKED";
