@@ -54,8 +54,6 @@ ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pin
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
 BENCH = ["casadi>=3.6", *MUJOCO]
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
-CUDA = ["nvidia-cuda-nvrtc>=13.0"]  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
-OPENCL = ["pyopencl>=2023.1"]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 
@@ -136,8 +134,8 @@ setup(
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
-        "cuda": CUDA,
-        "opencl": OPENCL,
+        "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
+        "opencl": ["pyopencl>=2023.1"],
         "tables": TABLES,
         "cluster": CLUSTER,
     },

@@ -1,7 +1,7 @@
 """What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
-c: compiled by the system's compiler (folder c); cuda: on NVIDIA GPUs (folder cuda); numpy: interpreted. A new
-backend is a class with the members of Runner and its name in `make`.
+c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
+(folders cuda and opencl). A new backend is a class with the members of Runner and its name in `make`.
 """
 
 import logging
@@ -12,7 +12,7 @@ import numpy as np
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
 from dynamics_node.backends.cuda import ArrayError, CudaRunner, DeviceArray, driver_is_there, on_device
-from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.backends.scan import Scan
@@ -21,10 +21,12 @@ from dynamics_node.program import Program, Rolled
 log = logging.getLogger("dynamics_node")
 
 __all__ = [
+    "DEVICES",
     "ArrayError",
     "Backed",
     "CompileError",
     "DeviceArray",
+    "DeviceError",
     "Runner",
     "Scan",
     "Unhurried",
@@ -32,6 +34,8 @@ __all__ = [
     "make",
     "on_device",
 ]
+
+DEVICES = ("cuda", "opencl")  # backends that compute batches elsewhere
 
 
 class Runner(Protocol):
@@ -79,37 +83,30 @@ class Runner(Protocol):
     def with_parameters(self, values) -> "Runner":
         """A Runner with other values {name: array} of the parameters; names it does not have are ignored."""
 
+    def require(self, dtype: np.dtype):
+        """Raise DeviceError where there is no arithmetic of a type."""
+
     def prepare(self, batches: bool = False):
         """Do now what many states need later. Raises CompileError."""
 
 
 def make(
-    program: Program | Rolled,
-    backend="auto",
-    parameters=None,
-    quaternions=(),
-    instead=None,
-    other=None,
-    usual=(),
+    program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None, other=None
 ) -> Runner:
     """The Runner of a Program.
 
-    backend: c, numpy, cuda (batches there, all else as auto without it), or auto: c where it works, with
-    large batches on a GPU where there is one that was measured to be faster. parameters: {name: array} of its
-    last inputs, which a call does not take; quaternions: where among all entries of the inputs those of unit
-    length begin. instead: the Runner that serves where nothing is compiled, by default the interpreter;
-    other: the same operations in another order, one of which is faster; usual: names of inputs that mostly
-    are the same in all states. Raises CompileError for backend c without a compiler, for cuda without driver,
-    device or NVRTC.
+    backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, and
+    for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
+    which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
+    instead: the Runner that serves where nothing is compiled, by default the interpreter; other: the same
+    operations in another order, one of which is faster. Raises CompileError for backend c without a compiler;
+    DeviceError, and ImportError for an absent extra, for one of DEVICES.
     """
     runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
-    if isinstance(program, Rolled):
-        if backend == "cuda":
-            raise CompileError("a Program that is rolled up has no kernel for GPUs: use backend c")
-        return runner
-    if backend == "cuda" or (backend == "auto" and driver_is_there()):
-        measured = backend == "auto"
-        return CudaRunner(program, runner, parameters, quaternions, other, usual, measured)
+    if backend in DEVICES:
+        return _on_device(backend, program, runner, parameters, quaternions, other)
+    if backend == "auto" and isinstance(program, Program) and driver_is_there():
+        return CudaRunner(program, runner, parameters, quaternions, other, measured=True)
     return runner
 
 
@@ -126,3 +123,14 @@ def _on_cpu(program, backend, parameters, quaternions, instead, other) -> Runner
     if isinstance(program, Rolled):
         raise CompileError("a Program that is rolled up is not interpreted: it needs a C compiler")
     return Interpreter(program, dict(parameters or {}))
+
+
+def _on_device(backend, program, beside, parameters, quaternions, other):
+    """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
+    if isinstance(program, Rolled):
+        raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
+    if backend == "cuda":
+        return CudaRunner(program, beside, parameters, quaternions, other)
+    from dynamics_node.backends.opencl import OpenClRunner
+
+    return OpenClRunner(program, beside, parameters, quaternions, other)

@@ -55,6 +55,10 @@ class Backed:
             self, first=self.first.with_parameters(values), second=self.second.with_parameters(values)
         )
 
+    def require(self, dtype):
+        """Of the first."""
+        self.first.require(dtype)
+
     def prepare(self, batches=False):
         """Of the first."""
         self.first.prepare(batches)

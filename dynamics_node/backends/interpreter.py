@@ -13,6 +13,9 @@ class Unhurried:
 
     checks = False
 
+    def require(self, dtype):
+        """It takes any."""
+
     def prepare(self, batches=False):
         """Nothing is left to do."""
 

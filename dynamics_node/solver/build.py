@@ -34,7 +34,7 @@ from dynamics_node.programs import (
     step_program,
 )
 from dynamics_node.solver.arguments import robot_signature
-from dynamics_node.solver.choices import ChoiceError, resolve
+from dynamics_node.solver.choices import COMPILED, ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
 from dynamics_node.solver.estimator import build_estimator
 from dynamics_node.solver.function import ProgramFunction
@@ -65,13 +65,13 @@ def build(
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba, aba,
     colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c (compiled for this
-    robot and cached), cuda (batches on an NVIDIA GPU, all else by c, see docs/gpu.md), numpy, gtsam, or auto:
-    c where it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may change
-    without another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises
-    CompileError for backend c without a compiler or cuda without a device, ChoiceError for a combination that
-    does not exist, ModelError (joints by name) where torques do not determine accelerations,
-    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
-    besides.
+    robot and cached), numpy, gtsam, cuda or opencl (batches on a GPU, the rest by c, see docs/gpu.md), or
+    auto: c where it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may
+    change without another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function.
+    Raises CompileError for backend c without a compiler, DeviceError where no device computes, ChoiceError
+    for a combination that does not exist, ModelError (joints by name) where torques do not determine
+    accelerations, SingularPivotError for an ordering this robot does not allow, ImportError for an absent
+    extra, ValueError besides.
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -131,9 +131,9 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
     not, reads in free air, (6,), see docs/sensors.md.
 
-    backend: c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`.
+    backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change.
     Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
-    a loop bridges, CompileError for backend c without a compiler.
+    a loop bridges, what `build` raises for a backend.
     """
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
@@ -213,7 +213,7 @@ def _recursion(model, problem, choice, parameters):
 def _elimination(model, problem, choice, parameters):
     """(description, Recipe, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
-    if choice.backend not in ("numpy", "gtsam"):
+    if choice.backend in COMPILED:
         ordering, program = _eliminated(model, problem, choice.ordering, parameters)
         write = partial(elimination_program, model, problem, ordering, parameters=parameters)
     numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from dynamics_node.backends import DEVICES
 from dynamics_node.graph import ORDERINGS
 
 SOLVERS = ("best", "factor_graph", "cluster")
-BACKENDS = ("auto", "numpy", "c", "cuda", "gtsam")
-_OF_PROGRAMS = tuple(name for name in BACKENDS if name != "gtsam")
-_BACKENDS_OF = {"best": _OF_PROGRAMS, "factor_graph": BACKENDS, "cluster": _OF_PROGRAMS}
+COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
+BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
+_BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 
 
 class ChoiceError(ValueError):

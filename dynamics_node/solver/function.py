@@ -39,6 +39,7 @@ class Function:
     def __post_init__(self):
         """Attributes of the object are what Python finds fastest. _one_state, _few: `solve` and `few` of the
         runner."""
+        self.runner.require(np.dtype(self.precision))
         one, few = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
         self._keep(_one_state=one, _few=few, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
@@ -226,16 +227,16 @@ def _nothing(*arrays):
 def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
-    backend: c, cuda, numpy, or auto: c where it works, and a GPU where it pays; name: for messages;
+    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda or opencl; name: for messages;
     precision: see Function; defaults: values of the last inputs, which may then be left out. Where a Program
-    has limits, states beyond them have no result. Raises CompileError for backend c without a compiler, for
-    cuda without a device.
+    has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
+    DeviceError for cuda and opencl without a device.
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in defaults.items()}
     return ProgramFunction(
         signature=signature,
-        runner=make(program, backend, usual=tuple(defaults)),
+        runner=make(program, backend),
         defaults=values,
         precision=precision,
     )

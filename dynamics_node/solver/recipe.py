@@ -49,7 +49,6 @@ class Recipe:
             self.robot.quaternion_places,
             numeric,
             reordered(self.robot, program) if self.backend != "numpy" else None,
-            usual=("gravity",),
         )
         backs = self.refines and runner is not numeric
         return Backed(runner, numeric) if backs else runner

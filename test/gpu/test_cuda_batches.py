@@ -15,7 +15,7 @@ TOLERANCE = {np.float64: 1e-13, np.float32: 1e-5}
 
 def made():
     """It holds its parameters on the device as long as it lives."""
-    return make(swinging(), "cuda", parameters(), usual=("g",))
+    return make(swinging(), "cuda", parameters())
 
 
 def _same(found, expected, dtype=np.float64):

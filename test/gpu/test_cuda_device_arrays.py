@@ -17,7 +17,7 @@ COUNTS = [0, 1, 127, 128, 129, 1000]
 
 
 def made():
-    return make(swinging(), "cuda", parameters(), usual=("g",))
+    return make(swinging(), "cuda", parameters())
 
 
 class Told:
@@ -221,10 +221,10 @@ def test_where_no_stream_is_told_results_are_there_at_the_return(fake):
             lambda a, b, g: [DeviceArray.of(a), Told(b, data=(4096, False)), g],
             "b does not lie on fake device 0",
         ),
-        (lambda a, b, g: [DeviceArray.of(a), DeviceArray.of(b), g * np.inf], "g is not finite"),
+        (lambda a, b, g: [DeviceArray.of(a), DeviceArray.of(b), g * np.inf], "gravity is not finite"),
         (
             lambda a, b, g: [DeviceArray.of(a), DeviceArray.of(b), g[:2]],
-            r"g \(2,\) does not lie on the device",
+            r"gravity \(2,\) does not lie on the device",
         ),
     ],
 )

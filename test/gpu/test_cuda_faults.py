@@ -24,7 +24,7 @@ def in_pieces(monkeypatch):
 
 
 def made():
-    return make(swinging(), "cuda", parameters(), usual=("g",))
+    return make(swinging(), "cuda", parameters())
 
 
 def batch(runner):
@@ -157,7 +157,7 @@ def test_what_is_no_use_is_told(fake, kind, words):
     fake.be(**kind)
     with pytest.raises(CompileError, match=words):
         made()
-    runner = make(swinging(), "auto", parameters(), usual=("g",))
+    runner = make(swinging(), "auto", parameters())
     assert runner.many(2**13, states(2**13), DOUBLE) is not None and runner.backend == "c"
 
 

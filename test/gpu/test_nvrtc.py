@@ -110,7 +110,7 @@ def test_from_numpy_over_a_real_cubin_to_numpy(compiler, fake, monkeypatch, dtyp
     """NVRTC's own image is what is loaded; the fake runs the text that it was compiled from."""
     recorded = Recorded(fake)
     monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
-    runner, given = make(swinging(), "cuda", parameters(), usual=("g",)), states(200, dtype)
+    runner, given = make(swinging(), "cuda", parameters()), states(200, dtype)
     found = runner.many(200, given, np.dtype(dtype))
     for a, b in zip(found, on_cpu().many(200, given, np.dtype(dtype)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-5)

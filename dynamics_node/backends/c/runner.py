@@ -37,6 +37,9 @@ class CRunner:
         other._take(self.kernel.with_parameters(values))
         return other
 
+    def require(self, dtype):
+        """It has float64 and float32."""
+
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         if batches and self._few < np.inf:

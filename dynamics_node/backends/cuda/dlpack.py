@@ -92,8 +92,8 @@ def write(address: int, shape, strides, dtype: np.dtype, device: int, owner: obj
     return _new(ctypes.addressof(managed), _NAME, _unused)
 
 
-# Readers may outlive this module, at the end of the process: what is called then refers to no global name, and
-# its entries for C stay.
+# Readers may outlive this module, at the end of the process: what is called then refers to no global name,
+# and its entries for C stay.
 
 
 @_DELETER

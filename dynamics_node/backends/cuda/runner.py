@@ -15,11 +15,12 @@ from dynamics_node.backends.cuda.device_call import DeviceCall
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.launching import launch, shared_inputs
 from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
-from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
 from dynamics_node.program import Program
 
+GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
 PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
     np.dtype(np.float32): "float",
@@ -41,23 +42,19 @@ class CudaRunner:
     """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states
     that a kernel does not solve (an angle of a million turns), and for everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; usual: names of inputs that mostly are the same in all
-    states; measured: whether the device takes a batch only where it was measured to be faster.
+    parameters, quaternions, other: as of CRunner;
+    measured: whether the device takes a batch only where it was measured to be faster.
     """
 
     checks = True
 
-    def __init__(
-        self, program: Program, beside, parameters=None, quaternions=(), other=None, usual=(), measured=False
-    ):
-        """Raises CompileError: no driver, no device, no NVRTC."""
-        self.program, self.beside, self._usual = program, beside, frozenset(usual)
+    def __init__(self, program: Program, beside, parameters=None, quaternions=(), other=None, measured=False):
+        """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
+        self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
         self._orders = orders_of(program, other)
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = _holding(
-            program, self._quaternions
-        )  # nobody looks at those that are the same in all states
+        self._turning = _holding(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
         self._crossover = Crossover(program) if measured else None
         self._take(beside, dict(parameters or {}))
@@ -83,11 +80,14 @@ class CudaRunner:
         other._take(self.beside.with_parameters(values), known)
         return other
 
+    def require(self, dtype):
+        """It has float64 and float32."""
+
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         self.beside.prepare(batches)
         if batches and self._crossover is None:
-            same = self._usual & self.inputs.keys() | self._parameters.keys()
+            same = {GRAVITY} & self.inputs.keys() | self._parameters.keys()
             self.chosen(np.dtype(np.float64), ROWS, same)
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
@@ -173,7 +173,10 @@ class CudaRunner:
             return True
         every = {**batch.arrays, **batch.same}
         some = [every[name][bad] if name in batch.arrays else every[name] for name in self.inputs]
-        again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+        try:
+            again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+        except np.linalg.LinAlgError:  # an algorithm at call time refuses all of them
+            return False
         for output, array in zip(outputs, again, strict=True):
             output[bad] = array
         return good
@@ -182,7 +185,7 @@ class CudaRunner:
         """Some states for a trial."""
         random, arrays, same = np.random.default_rng(0), {}, self.parameters_in(dtype)
         for name, shape in self.inputs.items():
-            if name in self._usual:
+            if name == GRAVITY:
                 same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
             else:
                 arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
@@ -222,7 +225,7 @@ class CudaRunner:
         try:
             there = device()
         except CudaError as error:
-            raise CompileError(f"backend cuda: {error}") from None
+            raise DeviceError(f"backend cuda: {error}") from None
         nvrtc = find_nvrtc(there.driver_version[0])
         return nvrtc, nvrtc.arch_for(there.capability)
 
@@ -237,7 +240,8 @@ class CudaRunner:
 
 
 def _holding(program, places) -> set[str]:
-    """Names of the inputs that hold quaternions, which begin at some places among all entries."""
+    """Names of the inputs that hold quaternions, which begin at some places among all entries: a kernel does
+    not look at those that are the same in all states."""
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in program.inputs.values()])
     names = list(program.inputs)
     return {names[np.searchsorted(ends, place, side="right")] for place in places}

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-from dynamics_node.backends.text.arguments import SHARED_MEMORY
-
 
 class Place(NamedTuple):
     """An array of all states in the text. name: its pointer; size: numbers of a state; staged: whether blocks
@@ -49,7 +47,7 @@ class Place(NamedTuple):
 def placed(arrays, variant):
     """{key: Place} of arrays {key: (name, size)}: of rows as many are staged as shared memory holds, the
     first ones first; the others are read as they lie, through the cache."""
-    left = SHARED_MEMORY if variant.layout == "rows" else 0
+    left = variant.shared_memory if variant.layout == "rows" else 0
     found = {}
     for key, (name, size) in arrays.items():
         place = Place(name, size, variant.layout, staged=True)

@@ -48,11 +48,11 @@ FUNCTION real cosine_near_zero(real z)
    turn is added to the sign. */
 FUNCTION void turned(real r, real shifted, real *sine, real *cosine)
 {
-  const bits quarters = BITS(shifted), half = quarters >> 1 << TO_SIGN;
+  const bits quarters = BITS(shifted), half_turn = quarters >> 1 << TO_SIGN;
   const int odd = (int)quarters & 1;
   const real z = MUL(r, r), s = sine_near_zero(r, z), c = cosine_near_zero(z);
-  *sine = FROM_BITS(BITS(odd ? c : s) + half);
-  *cosine = FROM_BITS(BITS(odd ? -s : c) + half);
+  *sine = FROM_BITS(BITS(odd ? c : s) + half_turn);
+  *cosine = FROM_BITS(BITS(odd ? -s : c) + half_turn);
 }
 
 FUNCTION real reduced(real x, real k)
@@ -66,11 +66,11 @@ FUNCTION void sincos_of(real x, real *sine, real *cosine)
   turned(reduced(x, shifted - ROUNDING), shifted, sine, cosine);
 }
 
-/* Of x and a constant, which is added when whole turns are off: a large angle would swallow its digits. */
-FUNCTION void sincos_of_sum(real x, real constant, real *sine, real *cosine)
+/* Of x and what is added when whole turns are off: a large angle would swallow its digits. */
+FUNCTION void sincos_of_sum(real x, real more, real *sine, real *cosine)
 {
-  const real shifted = FMA(x + constant, QUARTERS_PER_RADIAN, ROUNDING);
-  turned(reduced(x, shifted - ROUNDING) + constant, shifted, sine, cosine);
+  const real shifted = FMA(x + more, QUARTERS_PER_RADIAN, ROUNDING);
+  turned(reduced(x, shifted - ROUNDING) + more, shifted, sine, cosine);
 }
 
 #define BEYOND(x, most) (!(ABS(x) <= (most))) /* true of NaN as well */

@@ -1,0 +1,87 @@
+"""The kernel of a Program on a device: compiled once, launched over chunks of states."""
+
+import numpy as np
+
+from dynamics_node.backends.errors import CompileError, DeviceError
+from dynamics_node.backends.opencl.devices import Opened
+from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.backends.text.arguments import SHARED_MEMORY
+
+EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+BLOCK = 128
+
+
+def fitting_variant(on: Opened, dtype) -> Variant:
+    """Rows, as NumPy has them: through the memory of a block on a GPU, as they lie on a CPU."""
+    memory = 0 if on.is_cpu else min(SHARED_MEMORY, on.device.local_mem_size)
+    block = min(BLOCK, on.device.max_work_group_size)
+    return Variant("double" if dtype == np.float64 else "float", "rows", block, shared_memory=memory)
+
+
+class Launch:
+    """launch(count, inputs, outputs), both {name: array} of rows, C-contiguous; inputs that are the same in
+    all states have one."""
+
+    def __init__(self, on: Opened, program, variant, same, quaternions, memory):
+        """Raises CompileError."""
+        self._on = on
+        self.kernel = kernel(program, variant, same, quaternions)
+        self._memory = memory or on.device.global_mem_size // 2
+        exact = on.device.single_fp_config & on.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
+        options = [EXACT] if exact else []
+        try:
+            self._program = on.cl.Program(on.context, self.kernel.text).build(options, cache_dir=False)
+        except on.cl.Error as error:
+            raise CompileError(f"{on.name} did not compile a kernel: {_reason(error)}") from None
+
+    def __call__(self, count, inputs, outputs):
+        """Raises DeviceError."""
+        try:
+            most = self._most_states()
+            for first in range(0, count, most):
+                self._chunk(slice(first, min(first + most, count)), inputs, outputs)
+        except self._on.cl.Error as error:
+            raise DeviceError(f"{self._on.name} failed: {str(error).splitlines()[0]}") from None
+
+    def _most_states(self):
+        """Of a chunk: what an array, all arrays together, and an index have room for."""
+        number = self.kernel.variant.dtype.itemsize
+        sizes = [a.size * number for a in self.kernel.arguments if a.kind in ("array", "output")]
+        room = min(self._memory // sum(sizes), self._on.device.max_mem_alloc_size // max(sizes))
+        return max(1, min(room, self.kernel.most_states))
+
+    def _chunk(self, states, inputs, outputs):
+        cl, on = self._on.cl, self._on
+        count, block = states.stop - states.start, self.kernel.variant.block
+        given, written = [], []
+        for argument in self.kernel.arguments:
+            if argument.kind == "count":
+                given.append(np.int32(count))
+            elif argument.kind == "number":
+                given.append(inputs[argument.name].ravel()[argument.position])
+            elif argument.kind == "output":
+                array = outputs[argument.name][states]
+                given.append(cl.Buffer(on.context, cl.mem_flags.WRITE_ONLY, max(1, array.nbytes)))
+                written.append((array, given[-1]))
+            else:
+                array = inputs[argument.name]
+                array = array[states] if argument.kind == "array" else array
+                given.append(self._copied(array))
+        run = cl.Kernel(self._program, self.kernel.name)  # of this call: its arguments are no other thread's
+        run(on.queue, (-(-count // block) * block,), (block,), *given)
+        for array, buffer in written:
+            if array.size:
+                cl.enqueue_copy(on.queue, array, buffer)
+
+    def _copied(self, array):
+        """A buffer of what an array holds; of an empty one it has a byte."""
+        cl = self._on.cl
+        if not array.size:
+            return cl.Buffer(self._on.context, cl.mem_flags.READ_ONLY, 1)
+        return cl.Buffer(self._on.context, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR, hostbuf=array)
+
+
+def _reason(error):
+    """The line of a compiler's log that says most."""
+    lines = str(error).splitlines()
+    return next((line.strip() for line in lines if "error:" in line), lines[0])
