@@ -67,7 +67,9 @@ def there(written, monkeypatch):
     fake.texts |= texts
     monkeypatch.syspath_prepend(str(folder))
     run = importlib.import_module("run")
-    monkeypatch.setattr(run.tools, "shutil", SimpleNamespace(which=lambda name: None))  # no tools, wherever this is
+    monkeypatch.setattr(
+        run.tools, "shutil", SimpleNamespace(which=lambda name: None)
+    )  # no tools, wherever this is
     yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000"]
     for name in MODULES:
         sys.modules.pop(name, None)
