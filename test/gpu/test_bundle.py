@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import fake_cuda
 import numpy as np
 import pytest
-from with_nvrtc import nvrtc
+from with_nvrtc import disassembler, nvrtc, without
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -18,17 +18,13 @@ sys.path.append(str(BENCHMARKS))
 pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data pin")
 nvrtc()
 if fake_cuda.headers() is None:
-    pytest.skip("no cuda.h: pip install nvidia-cuda-runtime", allow_module_level=True)
+    without("no cuda.h: pip install nvidia-cuda-runtime")
 
 import gpu_bundle
 import gpu_saved
 from gpu_kernels import Case, Way
-from gpu_sass import NoDisassembler, find_nvdisasm
 
-try:
-    find_nvdisasm()
-except NoDisassembler as absent:
-    pytest.skip(str(absent), allow_module_level=True)
+disassembler()
 
 FORWARD = Case("panda", "forward", "float")
 KERNELS = (

@@ -4,15 +4,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from with_nvrtc import nvrtc
+from with_nvrtc import disassembler, nvrtc
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import gpu_model
 from gpu_cards import CARDS, KINDS, resident_warps
-from gpu_sass import NO_BARRIER, Instruction, NoDisassembler, find_nvdisasm, histogram, instructions
+from gpu_sass import NO_BARRIER, Instruction, histogram, instructions
 
-HOPPER = KINDS[90]
+NVRTC, HOPPER = nvrtc(), KINDS[90]
+disassembler()
 
 
 def _code(op, count, stall=1, suffix="", sets=NO_BARRIER, waits=0):
@@ -78,16 +79,11 @@ def test_bounds():
 
 @pytest.mark.parametrize("arch", [80, 90, 100, 120])
 def test_the_instructions_of_a_kernel(arch):
-    library = nvrtc()
-    try:
-        find_nvdisasm()
-    except NoDisassembler as absent:
-        pytest.skip(str(absent))
     text = """extern "C" __global__ void states(const float *x, float *y) {
       const int i = threadIdx.x; float a = x[i];
       for (int k = 0; k < 10; ++k) a = __fmaf_rn(a, a, 1.5f);
       y[i] = 1 / a > 0 ? a : 2 * a; }"""
-    code = instructions(library.cubin(text, arch).image)
+    code = instructions(NVRTC.cubin(text, arch).image)
     found = histogram(code)
     assert found["FFMA"] >= 10 and found["LDG"] == found["STG"] == 1 and found["EXIT"] >= 1
     assert "NOP" not in found and len(code) == sum(found.values())
