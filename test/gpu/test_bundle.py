@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import fake_cuda
 import numpy as np
 import pytest
+from support import fake_cuda
 from with_nvrtc import disassembler, nvrtc, without
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
