@@ -357,9 +357,9 @@ FUNCTION void solve(MEMORY w, int n, real *D, real *C, real *r)
   substitute_back(D, r);
 }
 
-/* qdd (count, n) of q, qd, tau (count, n); f_ext (count, n, 6), or `wrenches` 0. corrections: how often the result is
-   improved by what its inverse dynamics leaves of tau. */
-KERNEL chains(const int n, const int corrections, const int wrenches, const GLOBAL real *restrict table,
+/* qdd (count, n) of q, qd, tau (count, n); gravity (3), or (count, 3) if gravities is 1; f_ext (count, n, 6) if wrenches is
+   1. corrections: how often the result is improved by what its inverse dynamics leaves of tau. */
+KERNEL chains(const int n, const int gravities, const int wrenches, const int corrections, const GLOBAL real *restrict table,
               const GLOBAL real *restrict gravity, const GLOBAL real *restrict q, const GLOBAL real *restrict qd,
               const GLOBAL real *restrict tau, const GLOBAL real *restrict f_ext, GLOBAL real *restrict qdd)
 {
@@ -367,7 +367,8 @@ KERNEL chains(const int n, const int corrections, const int wrenches, const GLOB
   const int i = THREAD, own = i < n ? i : n - 1, sliding = table[43 * n + own] != 0;
   const long at = (long)BLOCK * n + own;
   real found = 0;
-  const real g[3] = {gravity[0], gravity[1], gravity[2]};
+  real g[3];
+  EACH(k, 3) g[k] = gravity[3 * (long)BLOCK * gravities + k];
   ROLLED for (int again = 0; again <= corrections; ++again) {
     Pose p;
     place(table, n, own, q[at], &p);

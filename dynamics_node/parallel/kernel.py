@@ -9,6 +9,7 @@ import numpy as np
 from dynamics_node.model import ModelError
 from dynamics_node.parallel.robot import Robot, refuse_weightless
 
+REAL = {"double": np.float64, "float": np.float32}
 LONGEST = {"double": 256, "float": 512}  # links: a thread each, and registers for so many
 WARP = 32
 
@@ -45,12 +46,29 @@ def refuse_kernel(robot: Robot, precision="double"):
     elif model.nbodies > LONGEST[precision]:
         told = f"has {model.nbodies} links, and a block has threads for {LONGEST[precision]} of them"
     if told:
-        raise ModelError(f"robot {model.name!r} {told}: the kernel of long chains is not for it; take backend 'numpy'")
+        raise ModelError(
+            f"robot {model.name!r} {told}: the kernel of long chains is not for it; take backend 'numpy'"
+        )
+
+
+def laid_out(robot: Robot, dtype, q, qd, tau, gravity, f_ext=None):
+    """(n, gravities, wrenches) and (table, gravity, q, qd, tau, f_ext) of a launch, contiguous, of dtype:
+    links in order, in the axes of the table."""
+    table, axes = chain_table(robot)
+    order = robot.constants.v_at
+    wrenches = np.zeros(6)
+    if f_ext is not None:
+        halves = f_ext.reshape(*f_ext.shape[:-1], 2, 3) @ axes
+        wrenches = np.broadcast_to(halves.reshape(f_ext.shape), (*q.shape, 6))
+    arrays = (table, gravity, q[:, order], qd[:, order], tau[:, order], wrenches)
+    sizes = (robot.model.nbodies, int(gravity.ndim > 1), int(f_ext is not None))
+    return sizes, [np.ascontiguousarray(array, dtype) for array in arrays]
 
 
 @lru_cache(maxsize=64)
 def chain_table(robot: Robot):
-    """(44, n) constants of the links, in axes whose z is the joint's, and those axes (n, 3, 3) in the bodies'."""
+    """(44, n) constants of the links, in axes whose z is the joint's, and those axes (n, 3, 3) in the
+    bodies'."""
     own, axes = robot.constants, _axes(robot)
     before = np.concatenate([np.eye(3)[None], axes[:-1]])
     back = np.swapaxes(before, -1, -2)
