@@ -134,6 +134,7 @@ setup(
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
+        "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
         "opencl": ["pyopencl>=2023.1"],
         "tables": TABLES,
         "cluster": CLUSTER,

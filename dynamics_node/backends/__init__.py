@@ -1,7 +1,7 @@
 """What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
 c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
-(folder opencl). A new backend is a class with the members of Runner and its name in `make`.
+(folders cuda and opencl). A new backend is a class with the members of Runner and its name in `make`.
 """
 
 import logging
@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
+from dynamics_node.backends.cuda import ArrayError, CudaRunner, DeviceArray, driver_is_there, on_device
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
@@ -21,17 +22,20 @@ log = logging.getLogger("dynamics_node")
 
 __all__ = [
     "DEVICES",
+    "ArrayError",
     "Backed",
     "CompileError",
+    "DeviceArray",
     "DeviceError",
     "Runner",
     "Scan",
     "Unhurried",
     "finite_states",
     "make",
+    "on_device",
 ]
 
-DEVICES = ("opencl",)  # backends that compute batches elsewhere
+DEVICES = ("cuda", "opencl")  # backends that compute batches elsewhere
 
 
 class Runner(Protocol):
@@ -91,15 +95,22 @@ def make(
 ) -> Runner:
     """The Runner of a Program.
 
-    backend: c, numpy, auto: c where it works, or one of DEVICES, beside which `auto` serves. parameters:
-    {name: array} of its last inputs, which a call does not take; quaternions: where among all entries of the
-    inputs those of unit length begin. instead: the Runner that serves where nothing is compiled, by default
-    the interpreter; other: the same operations in another order, one of which is faster. Raises CompileError
-    for backend c without a compiler; DeviceError, and ImportError for an absent extra, for one of DEVICES.
+    backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, and
+    for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
+    which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
+    instead: the Runner that serves where nothing is compiled, by default the interpreter; other: the same
+    operations in another order, one of which is faster. Raises CompileError for backend c without a compiler;
+    DeviceError, and ImportError for an absent extra, for one of DEVICES.
     """
+    runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
     if backend in DEVICES:
-        beside = make(program, "auto", parameters, quaternions, instead, other)
-        return _on_device(backend, program, beside, parameters, quaternions, other)
+        return _on_device(backend, program, runner, parameters, quaternions, other)
+    if backend == "auto" and isinstance(program, Program) and driver_is_there():
+        return CudaRunner(program, runner, parameters, quaternions, other, measured=True)
+    return runner
+
+
+def _on_cpu(program, backend, parameters, quaternions, instead, other) -> Runner:
     if backend != "numpy":
         try:
             return CRunner(program, parameters, quaternions, other)
@@ -118,6 +129,8 @@ def _on_device(backend, program, beside, parameters, quaternions, other):
     """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
     if isinstance(program, Rolled):
         raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
+    if backend == "cuda":
+        return CudaRunner(program, beside, parameters, quaternions, other)
     from dynamics_node.backends.opencl import OpenClRunner
 
     return OpenClRunner(program, beside, parameters, quaternions, other)

@@ -44,6 +44,11 @@ class Backed:
     def many(self):
         return self.first.many
 
+    @property
+    def on_device(self):
+        """Of the first alone: what it leaves as NaN on the device stays so. None where it has no device."""
+        return getattr(self.first, "on_device", None)
+
     def with_parameters(self, values):
         """Of both."""
         return replace(

@@ -8,7 +8,7 @@ from dynamics_node.program.derivative import derivative_name, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.fused import Fused, fused
 from dynamics_node.program.interpret import interpret
-from dynamics_node.program.order import group_after_group, in_order, most_alive
+from dynamics_node.program.order import depth_first, group_after_group, in_order, most_alive
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.rolled import Rolled, Sweep
 from dynamics_node.program.trace import trace
@@ -22,6 +22,7 @@ __all__ = [
     "Rolled",
     "Sweep",
     "Table",
+    "depth_first",
     "derivative_name",
     "fused",
     "group_after_group",

@@ -35,6 +35,31 @@ def group_after_group(program: Program, groups: dict[str, np.ndarray], above: Se
     return in_order(program, np.argsort(place[program.first_operation :], kind="stable"))
 
 
+def depth_first(program: Program) -> Program:
+    """The operations as one output after the other needs them; of two operands the one with the longer chain
+    behind it comes first (in the spirit of Sethi and Ullman 1970), so that little waits beside it."""
+    first = program.first_operation
+    left, right = program.left.tolist(), program.right.tolist()
+    depth = program.depths()
+    order: list[int] = []
+    placed = [False] * len(left)
+    for root in (n for numbers in program.outputs.values() for n in numbers.ravel().tolist()):
+        waiting = [root]
+        while waiting:
+            n = waiting[-1] - first
+            if n < 0 or placed[n]:
+                waiting.pop()
+                continue
+            missing = [m for m in {left[n], right[n]} if m >= first and not placed[m - first]]
+            if missing:
+                waiting.append(max(missing, key=lambda m: (depth[m], -m)))
+            else:
+                placed[n] = True
+                order.append(n)
+    unused = [n for n, done in enumerate(placed) if not done]
+    return in_order(program, np.array([*order, *unused], dtype=np.int64))
+
+
 def in_order(program: Program, order: np.ndarray) -> Program:
     """The Program with its operations (numbers from 0) in another order, operands before their use."""
     first = program.first_operation

@@ -75,10 +75,14 @@ class Program:
 
     def depth(self):
         """Operations in the longest chain of which each needs the one before."""
+        return max(self.depths(), default=0)
+
+    def depths(self) -> list[int]:
+        """Of every value, the operations in the longest chain that ends with it."""
         depth = [0] * self.first_operation
         for a, b in zip(self.left.tolist(), self.right.tolist(), strict=True):
             depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
-        return max(depth, default=0)
+        return depth
 
     def save(self, path):
         """Write to a .npz file."""

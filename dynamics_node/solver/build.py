@@ -66,13 +66,14 @@ def build(
 
     solver: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for parallel
     machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested dissection),
-    minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c
-    (compiled for this robot and cached), numpy, gtsam, opencl (batches on a GPU, the rest as auto), or auto:
-    c where it works. parameters: what `Solver.with_model` may change without another build: 'inertia',
-    'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError for backend c without a
-    compiler, DeviceError where no device computes, ChoiceError for a combination that does not exist,
-    ModelError (joints by name) where torques do not determine accelerations, SingularPivotError for an
-    ordering this robot does not allow, ImportError for an absent extra, ValueError besides.
+    minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c (compiled for this robot and
+    cached), numpy, gtsam, cuda or opencl (batches on a GPU, the rest by c, see docs/gpu.md), or auto: c where
+    it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may change without
+    another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError
+    for backend c without a compiler, DeviceError where no device computes, ChoiceError for a combination that
+    does not exist, ModelError (joints by name) where torques do not determine accelerations,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
+    besides.
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -132,7 +133,7 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
     not, reads in free air, (6,), see docs/sensors.md.
 
-    backend: c, numpy, opencl, or auto: c where it works; parameters: what `with_model` may change.
+    backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change.
     Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
     a loop bridges, what `build` raises for a backend.
     """

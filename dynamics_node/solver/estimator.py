@@ -24,13 +24,13 @@ from dynamics_node.problem import Measured
 from dynamics_node.programs import measured_program, regroups
 from dynamics_node.solver.arguments import Signature, robot_signature
 from dynamics_node.solver.checks import InputError, SolutionError
-from dynamics_node.solver.choices import ChoiceError
+from dynamics_node.solver.choices import COMPILED, ChoiceError
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import RobotFunction
 
 log = logging.getLogger("dynamics_node")
-BACKENDS = ("auto", "c", "numpy", "gtsam")
-_DESCRIPTIONS = {"c": "permuted LU", "gtsam": "least squares (gtsam)"}
+BACKENDS = (*COMPILED, "numpy", "gtsam")
+_DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least squares (gtsam)"}
 LONGEST = 150_000  # operations of a Program that `auto` compiles
 
 
@@ -161,12 +161,12 @@ def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto",
 
 def _program(write, backend):
     """The Program of a backend that runs one, None where none is to be compiled."""
-    if backend not in ("auto", "c"):
+    if backend not in COMPILED:
         return None
     try:
         program = write()
     except NoPivotError as error:
-        if backend == "c":
+        if backend != "auto":
             raise
         log.warning("no order of pivots (%s); numpy serves instead", error)
         return None

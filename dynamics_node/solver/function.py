@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dynamics_node.backends import Runner, finite_states, make
+from dynamics_node.backends import ArrayError, Runner, finite_states, make, on_device
 from dynamics_node.solver.arguments import Arguments, Signature, plain_signature
-from dynamics_node.solver.checks import SolutionError, delivered
+from dynamics_node.solver.checks import InputError, SolutionError, delivered
 
 ERRORS = ("raise", "nan")
 QUICK = ("_one_state", "_few")  # builtin functions of this process
@@ -74,6 +74,8 @@ class Function:
         """The results (..., *shape) in a tuple; found: what `few` gave, arrays: all inputs of the runner."""
         if found is None:
             found = self._many(runner, arrays)
+            if found is None and any(map(on_device, arrays)):
+                return self._on_device(runner, arrays, out, errors)
             if found is None:
                 found = self._checked(runner, arrays, errors)
         elif not isinstance(found, tuple):
@@ -89,13 +91,36 @@ class Function:
             return None
         return runner.many(len(first), arrays, self.dtype)
 
-    def _checked(self, runner, arrays, errors):
+    def _on_device(self, runner, arrays, out, errors):
+        """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
+        result they are NaN; with errors='raise' the call waits, and the number of the first one is told."""
+        names = self._names(runner, arrays, errors)
+        there = getattr(runner, "on_device", None)
+        if there is None:
+            lying = ", ".join(name for name, a in zip(names, arrays, strict=True) if on_device(a))
+            told = f"on a GPU, and this function runs by {runner.backend}"
+            raise InputError(f"{lying}: arrays {told}: build it with backend='cuda'")
+        try:
+            results, bad = there(arrays, out, errors == "raise")
+        except ArrayError as error:
+            raise InputError(str(error)) from None
+        if bad is not None:
+            told = "an input that is not finite or out of range, or equations that are singular there"
+            raise SolutionError(f"state {bad} has no result: {told}; errors='nan' makes it NaN")
+        return results
+
+    def _names(self, runner, arrays, errors):
+        """Of the inputs. Raises ValueError and TypeError where a call is none."""
         if errors not in ERRORS:
             raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
         names = list(runner.inputs)
         if len(arrays) != len(names):
             told = f"{len(names)} arguments, not {len(arrays)}"
             raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {told}")
+        return names
+
+    def _checked(self, runner, arrays, errors):
+        names = self._names(runner, arrays, errors)
         arguments = Arguments(self.signature, dict(zip(names, arrays, strict=True)), self.dtype)
         found: list[np.ndarray] = []
         good = False
@@ -202,13 +227,16 @@ def _nothing(*arrays):
 def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
-    backend: c, numpy, auto: c where it works, or opencl; name: for messages; precision: see Function;
-    defaults: values of the last inputs, which may then be left out. Where a Program has limits, states beyond
-    them have no result. Raises CompileError for backend c without a compiler, DeviceError for opencl without
-    a device.
+    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda or opencl; name: for messages;
+    precision: see Function; defaults: values of the last inputs, which may then be left out. Where a Program
+    has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
+    DeviceError for cuda and opencl without a device.
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in defaults.items()}
     return ProgramFunction(
-        signature=signature, runner=make(program, backend), defaults=values, precision=precision
+        signature=signature,
+        runner=make(program, backend),
+        defaults=values,
+        precision=precision,
     )

@@ -5,7 +5,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dynamics_node.backends import Runner
+from dynamics_node.backends import Runner, on_device
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem
@@ -174,6 +174,8 @@ class HybridDynamics(Solver):
 
 def _known(value, known):
     """What is not known may be anything, NaN too: it is not read."""
+    if on_device(value):
+        return value  # all of it is read there, and has to be finite
     array = np.array(value, dtype=np.float64)
     if array.shape[-1:] == known.shape:
         array[..., ~known] = 0.0

@@ -5,6 +5,7 @@
    early shows in results. Kernels are run by a callback. New memory of the device is NaN, between marks that
    nobody may touch. A call can be made to fail, once or with all that follow it. */
 #include <cuda.h>
+#include <elf.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -79,6 +80,10 @@ void fake_fail(long k, int error, int it_lasts)
   failing = k;
   failure = error;
   lasting = it_lasts;
+  if (lost) { /* what was given to it is never done */
+    legacy.done = legacy.given;
+    per_thread.done = per_thread.given;
+  }
   lost = 0;
 }
 
@@ -101,6 +106,7 @@ static int enter(int needs_context)
 {
   pthread_mutex_lock(&mutex);
   const long number = calls++;
+  complaint[0] = '\0';
   if (lost) return lost;
   if (failing >= 0 && number >= failing) {
     failing = -1;
@@ -139,12 +145,15 @@ static int hold(Kind kind, const void *at, size_t size)
   return refuse(CUDA_ERROR_OUT_OF_MEMORY, "the fake has no room for more handles");
 }
 
-/* A lost device takes everything back, and says its error all the same. */
-static int drop(int error, Kind kind, uint64_t at)
+/* gone: whether it is held no more; a lost device takes everything back, and says its error all the same. */
+static int drop(int error, Kind kind, const void *at, int *gone)
 {
+  *gone = 0;
   if (error && !lost) return error;
-  Held *found = find(kind, at);
-  if (!found || found->at != at) return error ? error : refuse(CUDA_ERROR_INVALID_VALUE, "freed, but not held");
+  Held *found = find(kind, (uint64_t)(uintptr_t)at);
+  if (!found || found->at != (uint64_t)(uintptr_t)at)
+    return error ? error : refuse(CUDA_ERROR_INVALID_VALUE, "given back, but not held");
+  *gone = 1;
   found->kind = NOTHING;
   return error;
 }
@@ -288,8 +297,9 @@ CUresult CUDAAPI cuDevicePrimaryCtxRetain(CUcontext *found, CUdevice device)
 
 CUresult CUDAAPI cuDevicePrimaryCtxRelease(CUdevice device)
 {
-  const int error = enter(0);
-  if (!error || lost) --context.retained;
+  int error = enter(0);
+  if (!error && !context.retained) error = refuse(CUDA_ERROR_INVALID_CONTEXT, "released more often than retained");
+  if ((!error || lost) && context.retained) --context.retained;
   return leave(error ? error : device ? CUDA_ERROR_INVALID_DEVICE : 0);
 }
 
@@ -329,12 +339,14 @@ CUresult CUDAAPI cuMemFree(CUdeviceptr at)
 {
   int error = enter(1);
   if (!error) error = finish_all();
+  unsigned char *address = (unsigned char *)(uintptr_t)at;
   const Held *block = find(MEMORY, at);
   const size_t size = block ? block->size : 0;
-  error = drop(error, MEMORY, at);
-  if (size && !find(MEMORY, at)) {
+  int gone;
+  error = drop(error, MEMORY, address, &gone);
+  if (gone) {
     taken -= size;
-    free((unsigned char *)(uintptr_t)at - 256);
+    free(address - 256);
   }
   return leave(error);
 }
@@ -352,8 +364,9 @@ CUresult CUDAAPI cuMemFreeHost(void *at)
 {
   int error = enter(1);
   if (!error) error = finish_all();
-  error = drop(error, PINNED, (uint64_t)(uintptr_t)at);
-  if (!error || lost) free(at);
+  int gone;
+  error = drop(error, PINNED, at, &gone);
+  if (gone) free(at);
   return leave(error);
 }
 
@@ -395,14 +408,15 @@ CUresult CUDAAPI cuStreamDestroy(CUstream stream)
 {
   int error = enter(1);
   if (!error && find(STREAM, (uint64_t)(uintptr_t)stream)) error = finish(stream, stream->given);
-  return leave(drop(error, STREAM, (uint64_t)(uintptr_t)stream)); /* events may refer to it: it is not freed */
+  int gone; /* events may refer to it: its memory is not freed */
+  return leave(drop(error, STREAM, stream, &gone));
 }
 
 CUresult CUDAAPI cuStreamSynchronize(CUstream named)
 {
   const int error = enter(1);
   CUstream stream = stream_of(named);
-  if (error || !stream) return leave(error ? error : CUDA_ERROR_INVALID_HANDLE);
+  if (error || !stream) return leave(error ? error : refuse(CUDA_ERROR_INVALID_HANDLE, "no such stream"));
   return leave(finish(stream, stream->given));
 }
 
@@ -416,8 +430,9 @@ CUresult CUDAAPI cuEventCreate(CUevent *found, unsigned flags)
 
 CUresult CUDAAPI cuEventDestroy(CUevent event)
 {
-  const int error = drop(enter(1), EVENT, (uint64_t)(uintptr_t)event);
-  if (!error || lost) free(event);
+  int gone;
+  const int error = drop(enter(1), EVENT, event, &gone);
+  if (gone) free(event);
   return leave(error);
 }
 
@@ -427,6 +442,17 @@ CUresult CUDAAPI cuEventRecord(CUevent event, CUstream named)
   CUstream stream = stream_of(named);
   if (!error && (!stream || !find(EVENT, (uint64_t)(uintptr_t)event))) error = CUDA_ERROR_INVALID_HANDLE;
   if (!error) *event = (struct CUevent_st){stream, stream->given};
+  return leave(error);
+}
+
+/* Half a millisecond for everything that is given to the stream between them. */
+CUresult CUDAAPI cuEventElapsedTime(float *found, CUevent begin, CUevent end)
+{
+  int error = enter(1);
+  const int known = find(EVENT, (uint64_t)(uintptr_t)begin) && find(EVENT, (uint64_t)(uintptr_t)end);
+  if (!error && !(known && begin->stream && begin->stream == end->stream)) error = CUDA_ERROR_INVALID_HANDLE;
+  if (!error && end->stream->done < end->number) error = CUDA_ERROR_NOT_READY;
+  if (!error) *found = 0.5f * (float)(end->number - begin->number);
   return leave(error);
 }
 
@@ -446,12 +472,11 @@ static size_t size_of(const char *image)
 {
   if (!strncmp(image, "//", 2)) return strlen(image) + 1;
   if (memcmp(image, "\x7f" "ELF", 4)) return 0;
-  uint64_t sections;
-  uint16_t each, number;
-  memcpy(&sections, image + 40, 8);
-  memcpy(&each, image + 58, 2);
-  memcpy(&number, image + 60, 2);
-  return (size_t)sections + (size_t)each * number;
+  Elf64_Ehdr head;
+  memcpy(&head, image, sizeof head);
+  const size_t sections = head.e_shoff + (size_t)head.e_shentsize * head.e_shnum;
+  const size_t segments = head.e_phoff + (size_t)head.e_phentsize * head.e_phnum;
+  return sections > segments ? sections : segments;
 }
 
 CUresult CUDAAPI cuModuleLoadData(CUmodule *found, const void *image)
@@ -470,8 +495,9 @@ CUresult CUDAAPI cuModuleUnload(CUmodule module)
 {
   int error = enter(1);
   if (!error) error = finish_all();
-  error = drop(error, MODULE, (uint64_t)(uintptr_t)module);
-  if (!error || lost) {
+  int gone;
+  error = drop(error, MODULE, module, &gone);
+  if (gone) {
     free(module->image);
     free(module);
   }

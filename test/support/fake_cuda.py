@@ -196,7 +196,7 @@ def cubin_of(text: str, name: str) -> bytes:
 class FakeNvrtc:
     """Takes texts for compiled. resources: told of every kernel."""
 
-    version, archs = (13, 5), (75, 80, 90, 100, 120)
+    version, archs = (13, 999), (75, 80, 90, 100, 120)
     arch_for = nvrtc.Nvrtc.arch_for
 
     def __init__(self, fake: Fake, resources=PLENTY):
@@ -209,6 +209,19 @@ class FakeNvrtc:
         self._fake.texts[image] = text
         self.compiled.append(text)
         return nvrtc.Cubin(image, {name: self.resources for name in names})
+
+
+class Recorded:
+    """NVRTC itself, whose cubins the fake knows."""
+
+    def __init__(self, fake: Fake):
+        self._fake, self._nvrtc = fake, nvrtc.find_nvrtc()
+        self.version, self.archs, self.arch_for = self._nvrtc.version, self._nvrtc.archs, self._nvrtc.arch_for
+
+    def cubin(self, text, arch, options=()):
+        cubin = self._nvrtc.cubin(text, arch, options)
+        self._fake.texts[cubin.image] = text
+        return cubin
 
 
 def installed(monkeypatch) -> Fake:

@@ -4,14 +4,16 @@ import ctypes
 import platform
 import subprocess
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-FLAGS = ("-std=gnu99", "-O1", "-ffp-contract=off", "-fPIC", "-shared")
+FLAGS = ("-std=gnu99", "-O1", "-Wall", "-Werror", "-ffp-contract=off", "-fPIC", "-shared")
 FUSED = {"x86_64": ("-mfma",)}  # without it a function of the C library computes the same, slowly
 
 
+@cache
 def built(kernel, *more):
     """states(count, inputs {name: array (count, *shape) or (*shape) where it is the same}, shapes of the outputs) of a
     Kernel -> {name: array (count, *shape)}."""

@@ -6,7 +6,8 @@ libcuda.so.1 do.
 """
 
 from dynamics_node.backends.cuda.device_arrays import ArrayError, DeviceArray, on_device
+from dynamics_node.backends.cuda.driver import driver_is_there
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.runner import CudaRunner
 
-__all__ = ["ArrayError", "CudaError", "CudaRunner", "DeviceArray", "on_device"]
+__all__ = ["ArrayError", "CudaError", "CudaRunner", "DeviceArray", "driver_is_there", "on_device"]

@@ -34,7 +34,7 @@ class Crossover:
             try:
                 self._least[dtype] = self._found(dtype, runner)
             except (CompileError, CudaError) as error:
-                say_once(f"{error}; the CPU does all")
+                say_once(f"no GPU for batches: {error}")
                 self._least[dtype] = NEVER
         return count >= self._least[dtype]
 

@@ -112,8 +112,7 @@ class Device:
             self._pop()
 
     def _pop(self):
-        with suppress(CudaError):
-            self._driver.asked("cuCtxPopCurrent_v2", ctypes.c_void_p)
+        _surely(self._driver.asked, "cuCtxPopCurrent_v2", ctypes.c_void_p)
 
     def _retained(self):
         with self._lock:
@@ -124,8 +123,8 @@ class Device:
     def _lose(self, error):
         with self._lock:
             if self.lost is None:
-                self.lost = error
-                log.error("the GPU %s is lost: %s", self.name, error)
+                self.lost = CudaError(*error.args)  # the other one's traceback keeps arrays alive
+                log.error("the GPU %s is lost, and the CPU goes on: %s", self.name, str(error))
 
     def close(self):
         """Give back all that is held, but for arrays, which others may still read: the context goes with the

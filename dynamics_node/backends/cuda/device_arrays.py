@@ -4,6 +4,7 @@ https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html (version 3)
 """
 
 from typing import Any, NamedTuple
+from weakref import finalize
 
 import numpy as np
 
@@ -54,9 +55,11 @@ class View(NamedTuple):
         """In which layouts an array (..., *shape) lies, its last `axes` belonging to one state: rows are
         C-contiguous; in columns every entry lies with all its states side by side, as in Fortran's order."""
         batch = len(self.shape) - axes
-        turned = [kind[batch:] + kind[:batch] for kind in (self.shape, self.strides)]
-        found = {ROWS: (self.shape, self.strides), COLUMNS: turned}
-        return {name for name, laid in found.items() if _contiguous(*laid, self.dtype.itemsize)}
+        shape, strides, itemsize = self.shape, self.strides, self.dtype.itemsize
+        found = {ROWS} if _contiguous(shape, strides, itemsize) else set()
+        if _contiguous(shape[batch:] + shape[:batch], strides[batch:] + strides[:batch], itemsize):
+            found.add(COLUMNS)
+        return found
 
 
 def contiguous_strides(shape, itemsize):
@@ -78,12 +81,12 @@ def view(name: str, value, written=False) -> View:
     it tells none; written: as a place for results. Raises ArrayError."""
     interface = _interface(value)
     # one without a stream, as PyTorch's, says less than DLPack
-    told = interface is not None and ("stream" in interface or not _exchanged(value))
-    found = _told(name, interface, value) if told else _taken(name, value)
-    if found.dtype not in (np.float32, np.float64):
-        raise ArrayError(f"{name} must be of float32 or float64, not {found.dtype or 'other numbers'}")
-    if written and told and interface["data"][1]:
-        raise ArrayError(f"{name} is read-only")
+    if interface is None or ("stream" not in interface and _exchanged(value)):
+        found = _taken(name, value)
+    else:
+        found = _told(name, interface, value)
+        if written and interface["data"][1]:
+            raise ArrayError(f"{name} is read-only")
     if 0 not in found.shape and not device().owns(found.address):
         raise ArrayError(f"{name} does not lie on {device().name}, the device that is used")
     return found
@@ -92,7 +95,7 @@ def view(name: str, value, written=False) -> View:
 def _told(name, interface, value):
     if interface.get("mask") is not None:
         raise ArrayError(f"{name} has a mask")
-    shape, dtype = tuple(interface["shape"]), np.dtype(interface["typestr"])
+    shape, dtype = tuple(interface["shape"]), _plain(name, np.dtype(interface["typestr"]))
     stream = interface.get("stream")
     if stream == 0:
         raise ArrayError(f"{name} tells stream 0, which may mean several: it must be 1 or 2")
@@ -106,8 +109,15 @@ def _taken(name, value):
         tensor = dlpack.read(value.__dlpack__(stream=LEGACY_STREAM))
     except (BufferError, RuntimeError, ValueError) as error:
         raise ArrayError(f"{name} does not give its memory: {error}") from None
-    strides = tensor.strides or contiguous_strides(tensor.shape, tensor.dtype.itemsize if tensor.dtype else 1)
-    return View(name, tensor.address, tensor.shape, strides, tensor.dtype, None, tensor.holds)
+    dtype = _plain(name, tensor.dtype)
+    strides = tensor.strides or contiguous_strides(tensor.shape, dtype.itemsize)
+    return View(name, tensor.address, tensor.shape, strides, dtype, None, tensor.holds)
+
+
+def _plain(name, dtype):
+    if dtype not in (np.float32, np.float64):
+        raise ArrayError(f"{name} must be of float32 or float64, not of {dtype or 'other numbers'}")
+    return dtype
 
 
 class DeviceArray:
@@ -129,11 +139,12 @@ class DeviceArray:
         self._turned = 0 if layout == ROWS else axes
         self._device: Device = device()
         self.address = self._device.memory(self.nbytes, "array")
+        finalize(self, self._device.free, "array", self.address)
 
     @classmethod
     def of(cls, array: np.ndarray) -> "DeviceArray":
         """A copy of an array of NumPy, C-contiguous there. Raises CudaError."""
-        values = np.ascontiguousarray(array)
+        values = np.asarray(array, order="C")
         if values.dtype not in (np.float32, np.float64):
             raise ArrayError(f"an array on the device is of float32 or float64, not {values.dtype}")
         with device().at_work():
@@ -156,10 +167,6 @@ class DeviceArray:
 
     def __repr__(self):
         return f"DeviceArray({self.shape}, {self.dtype}, on {self._device.name})"
-
-    def __del__(self):
-        if hasattr(self, "address"):
-            self._device.free("array", self.address)
 
     @property
     def __cuda_array_interface__(self):

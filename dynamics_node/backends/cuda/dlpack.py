@@ -92,14 +92,22 @@ def write(address: int, shape, strides, dtype: np.dtype, device: int, owner: obj
     return _new(ctypes.addressof(managed), _NAME, _unused)
 
 
+# Readers may outlive this module, at the end of the process: what is called then refers to no global name,
+# and its entries for C stay.
+
+
 @_DELETER
-def _given_back(managed):
-    _lent.pop(managed.contents.context, None)
+def _given_back(managed, lent=_lent):
+    lent.pop(managed.contents.context, None)
 
 
 @_DESTRUCTOR
-def _unused(capsule):
+def _unused(capsule, valid=_valid, pointer=_pointer, name=_NAME, kind=_Managed, reference=ctypes.pointer):
     """Whoever takes the tensor renames the capsule, and calls the deleter in the end."""
-    if _valid(capsule, _NAME):
-        managed = _Managed.from_address(_pointer(capsule, _NAME))
-        managed.deleter(ctypes.pointer(managed))
+    if valid(capsule, name):
+        managed = kind.from_address(pointer(capsule, name))
+        managed.deleter(reference(managed))
+
+
+for _entry in (_given_back, _unused):
+    _api.Py_IncRef(ctypes.py_object(_entry))

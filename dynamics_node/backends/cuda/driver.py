@@ -2,6 +2,7 @@
 
 import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
+from functools import cache
 
 from dynamics_node.backends.cuda.errors import CudaError, failed
 
@@ -86,3 +87,17 @@ class Driver:
         text = c_char_p()
         getattr(self._library, about)(number, ctypes.byref(text))
         return (text.value or b"").decode(errors="replace")
+
+
+def driver_is_there() -> bool:
+    """Whether this machine has a driver; whether it has a device nobody has asked yet."""
+    return _loads(LIBRARY)
+
+
+@cache
+def _loads(path):
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return False
+    return True

@@ -34,10 +34,9 @@ KERNEL first_bad(const int workers, const long long states, const int stride,
 
 def first_bad(compiler, dtype: np.dtype, count: int, address: int, stride: int, stream: int) -> int | None:
     """The number of the first of `count` states whose entry is NaN, None where there is none; entries lie
-    `stride` numbers apart, the first at an address. compiler: NVRTC and a compute capability. Waits for the
+    `stride` numbers apart, the first at an address. compiler: NVRTC and an architecture. Waits for the
     stream. Inside `at_work`. Raises CompileError, CudaError."""
-    nvrtc, capability = compiler
-    image = _image(nvrtc, nvrtc.arch_for(capability), dtype)
+    image = _image(*compiler, dtype)
     there, workers = device(), min(WORKERS, count)
     found = np.empty(workers, np.int64)
     block = Variant().block

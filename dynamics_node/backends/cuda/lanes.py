@@ -35,7 +35,7 @@ class Lane:
         except CudaError:
             self.free()
             raise
-        self._bytes = np.frombuffer((ctypes.c_uint8 * size).from_address(self.here), np.uint8)
+        self._bytes = np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(self.here))
         self._results: list[tuple[np.ndarray, np.ndarray]] = []
         self._busy = False
 
@@ -115,9 +115,9 @@ def _idle_lane(device, size):
 
 
 class Pieces(NamedTuple):
-    """A batch of `count` states, at most `each` at a time; sizes: bytes of one state in every array of it."""
+    """A batch of `states`, at most `each` at a time; sizes: bytes of one state in every array of it."""
 
-    count: int
+    states: int
     each: int
     sizes: tuple[int, ...]
 
@@ -142,7 +142,7 @@ def run(device: Device, pieces: Pieces, work: Callable[[Lane, list[int], int, in
     while True:
         size = max(LEAST_BYTES, 1 << (pieces.places[-1] - 1).bit_length())
         try:
-            with _lanes(device, min(LANES, -(-pieces.count // pieces.each)), size) as lanes:
+            with _lanes(device, min(LANES, -(-pieces.states // pieces.each)), size) as lanes:
                 return _run(lanes, pieces, work)
         except CudaError as error:
             if error.number != OUT_OF_MEMORY or size <= LEAST_BYTES:
@@ -151,9 +151,9 @@ def run(device: Device, pieces: Pieces, work: Callable[[Lane, list[int], int, in
 
 
 def _run(lanes, pieces, work):
-    for k, start in enumerate(range(0, pieces.count, pieces.each)):
+    for k, start in enumerate(range(0, pieces.states, pieces.each)):
         lane = lanes[k % len(lanes)]
         lane.finish()
-        work(lane, pieces.places, start, min(start + pieces.each, pieces.count))
+        work(lane, pieces.places, start, min(start + pieces.each, pieces.states))
     for lane in lanes:
         lane.finish()

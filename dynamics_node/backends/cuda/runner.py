@@ -2,7 +2,7 @@
 
 from copy import copy
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,21 +14,25 @@ from dynamics_node.backends.cuda.device_arrays import ROWS, DeviceArray
 from dynamics_node.backends.cuda.device_call import DeviceCall
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.launching import launch, shared_inputs
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
-from dynamics_node.backends.errors import CompileError
+from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
+from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
 from dynamics_node.program import Program
 
+GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
-PRECISIONS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
+PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+}
 
 
 class Batch(NamedTuple):
-    """Arrays of NumPy for a call. arrays: {name: (count, *shape)}; same: {name: (*shape)} of what is the same
-    in all states, parameters among them."""
+    """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
+    same in all states, parameters among them."""
 
-    count: int
+    states: int
     dtype: np.dtype
     arrays: dict[str, np.ndarray]
     same: dict[str, np.ndarray]
@@ -38,23 +42,19 @@ class CudaRunner:
     """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states
     that a kernel does not solve (an angle of a million turns), and for everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; usual: names of inputs that mostly are the same in all
-    states; measured: whether the device takes a batch only where it was measured to be faster.
+    parameters, quaternions, other: as of CRunner;
+    measured: whether the device takes a batch only where it was measured to be faster.
     """
 
     checks = True
 
-    def __init__(
-        self, program: Program, beside, parameters=None, quaternions=(), other=None, usual=(), measured=False
-    ):
-        """Raises CompileError: no driver, no device, no NVRTC."""
-        self.program, self.beside, self._usual = program, beside, frozenset(usual)
+    def __init__(self, program: Program, beside, parameters=None, quaternions=(), other=None, measured=False):
+        """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
+        self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
         self._orders = orders_of(program, other)
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = _holding(
-            program, self._quaternions
-        )  # nobody looks at those that are the same in all states
+        self._turning = _holding(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
         self._crossover = Crossover(program) if measured else None
         self._take(beside, dict(parameters or {}))
@@ -80,11 +80,14 @@ class CudaRunner:
         other._take(self.beside.with_parameters(values), known)
         return other
 
+    def require(self, dtype):
+        """It has float64 and float32."""
+
     def prepare(self, batches=False):
         """Compile now what many states need. Raises CompileError."""
         self.beside.prepare(batches)
         if batches and self._crossover is None:
-            same = self._usual & self.inputs.keys() | self._parameters.keys()
+            same = {GRAVITY} & self.inputs.keys() | self._parameters.keys()
             self.chosen(np.dtype(np.float64), ROWS, same)
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ class CudaRunner:
                 return None
         if self._crossover is not None and not self._crossover.pays(count, dtype, self):
             return None
-        return Batch(count, dtype, arrays, same)
+        return Batch(int(count), dtype, arrays, same)
 
     def parameters_in(self, dtype) -> dict[str, np.ndarray]:
         """{name: values} of the parameters in a type."""
@@ -133,16 +136,19 @@ class CudaRunner:
             chosen = self.chosen(batch.dtype, ROWS, batch.same.keys())
             return self.compute(batch, chosen)
         except (CompileError, CudaError) as error:
-            say_once(f"{error}; the CPU goes on")
+            if lost() is None:  # else it is told
+                say_once(f"no GPU for a batch: {error}")
             return None
 
     def compute(self, batch: Batch, chosen: Chosen) -> list[np.ndarray]:
         """The outputs by the device alone. Raises CudaError."""
-        outputs = {name: np.empty((batch.count, *shape), batch.dtype) for name, shape in self.outputs.items()}
+        outputs = {
+            name: np.empty((batch.states, *shape), batch.dtype) for name, shape in self.outputs.items()
+        }
         arrays = [*batch.arrays.values(), *outputs.values()]
-        sizes = [array.nbytes // batch.count for array in arrays]
+        sizes = [array.nbytes // batch.states for array in arrays]
         kernel, image = chosen.kernel, chosen.cubin.image
-        pieces = lanes.in_pieces(batch.count, sizes, kernel.most_states, kernel.variant.block)
+        pieces = lanes.in_pieces(batch.states, sizes, kernel.most_states, kernel.variant.block)
         with device().at_work():
             there = self.constants(kernel, batch.same, batch.dtype)
 
@@ -167,7 +173,10 @@ class CudaRunner:
             return True
         every = {**batch.arrays, **batch.same}
         some = [every[name][bad] if name in batch.arrays else every[name] for name in self.inputs]
-        again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+        try:
+            again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+        except np.linalg.LinAlgError:  # an algorithm at call time refuses all of them
+            return False
         for output, array in zip(outputs, again, strict=True):
             output[bad] = array
         return good
@@ -176,7 +185,7 @@ class CudaRunner:
         """Some states for a trial."""
         random, arrays, same = np.random.default_rng(0), {}, self.parameters_in(dtype)
         for name, shape in self.inputs.items():
-            if name in self._usual:
+            if name == GRAVITY:
                 same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
             else:
                 arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
@@ -208,17 +217,17 @@ class CudaRunner:
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            nvrtc, capability = self.compiler()
-            self._chosen[key] = choose(Orders(self._orders, write), base, nvrtc, nvrtc.arch_for(capability))
+            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
         return self._chosen[key]
 
-    def compiler(self):
-        """NVRTC and the compute capability to compile for. Raises CompileError."""
+    def compiler(self) -> tuple[Nvrtc, int]:
+        """And the architecture to compile for. Raises CompileError."""
         try:
             there = device()
         except CudaError as error:
-            raise CompileError(f"backend cuda: {error}") from None
-        return find_nvrtc(there.driver_version[0]), there.capability
+            raise DeviceError(f"backend cuda: {error}") from None
+        nvrtc = find_nvrtc(there.driver_version[0])
+        return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
         return {
@@ -231,7 +240,8 @@ class CudaRunner:
 
 
 def _holding(program, places) -> set[str]:
-    """Names of the inputs that hold quaternions, which begin at some places among all entries."""
+    """Names of the inputs that hold quaternions, which begin at some places among all entries: a kernel does
+    not look at those that are the same in all states."""
     ends = np.cumsum([np.prod(shape, dtype=int) for shape in program.inputs.values()])
     names = list(program.inputs)
     return {names[np.searchsorted(ends, place, side="right")] for place in places}

@@ -1,10 +1,10 @@
-"""The kernel of a Program on a device: compiled once, launched over chunks of states."""
+"""A kernel on a device: compiled once, launched over chunks of states."""
 
 import numpy as np
 
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.opencl.devices import Opened
-from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.backends.text import Kernel, Variant
 from dynamics_node.backends.text.arguments import SHARED_MEMORY
 
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
@@ -20,12 +20,11 @@ def fitting_variant(on: Opened, dtype) -> Variant:
 
 class Launch:
     """launch(count, inputs, outputs), both {name: array} of rows, C-contiguous; inputs that are the same in
-    all states have one."""
+    all states have one. memory: bytes of the device that a chunk of states may take, by default half."""
 
-    def __init__(self, on: Opened, program, variant, same, quaternions, memory):
+    def __init__(self, on: Opened, kernel: Kernel, memory=None):
         """Raises CompileError."""
-        self._on = on
-        self.kernel = kernel(program, variant, same, quaternions)
+        self._on, self.kernel = on, kernel
         self._memory = memory or on.device.global_mem_size // 2
         exact = on.device.single_fp_config & on.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         options = [EXACT] if exact else []
@@ -47,7 +46,7 @@ class Launch:
         """Of a chunk: what an array, all arrays together, and an index have room for."""
         number = self.kernel.variant.dtype.itemsize
         sizes = [a.size * number for a in self.kernel.arguments if a.kind in ("array", "output")]
-        room = min(self._memory // sum(sizes), self._on.device.max_mem_alloc_size // max(sizes))
+        room = min(self._memory // max(1, sum(sizes)), self._on.device.max_mem_alloc_size // max(1, *sizes))
         return max(1, min(room, self.kernel.most_states))
 
     def _chunk(self, states, inputs, outputs):

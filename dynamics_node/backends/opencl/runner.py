@@ -8,6 +8,7 @@ from dynamics_node.backends.errors import DeviceError
 from dynamics_node.backends.opencl.devices import opened
 from dynamics_node.backends.opencl.launch import Launch, fitting_variant
 from dynamics_node.backends.results import UNIT_TOLERANCE, returned, taken
+from dynamics_node.backends.text import kernel
 from dynamics_node.program import Program
 
 DOUBLE = np.dtype(np.float64)
@@ -139,7 +140,8 @@ class OpenClRunner:
         if key not in self._launches:
             on = opened(self._device)
             variant = self._variant or fitting_variant(on, dtype)
-            self._launches[key] = Launch(on, self.program, variant, key[1], self._quaternions, self._memory)
+            text = kernel(self.program, variant, key[1], self._quaternions)
+            self._launches[key] = Launch(on, text, self._memory)
         return self._launches[key]
 
     def __getstate__(self):

@@ -1,12 +1,13 @@
-/* Sine and cosine without branches: an angle is reduced by multiples of pi/2 in three parts (Cody and Waite), then
-   polynomials. Within 2.5 units in the last place up to LARGE, wrong beyond: whoever calls marks such a state. */
+/* Sine and cosine without branches: an angle is reduced by multiples of pi/2 in three parts (Cody and Waite; FMA keeps
+   every digit of the products), then polynomials. Within 2 units in the last place up to LARGE, wrong beyond: whoever
+   calls marks such a state. */
 #if FLOAT64
 #define LARGE 0x1p16 /* rad */
 #define MOST 0x1.fffffffffffffp1023
 #define QUARTERS_PER_RADIAN 0x1.45f306dc9c883p-1
-#define QUARTER_1 0x1.921fb544p0
-#define QUARTER_2 0x1.0b4611a6p-34
-#define QUARTER_3 0x1.3198a2e037073p-69
+#define QUARTER_1 0x1.921fb54442d18p0
+#define QUARTER_2 0x1.1a62633145c07p-54
+#define QUARTER_3 -0x1.f1976b7ed8fbcp-110
 #define ROUNDING 0x1.8p52 /* added, it leaves an integer in the low bits */
 #define TO_SIGN 63        /* moves bit 0 to the sign */
 
@@ -26,9 +27,9 @@ FUNCTION real cosine_near_zero(real z)
 #define LARGE 0x1p12f /* rad */
 #define MOST 0x1.fffffep127f
 #define QUARTERS_PER_RADIAN 0x1.45f306p-1f
-#define QUARTER_1 0x1.92p0f
-#define QUARTER_2 0x1.fb4p-12f
-#define QUARTER_3 0x1.4442d2p-24f
+#define QUARTER_1 0x1.921fb6p0f
+#define QUARTER_2 -0x1.777a5cp-25f
+#define QUARTER_3 -0x1.ee59dap-50f
 #define ROUNDING 0x1.8p23f
 #define TO_SIGN 31
 
@@ -57,7 +58,7 @@ FUNCTION void turned(real r, real shifted, real *sine, real *cosine)
 
 FUNCTION real reduced(real x, real k)
 {
-  return FMA(k, -QUARTER_3, FMA(k, -QUARTER_2, FMA(k, -QUARTER_1, x)));
+  return FMA(k, -(QUARTER_3), FMA(k, -(QUARTER_2), FMA(k, -(QUARTER_1), x)));
 }
 
 FUNCTION void sincos_of(real x, real *sine, real *cosine)

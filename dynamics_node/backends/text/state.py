@@ -59,7 +59,7 @@ class State:
             yield from self._computed(operation)
             for value in operation.values:
                 yield from self._stored(value)
-        for value in [*self._stores]:
+        for value in [*self._stores, *self._health]:
             yield from self._read(value)
             yield from self._stored(value)
         yield "if (bad) {"
@@ -91,7 +91,8 @@ class State:
 
     def _literal(self, value):
         """A number as C writes it, exactly; of a float the nearest one."""
-        number = self.variant.dtype.type(value)
+        with np.errstate(over="ignore"):
+            number = self.variant.dtype.type(value)
         if not np.isfinite(number):
             raise ValueError(f"the constant {value} of a Program has no place in {self.variant.precision}")
         text = float(number).hex() + self.suffix

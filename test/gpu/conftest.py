@@ -1,0 +1,26 @@
+"""The fake driver for tests of the CUDA backend."""
+
+import gc
+import shutil
+
+import pytest
+from support import fake_cuda
+
+from dynamics_node.backends.cuda import device
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    """The fake in place of driver and NVRTC. At the end kernels have run without a fault, and nothing is left
+    on the device."""
+    if fake_cuda.headers() is None:
+        pytest.skip("cuda.h: pip install nvidia-cuda-runtime")
+    if shutil.which("gcc") is None:
+        pytest.skip("the fake driver is built by gcc")
+    fake = fake_cuda.installed(monkeypatch)
+    yield fake
+    fake.fail(-1)
+    gc.collect()
+    device.forget()
+    assert fake.held == {} and fake.depth == 0
+    assert fake.faults == []

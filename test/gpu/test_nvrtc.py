@@ -1,0 +1,121 @@
+"""NVRTC's wheel without a device: cubin, PTX, what a kernel takes, the cache, errors."""
+
+import pytest
+from support.fake_cuda import Recorded
+from support.gpu_programs import on_cpu, parameters, states, swinging
+
+pytest.importorskip("nvidia", reason="NVRTC: pip install nvidia-cuda-nvrtc")
+
+import numpy as np
+
+from dynamics_node.backends import CompileError, make
+from dynamics_node.backends.cuda import nvrtc
+from dynamics_node.backends.cuda.nvrtc import Resources, find_nvrtc, resources
+
+TEXT = """
+extern "C" __global__ void __launch_bounds__(128) doubled(const int count, const float *x, float *y)
+{
+  __shared__ float own[128];
+  const int k = blockIdx.x * blockDim.x + threadIdx.x;
+  own[threadIdx.x] = k < count ? x[k] : 0;
+  __syncthreads();
+  if (k < count) y[k] = 2 * own[127 - threadIdx.x];
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    try:
+        return find_nvrtc()
+    except CompileError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("arch", [80, 90, 100, 120])
+def test_a_text_becomes_a_cubin(compiler, arch):
+    cubin = compiler.cubin(TEXT, arch)
+    assert cubin.image.startswith(b"\x7fELF") and b"doubled" in cubin.image
+    taken = cubin.kernels["doubled"]
+    assert 4 <= taken.registers <= 32 and taken.shared in (512, 512 + 1024)
+    assert taken.spill_stores == taken.spill_loads == taken.stack == 0
+
+
+def test_it_is_kept_in_the_cache(compiler, monkeypatch):
+    first = compiler.cubin(TEXT, 90)
+    monkeypatch.setattr(compiler, "_compiled", None)  # nobody compiles again
+    assert compiler.cubin(TEXT, 90) == first
+    with pytest.raises(TypeError):
+        compiler.cubin(TEXT, 80)
+    with pytest.raises(TypeError):
+        compiler.cubin(TEXT, 90, ["-lineinfo"])
+
+
+def test_without_a_place_to_keep_it_is_compiled(compiler, tmp_path, monkeypatch):
+    (tmp_path / "dynamics_node").symlink_to(tmp_path)
+    assert compiler.cubin(TEXT, 90).image
+
+
+def test_ptx_is_text_for_the_architecture(compiler):
+    text = compiler.ptx(TEXT, 90)
+    assert ".target sm_90" in text and ".entry doubled" in text and "\0" not in text
+
+
+def test_multiplications_and_additions_are_not_fused_behind_our_back(compiler):
+    text = 'extern "C" __global__ void f(float *x) { x[0] = x[1] * x[2] + x[3]; }'
+    assert "fma" not in compiler.ptx(text, 90)
+
+
+def test_an_error_is_the_first_line_that_says_it(compiler):
+    with pytest.raises(
+        CompileError, match=r"NVRTC failed: kernel.cu\(1\): error: identifier .nonsense. is undefined"
+    ):
+        compiler.cubin("__device__ int f() { return nonsense; }", 90)
+
+
+def test_the_architecture_is_the_newest_that_the_device_runs(compiler):
+    assert compiler.arch_for(80) == 80
+    assert compiler.arch_for(82) == 80
+    assert compiler.arch_for(90) == 90
+    with pytest.raises(CompileError, match="not for compute capability 3.5 of this device"):
+        compiler.arch_for(35)
+
+
+def test_what_the_log_says_is_read():
+    log = """ptxas info    : Compiling entry function 'a' for 'sm_90'
+ptxas         .     8 bytes stack frame, 12 bytes spill stores, 16 bytes spill loads
+ptxas info    : Used 40 registers, used 1 barriers, 512 bytes smem, 4 bytes cmem[2]
+ptxas info    : Compiling entry function 'b' for 'sm_90'
+ptxas         .     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+ptxas info    : Used 8 registers
+"""
+    assert resources(log) == {"a": Resources(40, 12, 16, 512, 8), "b": Resources(8, 0, 0, 0, 0)}
+
+
+def test_a_toolkit_is_found_by_its_variable(monkeypatch):
+    monkeypatch.setenv("CUDA_HOME", "/opt/cuda-of-somebody")
+    monkeypatch.setenv("CUDA_PATH", "relative")
+    places = list(nvrtc._places(12))
+    assert "/opt/cuda-of-somebody/lib64/libnvrtc.so.12" in places and places[-1] == "libnvrtc.so.12"
+    assert not any(place.startswith("relative") for place in places)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_from_numpy_over_a_real_cubin_to_numpy(compiler, fake, monkeypatch, dtype):
+    """NVRTC's own image is what is loaded; the fake runs the text that it was compiled from."""
+    recorded = Recorded(fake)
+    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
+    runner, given = make(swinging(), "cuda", parameters()), states(200, dtype)
+    found = runner.many(200, given, np.dtype(dtype))
+    for a, b in zip(found, on_cpu().many(200, given, np.dtype(dtype)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-5)
+    (chosen,) = runner._chosen.values()
+    assert (
+        chosen.cubin.image.startswith(b"\x7fELF\x02\x01\x01")
+        and chosen.cubin.kernels["states"].registers < 64
+    )
