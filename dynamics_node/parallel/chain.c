@@ -328,10 +328,10 @@ FUNCTION void solve(MEMORY w, int n, real *D, real *C, real *r)
     real E[25];
     EACH(k, 25) E[k] = 0;
     EACH(k, 5) {
-      real row[11], other[11];
-      EACH(a, 5) { row[a] = C[5 * k + a]; row[5 + a] = down[5 * k + a]; }
-      row[10] = z[k];
-      give(w, 0, row, 11);
+      real other[11];
+      give(w, 0, C + 5 * k, 5);
+      give(w, 5, down + 5 * k, 5);
+      give(w, 10, z + k, 1);
       BARRIER;
       if (i + s < n) {
         take(w, 0, i + s, other, 11);

@@ -52,8 +52,8 @@ def _way(ordering, backend):
     """How cfa eliminates; the kernel of OpenCL has one way."""
     ways = ("oee",) if backend == "opencl" else tuple(WAYS)
     if ordering not in ("best", *ways):
-        told = f"solver 'cfa' with backend {backend!r} has orderings {', '.join(ways)} and best, not {ordering!r}"
-        raise ChoiceError(f"{told}; {_valid()}")
+        told = f"solver 'cfa' with backend {backend!r} has orderings best, {', '.join(ways)}"
+        raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
     return ways[0] if ordering == "best" else ordering
 
 
