@@ -78,12 +78,12 @@ def arguments(name):
     return parser
 
 
-def finish(name, rows, found_versions, save):
-    """Print, write NAME.json, and say whether every judged target is met."""
+def finish(name, rows, found_versions, save, **more):
+    """Print, write NAME.json with more parts, and say whether every judged target is met."""
     print_table(rows)
     folder = HERE / "results" if save else HERE
     folder.mkdir(exist_ok=True)
     content = {"machine": machine(), "versions": found_versions, "rows": [asdict(row) for row in rows]}
     path = folder / f"{name}.json"
-    path.write_text(json.dumps(content, indent=1) + "\n")
+    path.write_text(json.dumps(content | more, indent=1) + "\n")
     print(f"written: {path.relative_to(HERE.parent)}")

@@ -38,6 +38,7 @@ from dynamics_node.solver.choices import COMPILED, ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
 from dynamics_node.solver.estimator import build_estimator
 from dynamics_node.solver.function import ProgramFunction
+from dynamics_node.solver.parallel import parallel_solver
 from dynamics_node.solver.recipe import Recipe
 from dynamics_node.solver.solvers import (
     ForwardDynamics,
@@ -63,15 +64,16 @@ def build(
     """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
     which only backend, as of `build_estimator`, and parameters can be chosen).
 
-    solver: 'factor_graph', 'cluster' (the recursions) or 'best'; ordering (factor_graph): rnea, crba, aba,
-    colamd, metis (nested dissection), minimum_degree, best, or variable names; backend: c (compiled for this
-    robot and cached), numpy, gtsam, cuda or opencl (batches on a GPU, the rest by c, see docs/gpu.md), or
-    auto: c where it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may
-    change without another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function.
-    Raises CompileError for backend c without a compiler, DeviceError where no device computes, ChoiceError
-    for a combination that does not exist, ModelError (joints by name) where torques do not determine
-    accelerations, SingularPivotError for an ordering this robot does not allow, ImportError for an absent
-    extra, ValueError besides.
+    solver: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for parallel
+    machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested dissection),
+    minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c (compiled for this robot and
+    cached), numpy, gtsam, cuda or opencl (batches on a GPU, the rest by c, see docs/gpu.md), or auto: c where
+    it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may change without
+    another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError
+    for backend c without a compiler, DeviceError where no device computes, ChoiceError for a combination that
+    does not exist, ModelError (joints by name) where torques do not determine accelerations,
+    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
+    besides.
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -82,7 +84,7 @@ def build(
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
-    make_recipe = _recursion if choice.solver == "cluster" else _elimination
+    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, parallel_solver)
     description, recipe, program = make_recipe(model, problem, choice, parameters)
     runner = recipe.runner(program=program)
     return _CALLABLE[problem.kind](

@@ -5,11 +5,15 @@ from typing import NamedTuple
 
 from dynamics_node.backends import DEVICES
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.parallel import SOLVERS as PARALLEL
+from dynamics_node.parallel import WAYS
 
-SOLVERS = ("best", "factor_graph", "cluster")
+SOLVERS = ("best", "factor_graph", "cluster", *PARALLEL)
 COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
 BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
 _BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
+_BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
+_BACKENDS_OF["cfa"] = ("auto", "numpy", "opencl", "cuda")
 
 
 class ChoiceError(ValueError):
@@ -37,12 +41,26 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         if isinstance(ordering, str) and ordering not in (*ORDERINGS, "best"):
             raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
+    if solver == "cfa":
+        return Choice(solver, _way(ordering, backend), backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
-    return Choice("cluster", None, backend)
+    return Choice(solver if solver in PARALLEL else "cluster", None, backend)
+
+
+def _way(ordering, backend):
+    """How cfa eliminates; the kernel of OpenCL has one way."""
+    ways = ("oee",) if backend == "opencl" else tuple(WAYS)
+    if ordering not in ("best", *ways):
+        told = f"solver 'cfa' with backend {backend!r} has orderings best, {', '.join(ways)}"
+        raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
+    return ways[0] if ordering == "best" else ordering
 
 
 def _valid():
     orderings = ", ".join((*ORDERINGS, "best"))
     rows = [f"{solver} with {'|'.join(_BACKENDS_OF[solver])}" for solver in SOLVERS]
-    return f"valid: {'; '.join(rows)}; orderings of factor_graph: {orderings}, or variable names"
+    return (
+        f"valid: {'; '.join(rows)}; orderings of factor_graph: {orderings}, or variable names; "
+        f"of cfa: {', '.join(WAYS)}, best"
+    )

@@ -1,0 +1,119 @@
+"""The kernels of today: what the backend chooses for the robots of the benchmarks, compiled without a
+device."""
+
+import importlib.util
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpu_sass import instructions
+
+import dynamics_node as dn
+from dynamics_node.backends.cuda.choice import Orders, choose, orders_of
+from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.text import Kernel, Variant, kernel
+from dynamics_node.programs import cheapest, recursive_programs, reordered
+
+_found = importlib.util.spec_from_file_location("benchmark_robots", Path(__file__).with_name("robots.py"))
+robots = importlib.util.module_from_spec(_found)  # by its file: tests have a module `robots` of their own
+_found.loader.exec_module(robots)
+
+ARCH = 90  # what is shown and chosen for
+ROBOTS = ("panda", "solo12", "talos")
+PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
+PRECISIONS = ("float", "double")
+SAME = ("gravity",)  # in all states
+
+
+class Case(NamedTuple):
+    """What a kernel is asked for."""
+
+    robot: str
+    problem: str
+    precision: str
+    layout: str = "columns"
+
+    @property
+    def name(self):
+        return f"{self.robot} {self.problem} {self.precision} {self.layout}"
+
+
+class Way(NamedTuple):
+    """How its kernel is written: the order of its operations and what differs from Variant's own choices."""
+
+    order: str = "trace"
+    block: int = 128
+    least_blocks: int = 0
+    spill_to_shared: bool = False
+
+    def variant(self, case, **more):
+        choices = self._asdict() | more
+        del choices["order"]
+        return Variant(case.precision, case.layout, **choices)
+
+    @property
+    def name(self):
+        bounds = f"({self.block}, {self.least_blocks})"
+        return f"{self.order} {bounds}{' spilled to shared memory' if self.spill_to_shared else ''}"
+
+
+class Compiled(NamedTuple):
+    """A kernel on one architecture: its cubin, what a thread takes of it, and its instructions."""
+
+    kernel: Kernel
+    image: bytes
+    registers: int
+    spilled: int
+    shared: int
+    code: list
+
+    @property
+    def counts(self):
+        """What the table of limits holds; spilled: bytes stored and loaded."""
+        return {
+            "registers": self.registers,
+            "spilled": self.spilled,
+            "shared": self.shared,
+            "sass": len(self.code),
+        }
+
+
+@cache
+def programs(name, problem):
+    """{order: Program} of the recursion that costs least."""
+    model = robots.robot(name)
+    program = cheapest(recursive_programs(model, PROBLEMS[problem](model)))[1]
+    return orders_of(program, reordered(model, program))
+
+
+def written(case, way, **more):
+    """The Kernel of a case; more: other fields of its Variant."""
+    program = programs(case.robot, case.problem)[way.order]
+    return kernel(program, way.variant(case, **more), SAME, robots.robot(case.robot).quaternion_places)
+
+
+def chosen(case, arch=ARCH):
+    """The Way that the backend takes."""
+
+    def write(program, variant):
+        return kernel(program, variant, SAME, robots.robot(case.robot).quaternion_places)
+
+    orders = Orders(programs(case.robot, case.problem), write)
+    found = choose(orders, Variant(case.precision, case.layout), find_nvrtc(), arch)
+    variant = found.kernel.variant
+    return Way(found.order, variant.block, variant.least_blocks, variant.spill_to_shared)
+
+
+def compiled(case, way, arch=ARCH, **more):
+    """Compiled, from the cache of cubins where it was before. Raises CompileError, NoDisassembler."""
+    one = written(case, way, **more)
+    cubin = find_nvrtc().cubin(one.text, arch)
+    taken = cubin.kernels[one.name]
+    spilled = taken.spill_stores + taken.spill_loads
+    return Compiled(one, cubin.image, taken.registers, spilled, taken.shared, instructions(cubin.image))
+
+
+def bytes_of_state(one):
+    """What a launch reads and writes of a state."""
+    sizes = (argument.size for argument in one.arguments if argument.kind in ("array", "output"))
+    return sum(sizes) * one.variant.dtype.itemsize

@@ -1,0 +1,32 @@
+"""What the model makes of a kernel on the cards that it is compiled for."""
+
+import hashlib
+
+import gpu_model
+from gpu_cards import CARDS, WARP, resident_warps
+from gpu_kernels import ARCH, bytes_of_state
+
+PREDICTED = "predicted, never run"
+SHOWN = tuple(card for card in CARDS.values() if card.arch == ARCH)
+
+
+def digest(text):
+    """The name of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def predictions(one):
+    """{card: what is predicted, rates in states a second} of a kernel compiled for ARCH."""
+    kind, size = SHOWN[0].kind, bytes_of_state(one.kernel)
+    warps = resident_warps(kind, one.registers, one.kernel.variant.block, one.shared)
+    cycles = gpu_model.cycles_of_a_warp(one.code, kind, warps)
+    return {card.name: _on(one, card, warps, cycles, size) for card in SHOWN}
+
+
+def _on(one, card, warps, cycles, size):
+    bound, pipe = gpu_model.pipe_bound(one.code, card)
+    memory, model = gpu_model.memory_bound(size, card), card.issues * WARP / cycles
+    return {
+        "told": PREDICTED, "warps": warps, "bytes_of_state": size, "pipe": pipe, "pipe_bound": bound,
+        "memory_bound": memory, "model": model, "expected": min(memory, model), **one.counts,
+    }  # fmt: skip

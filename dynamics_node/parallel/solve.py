@@ -1,0 +1,35 @@
+"""Forward and inverse dynamics by the parallel solvers, in as many states at once as fit the caches."""
+
+from collections.abc import Callable
+from functools import partial
+
+from dynamics_node.parallel.abia import Abia
+from dynamics_node.parallel.cfa import Cfa
+from dynamics_node.parallel.inverse import Motions
+from dynamics_node.parallel.jsiia import Jsiia
+from dynamics_node.parallel.robot import Robot
+
+SOLVERS = ("cfa", "jsiia", "abia")
+
+
+def inverse_dynamics(xp, robot: Robot, q, qd, qdd, gravity=None, f_ext=None):
+    """tau (..., nv) of q (..., nq), qd, qdd (..., nv), gravity (3,) or (..., 3) in place of the model's, and
+    wrenches f_ext (..., n, 6) of the environment on the bodies."""
+    gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
+    return Motions(xp, robot, q, qd, gravity, f_ext).torques(qdd)
+
+
+def forward_dynamics(
+    xp, robot: Robot, q, qd, tau, gravity=None, f_ext=None, solver="cfa", corrections=1, tridiagonal="cr"
+):
+    """qdd (..., nv). corrections: how often qdd is improved by what its inverse dynamics leaves of tau, a
+    step of iterative refinement; tridiagonal: how cfa eliminates, one of WAYS. Other arguments as of
+    inverse_dynamics."""
+    gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
+    motions = Motions(xp, robot, q, qd, gravity, f_ext)
+    solvers: dict[str, Callable] = {"cfa": partial(Cfa, way=tridiagonal), "jsiia": Jsiia, "abia": Abia}
+    solve = solvers[solver](motions)
+    qdd = solve(tau - motions.torques(None))
+    for _ in range(corrections):
+        qdd = qdd + solve(tau - motions.torques(qdd))
+    return qdd

@@ -1,0 +1,252 @@
+"""CFA, JSIIA and ABIA beside the articulated-body recursion, and what they refuse."""
+
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from balls import ball_robot
+from device_arrays import DeviceModule
+from parallel_robots import FIVE_LIMBS, chain, states, tree
+from robots import ROBOTS
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.algorithms import aba, crba, rnea
+from dynamics_node.model.parameters import with_payload
+from dynamics_node.parallel import SOLVERS, WAYS, Motions, Robot, forward_dynamics, inverse_dynamics
+from dynamics_node.parallel.jsiia import mass_matrix
+from dynamics_node.parallel.robot import body_poses
+from dynamics_node.robots import five_bar
+from dynamics_node.solver import ChoiceError
+
+TREES = {
+    "one": lambda: chain(1),
+    "slide": lambda: chain(1, sliding=1.0),
+    "two": lambda: chain(2, floating=True),
+    "arm": lambda: chain(7, armature=0.1),
+    "floating": lambda: chain(9, 0.3, floating=True, armature=0.1),
+    "five_limbs": lambda: tree(FIVE_LIMBS, 0.3, armature=0.1),
+    "five_limbs_floating": lambda: tree(FIVE_LIMBS, 0.3, floating=True),
+    "uneven": lambda: tree((20, 3), 0.3, floating=True),
+    "lone": lambda: tree((), floating=True),
+}
+
+
+@pytest.mark.parametrize("make", TREES.values(), ids=TREES)
+def test_all_solvers_are_the_recursions(make):
+    model = make()
+    q, qd, u, f_ext = states(model, 5)
+    gravity = np.random.default_rng(5).uniform(-9, 9, (5, 3))
+    robot = Robot(model)
+    for wrenches, g in ((None, None), (f_ext, gravity), (f_ext[0], gravity[0])):
+        expected = aba(model, q, qd, u, f_ext=wrenches, gravity=g)[0]
+        assert (
+            error(
+                inverse_dynamics(np, robot, q, qd, u, g, wrenches), rnea(model, q, qd, u, wrenches, g)
+            ).max()
+            <= 1e-13
+        )
+        for solver, way in [("jsiia", "cr"), ("abia", "cr"), *(("cfa", way) for way in WAYS)]:
+            found = forward_dynamics(np, robot, q, qd, u, g, wrenches, solver, tridiagonal=way)
+            assert error(found, expected).max() <= 1e-12, (solver, way)
+    assert error(mass_matrix(np, robot, body_poses(np, robot, q)), crba(model, q), 2).max() <= 1e-13
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("n, sliding", [(32, 0.0), (32, 0.3), (256, 0.0), (256, 0.3)])
+def test_long_chains(solver, n, sliding):
+    """Within 1e-10 of ABA; ABA's own residual is 4e-10 at the longest."""
+    model = chain(n, sliding)
+    q, qd, tau, _ = states(model, 3)
+    found = forward_dynamics(np, Robot(model), q, qd, tau, solver=solver)
+    assert error(found, aba(model, q, qd, tau)[0]).max() <= EXACT
+    assert error(rnea(model, q, qd, found), tau).max() <= 1e-9
+
+
+def test_odd_even_elimination_alone_loses_digits():
+    """It is not backward stable: what CR and Thomas lose is far less, and one correction makes good for all."""
+    model = chain(256, 0.3)
+    q, qd, tau, _ = states(model, 3)
+    expected, robot = aba(model, q, qd, tau)[0], Robot(model)
+    alone, corrected = (
+        {
+            way: error(
+                forward_dynamics(np, robot, q, qd, tau, corrections=k, tridiagonal=way), expected
+            ).max()
+            for way in WAYS
+        }
+        for k in (0, 1)
+    )
+    assert alone["oee"] > 10 * max(alone["cr"], alone["thomas"])
+    assert alone["oee"] > 1e-9 and max(corrected.values()) <= EXACT
+
+
+def test_float32_stays_float32():
+    model = chain(8)
+    q, qd, tau, _ = states(model, 4)
+    expected = aba(model, q, qd, tau)[0]
+    given = [array.astype(np.float32) for array in (q, qd, tau)]
+    for solver in SOLVERS:
+        found = forward_dynamics(np, Robot(model), *given, solver=solver)
+        assert found.dtype == np.float32 and error(found, expected).max() <= 1e-5
+
+
+def test_any_leading_axes():
+    model = chain(5)
+    q, qd, tau, f_ext = states(model, 6)
+    for solver in SOLVERS:
+        flat = forward_dynamics(np, Robot(model), q, qd, tau, f_ext=f_ext, solver=solver)
+        shaped = [a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, tau, f_ext)]
+        found = forward_dynamics(np, Robot(model), *shaped[:3], f_ext=shaped[3], solver=solver)
+        assert np.allclose(found.reshape(6, -1), flat, rtol=0, atol=1e-10)
+        assert np.allclose(
+            forward_dynamics(np, Robot(model), q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver), flat[0]
+        )
+
+
+# --- another array module -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: chain(6, 0.3, armature=0.1), lambda: tree(FIVE_LIMBS, 0.3, floating=True)]
+)
+def test_on_a_device_no_array_meets_one_of_numpy(make):
+    model, xp = make(), DeviceModule()
+    q, qd, tau, f_ext = states(model, 3)
+    on_device = [xp.asarray(a) for a in (q, qd, tau, model.gravity, f_ext)]
+    for solver in SOLVERS:
+        for way in WAYS if solver == "cfa" else ("cr",):
+            found = forward_dynamics(xp, Robot(model), *on_device, solver=solver, tridiagonal=way)
+            expected = forward_dynamics(
+                np, Robot(model), q, qd, tau, f_ext=f_ext, solver=solver, tridiagonal=way
+            )
+            assert np.array_equal(found.get(), expected)
+    assert np.array_equal(
+        inverse_dynamics(xp, Robot(model), *on_device).get(),
+        inverse_dynamics(np, Robot(model), q, qd, tau, f_ext=f_ext),
+    )
+
+
+def test_the_device_of_these_tests_is_strict():
+    model, xp = chain(3), DeviceModule()
+    q, qd, _, _ = states(model, 2)
+    with pytest.raises(TypeError, match="NumPy"):
+        Motions(xp, Robot(model), xp.asarray(q), qd, xp.asarray(model.gravity))
+
+
+def test_backend_cuda_runs_cupys_arrays(monkeypatch):
+    model = chain(4)
+    q, qd, tau, f_ext = states(model, 3)
+    monkeypatch.setitem(sys.modules, "cupy", DeviceModule())
+    for solver in SOLVERS:
+        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, backend="cuda")
+        assert forward.choice.backend == "cuda"
+        assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= 1e-12
+
+
+def test_backend_cuda_says_what_is_missing(monkeypatch):
+    model = chain(4)
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(ImportError, match="pip install cupy-cuda13x"):
+        dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda")
+    without = DeviceModule()
+    without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})
+    monkeypatch.setitem(sys.modules, "cupy", without)
+    with pytest.raises(ImportError, match="no CUDA device"):
+        dn.build(model, dn.forward_dynamics(model), solver="abia", backend="cuda")
+
+
+# --- the facade ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_build(solver):
+    model = tree(FIVE_LIMBS, 0.3, floating=True)
+    q, qd, u, f_ext = states(model, 700)  # more than go at once
+    forward = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), solver=solver)))
+    assert (forward.choice.solver, forward.choice.backend) == (solver, "numpy")
+    assert error(forward(q, qd, u, f_ext), aba(model, q, qd, u, f_ext=f_ext)[0]).max() <= 1e-12
+    assert (
+        error(
+            forward(q[0], qd[0], u[0], gravity=[1, 2, 3]),
+            aba(model, q[0], qd[0], u[0], gravity=np.array([1.0, 2, 3]))[0],
+        )
+        <= 1e-12
+    )
+    inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver)
+    assert inverse.description == "rnea by scans"
+    assert error(inverse(q, qd, u, f_ext), rnea(model, q, qd, u, f_ext)).max() <= 1e-12
+    with pytest.raises(dn.InputError, match="not finite"):
+        forward(q[0], qd[0], np.full(model.nv, np.nan))
+
+
+def test_wrenches_of_as_many_states_as_bodies():
+    """(n, 6) belong to all of n states, (n, n, 6) to one each."""
+    model = chain(4)
+    q, qd, tau, f_ext = states(model, 4)
+    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa")
+    assert error(forward(q, qd, tau, f_ext[0]), aba(model, q, qd, tau, f_ext=f_ext[0])[0]).max() <= 1e-12
+
+
+@pytest.mark.parametrize("way", ["best", *WAYS])
+def test_orderings_of_cfa(way):
+    model = chain(5)
+    q, qd, tau, _ = states(model, 2)
+    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa", ordering=way)
+    assert forward.description == f"cfa ({'cr' if way == 'best' else way})"
+    assert error(forward(q, qd, tau), aba(model, q, qd, tau)[0]).max() <= 1e-12
+
+
+def test_payload_changes_nothing_but_inertias():
+    model = ROBOTS["panda7"].model()
+    loaded = with_payload(model, "panda_link7", 2.0, [0, 0, 0.1], 0.01 * np.eye(3))
+    q, qd, tau, _ = states(model, 2)
+    for solver in SOLVERS:
+        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, parameters=("inertia",))
+        assert error(forward.with_model(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
+
+
+def test_problems_and_choices_that_do_not_exist():
+    model = chain(3)
+    with pytest.raises(ChoiceError, match="not for hybrid: build with solver 'cluster'"):
+        dn.build(model, dn.hybrid_dynamics(model, ["j_l0_1"]), solver="abia")
+    loops = dn.parse_mechanism(five_bar())
+    with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
+        dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
+    for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
+        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*of cfa: cr, oee, thomas"):
+            dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
+    with pytest.raises(ChoiceError, match="no orderings"):
+        dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")
+
+
+def test_robots_that_are_refused():
+    def forward(model, solver="cfa"):
+        return dn.build(model, dn.forward_dynamics(model), solver=solver)
+
+    for solver in SOLVERS:
+        with pytest.raises(dn.ModelError, match="neither revolute nor prismatic.*solver 'cluster'"):
+            forward(dn.parse_model(ball_robot(0)), solver)
+        with pytest.raises(dn.ModelError, match="'panda_finger_joint2' follow other joints"):
+            forward(ROBOTS["panda"].model(), solver)
+    wide = tree((1,) * 9)
+    with pytest.raises(dn.ModelError, match="9 joints lie at the same depth"):
+        forward(wide)
+    weightless = dn.parse_model(WRIST)
+    with pytest.raises(dn.ModelError, match="links 'b' have no definite inertia"):
+        forward(weightless)
+    for model in (wide, weightless):  # these have another way
+        q, qd, tau, _ = states(model, 2)
+        for solver in ("jsiia", "abia"):
+            assert error(forward(model, solver)(q, qd, tau), aba(model, q, qd, tau)[0]).max() <= 1e-10
+
+
+WRIST = """<robot name="wrist"><link name="base"/>
+<link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="b"/>
+<link name="c"><inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 0 1"/></joint>
+<joint name="k" type="continuous"><parent link="a"/><child link="b"/><axis xyz="0 1 0"/></joint>
+<joint name="l" type="continuous"><parent link="b"/><child link="c"/><axis xyz="1 0 0"/><origin xyz="0 0.2 0.3"/></joint>
+</robot>"""

@@ -1,0 +1,64 @@
+"""PTX by NumPy finds every planted defect, by name, and nothing in the kernels that are right."""
+
+import numpy as np
+import planted
+import ptx
+import pytest
+from with_nvrtc import nvrtc
+
+NVRTC = nvrtc()
+NUMBERS = (np.arange(planted.COUNT) % 7).astype(np.float32)
+
+
+def _run(name, defect=None):
+    """y and the Report."""
+    memory, count = ptx.Memory(), planted.COUNT
+    x, y = memory.put(NUMBERS), memory.allocate(4 * count)
+    text = NVRTC.ptx(planted.text(name, defect), 90)
+    report = ptx.run(text, "states", -(-count // planted.BLOCK), planted.BLOCK, [count, x, y], memory)
+    return memory.get(y, np.float32, count), report
+
+
+@pytest.mark.parametrize("name", planted.KERNELS)
+def test_a_right_kernel_runs_and_is_right(name):
+    found, report = _run(name)
+    np.testing.assert_allclose(found, planted.RESULTS[name](NUMBERS), rtol=1e-6)
+    assert report.ratio("global") <= 4
+    assert name == "warps" or report.ratio("shared") == 1
+    assert report.barriers == {"scan": 4 * 7, "elimination": 4 * 12, "rows": 4 * 2, "warps": 0}[name]
+
+
+@pytest.mark.parametrize("name", planted.DEFECTS)
+def test_a_planted_defect_is_found(name):
+    defect = planted.DEFECTS[name]
+    with pytest.raises(ptx.Fault, match=defect.says) as fault:
+        _run(defect.kernel, defect)
+    assert "thread" in str(fault.value) and "of block" in str(fault.value)
+
+
+def test_an_access_across_the_grain_is_counted():
+    """Every lane of a warp a sector of its own; two words of each bank."""
+    across = planted.Defect("scan", "a[T] = i < n ? x[i] : 0;", "a[T] = i < n ? x[i * 8 % n] : 0;", "")
+    _, report = _run("scan", across)
+    assert max(access.ratio for access in report.of("global")) > 20
+    strided = planted.Defect(
+        "scan", "a[T] = i < n ? x[i] : 0;", "a[T % 2 * 32 + T / 2] = i < n ? x[i] : 0;", ""
+    )
+    _, report = _run("scan", strided)
+    assert max(access.ratio for access in report.of("shared")) == 2
+
+
+def test_what_is_not_known_is_named():
+    odd = planted.Defect("scan", "i < n ? x[i] : 0", "i < n ? __sinf(x[i]) : 0", "")
+    with pytest.raises(ptx.Fault, match=r"not known: sin\.approx"):
+        _run("scan", odd)
+
+
+def test_a_wrong_launch_is_an_error():
+    text = NVRTC.ptx(planted.text("scan"), 90)
+    with pytest.raises(ptx.Fault, match="64 threads"):
+        ptx.run(text, "states", 1, 128, [0, 0, 0], ptx.Memory())
+    with pytest.raises(ptx.Fault, match="3 parameters"):
+        ptx.run(text, "states", 1, 64, [0], ptx.Memory())
+    with pytest.raises(ptx.Fault, match="no kernel other"):
+        ptx.run(text, "other", 1, 64, [0], ptx.Memory())

@@ -1,0 +1,48 @@
+"""Chains and narrow trees of generic geometry for the parallel solvers, and their random states."""
+
+import numpy as np
+
+from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.spatial import rpy_rotation
+
+FIVE_LIMBS = (3, 3, 3, 3, 4)
+
+
+def tree(limbs, sliding=0.0, floating=False, armature=0.0, seed=0):
+    """Limbs of so many joints each on one base link; sliding: the share of prismatic joints."""
+    random = np.random.default_rng(seed)
+    links, joints = [_link("base", random) if floating else Link("base")], []
+    for limb, length in enumerate(limbs):
+        parent = "base"
+        for k in range(length):
+            name = f"l{limb}_{k}"
+            links.append(_link(name, random))
+            joints.append(_joint(parent, name, sliding, armature, random))
+            parent = name
+    return model_from_description(Description("tree", tuple(links), tuple(joints)), floating_base=floating)
+
+
+def chain(n, sliding=0.0, floating=False, armature=0.0, seed=0):
+    return tree((n,), sliding, floating, armature, seed)
+
+
+def states(model, count, seed=0):
+    """q, qd, tau or qdd, f_ext."""
+    random = np.random.default_rng(seed)
+    q = sample_positions(model, count, random, 3.0)
+    qd, u = random.uniform(-1, 1, (2, count, model.nv))
+    return q, qd, 5 * u, random.uniform(-5, 5, (count, model.nbodies, 6))
+
+
+def _link(name, random):
+    A = 0.1 * random.normal(size=(3, 3))
+    return Link(name, random.uniform(0.5, 2), 0.1 * random.normal(size=3), A @ A.T + 0.01 * np.eye(3))
+
+
+def _joint(parent, child, sliding, armature, random):
+    kind = "prismatic" if random.random() < sliding else "revolute"
+    turn, place = rpy_rotation(random.uniform(-3, 3, 3)), 0.3 * random.normal(size=3)
+    axis, rotor = random.normal(size=3), armature * random.uniform(0.1, 1)
+    return JointDescription(f"j_{child}", kind, parent, child, turn, place, axis, armature=rotor)
