@@ -98,9 +98,11 @@ def _placement(body):
     E, t0 = transform_rotation(X).T, transform_origin(X)
     none = np.zeros((3, 3))
     if body.joint.type.turns:
-        return (*(E @ part for part in axis_rotation_parts(axis)), t0, np.zeros(3))
+        P, C, Q = (E @ part for part in axis_rotation_parts(axis))
+        c, s = np.cos(body.joint.offset), np.sin(body.joint.offset)
+        return P, c * C + s * Q, c * Q - s * C, t0, np.zeros(3)
     if body.joint.type.slides:
-        return E, none, none, t0, E @ axis
+        return E, none, none, t0 + body.joint.offset * (E @ axis), E @ axis
     return E, none, none, t0, np.zeros(3)
 
 

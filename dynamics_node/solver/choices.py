@@ -13,6 +13,7 @@ COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
 BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
 _BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
+_BACKENDS_OF["cfa"] = ("auto", "numpy", "opencl", "cuda")
 
 
 class ChoiceError(ValueError):
@@ -40,11 +41,20 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
         if isinstance(ordering, str) and ordering not in (*ORDERINGS, "best"):
             raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
-    if solver == "cfa" and ordering in ("best", *WAYS):
-        return Choice(solver, "cr" if ordering == "best" else ordering, backend)
+    if solver == "cfa":
+        return Choice(solver, _way(ordering, backend), backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
+
+
+def _way(ordering, backend):
+    """How cfa eliminates; the kernel of OpenCL has one way."""
+    ways = ("oee",) if backend == "opencl" else tuple(WAYS)
+    if ordering not in ("best", *ways):
+        told = f"solver 'cfa' with backend {backend!r} has orderings best, {', '.join(ways)}"
+        raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
+    return ways[0] if ordering == "best" else ordering
 
 
 def _valid():

@@ -17,28 +17,31 @@ from dynamics_node.parallel import (
     refuse_weightless,
     refuse_width,
 )
+from dynamics_node.parallel.on_opencl import OpenClChains
 from dynamics_node.problem import Problem
 from dynamics_node.solver.choices import Choice, ChoiceError
 from dynamics_node.solver.recipe import Recipe
 
 MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
 NUMBERS_A_JOINT = 600  # that a state has at once, about
+AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
 AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
 
 
 def parallel_solver(model: Model | Mechanism, problem: Problem, choice: Choice, parameters):
     """(description, Recipe, None): see build. Raises ChoiceError for a problem or robot that these solvers
     are not for, ModelError for joints and links they leave out, ImportError without the array module."""
-    _refuse(model, problem, choice.solver)
+    _refuse(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(tree_of(model), problem, choice.solver, choice.ordering, backend)
-    _ = algorithm.robot, algorithm.arrays
+    _ = algorithm.robot, algorithm.ready
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
     recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
     return algorithm.description, recipe, None
 
 
-def _refuse(model, problem, solver):
+def _refuse(model, problem, choice):
+    solver = choice.solver
     if isinstance(model, Mechanism):
         raise ChoiceError(
             f"solver {solver!r} is for trees, and this robot has loops: build with solver 'cluster'"
@@ -48,12 +51,14 @@ def _refuse(model, problem, solver):
             f"solver {solver!r} is for forward and inverse dynamics, not for hybrid: build with solver "
             "'cluster'"
         )
+    if problem.kind == "inverse" and choice.backend == "opencl":
+        raise ChoiceError("solver 'cfa' with backend 'opencl' is for forward dynamics: take backend 'numpy'")
 
 
 @dataclass(frozen=True, eq=False)
 class ParallelDynamics:
     """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; tridiagonal: how cfa
-    eliminates; backend: numpy, or cuda by CuPy."""
+    eliminates; backend: numpy, cuda by CuPy, or opencl by the kernel of long chains."""
 
     model: Model
     problem: Problem
@@ -71,14 +76,18 @@ class ParallelDynamics:
         return robot
 
     @property
-    def arrays(self):
-        """The array module."""
-        return array_module(self.backend)
+    def ready(self):
+        """The array module, or the kernel. Raises as `parallel_solver`, DeviceError and CompileError."""
+        return self._chains if self.backend == "opencl" else array_module(self.backend)
+
+    @cached_property
+    def _chains(self):
+        return OpenClChains(self.robot)
 
     def with_model(self, model):
         """The algorithm for a Model that differs in inertias or rotor inertias only."""
         changed = replace(self, model=model)
-        _ = changed.robot
+        _ = changed.robot, changed.ready
         return changed
 
     @property
@@ -91,18 +100,28 @@ class ParallelDynamics:
         """{'qdd'} or {'tau'} (count, nv)."""
         if self.problem.kind == "inverse":
             return {"tau": self._in_parts(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
+        if self.backend == "opencl":
+            return {"qdd": self._by_kernel(q, qd, tau, gravity, f_ext)}
         solve = partial(forward_dynamics, solver=self.solver, tridiagonal=self.tridiagonal)
         return {"qdd": self._in_parts(solve, q, qd, tau, gravity, f_ext)}
 
+    def _by_kernel(self, q, *arrays):
+        """What the kernel has no sines for is computed by arrays."""
+        qdd = self._chains(q, *arrays)
+        bad = np.isnan(qdd).any(axis=1)
+        if bad.any():
+            given = [_part(array, bad, axes) for array, axes in zip((q, *arrays), AXES, strict=True)]
+            qdd[bad] = replace(self, backend="numpy", tridiagonal="cr")._in_parts(forward_dynamics, *given)
+        return qdd
+
     def _in_parts(self, solve, q, qd, u, gravity, f_ext):
         """(count, nv), as many states at a time as AT_ONCE allows."""
-        xp, (count, nv) = self.arrays, qd.shape
+        xp, (count, nv) = self.ready, qd.shape
         step = max(1, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2))
         found = np.zeros((count, nv))
-        axes = (1, 1, 1, 1, 2)  # of one state
         for start in range(0, count, step):
             part = slice(start, start + step)
-            given = [_part(a, part, own) for a, own in zip((q, qd, u, gravity, f_ext), axes, strict=True)]
+            given = [_part(a, part, own) for a, own in zip((q, qd, u, gravity, f_ext), AXES, strict=True)]
             found[part] = _on_host(solve(xp, self.robot, *(a if a is None else xp.asarray(a) for a in given)))
         return found
 
