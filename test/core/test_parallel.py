@@ -140,7 +140,8 @@ def test_backend_cuda_runs_cupys_arrays(monkeypatch):
     q, qd, tau, f_ext = states(model, 3)
     monkeypatch.setitem(sys.modules, "cupy", DeviceModule())
     for solver in SOLVERS:
-        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, backend="cuda")
+        choice = {"solver": solver, "ordering": "cr" if solver == "cfa" else "best"}
+        forward = dn.build(model, dn.forward_dynamics(model), **choice, backend="cuda")
         assert forward.choice.backend == "cuda"
         assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= 1e-12
 
@@ -149,7 +150,7 @@ def test_backend_cuda_says_what_is_missing(monkeypatch):
     model = chain(4)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match="pip install cupy-cuda13x"):
-        dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda")
+        dn.build(model, dn.forward_dynamics(model), solver="cfa", ordering="cr", backend="cuda")
     without = DeviceModule()
     without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})
     monkeypatch.setitem(sys.modules, "cupy", without)
@@ -215,7 +216,7 @@ def test_problems_and_choices_that_do_not_exist():
     with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
         dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
     for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
-        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*of cfa: cr, oee, thomas"):
+        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|opencl\|cuda.*of cfa: cr, oee, thomas"):
             dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
     with pytest.raises(ChoiceError, match="no orderings"):
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")
