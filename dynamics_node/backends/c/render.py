@@ -13,9 +13,10 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
+from dynamics_node.backends.c.staged import render_stages
 from dynamics_node.backends.c.straight import render_run
 from dynamics_node.backends.c.text import LARGE, literal, memory, table
-from dynamics_node.program import Program, Rolled
+from dynamics_node.program import Program, Rolled, Staged
 from dynamics_node.spatial import UNIT
 
 BATCH = 64  # states from which vectors are worth another compilation
@@ -37,7 +38,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             "#include <sys/types.h>",
             _text("sincos_double.c"),
             _text("sincos.c"),
-            *(render_loops if isinstance(program, Rolled) else render_run)(program),
+            *_run(program),
             *_sizes(program, parameters, quaternions),
             _text("arrays.c"),
             _text("call.c"),
@@ -49,6 +50,12 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
+
+
+def _run(program):
+    if isinstance(program, Staged):
+        return render_stages(program)
+    return render_loops(program) if isinstance(program, Rolled) else render_run(program)
 
 
 @cache
