@@ -40,8 +40,8 @@ class Column(NamedTuple):
 
 
 class Load(NamedTuple):
-    """Of all that a coordinate carries: the wrenches (..., 6) that take a change of its acceleration, velocity
-    and position, and the moment (..., 3) by which velocities before it act on it."""
+    """Of all that a coordinate carries: the wrenches (..., 6) that a change of its acceleration, velocity and
+    position takes, and the moment (..., 3) by which velocities before it act on it."""
 
     acceleration: np.ndarray
     velocity: np.ndarray

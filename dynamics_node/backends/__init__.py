@@ -15,7 +15,7 @@ from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.backends.scan import Scan
-from dynamics_node.program import Program, Rolled
+from dynamics_node.program import Program, Rolled, Staged
 
 log = logging.getLogger("dynamics_node")
 
@@ -31,7 +31,7 @@ class Runner(Protocol):
     """
 
     @property
-    def program(self) -> Program | Rolled | None: ...
+    def program(self) -> Program | Rolled | Staged | None: ...
 
     @property
     def backend(self) -> str: ...
@@ -72,7 +72,12 @@ class Runner(Protocol):
 
 
 def make(
-    program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None, other=None
+    program: Program | Rolled | Staged,
+    backend="auto",
+    parameters=None,
+    quaternions=(),
+    instead=None,
+    other=None,
 ) -> Runner:
     """The Runner of a Program.
 

@@ -10,8 +10,8 @@ from dynamics_node.program.interpret import interpret
 from dynamics_node.program.order import group_after_group, in_order, most_alive
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.rolled import Rolled, Sweep
-from dynamics_node.program.staged import Stage, Staged, interpret_stages
-from dynamics_node.program.staging import Staging, entries, mapped
+from dynamics_node.program.staged import Stage, Staged
+from dynamics_node.program.staging import Staging, entries, flattened, mapped
 from dynamics_node.program.trace import trace
 
 __all__ = [
@@ -27,10 +27,10 @@ __all__ = [
     "Table",
     "derivative_name",
     "entries",
+    "flattened",
     "group_after_group",
     "in_order",
     "interpret",
-    "interpret_stages",
     "jacobian",
     "mapped",
     "most_alive",

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.program.interpret import CHUNK, all_values, interpret
 from dynamics_node.program.program import Program, ProgramError, require_health
-from dynamics_node.program.trace import trace
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +72,11 @@ class Staged:
             total.update({name: stage.lanes * n for name, n in stage.program.op_count().items()})
         return dict(total)
 
+    @property
+    def length(self):
+        """Operations that are written down, of one lane each."""
+        return sum(len(stage.program.ops) for stage in self.stages)
+
     def digest(self):
         """Hash of all that it says."""
         hashed = hashlib.sha256(repr((self.inputs, self.limits)).encode())
@@ -84,35 +87,3 @@ class Staged:
         for name, numbers in self.outputs.items():
             hashed.update(repr((name, numbers.shape)).encode() + np.ascontiguousarray(numbers).tobytes())
         return hashed.hexdigest()
-
-    def flat(self) -> Program:
-        """The same as one straight-line Program."""
-        return trace(lambda **inputs: interpret_stages(self, inputs), self.inputs, self.limits)
-
-
-def interpret_stages(staged, inputs):
-    """{name: array (..., *shape)} of {name: array (..., *shape)}: what a Staged means, as `interpret`."""
-    leading = [np.shape(inputs[n])[: np.ndim(inputs[n]) - len(s)] for n, s in staged.inputs.items()]
-    batch = np.broadcast_shapes(*leading)
-    count = int(np.prod(batch, dtype=int))
-    rows = [
-        np.broadcast_to(inputs[n], (*batch, *s)).reshape(count, int(np.prod(s)))
-        for n, s in staged.inputs.items()
-    ]
-    given = np.concatenate([*rows, np.broadcast_to(staged.constants, (count, len(staged.constants)))], axis=1)
-    parts = [_all_results(staged, given[k : k + CHUNK]) for k in range(0, count, CHUNK)]
-    values = np.concatenate(parts) if parts else np.zeros((0, staged.first_result))
-    return {n: values[:, numbers].reshape(*batch, *numbers.shape) for n, numbers in staged.outputs.items()}
-
-
-def _all_results(staged, given):
-    """Values (count, all of them) of inputs and constants (count, ...)."""
-    values = given
-    for stage in staged.stages:
-        inputs = [values[:, row] for row in stage.reads]
-        with np.errstate(all="ignore"):
-            found = all_values(stage.program, inputs)
-        shape = (len(given), stage.lanes)
-        own = [np.broadcast_to(np.asarray(found[n], dtype=values.dtype), shape) for n in stage.results]
-        values = np.concatenate([values, *own], axis=1)
-    return values

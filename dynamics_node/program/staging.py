@@ -9,9 +9,10 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.program.expression import Expression, Op, Table
+from dynamics_node.program.interpret import interpret
 from dynamics_node.program.program import Program
 from dynamics_node.program.staged import Stage, Staged
-from dynamics_node.program.trace import program_of
+from dynamics_node.program.trace import program_of, trace
 
 _INPUTS = -1
 
@@ -91,6 +92,11 @@ class Staging:
         )
         wanted = {name: numbered(np.asarray(array, dtype=object)) for name, array in outputs.items()}
         return Staged(self._inputs, np.array([*constants]), stages, wanted, tuple(map(float, limits)))
+
+
+def flattened(staged: Staged) -> Program:
+    """The same as one straight-line Program."""
+    return trace(lambda **inputs: interpret(staged, **inputs), staged.inputs, staged.limits)
 
 
 def mapped(function, arrays):

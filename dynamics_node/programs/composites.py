@@ -36,8 +36,7 @@ class Composites:
         self._S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
         self._v = alone(self._velocities, self._S, self._qd)
         self._v_before = self._before(self._v, np.zeros(6))
-        several = np.bincount(body)[body] > 1
-        v_joint = np.where(several[:, None], self._v[body], 0.0)
+        v_joint = alone(self._of_joints, self._S, self._qd)
         self._first, self._both = self._of_columns(by.first_rates, self._S, self._v_before, v_joint)
         self._moments = self.of_bodies(_moments, self.R, self.p, J, self._v)
         inertia, self._momentum = entries(alone(self._sums, self._moments), body)
@@ -91,6 +90,14 @@ class Composites:
 
     def _velocities(self, S, qd):
         return self._outward(np.zeros((len(self.parents), 6)), S * qd[self._at, None])
+
+    def _of_joints(self, S, qd):
+        """Of columns the velocity of the joint, of those with several coordinates."""
+        steps, several = S * qd[self._at, None], np.bincount(self._body)[self._body] > 1
+        v = np.zeros(S.shape, dtype=object)
+        for k in np.flatnonzero(several):
+            v[k] = steps[self._body == self._body[k]].sum(axis=0)
+        return v
 
     # --- accelerations and torques --------------------------------------------------------------------------
 

@@ -10,29 +10,28 @@ import numpy as np
 from dynamics_node.algorithms import pivots
 from dynamics_node.algorithms.pivots import health, inertia_scale, losses
 from dynamics_node.model import Model
+from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.model.regroup import regrouped_away
 from dynamics_node.problem import Problem
 from dynamics_node.program import Staged, Staging
 from dynamics_node.programs.composites import Composites
-from dynamics_node.programs.economical import economical, parameter_shapes
+from dynamics_node.programs.economical import economical, with_inputs
 from dynamics_node.programs.judging import watched_coordinates
 from dynamics_node.spatial import half_solved, matvec, pseudo_inertia, transpose
 
 _UPPER = np.triu_indices(4)
 
 
-def derivative_stages(model: Model, problem: Problem, wrenches=False, parameters=()) -> Staged:
-    """As `derivative_program`."""
-    shapes, more = problem.reads(model, wrenches), parameter_shapes(model, parameters)
-    shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
+def derivative_stages(model: Model, problem: Problem, inputs) -> Staged:
+    """As `derivative_program`, of inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
     tree, T = economical(model)
-    staging = Staging(shapes | more)
+    staging = Staging(inputs)
     given = staging.arrays
     J = _pseudo_inertias(tree, given.get("inertia"))
     work = Composites(tree, staging, J, given["q"], given["qd"], given["gravity"])
     outer = None
-    if wrenches:
+    if "f_ext" in given:
         outer = work.of_bodies(matvec, transpose(np.linalg.inv(T)), given["f_ext"])
     work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(model.nv))), outer)
     M = work.masses(given.get("armature", tree.armature))
@@ -43,9 +42,9 @@ def derivative_stages(model: Model, problem: Problem, wrenches=False, parameters
     watched = watched_coordinates(model, forward)
     if not watched.any():
         return staging.finish(results)
-    judge = partial(_health, tree, forward, watched)
-    inertias = {"inertia": given["inertia"]} if "inertia" in given else {}
-    results["health"] = staging.alone(judge, given["q"], M)
+    names = [name for name in PARAMETERS if name in given]
+    judge = partial(_health, tree, forward, watched, names)
+    results["health"] = staging.alone(judge, given["q"], M, *(given[name] for name in names))
     return staging.finish(results, pivots.HEALTHY)
 
 
@@ -107,5 +106,6 @@ def _asked(forward, torques, own, M, L, inverse):
     return asked
 
 
-def _health(tree, forward, watched, q, M):
-    return health(losses(M, forward, watched, inertia_scale(tree, q)))
+def _health(tree, forward, watched, names, q, M, *parameters):
+    own = with_inputs(tree, **dict(zip(names, parameters, strict=True)))
+    return health(losses(M, forward, watched, inertia_scale(own, q)))

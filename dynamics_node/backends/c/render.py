@@ -16,10 +16,12 @@ from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.staged import render_stages
 from dynamics_node.backends.c.straight import render_run
 from dynamics_node.backends.c.text import LARGE, literal, memory, table
+from dynamics_node.backends.c.threads import WORTH_A_THREAD
 from dynamics_node.program import Program, Rolled, Staged
 from dynamics_node.spatial import UNIT
 
 BATCH = 64  # states from which vectors are worth another compilation
+STRAIGHT = 36_000  # operations of a Staged up to which straight lines over vectors of states are faster
 MOST_LANES = 16  # numbers in a vector: floats
 UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
 
@@ -50,6 +52,19 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
+
+
+def is_for_vectors(program: Program | Rolled | Staged):
+    """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
+    would be long, keeps more for a vector of states than caches hold."""
+    if isinstance(program, Staged):
+        return sum(program.op_count().values()) <= STRAIGHT
+    return isinstance(program, Program)
+
+
+def _of_one_thread(program):
+    """States that are not worth two."""
+    return 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
 
 
 def _run(program):
@@ -148,7 +163,7 @@ def _sizes(program, parameters, quaternions):
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "LARGE": LARGE,
-        "FEW": BATCH - 1 if isinstance(program, Program) else "0x7fffffffL",
+        "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),
