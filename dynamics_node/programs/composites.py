@@ -102,8 +102,8 @@ class Composites:
     # --- accelerations and torques --------------------------------------------------------------------------
 
     def accelerate(self, qdd, outer=None):
-        """Accelerations of bodies, and the wrenches that take them. outer (nbodies, 6): wrenches on bodies, in
-        their axes, about their origins."""
+        """Accelerations of bodies, and the wrenches that they take. outer (nbodies, 6): wrenches on bodies,
+        in their axes, about their origins."""
         self._a = self.staging.alone(self._accelerations, self._S, self._first, self._start, self._qd, qdd)
         wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
         if outer is not None:

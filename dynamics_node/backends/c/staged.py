@@ -1,7 +1,7 @@
 """A Staged -> C text of `run(x, y)`, as of straight.py.
 
-All that stages leave lies in one memory w. What a stage of one lane computes is put where the first stage that
-reads it on several lanes wants it, beside what the other lanes read; only what is not there, or belongs
+All that stages leave lies in one memory w. What a stage of one lane computes is put where the first stage
+that reads it on several lanes wants it, beside what the other lanes read; only what is not there, or belongs
 elsewhere too, is copied. A stage of several lanes loops over vectors of them.
 """
 
