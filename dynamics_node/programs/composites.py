@@ -184,8 +184,8 @@ class _Sums:
 
     def add(self, rows, columns, values):
         """values (n,) at rows and columns, (n,) or one for all."""
-        for *place, value in zip(*np.broadcast_arrays(rows, columns, values), strict=True):
-            self._terms.setdefault(tuple(map(int, place)), []).append(value)
+        for row, column, value in zip(*np.broadcast_arrays(rows, columns, values), strict=True):
+            self._terms.setdefault((int(row), int(column)), []).append(value)
 
     def matrix(self, staging):
         """(size, size) of Values and zeros."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import NOT_FUSED
+from dynamics_node.backends.c.compiler import NOT_FUSED, SCHEDULED
 from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import BATCH, render, renderer
@@ -47,10 +47,12 @@ class Kernel(Loaded):
         if length > MOST_OPERATIONS:
             raise CompileError(f"{length} operations are too many to compile")
         ways = {"fused": self._way(self.program)}
+        if self._tuned and _is_worth_it(self.program):
+            ways["scheduled"] = self._way(self.program, SCHEDULED)
         if self._tuned and _may_wait(self.program):
             ways["separate"] = self._way(self.program, NOT_FUSED)
         if self._other is not None:
-            ways["reordered"] = self._way(self._other)
+            ways["reordered"] = self._way(self._other, SCHEDULED)
         return compile_fastest(ways, self._trial)
 
     def _way(self, program, flags=()):
@@ -137,4 +139,9 @@ def _may_wait(program):
     longer than an addition, and such a sum waits for it: which one wins depends on the Program and on the
     processor (on one of them a UR5 is 12 % faster fused, a Panda slower). Where many operations run side by
     side fused ones always win (a quadruped by 15 %)."""
-    return isinstance(program, Program) and SHORT < len(program.ops) <= min(QUICK, WIDE * program.depth())
+    return isinstance(program, Program) and _is_worth_it(program) and program.length <= WIDE * program.depth()
+
+
+def _is_worth_it(program):
+    """True of a Program that is neither too short for its time to count nor too long to compile often."""
+    return SHORT < _length(program) <= QUICK

@@ -15,7 +15,7 @@ import numpy as np
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.staged import render_stages
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import LARGE, literal, memory, table
+from dynamics_node.backends.c.text import LANES, LARGE, VECTOR, literal, memory, table
 from dynamics_node.backends.c.threads import WORTH_A_THREAD
 from dynamics_node.program import Program, Rolled, Staged
 from dynamics_node.spatial import UNIT
@@ -38,6 +38,7 @@ def render(program, parameters=(), quaternions=()) -> str:
             "#include <math.h>",
             "#include <string.h>",
             "#include <sys/types.h>",
+            f"#define LANES {LANES}",
             _text("sincos_double.c"),
             _text("sincos.c"),
             *_run(program),
@@ -89,6 +90,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             "#include <math.h>",
             "#include <string.h>",
             "#include <sys/types.h>",
+            f"#define LANES {VECTOR if precision == 'double' else MOST_LANES}",
             _text(f"sincos_{precision}.c"),
             _text("sincos.c"),
             *render_run(program, "vector", "f" if precision == "float" else ""),

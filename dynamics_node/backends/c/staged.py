@@ -83,9 +83,9 @@ class _Layout:
 
     def _read(self, stage):
         """Lines that bring together what several lanes read."""
-        copies = []
+        copies: list[tuple[int, int]] = []
         if stage.lanes == 1:
-            return copies
+            return []
         for row in stage.reads:
             key = tuple(row.tolist())
             if self._is_shared(row) or self.vector(key) is not None:

@@ -7,7 +7,7 @@ what one part needs of another goes through the workspace w, which begins with t
 
 from itertools import pairwise
 
-from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal, memory
+from dynamics_node.backends.c.text import LANES, OPERATIONS, VECTOR, literal, memory
 from dynamics_node.program import Op
 from dynamics_node.program.expression import TURNING
 
@@ -145,14 +145,16 @@ def _sines(names, title, number):
     """The lines that fill the head of the workspace."""
     if not names.angles:
         return []
-    blocks = names.padded // VECTOR if number == "number" else len(names.angles)
     angles = [_filled(names.anywhere(a), number) for a, _ in names.angles]
+    if number == "number":  # side by side in registers: vectors of what was just stored would have to wait
+        lanes = [angles[k : k + LANES] for k in range(0, len(angles), LANES)]
+        angles = [f"(vector){{{', '.join(own)}}}" for own in lanes]
     return [
-        f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
+        f"  vector angle[{len(angles)}];",
         _offsets(names, number),
         *(f"  {title}{k}(x, w);" for k in range(names.first_part)),
         *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
-        f"  sincos_all({blocks}, (vector *)angle, (vector *)offset, (vector *)(w + {names.start}),",
+        f"  sincos_all({len(angles)}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
         f"    (vector *)(w + {names.start + names.padded}));",
     ]
 
