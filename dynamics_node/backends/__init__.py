@@ -23,7 +23,7 @@ from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.backends.scan import Scan
-from dynamics_node.program import Program, Rolled
+from dynamics_node.program import Program, Rolled, Staged
 
 log = logging.getLogger("dynamics_node")
 
@@ -55,7 +55,7 @@ class Runner(Protocol):
     """
 
     @property
-    def program(self) -> Program | Rolled | None: ...
+    def program(self) -> Program | Rolled | Staged | None: ...
 
     @property
     def backend(self) -> str: ...
@@ -99,7 +99,12 @@ class Runner(Protocol):
 
 
 def make(
-    program: Program | Rolled, backend="auto", parameters=None, quaternions=(), instead=None, other=None
+    program: Program | Rolled | Staged,
+    backend="auto",
+    parameters=None,
+    quaternions=(),
+    instead=None,
+    other=None,
 ) -> Runner:
     """The Runner of a Program.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dynamics_node.backends.results import healthy, returned, taken, without_bad
-from dynamics_node.program import Program, interpret
+from dynamics_node.program import Program, Staged, interpret
 
 
 class Unhurried:
@@ -34,7 +34,7 @@ class Unhurried:
 class Interpreter(Unhurried):
     """A Runner. parameters: {name: array} of the Program's last inputs."""
 
-    program: Program
+    program: Program | Staged
     parameters: dict = field(default_factory=dict)
     backend = "numpy"
 

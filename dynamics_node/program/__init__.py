@@ -11,6 +11,8 @@ from dynamics_node.program.interpret import interpret
 from dynamics_node.program.order import depth_first, group_after_group, in_order, most_alive
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.rolled import Rolled, Sweep
+from dynamics_node.program.staged import Stage, Staged
+from dynamics_node.program.staging import Staging, entries, flattened, mapped
 from dynamics_node.program.trace import trace
 
 __all__ = [
@@ -20,15 +22,21 @@ __all__ = [
     "Program",
     "ProgramError",
     "Rolled",
+    "Stage",
+    "Staged",
+    "Staging",
     "Sweep",
     "Table",
     "depth_first",
     "derivative_name",
     "fused",
+    "entries",
+    "flattened",
     "group_after_group",
     "in_order",
     "interpret",
     "jacobian",
+    "mapped",
     "most_alive",
     "trace",
 ]

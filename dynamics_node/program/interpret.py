@@ -1,10 +1,11 @@
-"""What a Program means: a few lines of NumPy, over a batch."""
+"""What a Program means, straight-line or in stages: a few lines of NumPy, over a batch."""
 
 from collections.abc import Callable
 
 import numpy as np
 
 from dynamics_node.program.expression import Expression, Op
+from dynamics_node.program.staged import Staged
 
 
 def _sine(angle, offset=0.0):
@@ -53,7 +54,9 @@ def interpret(program, **inputs):
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
         with np.errstate(all="ignore"):
-            values = all_values(program, [x for array in rows.values() for x in _columns(array[part])])
+            columns = [x for array in rows.values() for x in _columns(array[part])]
+            run = _stage_after_stage if isinstance(program, Staged) else all_values
+            values = run(program, columns)
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
                 found[name][(part, *place)] = values[numbers[place]]
@@ -66,6 +69,17 @@ def all_values(program, inputs):
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
         operands = (values[a],) if b < 0 else (values[a], values[b])
         values.append(_MEANING[Op(op)](*operands))
+    return values
+
+
+def _stage_after_stage(program, inputs):
+    """Every value of a Staged in its order, (values, states): see `all_values`."""
+    values = np.array(np.broadcast_arrays(*inputs, *program.constants.tolist()))
+    for stage in program.stages:
+        found = all_values(stage.program, list(values[stage.reads]))
+        shape = (stage.lanes, *values.shape[1:])
+        left = [np.broadcast_to(found[n], shape) for n in stage.results]
+        values = np.concatenate([values, *left], dtype=values.dtype)
     return values
 
 

@@ -49,6 +49,11 @@ class Program:
         """Number of the first operation's value."""
         return self.input_size + len(self.constants)
 
+    @property
+    def length(self):
+        """Operations that are written down."""
+        return len(self.ops)
+
     def op_count(self):
         """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition, and so is the
         constant beside an angle."""

@@ -1,28 +1,30 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of inverse dynamics are derived from its Program. The others follow from M qdd + h = tau without
-deriving a solver: where x changes, M dqdd = dtau - d(ID)/dx at the accelerations at hand (Carpentier and
-Mansard 2018, Analytical derivatives of rigid body dynamics algorithms, sec. IV).
+Those of a Model are in derivative_stages.py. Those of a Mechanism are derived from the Program of its inverse
+dynamics; the others follow from M qdd + h = tau without deriving a solver: where x changes, M dqdd = dtau -
+d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of rigid body
+dynamics algorithms, sec. IV).
 """
 
 import numpy as np
 
-from dynamics_node.algorithms import pivots
-from dynamics_node.algorithms.pivots import health, inertia_scale, losses
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.pivots import singularity
 from dynamics_node.loops.rates import explicit_rates
 from dynamics_node.model import Model
 from dynamics_node.problem import Problem, inverse_dynamics
-from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
+from dynamics_node.program import Program, Staged, derivative_name, interpret, jacobian, trace
+from dynamics_node.programs.derivative_stages import derivative_stages
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical, parameter_shapes, with_inputs
 from dynamics_node.programs.judging import watched_coordinates
 from dynamics_node.spatial import solve_definite
 
 
-def derivative_program(robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()) -> Program:
+def derivative_program(
+    robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()
+) -> Program | Staged:
     """The Program of d asked / d(q, qd, known), outputs dq, dqd and dknown (nv, nv).
 
     Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
@@ -31,66 +33,57 @@ def derivative_program(robot: Model | Mechanism, problem: Problem, wrenches=Fals
     a Mechanism has the output health besides, and that of a Model whose mass matrix may be singular at some
     position.
     """
-    (inverse,) = recursive_programs(robot, inverse_dynamics(robot), wrenches, parameters).values()
-    derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
+    if isinstance(robot, Model):
+        return derivative_stages(robot, problem, shapes | more)
+    return _mechanism_derivatives(robot, problem, shapes, more, wrenches, parameters)
+
+
+def _mechanism_derivatives(mechanism, problem, shapes, more, wrenches, parameters):
+    (inverse,) = recursive_programs(mechanism, inverse_dynamics(mechanism), wrenches, parameters).values()
+    derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     forward = np.array(problem.forward, dtype=bool)
-    watched = watched_coordinates(robot, forward)
-    limits = pivots.HEALTHY if watched.any() and isinstance(robot, Model) else inverse.limits
+    watched = watched_coordinates(mechanism, forward)
 
     def function(**state):
-        M, results = _derivatives(robot, forward, inverse, derived, **state)
-        if inverse.limits:
-            at_rest = state | {"qdd": np.zeros(robot.nv)}
-            results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
+        M, results = _derivatives(mechanism, forward, inverse, derived, **state)
+        at_rest = state | {"qdd": np.zeros(mechanism.nv)}
+        results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
         if watched.any():
-            own = with_inputs(economical(robot)[0], **{name: state[name] for name in more})
-            vanishing = _singularity(own, state["q"], M, forward, watched)
-            results["health"] = results["health"] + vanishing if inverse.limits else vanishing
+            own = with_inputs(economical(mechanism)[0], **{name: state[name] for name in more})
+            G = explicit_rates(own, state["q"], np.zeros(own.nv)).G
+            vanishing = singularity(own, state["q"], G, M, forward, watched)
+            results["health"] = results["health"] + np.array([vanishing, 0.0], dtype=object)
         return results
 
-    return trace(function, shapes | more, limits)
-
-
-def _singularity(robot, q, M, forward, watched):
-    """What a mass matrix M (nv, nv) that is nearly singular adds to health."""
-    if isinstance(robot, Mechanism):
-        G = explicit_rates(robot, q, np.zeros(robot.nv)).G
-        return np.array([singularity(robot, q, G, M, forward, watched), 0.0], dtype=object)
-    return health(losses(M, forward, watched, inertia_scale(robot, q)))
+    return trace(function, shapes | more, inverse.limits)
 
 
 def _inputs(program, state):
     return {name: state[name] for name in program.inputs}
 
 
-def _tangent(robot, q):
-    """(nq, nv): how q changes along velocities."""
-    if isinstance(robot, Mechanism):
-        return tangent_map(robot.tree, q) @ explicit_rates(robot, q, np.zeros(robot.nv)).G
-    return tangent_map(robot, q)
-
-
-def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
+def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
     """The mass matrix, and {name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
     derivatives; others: gravity (, f_ext) and parameters."""
-    free, driven = np.flatnonzero(forward), np.flatnonzero(~forward)
+    nv, free, driven = mechanism.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
     given = dict(q=q, qd=qd, **others)
-    M = interpret(derived, **given, qdd=np.zeros(robot.nv))[derivative_name("tau", "qdd")]
+    M = interpret(derived, **given, qdd=np.zeros(nv))[derivative_name("tau", "qdd")]
     M_free = M[free[:, None], free]
-    accelerations = np.zeros(robot.nv) if qdd is None else np.where(forward, 0.0, qdd)
+    accelerations = np.zeros(nv) if qdd is None else np.where(forward, 0.0, qdd)
     if free.size:
         torques = interpret(inverse, **given, qdd=accelerations)["tau"]
         rest = (tau - torques)[free]
         accelerations = np.array(accelerations, dtype=object)
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, qdd=accelerations)
-    dq = D[derivative_name("tau", "q")] @ _tangent(robot, q)
+    along = tangent_map(mechanism.tree, q) @ explicit_rates(mechanism, q, np.zeros(nv)).G
+    dq = D[derivative_name("tau", "q")] @ along
     # what torques change by, when accelerations stay (dq, dqd), and when those known change
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
-    own = np.eye(robot.nv)[free]
-    own = np.concatenate([np.zeros((len(free), 2 * robot.nv)), own], axis=1)
+    own = np.eye(nv)[free]
+    own = np.concatenate([np.zeros((len(free), 2 * nv)), own], axis=1)
     asked = np.array(changes, dtype=object)
     if free.size:
         asked[free] = solve_definite(M_free, own - changes[free])

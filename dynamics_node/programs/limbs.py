@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
-from dynamics_node.program import Program, Rolled, group_after_group, most_alive
+from dynamics_node.program import Program, Rolled, Staged, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
 
@@ -13,7 +13,7 @@ FEW, MANY = 1000, 20_000  # operations: of fewer nothing is to be gained, more t
 FEWER = 0.8  # of the values that are alive at a time: what makes another order worth its compilation
 
 
-def reordered(robot: Model | Mechanism, program: Program | Rolled) -> Program | None:
+def reordered(robot: Model | Mechanism, program: Program | Rolled | Staged) -> Program | None:
     """The operations limb after limb, where fewer values are alive at a time then: which order is faster
     depends on the processor. None where nothing is to be gained."""
     if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:

@@ -106,10 +106,10 @@ def test_golden_text():
 static void run(const number *restrict x, number *restrict y)
 {
   number w[18] __attribute__((aligned(64)));
-  number angle[8] __attribute__((aligned(64))) = {0};
+  vector angle[1];
   static const number offset[8] __attribute__((aligned(64))) = {0x0.0p+0};
-  angle[0] = x[0];
-  sincos_all(1, (vector *)angle, (vector *)offset, (vector *)w,
+  angle[0] = (vector){x[0]};
+  sincos_all(1, angle, (const vector *)offset, (vector *)(w + 0),
     (vector *)(w + 8));
   part0(x, w);
   y[0] = w[16];

@@ -1,8 +1,6 @@
 """A Program over many states: a vector of them at a time, several threads."""
 
-import os
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 
@@ -10,12 +8,10 @@ from dynamics_node.backends.c.compiler import FOR_VECTORS
 from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
 from dynamics_node.backends.c.render import BATCH, render_batch, renderer
+from dynamics_node.backends.c.threads import WORTH_A_THREAD, in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.results import limits_in, returned
 
-# Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
-WORTH_A_THREAD = 8_000_000
-BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 __all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
 
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
@@ -81,9 +77,7 @@ class BatchKernel(Loaded):
         return results, bool(good)
 
     def _threads(self, count, most=None):
-        """As many as the work is worth, by default at most one a core."""
-        worth = count * len(self.program.ops) // WORTH_A_THREAD
-        return min(most or _cores(), worth) if worth > 1 else 1
+        return threads_worth(count * len(self.program.ops), most)
 
     def quick(self, count, *inputs):
         """The outputs but health; None when an input is not contiguous, of the type and of the right shape,
@@ -96,29 +90,7 @@ class BatchKernel(Loaded):
         return results[: self._given] if good > 0 else None
 
     def _in_parts(self, count, threads, *arrays):
-        first, *others = _parts(count, threads)
-        # the interpreter lock is free while the library works
-        at_work = [_pool().submit(self._run, *part, count, *arrays) for part in others]
-        good = min([self._run(*first, count, *arrays), *(work.result() for work in at_work)])
+        good = in_parts(count, threads, lambda start, stop: self._run(start, stop, count, *arrays))
         if good < 0:
             raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
         return good
-
-
-def _parts(count, number):
-    """(start, stop) of about equal parts, whole blocks each but the last."""
-    size = max(1, -(-count // (number * BLOCK))) * BLOCK
-    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
-
-
-def _cores():
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _pool():
-    return ThreadPoolExecutor(_cores(), thread_name_prefix="dynamics_batch")
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of the threads

@@ -36,10 +36,10 @@ static _Thread_local int calls;     /* an argument may be an object that calls t
 static int all_finite(const double *x, long size)
 {
   vector sum = {0};
-  for (long k = 0; k < size; k += 8) sum += *(const vector *)(x + k) * 0.0;
+  for (long k = 0; k < size; k += LANES) sum += *(const vector *)(x + k) * 0.0;
   const bits good = sum == 0.0;
   long lanes = -1;
-  for (int k = 0; k < 8; ++k) lanes &= good[k];
+  for (int k = 0; k < LANES; ++k) lanes &= good[k];
   return lanes != 0;
 }
 

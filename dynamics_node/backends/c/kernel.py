@@ -6,14 +6,15 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.c.compiler import NOT_FUSED
+from dynamics_node.backends.c.compiler import NOT_FUSED, SCHEDULED
 from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.backends.c.render import render, renderer
+from dynamics_node.backends.c.render import BATCH, render, renderer
+from dynamics_node.backends.c.threads import in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.results import returned, taken
-from dynamics_node.program import Program
+from dynamics_node.program import Program, Rolled
 
 WIDE = 15  # operations on every step of the longest chain
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
@@ -42,13 +43,16 @@ class Kernel(Loaded):
         super().__init__(program)
 
     def _compile(self):
-        if isinstance(self.program, Program) and len(self.program.ops) > MOST_OPERATIONS:
-            raise CompileError(f"{len(self.program.ops)} operations are too many to compile")
+        length = _length(self.program)
+        if length > MOST_OPERATIONS:
+            raise CompileError(f"{length} operations are too many to compile")
         ways = {"fused": self._way(self.program)}
+        if self._tuned and _is_worth_it(self.program):
+            ways["scheduled"] = self._way(self.program, SCHEDULED)
         if self._tuned and _may_wait(self.program):
             ways["separate"] = self._way(self.program, NOT_FUSED)
         if self._other is not None:
-            ways["reordered"] = self._way(self._other)
+            ways["reordered"] = self._way(self._other, SCHEDULED)
         return compile_fastest(ways, self._trial)
 
     def _way(self, program, flags=()):
@@ -91,17 +95,36 @@ class Kernel(Loaded):
         """Outputs, a list of arrays (count, *shape), and whether all states were solved; those of a state
         that was not are NaN. inputs: (count, *shape) or (*shape)."""
         results = [np.empty((count, *shape)) for shape in self.outputs.values()]
-        good = self._rows(count, *inputs, *results)
+        good = self._in_parts(count, inputs, results)
         if good < 0:
-            good = self._rows(count, *self.fitting(self.inputs, count, inputs, np.float64), *results)
+            good = self._in_parts(count, self.fitting(self.inputs, count, inputs, np.float64), results)
         if good < 0:
             raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
         return results, bool(good)
+
+    def _in_parts(self, count, inputs, results):
+        """By several threads, where that is worth it."""
+        if count < BATCH:
+            return self._rows(count, *inputs, *results)
+        differ = [
+            np.ndim(array) > len(shape) for array, shape in zip(inputs, self.inputs.values(), strict=True)
+        ]
+
+        def solve(start, stop):
+            given = [a[start:stop] if own else a for a, own in zip(inputs, differ, strict=True)]
+            return self._rows(stop - start, *given, *(array[start:stop] for array in results))
+
+        return in_parts(count, threads_worth(count * sum(self.program.op_count().values())), solve)
 
     def run(self, x, y):
         """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
         C-contiguous float64. Nothing is checked: what the Program alone takes."""
         self._entry(len(x), x.ctypes.data, y.ctypes.data)
+
+
+def _length(program):
+    """Operations of the text, what is rolled being short."""
+    return 0 if isinstance(program, Rolled) else program.length
 
 
 def _entry(library):
@@ -116,4 +139,9 @@ def _may_wait(program):
     longer than an addition, and such a sum waits for it: which one wins depends on the Program and on the
     processor (on one of them a UR5 is 12 % faster fused, a Panda slower). Where many operations run side by
     side fused ones always win (a quadruped by 15 %)."""
-    return isinstance(program, Program) and SHORT < len(program.ops) <= min(QUICK, WIDE * program.depth())
+    return isinstance(program, Program) and _is_worth_it(program) and program.length <= WIDE * program.depth()
+
+
+def _is_worth_it(program):
+    """True of a Program that is neither too short for its time to count nor too long to compile often."""
+    return SHORT < _length(program) <= QUICK

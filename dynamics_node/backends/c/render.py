@@ -13,12 +13,15 @@ from itertools import accumulate
 import numpy as np
 
 from dynamics_node.backends.c.looped import render_loops
+from dynamics_node.backends.c.staged import render_stages
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import LARGE, literal, memory, table
+from dynamics_node.backends.c.text import LANES, LARGE, VECTOR, literal, memory, table
+from dynamics_node.backends.c.threads import WORTH_A_THREAD
 from dynamics_node.backends.results import UNIT_TOLERANCE
-from dynamics_node.program import Program, Rolled
+from dynamics_node.program import Program, Rolled, Staged
 
 BATCH = 64  # states from which vectors are worth another compilation
+STRAIGHT = 36_000  # operations of a Staged up to which straight lines over vectors of states are faster
 MOST_LANES = 16  # numbers in a vector: floats
 
 
@@ -34,9 +37,10 @@ def render(program, parameters=(), quaternions=()) -> str:
             "#include <math.h>",
             "#include <string.h>",
             "#include <sys/types.h>",
+            f"#define LANES {LANES}",
             _text("sincos_double.c"),
             _text("sincos.c"),
-            *(render_loops if isinstance(program, Rolled) else render_run)(program),
+            *_run(program),
             *_sizes(program, parameters, quaternions),
             _text("arrays.c"),
             _text("call.c"),
@@ -48,6 +52,25 @@ def render(program, parameters=(), quaternions=()) -> str:
             "",
         ]
     )
+
+
+def is_for_vectors(program: Program | Rolled | Staged):
+    """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
+    would be long, keeps more for a vector of states than caches hold."""
+    if isinstance(program, Staged):
+        return sum(program.op_count().values()) <= STRAIGHT
+    return isinstance(program, Program)
+
+
+def _of_one_thread(program):
+    """States that are not worth two."""
+    return 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
+
+
+def _run(program):
+    if isinstance(program, Staged):
+        return render_stages(program)
+    return render_loops(program) if isinstance(program, Rolled) else render_run(program)
 
 
 @cache
@@ -66,6 +89,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             "#include <math.h>",
             "#include <string.h>",
             "#include <sys/types.h>",
+            f"#define LANES {VECTOR if precision == 'double' else MOST_LANES}",
             _text(f"sincos_{precision}.c"),
             _text("sincos.c"),
             *render_run(program, "vector", "f" if precision == "float" else ""),
@@ -140,7 +164,7 @@ def _sizes(program, parameters, quaternions):
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
         "LARGE": LARGE,
-        "FEW": BATCH - 1 if isinstance(program, Program) else "0x7fffffffL",
+        "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
     }
     return [
         *(f"#define {name} {number}" for name, number in numbers.items()),

@@ -6,8 +6,9 @@ import numpy as np
 
 from dynamics_node.backends.c.batch import BATCH, BatchKernel
 from dynamics_node.backends.c.kernel import Kernel
+from dynamics_node.backends.c.render import is_for_vectors
 from dynamics_node.backends.results import healthy, limits_in, without_bad
-from dynamics_node.program import Program
+from dynamics_node.program import Staged, flattened
 
 
 class CRunner:
@@ -21,8 +22,7 @@ class CRunner:
         """Raises CompileError."""
         self.program, self._quaternions, self._other = program, tuple(quaternions), other
         self.batches: dict[np.dtype, BatchKernel] = {}
-        # vectors are for straight lines: what is rolled keeps more for a vector of states than caches hold
-        self._few = BATCH if isinstance(program, Program) else np.inf
+        self._few = BATCH if is_for_vectors(program) else np.inf
         self._take(Kernel(program, parameters, quaternions, other))
 
     def _take(self, kernel):
@@ -67,7 +67,8 @@ class CRunner:
 
     def _prepared(self, dtype):
         if dtype not in self.batches:
-            self.batches[dtype] = BatchKernel(self.program, dtype, self._quaternions, self._other)
+            program = flattened(self.program) if isinstance(self.program, Staged) else self.program
+            self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._other)
         if dtype not in self._vectors:
             parameters = [values.astype(dtype) for values in self.kernel.parameters]
             self._vectors[dtype] = self.batches[dtype], parameters

@@ -1,8 +1,7 @@
-/* Vectors of 8 doubles, and the polynomials of fdlibm's kernels. */
+/* Vectors of LANES doubles, and the polynomials of fdlibm's kernels. */
 typedef double number;
-typedef double vector __attribute__((vector_size(64)));
-typedef long long bits __attribute__((vector_size(64)));
-#define LANES 8
+typedef double vector __attribute__((vector_size(8 * LANES)));
+typedef long long bits __attribute__((vector_size(8 * LANES)));
 #define NUMBER_FORMAT 'd'
 #define LARGE 0x1p16 /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
 #define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x}

@@ -1,8 +1,7 @@
-/* Vectors of 16 floats, and minimax polynomials on |r| <= pi/4. */
+/* Vectors of LANES floats, and minimax polynomials on |r| <= pi/4. */
 typedef float number;
-typedef float vector __attribute__((vector_size(64)));
-typedef int bits __attribute__((vector_size(64)));
-#define LANES 16
+typedef float vector __attribute__((vector_size(4 * LANES)));
+typedef int bits __attribute__((vector_size(4 * LANES)));
 #define NUMBER_FORMAT 'f'
 #define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
 #define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}

@@ -7,7 +7,7 @@ what one part needs of another goes through the workspace w, which begins with t
 
 from itertools import pairwise
 
-from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal, memory
+from dynamics_node.backends.c.text import LANES, OPERATIONS, VECTOR, literal, memory
 from dynamics_node.program import Op
 from dynamics_node.program.expression import TURNING
 
@@ -21,21 +21,33 @@ _SINES = {
 
 def render_run(program, number="number", suffix=""):
     """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals."""
-    names = _Names(program, suffix)
-    parts = [
-        _function(f"part{k}", number, _operations(program, names, part, number))
-        for k, part in enumerate(names.parts)
-    ]
+    names = Names(program, [f"x[{k}]" for k in range(program.input_size)], suffix)
     numbers = [n for array in program.outputs.values() for n in array.flat]
     return [
-        *(line for part in parts for line in part),
+        *render_parts(program, names, "part", number),
         f"static void run(const {number} *restrict x, {number} *restrict y)",
         "{",
         memory(number, "w", max(1, names.workspace)),
-        *_sines(names, number),
-        *(f"  part{k}(x, w);" for k in range(names.first_part, len(parts))),
+        *call_parts(names, "part", number),
         *(f"  y[{k}] = {_filled(names.anywhere(int(n)), number)};" for k, n in enumerate(numbers)),
         "}",
+    ]
+
+
+def render_parts(program, names, title, number="number"):
+    """The functions of a Program's parts, called `title` and a number."""
+    parts = [
+        _function(f"{title}{k}", number, _operations(program, names, part, number))
+        for k, part in enumerate(names.parts)
+    ]
+    return [line for part in parts for line in part]
+
+
+def call_parts(names, title, number="number"):
+    """Lines that call them, with all sines and cosines in between."""
+    return [
+        *_sines(names, title, number),
+        *(f"  {title}{k}(x, w);" for k in range(names.first_part, len(names.parts))),
     ]
 
 
@@ -48,11 +60,16 @@ def _function(name, number, lines):
     return [f"static void {name}(const {number} *restrict x, {number} *restrict w)", "{", *lines, "}"]
 
 
-class _Names:
-    """Which part computes a value, and how it is written: an input, a literal, a local, or a slot of w."""
+class Names:
+    """Which part computes a value, and how it is written: an input, a literal, a local, or a slot of w.
 
-    def __init__(self, program, suffix):
-        self.suffix = suffix
+    given: what the inputs are written as; placed: {operation: its slot}, of those that have one elsewhere
+    than in the workspace, which begins at slot `start`, a multiple of VECTOR. Sines and cosines have theirs
+    there.
+    """
+
+    def __init__(self, program, given, suffix="", placed=None, start=0):
+        self.given, self.suffix, self.start = given, suffix, start
         self.inputs, self.first = program.input_size, program.first_operation
         self.constants = program.constants
         self.angles, needed, grouped = _angles(program)
@@ -63,15 +80,17 @@ class _Names:
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
-        self.slot = {n: place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
-        shared = _shared(program, self.part)
-        self.slot |= {n: 2 * self.padded + k for k, n in enumerate(shared)}
-        self.workspace = 2 * self.padded + len(shared)
+        self.slot = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
+        placed = {n: slot for n, slot in (placed or {}).items() if n not in grouped}
+        shared = [n for n in _shared(program, self.part) if n not in placed]
+        first = start + 2 * self.padded
+        self.slot |= {n: first + k for k, n in enumerate(shared)} | placed
+        self.workspace = first + len(shared)
 
     def anywhere(self, n):
         """A value that every part can read."""
         if n < self.inputs:
-            return f"x[{n}]"
+            return self.given[n]
         if n < self.first:
             return literal(self.constants[n - self.inputs], self.suffix)
         return f"w[{self.slot[n]}]"
@@ -122,19 +141,21 @@ def _shared(program, part):
     return sorted(used)
 
 
-def _sines(names, number):
+def _sines(names, title, number):
     """The lines that fill the head of the workspace."""
     if not names.angles:
         return []
-    blocks = names.padded // VECTOR if number == "number" else len(names.angles)
     angles = [_filled(names.anywhere(a), number) for a, _ in names.angles]
+    if number == "number":  # side by side in registers: vectors of what was just stored would have to wait
+        lanes = [angles[k : k + LANES] for k in range(0, len(angles), LANES)]
+        angles = [f"(vector){{{', '.join(own)}}}" for own in lanes]
     return [
-        f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
+        f"  vector angle[{len(angles)}];",
         _offsets(names, number),
-        *(f"  part{k}(x, w);" for k in range(names.first_part)),
+        *(f"  {title}{k}(x, w);" for k in range(names.first_part)),
         *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
-        f"  sincos_all({blocks}, (vector *)angle, (vector *)offset, (vector *)w,",
-        f"    (vector *)(w + {names.padded}));",
+        f"  sincos_all({len(angles)}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
+        f"    (vector *)(w + {names.start + names.padded}));",
     ]
 
 

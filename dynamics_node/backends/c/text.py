@@ -4,7 +4,8 @@ import numpy as np
 
 from dynamics_node.program import Op
 
-VECTOR = 8  # doubles in a vector of sincos.c
+VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
+LANES = 4  # doubles in a vector of sincos.c, of one state: wider ones slow down numbers around them
 LARGE = 64 * 1024  # bytes of an array that are not asked of a stack: that of a thread may have 512 KiB
 OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 

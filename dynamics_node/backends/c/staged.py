@@ -1,0 +1,232 @@
+"""A Staged -> C text of `run(x, y)`, as of straight.py.
+
+All that stages leave lies in one memory w. What a stage of one lane computes is put where the first stage
+that reads it on several lanes wants it, beside what the other lanes read; only what is not there, or belongs
+elsewhere too, is copied. A stage of several lanes loops over vectors of them.
+"""
+
+import numpy as np
+
+from dynamics_node.backends.c.straight import Names, call_parts, render_parts
+from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal
+from dynamics_node.program import Op
+
+
+def render_stages(program):
+    """The stages of a Staged, each a function, and `run`."""
+    layout = _Layout(program)
+    functions, calls = [], []
+    for k, stage in enumerate(program.stages):
+        if not len(stage.results):
+            continue
+        write = _alone if stage.lanes == 1 else _side_by_side
+        functions += write(layout, k, stage)
+        calls += [*layout.copies[k], f"  stage{k}(x, w);", *layout.after.get(k, ())]
+    numbers = np.concatenate([array.ravel() for array in program.outputs.values()])
+    return [
+        *_LANES,
+        *layout.tables,
+        *functions,
+        "static void run(const number *restrict x, number *restrict y)",
+        "{",
+        f"  static _Thread_local number w[{layout.size + VECTOR}] __attribute__((aligned(64)));",
+        *calls,
+        *_results(layout, numbers),
+        "}",
+    ]
+
+
+_LANES = (
+    "#ifdef __AVX512F__",
+    "#define SIDE 8",
+    "#else",
+    "#define SIDE 4",
+    "#endif",
+    "typedef double side __attribute__((vector_size(8 * SIDE)));",
+    "typedef double loose __attribute__((vector_size(8 * SIDE), aligned(8)));",
+)
+
+
+class _Layout:
+    """Where every value is: at an address of w, in x, or a literal."""
+
+    def __init__(self, program):
+        self.program = program
+        self.inputs, self.first = program.input_size, program.first_result
+        self.address: dict[int, int] = {}
+        self.size = 0
+        self.vectors: dict[tuple, str] = {}  # where what several lanes read lies side by side
+        self.copies: list[list[str]] = []
+        self.after: dict[int, list[str]] = {}
+        self.tables: list[str] = []
+        self.names: dict[int, Names] = {}
+        starts = [self.first]
+        for stage in program.stages:
+            starts.append(starts[-1] + stage.size)
+        self.starts = starts
+        for k, stage in enumerate(program.stages):
+            self.copies.append(self._read(stage))
+            if stage.lanes > 1:
+                for n in range(len(stage.results)):
+                    block = self._block(stage.lanes)
+                    for lane in range(stage.lanes):
+                        self.address[starts[k] + n * stage.lanes + lane] = block + lane
+        for k, stage in enumerate(program.stages):
+            if stage.lanes == 1 and len(stage.results):
+                self._work(k, stage)
+
+    def _block(self, size):
+        """Address of a new block."""
+        at = self.size
+        self.size += -(-size // VECTOR) * VECTOR
+        return at
+
+    def _read(self, stage):
+        """Lines that bring together what several lanes read."""
+        copies: list[tuple[int, int]] = []
+        if stage.lanes == 1:
+            return []
+        for row in stage.reads:
+            key = tuple(row.tolist())
+            if self._is_shared(row) or self.vector(key) is not None:
+                continue
+            if all(self.inputs <= n < self.first for n in key):
+                self.vectors[key] = self._table(key)
+                continue
+            block = self._block(stage.lanes)
+            self.vectors[key] = f"w + {block}"
+            for lane, n in enumerate(key):
+                if n >= self.first and n not in self.address:
+                    self.address[n] = block + lane
+                elif not self._is_zero(n):
+                    copies.append((block + lane, n))
+        return self._moves(copies, "w")
+
+    def _table(self, key):
+        """A constant for every lane."""
+        size, name = -(-len(key) // VECTOR) * VECTOR, f"c{len(self.tables)}"
+        text = ", ".join(self.text(n) for n in key)
+        self.tables.append(f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};")
+        return name
+
+    def _is_shared(self, row):
+        return np.ptp(row) == 0
+
+    def _is_zero(self, n):
+        return self.inputs <= n < self.first and self.program.constants[n - self.inputs] == 0.0
+
+    def vector(self, key):
+        """Where values lie side by side, None if they do not."""
+        if key in self.vectors:
+            return self.vectors[key]
+        first = self.address.get(key[0])
+        if first is None or any(self.address.get(n) != first + k for k, n in enumerate(key)):
+            return None
+        return f"w + {first}"
+
+    def _work(self, k, stage):
+        """Places of what a stage of one lane computes, and its workspace."""
+        placed = {}
+        results = list(enumerate(stage.results.tolist(), start=self.starts[k]))
+        wanted = [(number, value) for number, value in results if number in self.address]
+        others = [(number, value) for number, value in results if number not in self.address]
+        placed = {value: self.address[number] for number, value in wanted}
+        given = [self.text(int(n)) for n in stage.reads[:, 0]]
+        start = self._block(0)
+        names = self.names[k] = Names(stage.program, given, "", placed, start)
+        self.after[k] = [
+            f"  w[{self.address[number]}] = w[{names.slot[value]}];"
+            for number, value in wanted
+            if names.slot[value] != self.address[number]
+        ]
+        self._block(names.workspace - start)
+        self.address |= {number: names.slot[value] for number, value in others}
+
+    def text(self, n):
+        """How a value is written."""
+        if n < self.inputs:
+            return f"x[{n}]"
+        if n < self.first:
+            return literal(self.program.constants[n - self.inputs])
+        return f"w[{self.address[n]}]"
+
+    def _moves(self, pairs, target):
+        """Lines that write values to addresses [(address, value)]."""
+        lines, k = [], 0
+        while k < len(pairs):
+            run = 1
+            while k + run < len(pairs) and self._goes_on(pairs[k], pairs[k + run], run):
+                run += 1
+            to, n = pairs[k]
+            if run > 1:
+                lines.append(f"  memcpy({target} + {to}, &{self.text(n)}, {run} * sizeof(number));")
+            else:
+                lines.append(f"  {target}[{to}] = {self.text(n)};")
+            k += run
+        return lines
+
+    def _goes_on(self, first, other, run):
+        if other[0] != first[0] + run:
+            return False
+        a, b = first[1], other[1]
+        if a < self.first or b < self.first:
+            return b < self.inputs and b == a + run
+        return self.address[b] == self.address[a] + run
+
+
+def _results(layout, numbers):
+    """Lines that write the outputs."""
+    pairs = [(k, int(n)) for k, n in enumerate(numbers) if not layout._is_zero(int(n))]
+    lines = [] if len(pairs) == len(numbers) else [f"  memset(y, 0, {len(numbers)} * sizeof(number));"]
+    return [*lines, *layout._moves(pairs, "y")]
+
+
+def _alone(layout, k, stage):
+    names = layout.names[k]
+    title = f"stage{k}_"
+    return [
+        *render_parts(stage.program, names, title),
+        f"static void stage{k}(const number *restrict x, number *restrict w)",
+        "{",
+        *call_parts(names, title),
+        "}",
+    ]
+
+
+def _side_by_side(layout, k, stage):
+    program = stage.program
+    before, inside = [], []  # the loop over vectors of lanes
+    text, alike = [], []
+    for n, row in enumerate(stage.reads):
+        text.append(f"i{n}")
+        alike.append(layout._is_shared(row))
+        if alike[n]:
+            before.append(f"  const number i{n} = {layout.text(int(row[0]))};")
+        else:
+            at = layout.vector(tuple(row.tolist()))
+            inside.append(f"    const side i{n} = *(const loose *)({at} + k);")
+    text += [literal(value) for value in program.constants]
+    alike += [True] * len(program.constants)
+    columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
+    for n, (op, a, b) in enumerate(zip(*columns, strict=True), start=program.first_operation):
+        operands = (a,) if b < 0 else (a, b)
+        operation = OPERATIONS[Op(op)].format(*(text[m] for m in operands))
+        alike.append(all(alike[m] for m in operands))
+        if alike[n]:
+            before.append(f"  const number t{n} = {operation};")
+        else:
+            inside.append(f"    const side t{n} = {operation};")
+        text.append(f"t{n}")
+    for n, value in enumerate(stage.results.tolist()):
+        at = layout.address[layout.starts[k] + n * stage.lanes]
+        filled = f"(side){{0}} + {text[value]}" if alike[value] else text[value]
+        inside.append(f"    *(side *)(w + {at} + k) = {filled};")
+    return [
+        f"static void stage{k}(const number *restrict x, number *restrict w)",
+        "{",
+        *before,
+        f"  for (int k = 0; k < {stage.lanes}; k += SIDE) {{",
+        *inside,
+        "  }",
+        "}",
+    ]
