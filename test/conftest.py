@@ -13,3 +13,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--all", action="store_true", help="the whole product of robots, problems, algorithms, backends"
     )
+
+
+def pytest_collection_modifyitems(items):
+    """What takes a minute alone begins first: nobody waits for it at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)

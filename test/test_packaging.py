@@ -106,6 +106,7 @@ def colcon(tmp_path_factory):
     return run
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("options", [(), ("--symlink-install",)], ids=["install", "symlinks"])
 def test_colcon_build_as_everybody_types_it(colcon, options):

@@ -3,6 +3,7 @@
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,11 +41,11 @@ class Program:
     def __post_init__(self):
         _validate(self)
 
-    @property
+    @cached_property
     def input_size(self):
         return sum(int(np.prod(shape)) for shape in self.inputs.values())
 
-    @property
+    @cached_property
     def first_operation(self):
         """Number of the first operation's value."""
         return self.input_size + len(self.constants)

@@ -81,9 +81,9 @@ def equality(x: Variable, directions=None, name="equality") -> Factor:
     return Factor(name=f"{name} {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,))
 
 
-def random_walk(x: Variable) -> Factor:
+def random_walk(x: Variable, directions=None) -> Factor:
     """x_next - x of what nothing else drives, as a bias; its variance grows with dt."""
-    return equality(x, name="random walk")
+    return equality(x, directions, name="random walk")
 
 
 def _between(rule, x, chosen, residual, after):

@@ -14,15 +14,9 @@ import numpy as np
 from dynamics_node.loops import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
-from dynamics_node.trajectory.constraints import (
-    acceleration_constraint,
-    position_constraint,
-    velocity_constraint,
-)
-from dynamics_node.trajectory.dynamics import inverse_dynamics
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior
-from dynamics_node.trajectory.integrators import equality, random_walk, trapezoidal
+from dynamics_node.trajectory.graphs import estimation_graph
 from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu
 from dynamics_node.trajectory.systems import robot_system
 
@@ -79,20 +73,9 @@ class Smoothed:
         _refuse_several(system)
         self.scalars = tuple(system.scalars)
         self.names = tuple(system.directions[k] for k in self.scalars)
-        push = system.torque("push")
         own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
-        kinds = (position_constraint, velocity_constraint, acceleration_constraint)
-        factors = [
-            *(kind(system) for kind in kinds if system.dependent),
-            trapezoidal(system.q, system.independent),
-            trapezoidal(system.qd, system.independent),
-            equality(system.qdd, system.independent, name="random walk"),
-            random_walk(push),
-            encoder(system),
-            inverse_dynamics(system, None, known=("tau",), unknown=("push",)),
-            *(factor for _, factor in own),
-        ]
-        self.graph = TrajectoryGraph((system.q, system.qd, system.qdd, push), tuple(factors))
+        readings = [encoder(system), *(factor for _, factor in own)]
+        self.graph = estimation_graph(system, readings, exact=False)
         self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
         self.read = ("encoder", "dynamics", *self.deviations)
 

@@ -1,12 +1,16 @@
 """Fixtures: a robot, its model and its oracle, each built once."""
 
 from functools import cache
+from pathlib import Path
 
 import pytest
 from robots import ROBOTS
 
 from dynamics_node.backends.c import compiler, kernel, library
 from dynamics_node.programs import limbs
+
+QUICK_CC = Path(__file__).parents[1] / "support" / "quick_cc"
+QUICK, MANY = kernel.QUICK, limbs.MANY  # as users have them
 
 
 @cache
@@ -36,18 +40,24 @@ def oracle(robot):
     return _oracle(robot)
 
 
-@pytest.fixture(autouse=True)
-def one_way(request, monkeypatch):
-    """Programs are compiled in one way, but where a test asks for `every_way`: to measure all of them, hundreds of
-    Programs long, takes two minutes of a core."""
-    if "every_way" not in request.fixturenames:
-        monkeypatch.setattr(kernel, "QUICK", 0)
-        monkeypatch.setattr(limbs, "MANY", 0)
+@pytest.fixture(autouse=True, scope="module")
+def quickly_compiled(request):
+    """Programs are compiled in one way, for to measure hundreds of them takes minutes, and without optimisation;
+    but files marked `optimised` have the flags, and tests that ask for `every_way` all ways, that users have."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "QUICK", 0)
+        patch.setattr(limbs, "MANY", 0)
+        if request.node.get_closest_marker("optimised") is None:
+            patch.setenv("CC", str(QUICK_CC))
+        yield
 
 
 @pytest.fixture
-def every_way():
+def every_way(monkeypatch):
     """Other flags and orders of operations are tried, as users have it."""
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(kernel, "QUICK", QUICK)
+    monkeypatch.setattr(limbs, "MANY", MANY)
 
 
 @pytest.fixture

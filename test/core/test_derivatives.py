@@ -16,6 +16,7 @@ from dynamics_node.program import interpret, jacobian, trace
 
 STEP = 1e-30  # of a complex step: no digit is lost to it
 SMALL = ["panda7", "panda", "double_pendulum", "solo12", "baxter"]
+PAIRS = tuple(itertools.product(enumerate(SMALL), enumerate(["inverse", "forward", "hybrid"])))
 LARGE = ["pr2", "anymal_c", "g1"]  # of which to trace one problem takes seconds
 
 
@@ -100,7 +101,9 @@ def expected(model, q, qd, f_ext, known, forward):
 @pytest.mark.parametrize(
     "name, kind, wrenches",
     [
-        *itertools.product(SMALL, ["inverse", "forward", "hybrid"], [False, True]),
+        *(
+            (name, kind, (m + n) % 2 == 0) for (m, name), (n, kind) in PAIRS
+        ),  # with wrenches and without in turn
         *((name, "hybrid", True) for name in LARGE),
     ],
 )
@@ -122,7 +125,7 @@ def test_against_complex_steps(name, kind, wrenches):
             assert error(f[k], r, tail=2) <= tolerance
 
 
-@pytest.mark.parametrize("name", ["panda7", "solo12", "go2", "talos"])
+@pytest.mark.parametrize("name", ["panda7", "solo12", "talos"])
 def test_against_pinocchio(name):
     model = ROBOTS[name].model()
     oracle = Oracle(ROBOTS[name], model)

@@ -20,6 +20,8 @@ from dynamics_node.model.from_description import resolve_mimic
 from dynamics_node.model.urdf import MAX_LINKS, parse_urdf
 from dynamics_node.program import trace
 
+pytestmark = pytest.mark.optimised
+
 
 def chain(count, kind="continuous", backward=False, inertial=INERTIAL):
     links = [link(f"l{k}", inertial) for k in range(count + 1)]

@@ -78,6 +78,7 @@ def test_point_loops_against_pinocchios_constraint_dynamics():
         assert error(ours[k], theirs[order][mechanism.independent]) <= 1e-6  # its solver's tolerance
 
 
+PLAIN = {"four_bar", "five_bar", "geared_chain"}  # without wrenches as well, which is another Program
 COMPILED = {*ALL} - {*SPATIAL} | {"universal", "rod"}  # other Programs in space take seconds to compile
 
 
@@ -89,9 +90,7 @@ def test_every_algorithm_and_backend_agrees(name):
     f_ext = np.random.default_rng(5).uniform(-2, 2, (70, mechanism.nbodies, 6))
     forward, inverse = dn.forward_dynamics(mechanism), dn.inverse_dynamics(mechanism)
     tau = dn.build(mechanism, inverse, backend=backends[0])(q, yd, ydd, f_ext)
-    for wrenches in (
-        (True,) if name in SPATIAL else (False, True)
-    ):  # vectors take no wrenches, and long to compile
+    for wrenches in (False, True) if name in PLAIN else (True,):
         push = f_ext if wrenches else None
         known = tau if wrenches else dn.build(mechanism, inverse, backend="numpy")(q, yd, ydd)
         inputs = {"q": q, "qd": yd, "tau": known, "gravity": mechanism.gravity, "f_ext": f_ext}

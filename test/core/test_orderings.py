@@ -76,16 +76,35 @@ def allowed(robot, name, kind, ordering):
 @pytest.mark.parametrize("ordering", ORDERINGS)
 @pytest.mark.parametrize("name", TREES)
 def test_right_or_declined(name, ordering):
-    """At random states; not many are declined."""
+    """At random states; not many are declined. Hybrid problems of arms alone."""
     model = robot_of(name)
     q, qd, u, _ = random_states(model, 60, seed=61)
     for kind, problem in problems(model).items():
+        if kind == "hybrid" and name not in ARMS:
+            continue
         program = allowed(model, name, kind, ordering)
         found, served = run(model, program, q, qd, u)
         tolerance = solved(dn.mass_matrix(model, q))
         wrong = error(found, expected(model, problem, q, qd, u))
         assert np.all(wrong[served] <= np.maximum(SERVED, tolerance[served])), (kind, wrong[served].max())
         assert served.mean() >= {"rnea": 0.9, "crba": 1.0, "aba": 1.0}.get(ordering, 0.0), kind
+
+
+@pytest.mark.parametrize("ordering", ORDERINGS)
+@pytest.mark.parametrize("name", ["so101", "panda"])
+def test_compiled_right_or_refined_or_declined(name, ordering):
+    """As users call it; `./dev bench orderings_of_robots` does it for all of TREES."""
+    model, problem = robot_of(name), dn.forward_dynamics(robot_of(name))
+    solver = dn.build(model, problem, solver="factor_graph", ordering=ordering, backend="c")
+    q, qd, u, _ = random_states(model, 60, seed=61)
+    found = solver(q, qd, u, errors="nan")
+    answered = np.isfinite(found).all(axis=1)
+    tolerance = np.maximum(SERVED, solved(dn.mass_matrix(model, q)))
+    wrong = error(found, expected(model, problem, q, qd, u))
+    assert answered.mean() >= 0.9 and np.all(wrong[answered] <= tolerance[answered])
+    for k in np.flatnonzero(~answered):
+        with pytest.raises(dn.SolutionError, match="pivot"):
+            solver(q[k], qd[k], u[k])
 
 
 def line(model, seed):

@@ -12,7 +12,10 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
+pytestmark = pytest.mark.optimised
+
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
+SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
 ALGORITHMS = {
@@ -38,7 +41,9 @@ def pytest_generate_tests(metafunc):
         for backend in ("numpy", "c")
         if everything
         or (algorithm == "default" and backend == "c")
-        or (robot in SMALL and (backend == "numpy" or algorithm not in ORDERINGS or robot in COMPILED))
+        or (robot in SMALL and algorithm in ORDERINGS and (backend == "numpy" or robot in COMPILED))
+        or (robot in SMALL and algorithm == "default")
+        or (robot in SEARCHED and algorithm == "best")
     ]
     rows = [(*row, sum(map(len, row)) % 2 == 0) for row in rows]  # with wrenches and without in turn
     metafunc.parametrize("robot, problem, algorithm, backend, pushed", rows, indirect=["robot"])

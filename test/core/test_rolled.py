@@ -19,6 +19,8 @@ from dynamics_node.programs import can_roll, parameter_values, rolled_program
 from dynamics_node.programs.rolled import LONG
 from dynamics_node.spatial import rpy_rotation
 
+pytestmark = pytest.mark.optimised
+
 
 def snake(n, seed=0, branches=False, mimics=False):
     """n joints in a chain or a random tree: mostly revolute, a few prismatic, of generic geometry; the last

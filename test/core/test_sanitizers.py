@@ -14,11 +14,11 @@ import numpy as np
 import dynamics_node as dn
 from robots import ROBOTS, random_states
 
-for name in ("panda7", "solo12"):
-    model = ROBOTS[name].model()
+for name, floating in (("ur5", False), ("double_pendulum", True)):
+    model = ROBOTS[name]._replace(floating_base=floating).model()
     q, qd, qdd, f_ext = random_states(model, 3)
     problems = [dn.inverse_dynamics(model), dn.forward_dynamics(model)]
-    for problem in problems[: 1 + (name == "panda7")]:
+    for problem in problems:
         solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"))
         for k in range(3):
             solve(q[k], qd[k], qdd[k])
@@ -26,7 +26,7 @@ for name in ("panda7", "solo12"):
             solve(q[k].tolist(), qd[k], qdd[k])
         solve(q, qd, qdd)
         solve(q, qd, qdd, f_ext)
-        if name == "panda7":  # vectors read whole rows at once, beyond their ends but not beyond the arrays
+        if not floating:  # vectors read whole rows at once, beyond their ends but not beyond the arrays
             for precision in ("float64", "float32"):
                 batch = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):

@@ -8,6 +8,8 @@ import pytest
 from dynamics_node.backends import Scan
 from dynamics_node.program import trace
 
+pytestmark = pytest.mark.optimised
+
 
 def _filter_program():
     """A rotating memory of two numbers, fed by a row of three."""

@@ -73,10 +73,10 @@ def test_jacobians_against_complex_steps(name):
             given = arguments(name, graph, factor, random)
             found = interpret(program, **given)
             for own, _, argument in factor.variables:
-                by = np.zeros((len(factor.rows), known[own].tangent))
-                for k, step in enumerate(STEP * np.eye(known[own].tangent)):
-                    stepped = known[own].moved(given[argument], 1j * step)
-                    by[:, k] = interpret(program, **{**given, argument: stepped})["residual"].imag / STEP
+                stepped = [
+                    known[own].moved(given[argument], 1j * step) for step in STEP * np.eye(known[own].tangent)
+                ]
+                by = interpret(program, **{**given, argument: np.array(stepped)})["residual"].imag.T / STEP
                 J = found[f"by {argument}"]
                 size = max(1.0, np.abs(by).max(initial=0.0))
                 assert np.abs(J - by).max(initial=0.0) <= 1e-10 * size, (factor.name, argument)

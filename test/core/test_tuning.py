@@ -8,6 +8,8 @@ from dynamics_node.backends.c import BatchKernel, Kernel, compiler, library, tun
 from dynamics_node.backends.cache import names, read_entry, write_entry
 from dynamics_node.program import in_order, interpret, trace
 
+pytestmark = pytest.mark.optimised
+
 WAYS = {"fused": (), "separate": ("-ffp-contract=off",)}
 
 

@@ -75,15 +75,16 @@ def _compile(path, flags, work):
     """What the compiler says, in English, and its exit code. Its temporary files are here too: /tmp may be
     full or read-only."""
     environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
-    with (work / "output").open("w+b") as output:
-        command = [path, *flags, "-o", str(work / "program.so"), str(work / "program.c"), "-lm"]
-        done = _run(command, TIME_LIMIT, stdout=output, stderr=output, env=environment)
-        output.seek(0)
-        return _text(output.read(_MOST_OUTPUT)), done.returncode
+    command = [path, *flags, "-o", str(work / "program.so"), str(work / "program.c"), "-lm"]
+    done = _run(command, TIME_LIMIT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment)
+    return _text(done.stdout), done.returncode
 
 
 def _run(command, limit, **options):
-    """One that hangs is not tried again in this process. Raises CompileError."""
+    """One that hangs is not tried again in this process. Raises CompileError.
+
+    stdout: a pipe, which ends with the command; without one subprocess looks for that every 50 ms.
+    """
     if _hanging:
         raise CompileError(_hanging[0])
     nothing = {"stdin": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
