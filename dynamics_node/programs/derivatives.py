@@ -65,7 +65,7 @@ def _inputs(program, state):
     return {name: state[name] for name in program.inputs}
 
 
-def _tangent(robot, q):
+def tangent(robot, q):
     """(nq, nv): how q changes along velocities."""
     if isinstance(robot, Mechanism):
         return tangent_map(robot.tree, q) @ explicit_rates(robot, q, np.zeros(robot.nv)).G
@@ -86,7 +86,7 @@ def _derivatives(robot, forward, inverse, derived, q, qd, qdd=None, tau=None, **
         accelerations = np.array(accelerations, dtype=object)
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, qdd=accelerations)
-    dq = D[derivative_name("tau", "q")] @ _tangent(robot, q)
+    dq = D[derivative_name("tau", "q")] @ tangent(robot, q)
     # what torques change by, when accelerations stay (dq, dqd), and when those known change
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
     own = np.eye(robot.nv)[free]

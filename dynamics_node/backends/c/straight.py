@@ -2,8 +2,8 @@
 
 First comes what angles need, then all their sines and cosines at once (sincos.c), then the rest. The
 operations are split into functions, for compile time grows faster than linearly with the size of a function;
-what one part needs of another goes through the workspace w, which begins with the sines and cosines.
-"""
+what one part needs of another goes through the workspace w, which begins with the sines and cosines, and
+results go to y where they are computed."""
 
 from itertools import pairwise
 
@@ -19,22 +19,28 @@ _SINES = {
 }
 
 
-def render_run(program, number="number", suffix=""):
-    """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals."""
+def render_run(program, number="number", suffix="", unwritten=frozenset()):
+    """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals;
+    unwritten: places in y that are left as they are."""
     names = _Names(program, suffix)
     parts = [
         _function(f"part{k}", number, _operations(program, names, part, number))
         for k, part in enumerate(names.parts)
     ]
-    numbers = [n for array in program.outputs.values() for n in array.flat]
     return [
         *(line for part in parts for line in part),
         f"static void run(const {number} *restrict x, {number} *restrict y)",
         "{",
         memory(number, "w", max(1, names.workspace)),
         *_sines(names, number),
-        *(f"  part{k}(x, w);" for k in range(names.first_part, len(parts))),
-        *(f"  y[{k}] = {_filled(names.anywhere(int(n)), number)};" for k, n in enumerate(numbers)),
+        *(f"  part{k}(x, w, y);" for k in range(names.first_part, len(parts))),
+        *(
+            f"  y[{k}] = {_filled(names.anywhere(n), number)};"
+            for n, places in names.results.items()
+            if n not in names.part
+            for k in places
+            if k not in unwritten
+        ),
         "}",
     ]
 
@@ -45,7 +51,8 @@ def _filled(text, number):
 
 
 def _function(name, number, lines):
-    return [f"static void {name}(const {number} *restrict x, {number} *restrict w)", "{", *lines, "}"]
+    arguments = f"const {number} *restrict x, {number} *restrict w, {number} *restrict y"
+    return [f"static void {name}({arguments})", "{", *lines, "}"]
 
 
 class _Names:
@@ -61,6 +68,7 @@ class _Names:
         self.parts = [*_pieces(before), *_pieces(after)]
         self.first_part = len(_pieces(before))
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
+        self.results = _results(program)
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
         self.slot = {n: place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
@@ -113,9 +121,18 @@ def _pieces(numbers):
     return [numbers[a:b] for a, b in pairwise(bounds)]
 
 
+def _results(program):
+    """{value number: its places in y}."""
+    places: dict[int, list[int]] = {}
+    numbers = (int(n) for array in program.outputs.values() for n in array.flat)
+    for k, n in enumerate(numbers):
+        places.setdefault(n, []).append(k)
+    return places
+
+
 def _shared(program, part):
-    """Operations whose value another part or an output needs, or an angle is."""
-    used = {int(n) for numbers in program.outputs.values() for n in numbers.flat if n in part}
+    """Operations whose value another part needs, or an angle is."""
+    used: set[int] = set()
     for n, _, a, b in _numbered(program):
         own = part.get(n, -1)
         used |= {x for x in (a, b) if x in part and part[x] != own}
@@ -131,7 +148,7 @@ def _sines(names, number):
     return [
         f"  {number} angle[{names.padded}] __attribute__((aligned(64))) = {{0}};",
         _offsets(names, number),
-        *(f"  part{k}(x, w);" for k in range(names.first_part)),
+        *(f"  part{k}(x, w, y);" for k in range(names.first_part)),
         *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
         f"  sincos_all({blocks}, (vector *)angle, (vector *)offset, (vector *)w,",
         f"    (vector *)(w + {names.padded}));",
@@ -157,4 +174,5 @@ def _operations(program, names, part, number):
         lines.append(f"  const {number} t{n} = {text[Op(program.ops[k])].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")
+        lines += [f"  y[{place}] = t{n};" for place in names.results.get(n, ())]
     return lines
