@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from mechanisms import joint, link
+from mechanisms import joint
+from mechanisms import link as body
 from mechanisms import robot as robot_text
 from oracle import pin
 from robots import ROBOTS, random_states
@@ -205,8 +206,8 @@ def test_compiled_in_both_precisions(quantity):
 
 
 SLIDER = robot_text(
-    link("base", 1, 2.0),
-    link("arm", 2, 1.0),
+    body("base", 1, 2.0),
+    body("arm", 2, 1.0),
     joint("slide", "base", "arm", "0.1 0.2 0.3", "0 1 0", "prismatic"),
 )
 
