@@ -9,13 +9,13 @@ from dynamics_node.spatial import transpose
 def crba(model, q):
     """M (..., nv, nv), armature included; mimic joints add to their master's row and column."""
     X_up = joint_transforms(model, q)
-    composite = _composite_inertias(model, X_up)
+    composite = composite_inertias(model, X_up)
     M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
     for i, body in enumerate(model.bodies):
         F = composite[i] @ body.joint.S
         at = body.joint.v
         M[..., at, at] += body.joint.S.T @ F
-        for j, above in _steps_up(model, i):
+        for j, above in steps_up(model, i):
             F = X_up.forces(j, F)
             block = model.bodies[above].joint.S.T @ F
             row = model.bodies[above].joint.v
@@ -24,7 +24,8 @@ def crba(model, q):
     return M + np.diag(model.armature)
 
 
-def _composite_inertias(model, X_up):
+def composite_inertias(model, X_up):
+    """[(..., 6, 6)]: the inertia of every body with all that it carries, in its axes."""
     composite = list(model.inertias)
     for i in reversed(range(model.nbodies)):
         parent = model.parents[i]
@@ -33,7 +34,7 @@ def _composite_inertias(model, X_up):
     return composite
 
 
-def _steps_up(model, i):
+def steps_up(model, i):
     """(body, its parent) for every step from body i to the root."""
     while model.parents[i] >= 0:
         yield i, model.parents[i]

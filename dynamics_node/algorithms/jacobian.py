@@ -14,12 +14,17 @@ def link_jacobian(model, q, link, reference="world_aligned"):
     reference: 'world_aligned' (axes of the model root) or 'body' (axes of the link). Raises KeyError
     for an unknown link, ValueError for an unknown reference.
     """
-    if reference not in REFERENCES:
-        raise ValueError(f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)}")
+    require_reference(reference)
     columns, X = _columns_and_transform(model, q, link)
     if reference == "body":
         return columns
     return rotation_transform(transpose(transform_rotation(X))) @ columns
+
+
+def require_reference(reference):
+    """Raise ValueError for a reference that is none."""
+    if reference not in REFERENCES:
+        raise ValueError(f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)}")
 
 
 def link_pose(model, q, link):

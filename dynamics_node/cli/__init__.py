@@ -10,6 +10,7 @@ from dynamics_node.cli import (
     evaluating,
     explaining,
     graph,
+    identifying,
     info,
     inverting,
     sensors,
@@ -20,16 +21,27 @@ from dynamics_node.model import ModelError
 from dynamics_node.solver import SolutionError
 from dynamics_node.trajectory import TrajectoryError
 
-COMMANDS = (info, graph, explaining, compiling, evaluating, sensors, simulating, inverting, estimating)
+COMMANDS = (
+    info,
+    graph,
+    explaining,
+    compiling,
+    evaluating,
+    sensors,
+    simulating,
+    inverting,
+    estimating,
+    identifying,
+)
 
 EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
 
 
 def main(arguments=None):
-    """Exit code 0, or 1 with one line on stderr."""
+    """Exit code 0, or 1 with one line on stderr; a command may have others of its own."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options.read(options), options)
+        return options.run(options.read(options), options) or 0
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except EXPECTED as error:

@@ -84,6 +84,10 @@ class Rates:
             torques = torques - own.turning(self.qd, p)
         return torques
 
+    def change(self):
+        """dG/dt (nv of the tree, nv), where G is explicit."""
+        return np.stack([self.independent(self.turning(unit)) for unit in np.eye(len(self.G))])
+
     @property
     def condition(self):
         """See ExplicitRates."""

@@ -64,6 +64,13 @@ def _inputs(program, state):
     return {name: state[name] for name in program.inputs}
 
 
+def tangent(robot, q):
+    """(nq, nv): how q changes along velocities."""
+    if isinstance(robot, Mechanism):
+        return tangent_map(robot.tree, q) @ explicit_rates(robot, q, np.zeros(robot.nv)).G
+    return tangent_map(robot, q)
+
+
 def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
     """The mass matrix, and {name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
     derivatives; others: gravity (, f_ext) and parameters."""
@@ -78,8 +85,7 @@ def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None
         accelerations = np.array(accelerations, dtype=object)
         accelerations[free] = solve_definite(M_free, rest[:, None])[:, 0]
     D = interpret(derived, **given, qdd=accelerations)
-    along = tangent_map(mechanism.tree, q) @ explicit_rates(mechanism, q, np.zeros(nv)).G
-    dq = D[derivative_name("tau", "q")] @ along
+    dq = D[derivative_name("tau", "q")] @ tangent(mechanism, q)
     # what torques change by, when accelerations stay (dq, dqd), and when those known change
     changes = np.concatenate([dq, D[derivative_name("tau", "qd")], np.where(forward, 0.0, M)], axis=1)
     own = np.eye(nv)[free]

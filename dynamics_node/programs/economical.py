@@ -32,15 +32,22 @@ _UPPER = np.triu_indices(4)
 
 
 def economical_program(
-    robot: Model | Mechanism, reads: Shapes, function, parameters=(), limits=(), regrouped=True
+    robot: Model | Mechanism,
+    reads: Shapes,
+    function,
+    parameters=(),
+    limits=(),
+    regrouped=True,
+    reframed=True,
 ) -> Program:
     """The Program of function(robot, **arrays) -> {name: array} for the robot as `economical` gives it.
 
     reads: {name: shape} of the arrays; f_ext among them comes in the function's frames. parameters: of
     'inertia' and 'armature', those that are inputs, after the others; limits: of the output health, see
-    Program; regrouped: with base parameters, by which no wrench on a body alone can be told.
-    """
-    own, T = economical(robot, regrouped)
+    Program; regrouped: with base parameters, by which no wrench on a body alone can be told; reframed: in
+    other frames than the robot's own, where inertias mean something else, as inputs too: then none may be
+    read."""
+    own, T = economical(robot, regrouped) if reframed else (robot, np.tile(np.eye(6), (robot.nbodies, 1, 1)))
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:

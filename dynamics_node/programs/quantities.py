@@ -1,42 +1,34 @@
-"""Mass matrix, bias, Jacobian, operational-space inertia and the wrench at a sensor, with loops or without,
-as Programs."""
+"""The quantities of a robot: one row each, which says what it reads and returns and how it is computed, with
+loops or without."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import (
-    bias,
-    carried_wrench,
-    crba,
-    link_jacobian,
-    momentum,
-    operational_space_inertia,
-    pivots,
-)
-from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
+from dynamics_node import algorithms
+from dynamics_node.algorithms import crba, operational_space_inertia, rnea
 from dynamics_node.loops import dynamics
-from dynamics_node.loops import health as loops_health
-from dynamics_node.loops import pivots as loops_pivots
+from dynamics_node.loops import quantities as of_loops
 from dynamics_node.loops.carried import carried_alone
-from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.momentum import momentum as loops_momentum
-from dynamics_node.model import Model
-from dynamics_node.problem import state_shapes
-from dynamics_node.program import Program
-from dynamics_node.programs.economical import economical_program
+from dynamics_node.loops.quantities import of_the_tree
+from dynamics_node.programs.second_derivatives import SECOND, second_derivative_program
+
+Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
 class Quantity(NamedTuple):
     """reads, returns: names of the arrays, in order. inverts: whether the mass matrix must have an inverse.
-    view(robot, **options): the robot whose inertias count, where that is not the whole one; wrenches on its
-    bodies are then told one by one, so that its inertias are not regrouped.
+    view(robot, **options): the robot whose inertias count, where that is not the whole one.
 
     tree(model, *arrays, **options) -> arrays; clusters: {what it is, for people: function(mechanism, *arrays,
     **options) -> (arrays, condition of the constraints)}.
-    """
+
+    regrouped: whether base parameters tell it, see `economical`; reframed: whether it is computed in other
+    frames than the robot's own, in which alone the columns of a regressor mean what they should. Inertias as
+    inputs are in those other frames: what is not reframed reads none. write(robot, parameters, **options):
+    makes the Program of what is derived from another one, in place of all these functions."""
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
@@ -44,107 +36,141 @@ class Quantity(NamedTuple):
     clusters: dict[str, Callable]
     inverts: bool = False
     view: Callable | None = None
+    regrouped: bool = True
+    reframed: bool = True
+    write: Callable | None = None
 
     def seen(self, robot, options):
         """`view`, or the robot itself."""
         return robot if self.view is None else self.view(robot, **options)
 
 
-QUANTITIES: dict[str, Quantity] = {
-    "mass_matrix": Quantity(
-        ("q",), ("mass_matrix",), lambda *state: (crba(*state),), {"projection": dynamics.mass_matrix}
-    ),
+def _one(function):
+    """The result of a function as a tuple of one."""
+    return lambda *arrays, **options: (function(*arrays, **options),)
+
+
+def _row(reads, returns, tree, rows=(), columns=(), **facts):
+    """Of what the tree has at the rates of the loops, see `of_the_tree`."""
+    return Quantity(reads, returns, tree, {"tree": of_the_tree(tree, reads, rows, columns)}, **facts)
+
+
+def _gravity_torque(model, q, gravity):
+    still = np.zeros(model.nv)
+    return rnea(model, q, still, still, gravity=gravity)
+
+
+def _coriolis_torque(model, q, qd):
+    return rnea(model, q, qd, np.zeros(model.nv), gravity=np.zeros(3))
+
+
+_LINK_MOTION = _row(QDD, ("rotation", "position", "velocity", "acceleration"), algorithms.link_motion)
+
+DYNAMICS = {
+    "mass_matrix": Quantity(Q, ("mass_matrix",), _one(crba), {"projection": dynamics.mass_matrix}),
     "bias": Quantity(
-        ("q", "qd", "gravity"),
+        (*QD, "gravity"),
         ("bias",),
-        lambda model, q, qd, gravity: (bias(model, q, qd, gravity=gravity),),
+        lambda model, q, qd, gravity: (algorithms.bias(model, q, qd, gravity=gravity),),
         {"c-rnea": dynamics.bias},
     ),
-    "momentum": Quantity(
-        ("q", "qd", "gravity"), ("momentum", "rate"), momentum, {"projection": loops_momentum}
+    "gravity_torque": _row((*Q, "gravity"), ("gravity_torque",), _one(_gravity_torque), rows=(0,)),
+    "coriolis_torque": Quantity(
+        QD,
+        ("coriolis_torque",),
+        _one(_coriolis_torque),
+        {"c-rnea": lambda mechanism, q, yd: dynamics.bias(mechanism, q, yd, np.zeros(3))},
     ),
+    "coriolis_matrix": Quantity(
+        QD, ("coriolis_matrix",), _one(algorithms.coriolis_matrix), {"projection": of_loops.coriolis_matrix}
+    ),
+    "momentum": Quantity(
+        (*QD, "gravity"), ("momentum", "rate"), algorithms.momentum, {"projection": loops_momentum}
+    ),
+    "second_derivatives": Quantity(
+        (*QDD, "gravity"), SECOND, algorithms.rnea, {}, write=second_derivative_program
+    ),
+}
+
+WHOLE = {
+    "kinetic_energy": _row(QD, ("kinetic_energy",), _one(algorithms.kinetic_energy)),
+    "potential_energy": _row(
+        (*Q, "gravity"), ("potential_energy",), _one(algorithms.potential_energy), regrouped=False
+    ),
+    "spatial_momentum": _row(QD, ("spatial_momentum",), _one(algorithms.spatial_momentum), regrouped=False),
+    "momentum_matrix": _row(
+        Q, ("momentum_matrix",), _one(algorithms.momentum_matrix), columns=(0,), regrouped=False
+    ),
+    "centre_of_mass": _row(
+        Q, ("position", "jacobian"), algorithms.centre_of_mass, columns=(1,), regrouped=False
+    ),
+    "centre_of_mass_motion": _row(
+        QDD, ("position", "velocity", "acceleration"), algorithms.centre_of_mass_motion, regrouped=False
+    ),
+}
+
+LINKS = {
     "link_jacobian": Quantity(
-        ("q",),
-        ("jacobian",),
-        lambda *state, **options: (link_jacobian(*state, **options),),
-        {"projection": dynamics.jacobian},
+        Q, ("jacobian",), _one(algorithms.link_jacobian), {"projection": dynamics.jacobian}
+    ),
+    "link_motion": _LINK_MOTION,
+    "jacobian_drift": Quantity(
+        QD,
+        ("jacobian_drift",),
+        _one(algorithms.jacobian_drift),
+        {"tree": of_loops.jacobian_drift(_LINK_MOTION.clusters["tree"])},
     ),
     "operational_space_inertia": Quantity(
-        ("q",),
+        Q,
         ("inverse_inertia", "jacobian"),
         operational_space_inertia,
         {"projection": dynamics.operational_space_inertia, "c-efpa": dynamics.extended_forces},
         inverts=True,
     ),
     "carried_wrench": Quantity(
-        ("q", "qd", "qdd", "gravity"),
+        (*QDD, "gravity"),
         ("wrench",),
-        lambda model, *state, **options: (carried_wrench(model, *state, **options),),
+        _one(algorithms.carried_wrench),
         {"projection": dynamics.carried_wrench},
         view=carried_alone,
+        regrouped=False,
+    ),
+    "joint_wrenches": Quantity(
+        (*QDD, "gravity"),
+        ("wrenches",),
+        _one(algorithms.joint_wrenches),
+        {"tree": of_loops.joint_wrenches},
+        regrouped=False,
     ),
 }
 
+REGRESSORS = {
+    "joint_torque_regressor": _row(
+        (*QDD, "gravity"),
+        ("regressor",),
+        _one(algorithms.joint_torque_regressor),
+        rows=(0,),
+        regrouped=False,
+        reframed=False,
+    ),
+    "momentum_regressor": Quantity(
+        (*QD, "gravity"),
+        ("momentum", "rate"),
+        algorithms.momentum_regressor,
+        {"projection": of_loops.momentum_regressor},
+        regrouped=False,
+        reframed=False,
+    ),
+    "energy_regressor": _row(
+        (*QD, "gravity"),
+        ("kinetic", "potential"),
+        algorithms.energy_regressor,
+        regrouped=False,
+        reframed=False,
+    ),
+    "joint_regressor": _row(
+        QDD, ("rotor", "viscous", "offset", "spring"), algorithms.joint_regressor, rows=(0, 1, 2, 3)
+    ),
+}
 
-def quantity_program(robot: Model | Mechanism, name: str, parameters=(), **options) -> Program:
-    """The Program of a quantity of QUANTITIES, in the way that takes the fewest operations. Arguments and
-    errors as of `quantity_programs`."""
-    programs = quantity_programs(robot, name, parameters, **options)
-    return min(programs.values(), key=lambda program: len(program.ops))
-
-
-def quantity_programs(robot: Model | Mechanism, name: str, parameters=(), **options) -> dict[str, Program]:
-    """{what it is, for people: the Program} of the ways to compute a quantity: inputs and outputs as in
-    QUANTITIES, then parameters and health as of `dynamics_programs`.
-
-    options: of link_jacobian link and reference, of operational_space_inertia links and reference, of
-    carried_wrench joint, xyz and rpy. Raises ValueError for an unknown name, KeyError for an unknown link or
-    joint.
-    """
-    if name not in QUANTITIES:
-        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
-    quantity = QUANTITIES[name]
-    robot = quantity.seen(robot, options)
-    if isinstance(robot, Mechanism):
-        if quantity.inverts:
-            options["watched"] = loops_pivots.weak_coordinates(robot)
-        ways = {way: _of_clusters(function) for way, function in quantity.clusters.items()}
-        limits = loops_health.HEALTHY
-    else:
-        watched = weak_coordinates(robot) if quantity.inverts else np.zeros(robot.nv, dtype=bool)
-        ways = {"tree": _of_tree(quantity.tree, watched)}
-        limits = pivots.HEALTHY if watched.any() else np.zeros(0)
-    reads = state_shapes(robot, quantity.reads)
-
-    def program(way):
-        def function(own, **arrays):
-            results, health = way(own, *arrays.values(), **options)
-            found = dict(zip(quantity.returns, results, strict=True))
-            return found | ({"health": health} if len(limits) else {})
-
-        return economical_program(robot, reads, function, parameters, limits, quantity.view is None)
-
-    return {description: program(way) for description, way in ways.items()}
-
-
-def _of_tree(function, watched):
-    """Results and health of a quantity of a Model; watched (nv,) as in `dynamics_health`."""
-
-    def way(model, q, *arrays, **options):
-        results = function(model, q, *arrays, **options)
-        if not watched.any():
-            return results, None
-        every = np.ones(model.nv, dtype=bool)
-        return results, dynamics_health(model, q, every, watched)
-
-    return way
-
-
-def _of_clusters(function):
-    """Results and health of a quantity of a Mechanism."""
-
-    def way(mechanism, q, *arrays, **options):
-        results, condition = function(mechanism, q, *arrays, **options)
-        return results, loop_health(mechanism, q, condition)
-
-    return way
+QUANTITIES: dict[str, Quantity] = {**DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}

@@ -1,6 +1,7 @@
 """Robot and what is asked -> Function: `build`, `build_quantity`, `build_derivatives`, `build_closing`."""
 
 import contextlib
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
 from dynamics_node.numeric import (
+    FUNCTIONS,
     dynamics_runner,
     elimination_algorithm,
     quantity_runner,
@@ -127,16 +129,23 @@ def build_quantity_for_service(model: Model | Mechanism, name: str, backend="aut
     return quantity
 
 
-def build_quantity(model: Model | Mechanism, name: str, backend="auto", parameters=(), **options) -> Quantity:
-    """A Function of a robot's state: 'mass_matrix' of q, 'bias' of q, qd and gravity, 'link_jacobian' of q
-    (options link, reference), 'operational_space_inertia' of q (options links, reference) or 'carried_wrench'
-    of q, qd, qdd and gravity (options joint, xyz, rpy): what a force/torque sensor at the joint, fixed or
-    not, reads in free air, (6,), see docs/sensors.md.
+def build_quantity(
+    model: Model | Mechanism, name: str, backend="auto", parameters=(), precision="float64", **options
+) -> Quantity:
+    """A Function of a robot's state, one of QUANTITIES, which says what each reads and returns: mass_matrix,
+    bias, gravity_torque, coriolis_torque, coriolis_matrix, momentum, kinetic_energy, potential_energy,
+    centre_of_mass, joint_wrenches, joint_torque_regressor, ... see docs/quantities.md. Options, by keyword:
+    link and reference of link_jacobian, link_motion, jacobian_drift; links and reference of
+    operational_space_inertia; about of spatial_momentum and momentum_matrix; joint, xyz and rpy of
+    carried_wrench: what a force/torque sensor at the joint, fixed or not, reads in free air, see
+    docs/sensors.md.
 
-    backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change.
-    Raises ValueError for an unknown name, KeyError for an unknown link or joint, ModelError for a joint that
-    a loop bridges, what `build` raises for a backend.
+    backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change, and
+    precision, as of `build`. Raises ValueError for an unknown name, KeyError for an unknown link or joint,
+    ModelError for a joint that a loop bridges, what `build` raises for a backend.
     """
+    if precision not in PRECISIONS:
+        raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     if name not in QUANTITIES:
         raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
     parameters, quantity = _known_parameters(parameters), QUANTITIES[name]
@@ -144,11 +153,22 @@ def build_quantity(model: Model | Mechanism, name: str, backend="auto", paramete
     if quantity.inverts:
         require_determined(_with_generic(model, parameters), np.array(forward))
     shapes = state_shapes(model, quantity.reads)
-    numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
-    write = partial(_written_quantity, model, name, parameters, options) if backend != "numpy" else None
-    view = None if quantity.view is None else partial(quantity.view, **options)
-    recipe = Recipe(model, forward, write, numeric, backend, parameters, view=view)
-    return _robot_function(model, name, recipe)
+    numeric = None  # the Program itself is interpreted
+    if name in FUNCTIONS:
+        numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
+    recipe = Recipe(
+        model,
+        forward,
+        write=partial(_written_quantity, model, name, parameters, options),
+        numeric=numeric,
+        backend=backend,
+        parameters=parameters,
+        view=None if quantity.view is None else partial(quantity.view, **options),
+        regrouped=quantity.regrouped,
+    )
+    if backend == "numpy" and numeric is not None:
+        recipe = replace(recipe, write=None)
+    return _robot_function(model, name, recipe, precision)
 
 
 def build_derivatives(
@@ -261,11 +281,18 @@ def _written_derivatives(model, problem, with_wrenches, parameters, wrenches=Fal
     return derivative_program(model, problem, with_wrenches, parameters)
 
 
-def _robot_function(model, name, recipe):
+def _robot_function(model, name, recipe, precision="float64"):
     """A quantity, or derivatives."""
     runner = recipe.runner()
     signature = robot_signature(model).named(name)
-    return Quantity(signature=signature, runner=runner, model=model, recipe=recipe, description=name)
+    return Quantity(
+        signature=signature,
+        runner=runner,
+        model=model,
+        recipe=recipe,
+        description=name,
+        precision=precision,
+    )
 
 
 def _read(name):

@@ -23,7 +23,7 @@ class Recipe:
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
     the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
-    body by body, where that is not the whole one: see programs.quantities.
+    where that is not the whole one; regrouped: as of the Program: see programs.quantities.
     """
 
     robot: Model | Mechanism
@@ -34,6 +34,7 @@ class Recipe:
     parameters: tuple[str, ...] = ()
     refines: bool = False
     view: Callable | None = None
+    regrouped: bool = True
 
     def runner(self, wrenches=False, program=None) -> Runner:
         """program: that of `write`, where it is at hand. Raises CompileError."""
@@ -58,7 +59,7 @@ class Recipe:
         robot = robot if self.view is None else self.view(robot)
         if not self.parameters or self.write is None:
             return {"model": robot}
-        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot, self.view is None)}
+        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
 
     def require_changeable(self, robot):
         """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and

@@ -14,7 +14,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.backends.c import BatchKernel, Kernel
 from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
-from dynamics_node.program import trace
+from dynamics_node.program import interpret, trace
 
 pytestmark = pytest.mark.optimised
 
@@ -244,3 +244,29 @@ def test_a_forked_child_has_threads_of_its_own():
         os.kill(child, signal.SIGKILL)
         ended.wait(5)
     assert state == [0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_stretches_of_zeros_among_the_results(dtype):
+    """They are written by other code than what is computed: before, between and behind it, of any length."""
+    places = {"a": (7, 3), "b": (40, 0), "c": (61, 16), "d": (19, 18), "e": (33, 33), "f": (2, 2)}
+
+    def function(x):
+        results = {}
+        for name, (size, zeros) in places.items():
+            row = np.array([x[k % 3] * (k + 1.0) for k in range(2 * size)], dtype=object)
+            row[size // 2 : size // 2 + zeros] = 0.0
+            row[2 * size - zeros :] = 0.0
+            results[name] = row.reshape(2, size)
+        return results
+
+    program = trace(function, {"x": (3,)})
+    x = np.random.default_rng(0).uniform(1, 2, (83, 3)).astype(dtype)
+    found, good = BatchKernel(program, dtype)(83, x)
+    right = interpret(program, x=x.astype(float))
+    assert good
+    for array, wanted in zip(found, right.values(), strict=True):
+        assert np.allclose(array, wanted, rtol=1e-6, atol=0.0)
+    bad = x.copy()
+    bad[5, 1] = np.nan
+    assert not BatchKernel(program, dtype)(83, bad)[1]

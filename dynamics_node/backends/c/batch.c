@@ -80,19 +80,32 @@ static inline int any(vector x)
   return one;
 }
 
-/* The first `lanes` rows of what was computed. */
-static inline __attribute__((always_inline)) void write_rows(const vector *out, number *rows, int size, int lanes)
+/* `width` numbers from n on of the first `lanes` rows. A width that the compiler knows needs no call to copy. */
+static inline __attribute__((always_inline)) void write_part(
+    const vector *out, number *rows, int size, int lanes, int n, int width)
 {
-  for (int n = 0; n < size; n += LANES) {
-    const int width = size - n < LANES ? size - n : LANES;
-    vector a[LANES];
+  vector a[LANES];
 #pragma GCC unroll 16
-    for (int j = 0; j < LANES; ++j) a[j] = j < width ? out[n + j] : (vector){0};
-    transpose(a);
+  for (int j = 0; j < LANES; ++j) a[j] = j < width ? out[n + j] : (vector){0};
+  transpose(a);
 #pragma GCC unroll 16
-    for (int j = 0; j < LANES; ++j)
-      if (j < lanes) memcpy(rows + j * size + n, a + j, width * sizeof(number));
-  }
+  for (int j = 0; j < LANES; ++j)
+    if (j < lanes) memcpy(rows + j * size + n, a + j, width * sizeof(number));
+}
+
+/* The first `count` numbers of the first `lanes` rows, of what was computed. */
+static inline __attribute__((always_inline)) void write_rows(
+    const vector *out, number *rows, int size, int lanes, int count)
+{
+  const int whole = count - count % LANES;
+  for (int n = 0; n < whole; n += LANES) write_part(out, rows, size, lanes, n, LANES);
+  if (whole < count) write_part(out, rows, size, lanes, whole, count - whole);
+}
+
+/* Zeros in their place. */
+static inline __attribute__((always_inline)) void write_zeros(number *rows, int size, int lanes, int count)
+{
+  for (int j = 0; j < lanes; ++j) memset(rows + j * size, 0, count * sizeof(number));
 }
 
 /* Of the rows of an array from state k on, LANES that can be read with LANES - 1 numbers beyond: those of the array,

@@ -92,7 +92,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
             f"#define LANES {VECTOR if precision == 'double' else MOST_LANES}",
             _text(f"sincos_{precision}.c"),
             _text("sincos.c"),
-            *render_run(program, "vector", "f" if precision == "float" else ""),
+            *render_run(program, "vector", "f" if precision == "float" else "", _always_zero(program)),
             f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
             _text("batch.c"),
             *_batch(program, quaternions, limits),
@@ -108,7 +108,8 @@ def _batch(program, quaternions, limits):
     """The loop over the states: see batch.c."""
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
-    total = sum(n for _, n, _ in outputs)
+    total, computed = sum(n for _, n, _ in outputs), _computed(program)
+    results = [part for parts in computed for part in parts]
     return [
         f"#define INPUTS {len(inputs)}",
         f"#define OUTPUTS {len(outputs)}",
@@ -127,17 +128,59 @@ def _batch(program, quaternions, limits):
             for k, n, at in inputs
         ),
         "    run(in, out);",
-        f"    bad += not_finite({sum(sizes)}, in) + not_finite({total}, out);",
+        f"    bad += not_finite({sum(sizes)}, in);",
+        *(f"    bad += not_finite({b - a}, out + {a});" for a, b in results),
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
         *(
             f"    bad += beyond(out[{total - len(limits) + k}], {literal(limit)});"
             for k, limit in enumerate(limits)
         ),
-        *(f"    write_rows(out + {at}, output[{k}] + k * {n}, {n}, lanes);" for k, n, at in outputs),
+        *(line for output in outputs for line in _writing(output, computed[output[0]])),
         "  }",
         "  return !any(bad);",
         "}",
     ]
+
+
+def _writing(output, computed):
+    """The lines that write an output (its number, size, where it begins): what is computed, and zeros."""
+    k, size, at = output
+    edges = [at, *(edge for part in computed for edge in part), at + size]
+    zeros = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
+    rows = f"output[{k}] + k * {size}"
+    return [
+        *(f"    write_rows(out + {a}, {rows} + {a - at}, {size}, lanes, {b - a});" for a, b in computed),
+        *(f"    write_zeros({rows} + {a - at}, {size}, lanes, {b - a});" for a, b in zeros),
+    ]
+
+
+def _computed(program):
+    """Of every output the stretches [(from, to)] that are not always zero, among all outputs; shorter ones
+    than a vector are not taken out."""
+    start, found = 0, []
+    for numbers in program.outputs.values():
+        zero = _zeros(program, numbers).ravel()
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], zero, [False]]).astype(int)))
+        runs = [(a, b) for a, b in edges.reshape(-1, 2).tolist() if b - a >= MOST_LANES]
+        inner = [0, *(edge for run in runs for edge in run), zero.size]
+        pairs = zip(inner[::2], inner[1::2], strict=True)
+        found.append([(start + a, start + b) for a, b in pairs if a < b])
+        start += zero.size
+    return found
+
+
+def _always_zero(program):
+    """Places among all outputs that `_computed` leaves out."""
+    total = sum(numbers.size for numbers in program.outputs.values())
+    return set(range(total)) - {k for parts in _computed(program) for a, b in parts for k in range(a, b)}
+
+
+def _zeros(program, numbers):
+    """Which results are the constant zero."""
+    place = numbers - program.input_size
+    constant = (place >= 0) & (place < len(program.constants))
+    values = np.append(program.constants, 1.0)
+    return constant & (values[np.where(constant, place, -1)] == 0)
 
 
 def _places(sizes):

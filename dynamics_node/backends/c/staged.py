@@ -21,7 +21,7 @@ def render_stages(program):
             continue
         write = _alone if stage.lanes == 1 else _side_by_side
         functions += write(layout, k, stage)
-        calls += [*layout.copies[k], f"  stage{k}(x, w);", *layout.after.get(k, ())]
+        calls += [*layout.copies[k], f"  stage{k}(x, w, y);", *layout.after.get(k, ())]
     numbers = np.concatenate([array.ravel() for array in program.outputs.values()])
     return [
         *_LANES,
@@ -45,6 +45,9 @@ _LANES = (
     "typedef double side __attribute__((vector_size(8 * SIDE)));",
     "typedef double loose __attribute__((vector_size(8 * SIDE), aligned(8)));",
 )
+
+
+_DECLARED = "static void stage{}(const number *restrict x, number *restrict w, number *restrict y)"
 
 
 class _Layout:
@@ -186,7 +189,7 @@ def _alone(layout, k, stage):
     title = f"stage{k}_"
     return [
         *render_parts(stage.program, names, title),
-        f"static void stage{k}(const number *restrict x, number *restrict w)",
+        _DECLARED.format(k),
         "{",
         *call_parts(names, title),
         "}",
@@ -222,7 +225,7 @@ def _side_by_side(layout, k, stage):
         filled = f"(side){{0}} + {text[value]}" if alike[value] else text[value]
         inside.append(f"    *(side *)(w + {at} + k) = {filled};")
     return [
-        f"static void stage{k}(const number *restrict x, number *restrict w)",
+        _DECLARED.format(k),
         "{",
         *before,
         f"  for (int k = 0; k < {stage.lanes}; k += SIDE) {{",

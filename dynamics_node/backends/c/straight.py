@@ -2,8 +2,8 @@
 
 First comes what angles need, then all their sines and cosines at once (sincos.c), then the rest. The
 operations are split into functions, for compile time grows faster than linearly with the size of a function;
-what one part needs of another goes through the workspace w, which begins with the sines and cosines.
-"""
+what one part needs of another goes through the workspace w, which begins with the sines and cosines, and
+results go to y where they are computed."""
 
 from itertools import pairwise
 
@@ -19,17 +19,24 @@ _SINES = {
 }
 
 
-def render_run(program, number="number", suffix=""):
-    """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals."""
-    names = Names(program, [f"x[{k}]" for k in range(program.input_size)], suffix)
-    numbers = [n for array in program.outputs.values() for n in array.flat]
+def render_run(program, number="number", suffix="", unwritten=frozenset()):
+    """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals;
+    unwritten: places in y that are left as they are."""
+    given = [f"x[{k}]" for k in range(program.input_size)]
+    names = Names(program, given, suffix, results=_results(program))
     return [
         *render_parts(program, names, "part", number),
         f"static void run(const {number} *restrict x, {number} *restrict y)",
         "{",
         memory(number, "w", max(1, names.workspace)),
         *call_parts(names, "part", number),
-        *(f"  y[{k}] = {_filled(names.anywhere(int(n)), number)};" for k, n in enumerate(numbers)),
+        *(
+            f"  y[{k}] = {_filled(names.anywhere(n), number)};"
+            for n, places in names.results.items()
+            if n not in names.part
+            for k in places
+            if k not in unwritten
+        ),
         "}",
     ]
 
@@ -47,7 +54,7 @@ def call_parts(names, title, number="number"):
     """Lines that call them, with all sines and cosines in between."""
     return [
         *_sines(names, title, number),
-        *(f"  {title}{k}(x, w);" for k in range(names.first_part, len(names.parts))),
+        *(f"  {title}{k}(x, w, y);" for k in range(names.first_part, len(names.parts))),
     ]
 
 
@@ -57,7 +64,8 @@ def _filled(text, number):
 
 
 def _function(name, number, lines):
-    return [f"static void {name}(const {number} *restrict x, {number} *restrict w)", "{", *lines, "}"]
+    arguments = f"const {number} *restrict x, {number} *restrict w, {number} *restrict y"
+    return [f"static void {name}({arguments})", "{", *lines, "}"]
 
 
 class Names:
@@ -65,10 +73,11 @@ class Names:
 
     given: what the inputs are written as; placed: {operation: its slot}, of those that have one elsewhere
     than in the workspace, which begins at slot `start`, a multiple of VECTOR. Sines and cosines have theirs
-    there.
+    there. results: {operation: its places in y}, where it is written when it is there; None: all outputs have
+    slots.
     """
 
-    def __init__(self, program, given, suffix="", placed=None, start=0):
+    def __init__(self, program, given, suffix="", placed=None, start=0, results=None):
         self.given, self.suffix, self.start = given, suffix, start
         self.inputs, self.first = program.input_size, program.first_operation
         self.constants = program.constants
@@ -78,11 +87,13 @@ class Names:
         self.parts = [*_pieces(before), *_pieces(after)]
         self.first_part = len(_pieces(before))
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
+        self.results = results or {}
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
         self.slot = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
         placed = {n: slot for n, slot in (placed or {}).items() if n not in grouped}
-        shared = [n for n in _shared(program, self.part) if n not in placed]
+        kept = _results(program) if results is None else ()
+        shared = [n for n in _shared(program, self.part, kept) if n not in placed]
         first = start + 2 * self.padded
         self.slot |= {n: first + k for k, n in enumerate(shared)} | placed
         self.workspace = first + len(shared)
@@ -132,9 +143,18 @@ def _pieces(numbers):
     return [numbers[a:b] for a, b in pairwise(bounds)]
 
 
-def _shared(program, part):
-    """Operations whose value another part or an output needs, or an angle is."""
-    used = {int(n) for numbers in program.outputs.values() for n in numbers.flat if n in part}
+def _results(program):
+    """{value number: its places in y}."""
+    places: dict[int, list[int]] = {}
+    numbers = (int(n) for array in program.outputs.values() for n in array.flat)
+    for k, n in enumerate(numbers):
+        places.setdefault(n, []).append(k)
+    return places
+
+
+def _shared(program, part, kept):
+    """Operations whose value another part needs, or an angle is, or that are `kept`."""
+    used = {n for n in kept if n in part}
     for n, _, a, b in _numbered(program):
         own = part.get(n, -1)
         used |= {x for x in (a, b) if x in part and part[x] != own}
@@ -152,7 +172,7 @@ def _sines(names, title, number):
     return [
         f"  vector angle[{len(angles)}];",
         _offsets(names, number),
-        *(f"  {title}{k}(x, w);" for k in range(names.first_part)),
+        *(f"  {title}{k}(x, w, y);" for k in range(names.first_part)),
         *(f"  angle[{k}] = {angle};" for k, angle in enumerate(angles)),
         f"  sincos_all({len(angles)}, angle, (const vector *)offset, (vector *)(w + {names.start}),",
         f"    (vector *)(w + {names.start + names.padded}));",
@@ -178,4 +198,5 @@ def _operations(program, names, part, number):
         lines.append(f"  const {number} t{n} = {text[Op(program.ops[k])].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")
+        lines += [f"  y[{place}] = t{n};" for place in names.results.get(n, ())]
     return lines

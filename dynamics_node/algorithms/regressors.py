@@ -1,0 +1,170 @@
+"""Regressors: what torques, momenta and energies are linear in.
+
+Columns 10 i to 10 i + 9 belong to body i: mass m (kg), first moments m c (kg m), and the moments of inertia
+xx, xy, yy, xz, yz, zz (kg m^2) about the body's origin, all in its axes; `inertial_parameters` tells them of
+a Model. The wrench that moves a body is linear in these (Atkeson, An, Hollerbach 1986), and joints feel of it
+what their directions of motion, carried outward to the body, let through: no row of a joint that is not
+above."""
+
+import numpy as np
+
+from dynamics_node.algorithms.accelerations import body_motions
+from dynamics_node.algorithms.columns import body_jacobians
+from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.spatial import cross_motion, matvec, skew, transpose
+
+PER_BODY = 10
+NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+_MOMENTS = ((0, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 2))  # places of Ixx ... Izz
+
+
+def inertial_parameters(inertias):
+    """(..., 10) of spatial inertias (..., 6, 6), in the order of the columns."""
+    moment = inertias[..., :3, 3:]
+    first = (moment[..., 2, 1], moment[..., 0, 2], moment[..., 1, 0])
+    moments = (inertias[..., i, j] for i, j in _MOMENTS)
+    return np.stack([inertias[..., 5, 5], *first, *moments], axis=-1)
+
+
+def inertias_of_parameters(parameters):
+    """The inverse of `inertial_parameters`: (..., 6, 6) of (..., 10)."""
+    inertias = np.zeros((*parameters.shape[:-1], 6, 6), parameters.dtype)
+    for k, (i, j) in enumerate(_MOMENTS):
+        inertias[..., i, j] = inertias[..., j, i] = parameters[..., 4 + k]
+    first = skew(parameters[..., 1:4])
+    inertias[..., :3, 3:], inertias[..., 3:, :3] = first, transpose(first)
+    inertias[..., 3:, 3:] = parameters[..., :1, None] * np.eye(3)
+    return inertias
+
+
+# --- of joint torques and generalised momenta ---------------------------------------------------------------
+
+
+def joint_torque_regressor(model, q, qd, qdd, gravity=None):
+    """Y (..., nv, 10 nbodies) with rnea(q, qd, qdd) = Y p + armature qdd, p the inertial parameters.
+    Arguments as of `rnea`."""
+    X_up = joint_transforms(model, q)
+    motions = body_motions(model, X_up, qd, qdd, gravity)
+    return _felt(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
+
+
+def momentum_regressor(model, q, qd, gravity=None):
+    """P and R (..., nv, 10 nbodies) with momentum = P p + armature qd and rate = R p of `momentum`: d(P p +
+    armature qd)/dt = tau + R p needs no acceleration. Arguments as there."""
+    X_up = joint_transforms(model, q)
+    velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
+    still = np.zeros((*q.shape[:-1], model.nbodies, 6))
+    falls = _each(model, outward(model, X_up, still, -root_acceleration(model, gravity)))
+    starts = [_turning(v, body.joint.S) for v, body in zip(velocities, model.bodies, strict=True)]
+    J, turning = body_jacobians(model, X_up), body_jacobians(model, X_up, starts)
+    momenta = [_of_momentum(v) for v in velocities]
+    P = _felt(model, q, J, momenta)
+    R = _felt(model, q, J, [_of_momentum(fall) for fall in falls])
+    return P, R + _felt(model, q, turning, momenta)
+
+
+def energy_regressor(model, q, qd, gravity=None):
+    """(kinetic, potential), each (..., 10 nbodies): the rotors' armature qd^2 / 2 comes besides. Potential
+    energy is zero at the origin of the root. Arguments as of `momentum`."""
+    X_up = joint_transforms(model, q)
+    velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
+    kinetic = [0.5 * matvec(transpose(_of_momentum(v)), v) for v in velocities]
+    return _in_line(model, q, kinetic), _in_line(model, q, _weights(model, X_up, gravity))
+
+
+def _felt(model, q, jacobians, regressors):
+    """Rows of joints: J^T A of every body, A (..., 6, 10) its regressor."""
+    dtype = np.result_type(q.dtype, float)
+    Y = np.zeros((*q.shape[:-1], model.nv, model.nbodies, PER_BODY), dtype)
+    for i, ((places, J), A) in enumerate(zip(jacobians, regressors, strict=True)):
+        Y[..., places, i, :] = transpose(J) @ A
+    return Y.reshape(*q.shape[:-1], model.nv, model.nbodies * PER_BODY)
+
+
+def _in_line(model, q, rows):
+    joined = np.stack(rows, axis=-2) if rows else np.zeros((*q.shape[:-1], 0, PER_BODY))
+    return joined.reshape(*q.shape[:-1], model.nbodies * PER_BODY)
+
+
+def _each(model, vectors):
+    return [vectors[..., i, :] for i in range(model.nbodies)]
+
+
+def _turning(v, S):
+    """v x S of the columns of S (6, k)."""
+    return np.stack([cross_motion(v, column) for column in S.T], axis=-1)
+
+
+# --- of one body --------------------------------------------------------------------------------------------
+
+
+def _of_wrench(motion):
+    """A (..., 6, 10): the wrench A p makes a body move so."""
+    turning = _moments(motion.wd) + skew(motion.w) @ _moments(motion.w)
+    return _stacked(motion.a, turning, motion.U)
+
+
+def _of_momentum(v):
+    """A (..., 6, 10): the momentum of a body that moves with v (..., 6)."""
+    return _stacked(v[..., 3:], _moments(v[..., :3]), skew(v[..., :3]))
+
+
+def _stacked(a, turning, U):
+    """What mass does for a (..., 3), first moments for a and U (..., 3, 3), moments for turning (..., 3,
+    6)."""
+    a, turning, U = _over_one_batch(a, turning, U)
+    top = np.concatenate([np.zeros_like(a)[..., None], -skew(a), turning], axis=-1)
+    bottom = np.concatenate([a[..., None], U, np.zeros_like(turning)], axis=-1)
+    return np.concatenate([top, bottom], axis=-2)
+
+
+def _over_one_batch(a, turning, U):
+    batch = np.broadcast_shapes(a.shape[:-1], turning.shape[:-2], U.shape[:-2])
+    arrays = (a, 1), (turning, 2), (U, 2)
+    return [np.broadcast_to(array, (*batch, *array.shape[-tail:])) for array, tail in arrays]
+
+
+def _moments(x):
+    """(..., 3, 6): I x, of the moments of inertia I in the order of the columns."""
+    columns = np.zeros((*x.shape[:-1], 3, 6), x.dtype)
+    for k, (i, j) in enumerate(_MOMENTS):
+        columns[..., i, k] = x[..., j]
+        columns[..., j, k] = x[..., i]
+    return columns
+
+
+def _weights(model, X_up, gravity):
+    """[(..., 10)]: -g p and, in the axes of each body, -g, of bodies at p."""
+    fall = -root_acceleration(model, gravity)[..., 3:]
+    falls: list[np.ndarray] = []
+    depths: list[np.ndarray] = []  # g p (..., 1)
+    rows = []
+    for i, parent in enumerate(model.parents):
+        before, depth = (falls[parent], depths[parent]) if parent >= 0 else (fall, np.zeros(1))
+        depths.append(depth + (before * X_up.origin(i)).sum(axis=-1, keepdims=True))
+        falls.append(X_up.vector(i, before))
+        parts = (depths[i], falls[i], np.zeros(6))
+        batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        joined = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
+        rows.append(-np.concatenate(joined, axis=-1))
+    return rows
+
+
+# --- of joints ----------------------------------------------------------------------------------------------
+
+
+def joint_regressor(model, q, qd, qdd):
+    """(rotor, viscous, offset, spring), each (..., nv, nv): torques that rotor inertias (kg m^2), viscous
+    coefficients (N m s/rad), offsets (N m) and springs (N m/rad, at rest at position 0) of the joints take,
+    or the same in m and N. None of these has a joint with several coordinates. Coulomb friction takes offset
+    times the sign of the rate, see identification."""
+    own = [joint for joint in model.independent_joints if joint.type.is_scalar]
+    places = np.array([joint.v.start for joint in own], dtype=int)
+    positions = q[..., [joint.q.start for joint in own]]
+    found = []
+    for values in (qdd[..., places], qd[..., places], np.ones_like(positions), positions):
+        matrix = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
+        matrix[..., places, places] = values
+        found.append(matrix)
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""dynamics identify: inertias and friction from recordings."""
+
+import math
+import sys
+from functools import partial
+from pathlib import Path
+
+import yaml
+
+from dynamics_node.cli.progress import progress
+from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.robot import robot_command
+from dynamics_node.identification import METHODS, ROBUST, TERMS, USUAL, Identified, identify
+from dynamics_node.problem import inverse_dynamics
+from dynamics_node.tables import TableError, open_table
+
+CUTOFF = 10.0
+NOT_BETTER = 2  # exit code
+
+
+def add_parser(commands):
+    text = "inertias and friction that explain recorded torques, and the description with them"
+    parser = robot_command(commands, "identify", identify_robot, text)
+    parser.add_argument(
+        "recordings", type=Path, nargs="+", metavar="RECORDING",
+        help="positions and efforts: .npz, .csv, .parquet, a rosbag2 folder, .db3, .mcap, a ROS 1 .bag",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--out", type=Path, required=True, metavar="FOLDER", help="where results are written"
+    )
+    add_recording(parser)
+    parser.add_argument(
+        "--terms",
+        nargs="+",
+        choices=TERMS,
+        default=list(USUAL),
+        help=f"what is identified ({' '.join(USUAL)})",
+    )
+    parser.add_argument("--method", choices=METHODS, default="weighted", help="of least squares (weighted)")
+    parser.add_argument(
+        "--doubt", type=float, default=1.0, metavar="X",
+        help="how far described inertias may be off, relative: what torques tell vaguely follows them (1)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cutoff", type=float, default=CUTOFF, metavar="HZ",
+        help=f"velocities and accelerations that are not recorded are derivatives below this ({CUTOFF:g})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--force", action="store_true", help="go on although the motion does not tell everything"
+    )
+
+
+def identify_robot(robot, options):
+    """Read, check, solve, judge, write; exit code 2 where the result explains the torques no better."""
+    if not (math.isfinite(options.doubt) and options.doubt > 0):
+        raise TableError(f"--doubt must be positive, not {options.doubt:g}")
+    problem = inverse_dynamics(robot)
+    open_one = partial(
+        open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
+        measured=True, cutoff=options.cutoff,
+    )  # fmt: skip
+    tables = [open_one(path) for path in options.recordings]
+    for path, table in zip(options.recordings, tables, strict=True):
+        for note in table.notes:
+            print(f"dynamics: {path}: {note}", file=sys.stderr)
+    counts = [table.rows for table in tables if table.rows is not None]
+    passes = 1 + ROBUST if options.method == "robust" else 1
+    total = passes * sum(counts) if len(counts) == len(tables) else None
+    with progress("states", total) as advance:
+        found = identify(
+            robot, [table.chunks for table in tables], options.terms, options.method, options.doubt,
+            options.force, advance,
+        )  # fmt: skip
+    _write(found, options)
+    _show(found)
+    return 0 if found.better else NOT_BETTER
+
+
+def _write(found: Identified, options):
+    options.out.mkdir(parents=True, exist_ok=True)
+    description = found.text(Path(options.urdf).read_text(encoding="utf-8"))
+    (options.out / "robot.urdf").write_text(description, encoding="utf-8")
+    (options.out / "parameters.yaml").write_text(
+        yaml.safe_dump(_told(found), sort_keys=False), encoding="utf-8"
+    )
+
+
+def _told(found):
+    base, solution = found.base, found.solution
+    rows = zip(base.told, solution.x.tolist(), solution.std.tolist(), strict=True)
+    return {
+        "base_parameters": [{"is": told, "value": x, "std": std} for told, x, std in rows],
+        "parameters": dict(zip(base.names, found.parameters.tolist(), strict=True)),
+        "unknowable": list(base.unknowable),
+        "condition": found.excitation.condition,
+        "states": found.rows,
+        "rms": {
+            name: dict(zip(("described", "identified", "unseen", "noise"), map(float, values), strict=True))
+            for name, *values in zip(
+                base.joints, found.described, found.fitted, found.held, solution.spread, strict=True
+            )
+        },
+        "complaints": list(found.complaints),
+    }
+
+
+def _show(found):
+    """Print the verdicts."""
+    for told in found.complaints:
+        print(f"check: {told}")
+    base = found.base
+    print(
+        f"check: {found.rows} states, {base.count} base parameters of {len(base.names)}, condition "
+        f"{found.excitation.condition:.3g}; {len(base.unknowable)} parameters cannot be known so at all"
+    )
+    for told in found.excitation.weak:
+        print(f"check: not excited: {told}")
+    width = max(5, *(len(name) for name in base.joints))
+    print("RMS of measured less computed torque")
+    print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
+    for name, *values in zip(base.joints, found.described, found.fitted, found.held, strict=True):
+        print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
+    print("judge: better than the description" if found.better else "judge: NOT better than the description")

@@ -1,0 +1,37 @@
+"""What a robot is made of, from how it moves: base parameters, what a motion tells about them, and
+identification of inertias and friction from recordings.
+
+It knows no file: recordings come as chunks of arrays, descriptions as text.
+"""
+
+from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
+from dynamics_node.identification.consistent import consistent_parameters
+from dynamics_node.identification.excitation import Excitation, excitation
+from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
+from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
+from dynamics_node.identification.robots import identified_robot, identified_text
+from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
+from dynamics_node.identification.sums import Sums
+
+__all__ = [
+    "METHODS",
+    "ROBUST",
+    "TERMS",
+    "USUAL",
+    "BaseParameters",
+    "Excitation",
+    "IdentificationError",
+    "Identified",
+    "LinearModel",
+    "Solution",
+    "Sums",
+    "base_parameters",
+    "consistent_parameters",
+    "cross_validated",
+    "excitation",
+    "identified_robot",
+    "identified_text",
+    "identify",
+    "ordinary",
+    "weighted",
+]

@@ -1,0 +1,142 @@
+"""Base parameters: the fewest linear combinations of parameters that torques depend on.
+
+Of a robot without noise and with every motion allowed, columns of the regressor at random states depend on
+each other exactly as they do everywhere (Gautier, Numerical calculation of the base inertial parameters of
+robots, 1991). They are taken from the root to the tips: a column that follows from those before is none of
+the base, and its parameter counts with theirs; so the mass of a link on its joint's axis counts with the
+link before.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.loops.first_positions import closed_samples
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.model.sample import sample_positions
+
+TOLERANCE = 1e-7  # of a column's length, below which what it adds to those before is rounding
+REACH = 3.0  # rad or m of random positions
+NOTHING = 1e-12  # of the longest column: a shorter one is rounding
+SPARE = 3  # equations for every parameter
+
+
+@dataclass(frozen=True, eq=False)
+class BaseParameters:
+    """names (p,): of all parameters; chosen (r,): columns of the base; combinations (r, p): each row is a
+    base parameter, with 1 at its own column; felt (nv, p) bool: which torques depend on which parameter at
+    all."""
+
+    names: tuple[str, ...]
+    joints: tuple[str, ...]
+    chosen: np.ndarray
+    combinations: np.ndarray
+    felt: np.ndarray
+
+    @property
+    def count(self):
+        return len(self.chosen)
+
+    def values(self, parameters):
+        """(..., r) of parameters (..., p)."""
+        return parameters @ self.combinations.T
+
+    def reduced(self, matrix):
+        """(..., r) of a regressor (..., p): matrix @ parameters = reduced(matrix) @ values(parameters)."""
+        return matrix[..., self.chosen]
+
+    @property
+    def unknowable(self):
+        """Names of the parameters that no torque depends on."""
+        counted = (self.combinations != 0).sum(axis=0).tolist()
+        return tuple(name for name, counts in zip(self.names, counted, strict=True) if not counts)
+
+    @property
+    def alone(self):
+        """Names of the parameters that can be known by themselves."""
+        together = (self.combinations != 0).sum(axis=1) > 1
+        return tuple(
+            self.names[column] for column, more in zip(self.chosen, together, strict=True) if not more
+        )
+
+    @property
+    def told(self):
+        """The base parameters, in words: 'a.Izz + b.Iyy - 0.04 b.m'."""
+        return tuple(combination(row, self.names, first) for row, first in self._rows())
+
+    @property
+    def felt_by(self):
+        """Of every base parameter the coordinates whose torques depend on it."""
+        return tuple(tuple(np.array(self.joints)[self.felt[:, column]]) for column in self.chosen)
+
+    def _rows(self):
+        return zip(self.combinations, self.chosen, strict=True)
+
+
+def combination(row, names, first=None, figures=4):
+    """A linear combination (p,) in words, the coefficient of `first` before the others."""
+    order = [k for k in ([] if first is None else [first]) + np.flatnonzero(row).tolist() if row[k]]
+    parts = []
+    for k in dict.fromkeys(order):
+        sign = "-" if row[k] < 0 else "+"
+        size = "" if np.isclose(abs(row[k]), 1.0, rtol=1e-9) else f"{abs(row[k]):.{figures}g} "
+        parts.append(f"{sign} {size}{names[k]}")
+    return " ".join(parts).removeprefix("+ ")
+
+
+def base_parameters(linear: LinearModel, measured=None, tolerance=TOLERANCE, seed=0) -> BaseParameters:
+    """Of a robot, whatever its motion. measured: names of the coordinates whose torques are known, all by
+    default; tolerance: of a column's length, below which a difference counts as none.
+
+    Raises ValueError for an unknown coordinate.
+    """
+    robot = linear.robot
+    rows = _rows_of(robot.v_names, measured)
+    random = np.random.default_rng(seed)
+    count = 2 + SPARE * len(linear.names) // max(1, len(rows))
+    if isinstance(robot, Mechanism):
+        q = np.asarray(closed_samples(robot, count, random))
+    else:
+        q = sample_positions(robot, count, random, REACH)
+    qd, qdd = random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
+    W = linear.matrix(q, qd, qdd)[:, rows, :]
+    size = np.abs(W).max(axis=(1, 2), keepdims=True)
+    W = W[np.isfinite(size[:, 0, 0])] / np.maximum(size[np.isfinite(size[:, 0, 0])], 1e-300)
+    felt = np.zeros((robot.nv, len(linear.names)), dtype=bool)
+    felt[rows] = np.abs(W).max(axis=0, initial=0.0) > tolerance * np.abs(W).max(axis=(0, 1), initial=1e-300)
+    chosen, combinations = independent_columns(W.reshape(-1, W.shape[-1]), tolerance)
+    return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, felt)
+
+
+def _rows_of(names, measured):
+    if measured is None:
+        return list(range(len(names)))
+    if unknown := [name for name in measured if name not in names]:
+        raise ValueError(f"unknown coordinate {unknown[0]!r}; there are {', '.join(names)}")
+    return [k for k, name in enumerate(names) if name in measured]
+
+
+def independent_columns(W, tolerance=TOLERANCE):
+    """Columns (r,) of W (rows, p) that do not follow from those before, and the combinations (r, p) with W
+    = W[:, columns] @ combinations."""
+    lengths = np.linalg.norm(W, axis=0)
+    counts = np.flatnonzero(lengths > NOTHING * lengths.max(initial=0.0))
+    unit = W[:, counts] / lengths[counts]
+    basis = np.zeros((len(W), 0))
+    kept: list[int] = []
+    for k, column in enumerate(unit.T):
+        rest = column
+        for _ in range(2):  # once more takes out what rounding has left
+            rest = rest - basis @ (basis.T @ rest)
+        left = np.linalg.norm(rest)
+        if left > tolerance:
+            basis = np.column_stack([basis, rest / left])
+            kept.append(k)
+    shares = np.linalg.lstsq(unit[:, kept], unit, rcond=None)[0]
+    shares[np.abs(shares) < tolerance] = 0.0
+    shares[:, kept] = np.eye(len(kept))
+    columns = counts[kept]
+    combinations = np.zeros((len(columns), W.shape[1]))
+    combinations[:, counts] = shares * lengths[counts] / lengths[columns, None]
+    return columns, combinations

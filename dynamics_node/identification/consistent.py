@@ -1,0 +1,136 @@
+"""Parameters that bodies can have, fitted to what is known of the base parameters.
+
+A body of positive density has a positive definite pseudo-inertia J, and the other way round (Wensing, Kim,
+Slotine 2018), which is linear in its ten parameters. What torques do not tell is kept near the described J0
+by the divergence tr(J0^-1 J) - log det(J0^-1 J) - 4, which no choice of frames or units changes and which
+is the squared distance from J0, halved, near it (Lee, Wensing, Park 2019); it is infinite where J is no
+body's any more. With the squares of what torques tell, that is a convex function, whose minimum Newton's
+method finds: the divergence weighs much first and less and less (the path of interior-point methods).
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.solve import Solution
+from dynamics_node.spatial import pseudo_inertia
+
+DOUBT = 1.0  # of a described J, relative: a standard deviation
+FASTER = 5.0  # by which the divergence weighs less from step to step on the path
+STEPS = 60  # of Newton's method at most, at each weight
+DONE = 1e-9  # half the square of Newton's decrement: how far the minimum is below
+FLOOR = 1e-6  # of the largest eigenvalue: what a description lacks to be a body
+BOUNDED = ("rotor", "viscous", "coulomb")  # terms that cannot be negative
+_BASIS = pseudo_inertia(inertias_of_parameters(np.eye(10)))  # J = sum of parameters times these (10, 4, 4)
+
+
+def nearby_bodies(J):
+    """Positive definite pseudo-inertias (..., 4, 4) near those given: eigenvalues that are too small are
+    raised."""
+    values, vectors = np.linalg.eigh(J)
+    raised = np.maximum(values, FLOOR * values[..., -1:])
+    return vectors @ (raised[..., None] * np.swapaxes(vectors, -1, -2))
+
+
+def consistent_parameters(linear: LinearModel, base: BaseParameters, solution: Solution, doubt=DOUBT):
+    """(p,): parameters that bodies can have, friction and rotor inertias not negative, whose base values
+    fit the solution. doubt: how far the described bodies may be off, relative: what torques tell only
+    vaguely follows the description so much the more as it is smaller. Bodies described without mass keep
+    what they have."""
+    fit, free = _Fit(linear, base, solution, doubt), None
+    while True:
+        p, negative = fit.parameters(free)
+        if not len(negative):
+            return p
+        fit.described[negative] = 0.0
+        free = np.setdiff1d(fit.joints if free is None else free, negative)
+
+
+class _Fit:
+    """The function to be minimised, of the parameters `own` of bodies (bodies, 10) and of joints."""
+
+    def __init__(self, linear, base, solution, doubt):
+        self.described = linear.described.copy()
+        places = np.arange(len(self.described))
+        shaped = places[linear.places("inertia")].reshape(-1, 10)
+        self.own = shaped[self.described[shaped][:, 0] > 0]
+        self.joints = np.setdiff1d(places, shaped)
+        self.bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
+        self.J0 = nearby_bodies(_pseudo(self.described[self.own]))
+        self.K, self.x, self.A = base.combinations, solution.x, solution.information
+        self.least = 1.0 / doubt**2
+
+    def parameters(self, free=None):
+        """(p,), where the parameters of joints `free` (all by default) are fitted; and those of them that
+        came out negative and must not."""
+        free = self.joints if free is None else free
+        moving = np.concatenate([self.own.ravel(), free])
+        p = self.described.copy()
+        p[self.own] = np.einsum("aij,bij->ba", _dual(), self.J0)
+        K = self.K[:, moving]
+        quadratic = K.T @ self.A @ K
+        weight = max(self.least, self._misfit(p) / max(1, moving.size))
+        while True:
+            self._newton(p, moving, quadratic, K, weight)
+            if weight <= self.least:
+                return p, free[(p[free] < 0) & np.isin(free, self.bounded)]
+            weight = max(self.least, weight / FASTER)
+
+    def _newton(self, p, moving, quadratic, K, weight):
+        """The minimum for a weight of the divergence, in place."""
+        count = self.own.size
+        inverse0 = np.linalg.inv(self.J0)
+        for _ in range(STEPS):
+            inverse = np.linalg.inv(_pseudo(p[self.own]))
+            H, gradient = quadratic.copy(), K.T @ (self.A @ (self.K @ p - self.x))
+            gradient[:count] += weight * np.einsum("bij,aji->ba", inverse0 - inverse, _BASIS).ravel()
+            turned = np.einsum("bij,ajk->baik", inverse, _BASIS)
+            curvature = weight * np.einsum("baik,bcki->bac", turned, turned)
+            for k, block in enumerate(curvature):
+                H[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += block
+            step = -_solved(H, gradient)
+            decrement = -0.5 * gradient @ step
+            if decrement <= DONE * weight:
+                return
+            p[moving] += self._length(p, moving, step, gradient, weight) * step
+
+    def _length(self, p, moving, step, gradient, weight):
+        """How far to go along a step: to a body, and downhill."""
+        length, before, slope = 1.0, self._cost(p, weight), gradient @ step
+        while length > 1e-12:
+            ahead = p.copy()
+            ahead[moving] += length * step
+            if self._cost(ahead, weight) <= before + 0.1 * length * slope:
+                return length
+            length *= 0.5
+        return 0.0
+
+    def _misfit(self, p):
+        off = self.K @ p - self.x
+        return 0.5 * off @ self.A @ off
+
+    def _cost(self, p, weight):
+        J = _pseudo(p[self.own])
+        if np.linalg.eigvalsh(J)[:, 0].min(initial=1.0) <= 0:
+            return np.inf
+        ratio = np.linalg.solve(self.J0, J)
+        divergence = np.trace(ratio, axis1=1, axis2=2) - np.linalg.slogdet(ratio)[1] - 4.0
+        return self._misfit(p) + weight * divergence.sum()
+
+
+def _pseudo(parameters):
+    return np.einsum("ba,aij->bij", parameters, _BASIS)
+
+
+def _dual():
+    """(10, 4, 4): what tells the parameters of a J, sum of all products."""
+    flat = _BASIS.reshape(10, 16)
+    return np.linalg.pinv(flat.T).reshape(10, 4, 4)
+
+
+def _solved(H, gradient):
+    """H^-1 gradient; what nothing tells of the joints stays."""
+    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H), 1e-300))
+    scaled = H * np.outer(scale, scale) + 1e-14 * np.eye(len(H))
+    return scale * np.linalg.solve(scaled, scale * gradient)

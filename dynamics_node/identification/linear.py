@@ -1,0 +1,103 @@
+"""What torques are linear in, as one matrix with named columns."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.algorithms import inertial_parameters
+from dynamics_node.algorithms.friction import SMOOTHING
+from dynamics_node.algorithms.regressors import NAMES, PER_BODY
+from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.model import Model
+from dynamics_node.solver import build_quantity
+
+TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
+USUAL = ("inertia", "viscous", "coulomb", "offset")
+_BLOCKS = ("rotor", "viscous", "offset", "spring")  # what the quantity joint_regressor returns
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """tau = matrix(q, qd, qdd) @ parameters, of a robot with loops or without.
+
+    terms: of TERMS, in the order of the columns: ten inertial parameters a body (`inertia`), called LINK.m,
+    LINK.mx, ..., LINK.Izz as in `algorithms.regressors`; of each joint with one coordinate, dependent ones
+    of loops too, JOINT.rotor, JOINT.viscous, ... . Rotor inertias that are no term count with the robot's
+    own values, see `known`. backend: what computes the regressors, as of `build_quantity`.
+    """
+
+    robot: Model | Mechanism
+    terms: tuple[str, ...] = USUAL
+    backend: str = "auto"
+
+    def __post_init__(self):
+        if unknown := set(self.terms) - set(TERMS):
+            raise ValueError(f"unknown terms {sorted(unknown)}; there are {', '.join(TERMS)}")
+
+    @cached_property
+    def joints(self):
+        """Joints of the tree with one coordinate: each has a column in every term of joints."""
+        return tuple(joint for joint in tree_of(self.robot).independent_joints if joint.type.is_scalar)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        inertial = [f"{body.name}.{name}" for body in self.robot.bodies for name in NAMES]
+        own = {term: [f"{joint.name}.{term}" for joint in self.joints] for term in TERMS}
+        return tuple(name for term in self.terms for name in (inertial if term == "inertia" else own[term]))
+
+    def places(self, term):
+        """Which columns belong to a term."""
+        start = 0
+        for own in self.terms:
+            size = PER_BODY * self.robot.nbodies if own == "inertia" else len(self.joints)
+            if own == term:
+                return slice(start, start + size)
+            start += size
+        return slice(start, start)
+
+    @cached_property
+    def described(self):
+        """(parameters,) of the robot as it is described; offsets and springs are zero."""
+        tree = tree_of(self.robot)
+        at = [joint.v.start for joint in self.joints]
+        values = {
+            "inertia": inertial_parameters(tree.inertias).ravel(),
+            "rotor": tree.armature[at],
+            "viscous": tree.damping[at],
+            "coulomb": tree.friction[at],
+        }
+        return np.concatenate([values.get(term, np.zeros(len(at))) for term in self.terms])
+
+    def matrix(self, q, qd, qdd):
+        """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
+        blocks = self._joint_blocks(q, qd, qdd)
+        if "inertia" in self.terms:
+            blocks["inertia"] = self._inertial(q, qd, qdd)
+        return np.concatenate([blocks[term] for term in self.terms], axis=-1)
+
+    def known(self, q, qd, qdd):
+        """(..., nv): torques of what is no term but counts: rotor inertias."""
+        tree = tree_of(self.robot)
+        if "rotor" in self.terms or not tree.armature.any():
+            return np.zeros(np.shape(qdd))
+        at = [joint.v.start for joint in self.joints]
+        return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
+
+    @cached_property
+    def _inertial(self):
+        return build_quantity(self.robot, "joint_torque_regressor", self.backend)
+
+    @cached_property
+    def _of_joints(self):
+        return build_quantity(self.robot, "joint_regressor", self.backend)
+
+    def _joint_blocks(self, q, qd, qdd):
+        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`."""
+        at = [joint.v.start for joint in self.joints]
+        found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
+        blocks = {name: block[..., at] for name, block in found.items()}
+        offset, viscous = blocks["offset"], blocks["viscous"]
+        rates = np.divide(viscous, offset, out=np.zeros_like(viscous), where=offset != 0)
+        return blocks | {"coulomb": offset * np.tanh(rates / SMOOTHING)}

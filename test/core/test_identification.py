@@ -1,0 +1,280 @@
+"""Base parameters, what motions tell, and identification on data whose truth is known."""
+
+import re
+
+import numpy as np
+import pytest
+from closed_loops import mechanism_of
+from oracle import Oracle, pin
+from robots import ROBOTS, random_states
+
+import dynamics_node as dn
+from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
+from dynamics_node.identification import (
+    IdentificationError,
+    LinearModel,
+    Sums,
+    base_parameters,
+    consistent_parameters,
+    identify,
+    weighted,
+)
+from dynamics_node.identification.consistent import nearby_bodies
+from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia
+
+TIME = np.arange(0.0, 12.0, 0.01)
+
+
+# --- base parameters ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, count", [("panda7", 43), ("ur5", 36), ("kinova", None), ("solo12", None)])
+def test_as_many_as_the_regressor_has_rank(name, count):
+    """Of Pinocchio's regressor, by singular values; 43 of a Panda and 36 of a UR5 are known from the literature."""
+    model = ROBOTS[name].model()
+    base = base_parameters(LinearModel(model, ("inertia",), "numpy"))
+    oracle = Oracle(ROBOTS[name], model)
+    states = random_states(model, 60, seed=2)[:3]
+    rows = [
+        pin.computeJointTorqueRegressor(
+            oracle.pin, oracle.data, oracle.q(q), oracle.v(qd), oracle.v(qdd)
+        ).copy()
+        for q, qd, qdd in zip(*states, strict=True)
+    ]
+    W = np.concatenate(rows)
+    sizes = np.linalg.norm(W, axis=0)
+    W = W[:, sizes > 1e-9] / sizes[sizes > 1e-9]
+    values = np.linalg.svd(W, compute_uv=False)
+    assert base.count == np.count_nonzero(values > 1e-9 * values[0])
+    assert count is None or base.count == count
+
+
+@pytest.mark.parametrize("name", ["panda7", "five_bar", "universal"])
+def test_torques_follow_from_base_parameters(name):
+    robot = mechanism_of(name) if name not in ROBOTS else ROBOTS[name].model()
+    linear = LinearModel(robot, ("inertia", "rotor", "viscous", "coulomb", "offset", "spring"), "numpy")
+    base = base_parameters(linear)
+    q, qd, qdd = states_of(robot)
+    p = np.random.default_rng(0).uniform(-1, 1, len(linear.names))
+    W = linear.matrix(q, qd, qdd)
+    assert np.allclose(base.reduced(W) @ base.values(p), W @ p, atol=1e-8)
+    lost = [linear.names.index(name) for name in base.unknowable]
+    assert not W[:, :, lost].any() or np.abs(W[:, :, lost]).max() <= 1e-9
+    told, felt = (
+        dict(zip(base.names, base.felt.T, strict=True)),
+        dict(zip(base.told, base.felt_by, strict=True)),
+    )
+    assert all(told[base.names[column]].any() for column in base.chosen) and all(felt.values())
+
+
+def states_of(robot):
+    from closed_loops import states
+
+    return states(robot, 5, reach=0.03) if isinstance(robot, dn.Mechanism) else random_states(robot, 5)[:3]
+
+
+def test_base_parameters_in_words():
+    """Of a pendulum of two links in a plane: Izz of the first with the mass that hangs on it."""
+    base = base_parameters(LinearModel(mechanism_of("five_bar"), ("inertia",), "numpy"))
+    assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.told
+    assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unknowable
+    model = ROBOTS["panda7"].model()
+    last = base_parameters(LinearModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
+    assert all(name.startswith("panda_link7") for name in last.alone) and 0 < last.count < 10
+    with pytest.raises(ValueError, match="unknown coordinate 'elbow'"):
+        base_parameters(LinearModel(model), measured=["elbow"])
+    with pytest.raises(ValueError, match=r"unknown terms \['mass'\]"):
+        LinearModel(model, ("mass",))
+
+
+# --- identification -------------------------------------------------------------------------------------------
+
+
+class Truth:
+    """A robot whose bodies are not as described, with friction, and what it records."""
+
+    def __init__(self, name, seed=0):
+        self.robot = ROBOTS[name].model()
+        self.linear = LinearModel(self.robot, backend="numpy")
+        self.parameters = parameters = self.linear.described.copy()
+        random = np.random.default_rng(seed)
+        places, joints = self.linear.places("inertia"), len(self.linear.joints)
+        L = np.linalg.cholesky(nearby_bodies(pseudo_inertia(self.robot.inertias)))
+        L = L @ (np.eye(4) + 0.2 * random.normal(size=(self.robot.nbodies, 4, 4)))
+        parameters[places] = inertial_parameters(inertia_of_pseudo(L @ np.swapaxes(L, 1, 2))).ravel()
+        for term, low, high in (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2)):
+            parameters[self.linear.places(term)] = random.uniform(low, high, joints)
+
+    def recording(self, seed, noise=0.05, moving=None, time=TIME):
+        """{kind: (rows, ...)}: sums of sines; moving: numbers of the joints that do."""
+        random = np.random.default_rng(seed)
+        nv = self.robot.nv
+        q, qd, qdd = np.zeros((3, len(time), nv))
+        moves = np.ones(nv) if moving is None else np.isin(np.arange(nv), moving)
+        for k in range(1, 6):
+            w, (a, b) = 0.2 * np.pi * k, 0.5 * moves * random.normal(size=(2, nv)) / np.sqrt(k)
+            s, c = np.sin(w * time)[:, None], np.cos(w * time)[:, None]
+            q, qd, qdd = q + a * s + b * c, qd + w * (a * c - b * s), qdd - w * w * (a * s + b * c)
+        tau = self.linear.matrix(q, qd, qdd) @ self.parameters
+        tau = tau + noise * random.normal(size=tau.shape)
+        return {"q": q, "qd": qd, "qdd": qdd, "tau": tau, "time": time}
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return Truth("ur5")
+
+
+@pytest.fixture(scope="module")
+def found(arm):
+    return identified(arm, arm.recording(1), arm.recording(2))
+
+
+def in_chunks(recording, size=700):
+    def chunks():
+        for start in range(0, len(recording["time"]), size):
+            yield {kind: rows[start : start + size] for kind, rows in recording.items()}
+
+    return chunks
+
+
+def identified(arm, *recordings, **options):
+    return identify(arm.robot, map(in_chunks, recordings), backend="numpy", **options)
+
+
+def off(arm, parameters, recording):
+    """RMS of torques, of all joints."""
+    W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
+    return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
+
+
+def test_as_good_as_the_truth(arm, found):
+    """On a motion that was not used, of parameters that bodies can have."""
+    unseen = arm.recording(9)
+    assert off(arm, arm.linear.described, unseen).max() > 1.0
+    assert np.all(off(arm, found.parameters, unseen) <= 1.05 * off(arm, arm.parameters, unseen))
+    assert np.allclose(found.held, 0.05, rtol=0.1) and found.better and not found.complaints
+    inertias = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
+    assert np.linalg.eigvalsh(pseudo_inertia(inertias)).min() > 0
+    robot = found.robot
+    assert np.allclose(robot.inertias, inertias)
+    assert np.allclose(robot.damping, found.parameters[found.linear.places("viscous")])
+
+
+def test_within_what_noise_allows(arm, found):
+    """Base parameters of data with other noise, beside the covariance that is told."""
+    linear, base = arm.linear, found.base
+    clean, right = arm.recording(1, noise=0.0, time=TIME[::4]), base.values(arm.parameters)
+    start, inside = base.values(linear.described), 0
+    W = base.reduced(linear.matrix(clean["q"], clean["qd"], clean["qdd"]))
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        sums = Sums(linear, base)
+        noisy = W @ right + 0.05 * random.normal(size=W.shape[:2])
+        rows = np.concatenate([W, noisy[..., None]], axis=-1)
+        sums.S[0], sums.count[0] = np.swapaxes(rows, 0, 1).swapaxes(1, 2) @ rows.swapaxes(0, 1), len(rows)
+        solution = weighted(sums, start, [0])
+        miss = solution.x - right
+        inside += miss @ solution.information @ miss <= base.count + 3 * np.sqrt(2 * base.count)
+    assert inside >= 19
+
+
+def test_robust_and_ordinary(arm):
+    """A tenth of the samples is far off."""
+    recording = arm.recording(1)
+    random = np.random.default_rng(3)
+    recording["tau"] += (
+        20.0 * random.normal(size=recording["tau"].shape) * (random.random((len(TIME), 1)) < 0.1)
+    )
+    unseen = arm.recording(9)
+    plain, robust = (
+        identify(arm.robot, [in_chunks(recording)], method=method, force=True)
+        for method in ("ordinary", "robust")
+    )
+    errors = [np.mean(off(arm, one.parameters, unseen)) for one in (plain, robust)]
+    assert errors[1] < 0.7 * errors[0]
+    with pytest.raises(ValueError, match="unknown method 'best'"):
+        identify(arm.robot, [], method="best")
+
+
+def test_friction_is_not_negative(arm):
+    """Where noise would have it so."""
+    linear, base = arm.linear, base_parameters(arm.linear)
+    p = arm.parameters.copy()
+    p[linear.places("viscous")] = -0.1
+    recording = arm.recording(1)
+    W = linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
+    sums = Sums(linear, base)
+    sums.add(recording["q"], recording["qd"], recording["qdd"], W @ p)
+    fitted = consistent_parameters(linear, base, weighted(sums, base.values(linear.described)))
+    assert np.all(fitted[linear.places("viscous")] == 0) and np.all(fitted[linear.places("coulomb")] >= 0)
+
+
+# --- data that tell too little --------------------------------------------------------------------------------
+
+
+def test_motions_that_tell_too_little(arm):
+    still = arm.recording(1, moving=[])
+    with pytest.raises(IdentificationError, match=r"does not tell \d+ of 54 combinations.*nothing moves"):
+        identified(arm, still)
+    one = arm.recording(1, moving=[0, 1, 2, 3, 5])
+    name = arm.robot.v_names[4]
+    with pytest.raises(IdentificationError, match=f"{name}.*{name} does not move"):
+        identified(arm, one)
+    forced = identified(arm, one, force=True)
+    assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
+
+
+def damaged(recording, kind, change):
+    rows = recording[kind].copy()
+    change(rows)
+    return recording | {kind: rows}
+
+
+def spoil(kind):
+    def change(rows):
+        if kind == "nan":
+            rows[100:103, 2] = np.nan
+        elif kind == "amperes":
+            rows[:, 1] *= 0.05
+        elif kind == "sign":
+            rows[:, 1] *= -1
+        elif kind == "gap":
+            rows[600:] += 1.0
+        else:
+            rows[600:] -= 3.0
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "kind, of, told",
+    [
+        ("nan", "tau", "tau is not finite, or unknown beside ends and gaps, in 3 of 1200 rows"),
+        ("amperes", "tau", "the torque of shoulder_lift_joint is 0.0.* amperes"),
+        ("sign", "tau", "the torque of shoulder_lift_joint has the other sign"),
+        ("gap", "time", "samples are missing at 1 places: steps up to 1.01 s instead of 0.01 s"),
+        ("back", "time", "the clock jumps back 1 times"),
+    ],
+)
+def test_odd_data_are_told(kind, of, told):
+    """The described robot moves slowly, so that gravity is most of what is measured."""
+    arm = Truth("ur5")
+    arm.parameters = arm.linear.described
+    recording = damaged(arm.recording(4), of, spoil(kind))
+    found = identified(arm, recording, force=True)
+    assert any(re.search(told, complaint) for complaint in found.complaints), found.complaints
+
+
+def test_another_robot(arm):
+    random = np.random.default_rng(0)
+    recording = arm.recording(1)
+    recording["tau"] = random.permutation(recording["tau"] - recording["tau"].mean(axis=0))
+    found = identified(arm, recording, force=True)
+    assert any("another robot?" in told for told in found.complaints)
+
+
+def test_several_recordings_are_told_apart(arm):
+    bad = damaged(arm.recording(2), "tau", spoil("nan"))
+    found = identified(arm, arm.recording(1), bad)
+    assert [told[:14] for told in found.complaints] == ["recording 2: t"] and found.rows == 2 * len(TIME) - 3

@@ -1,0 +1,133 @@
+"""dynamics identify, and other numbers in a description."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+from robots import ROBOTS
+from test_identification import TIME, Truth, damaged
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.identification import LinearModel, identified_text
+from dynamics_node.model import ModelError
+from dynamics_node.model.beyond import central_moments
+from dynamics_node.model.urdf_numbers import Dynamics, Inertial, with_numbers
+
+TEXT = """<?xml version="1.0"?>
+<robot name="arm"> <!-- a comment with <link name="l1"> in it -->
+  <link name="base"/>
+  <link name="l1"><inertial><origin xyz="0 0 1" rpy="0.3 0.2 0.1"/> <mass value = '2.0'/>
+      <inertia ixx="1" ixy="0" ixz="0" iyy="1.5" iyz="0" izz="2"/></inertial></link>
+  <link name="l2"><inertial><mass value="1"/><inertia iyy="1" ixx="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+    </inertial></link>
+  <joint name="j1" type="revolute"><parent link="base"/><child link="l1"/><axis xyz="0 0 1"/>
+    <dynamics damping="0" friction="0.1"/><limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
+  <joint name="j2" type="revolute"><parent link="l1"/><child link="l2"/><axis xyz="0 0 1"/>
+    <limit lower="-1" upper="1" effort="9" velocity="9"/></joint>
+</robot>
+"""
+NUMBER = r"-?\d[-+0-9.e]*"
+
+
+def masked(text):
+    """Without the values of attributes that are numbers."""
+    return re.sub(r"([\"'])(?:%s\s*)+\1" % NUMBER, "#", text)  # noqa: UP031
+
+
+def some_inertial():
+    A = np.random.default_rng(0).normal(size=(3, 3))
+    return Inertial(3.0, np.array([0.1, -0.2, 0.3]), np.trace(A @ A.T) * np.eye(3) - A @ A.T)
+
+
+def test_other_numbers_in_the_same_text():
+    inertial = some_inertial()
+    text = with_numbers(TEXT, {"l1": inertial}, {"j1": Dynamics(0.5, 0.25)})
+    assert masked(text) == masked(TEXT) != text
+    model = dn.parse_model(text)
+    own = model.frames["l1"].inertia
+    assert np.allclose(central_moments(own), inertial.inertia, atol=1e-7) and own[5, 5] == 3.0
+    assert np.allclose(own[3:, :3] @ np.ones(3), 3.0 * np.cross(inertial.com, np.ones(3)) * -1, atol=1e-7)
+    assert model.damping[0] == 0.5 and model.friction[0] == 0.25
+
+
+def test_elements_that_are_not_there():
+    inertial = some_inertial()
+    text = with_numbers(TEXT.encode(), {"l2": inertial}, {"j2": Dynamics(0.5, 0.25)})
+    assert '<inertial><origin xyz="0.1 -0.2 0.3" rpy="0 0 0"/><mass value="3"/>' in text
+    assert '<joint name="j2" type="revolute"><dynamics damping="0.5" friction="0.25"/>' in text
+    assert np.allclose(
+        central_moments(dn.parse_model(text).frames["l2"].inertia), inertial.inertia, atol=1e-7
+    )
+    for wrong, told in (
+        ({"base": inertial}, "link 'base' has no <inertial>"),
+        ({"l9": inertial}, "link 'l9'"),
+    ):
+        with pytest.raises(ModelError, match=told):
+            with_numbers(TEXT, wrong)
+    with pytest.raises(ModelError, match="no joint 'j9'"):
+        with_numbers(TEXT, {}, {"j9": Dynamics(0, 0)})
+    with pytest.raises(ModelError, match="declares entities"):
+        with_numbers('<!DOCTYPE r [<!ENTITY a "b">]><robot name="&a;"/>', {})
+    with pytest.raises(ModelError, match="not well-formed"):
+        with_numbers("<robot>", {})
+
+
+@pytest.mark.parametrize("name", ["panda7", "tiago"])
+def test_links_that_are_fixed_to_each_other(name):
+    """A hand on the last link keeps its inertia, or a share where what is found is lighter than the hand."""
+    robot = ROBOTS[name]
+    linear = LinearModel(robot.model(), ("inertia",), "numpy")
+    for factor in (0.9, 0.05):
+        text = identified_text(robot.file.read_text(), linear, factor * linear.described)
+        again = dn.parse_model(text, joints=robot.joints)
+        assert np.allclose(again.inertias, factor * linear.robot.inertias, atol=1e-6)
+        assert masked(text) == masked(robot.file.read_text())
+
+
+def write(path, recording, model):
+    """Positions, efforts and time as .csv: accelerations follow by differentiation."""
+    names = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in model.v_names)]
+    rows = np.column_stack([recording["time"], recording["q"], recording["tau"]])
+    np.savetxt(path, rows, delimiter=",", header=",".join(names), comments="")
+    return str(path)
+
+
+def test_from_files_to_a_description(tmp_path, capsys):
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    arm, robot = Truth("ur5"), ROBOTS["ur5"]
+    files = [write(tmp_path / f"{k}.csv", arm.recording(k), arm.robot) for k in (1, 2)]
+    out = tmp_path / "out"
+    assert main(["identify", str(robot.file), *files, "-o", str(out)]) == 0
+    told = capsys.readouterr()
+    assert "judge: better than the description" in told.out and "54 base parameters of 78" in told.out
+    assert "are derivatives of the recorded positions below 10 Hz" in told.err
+    found = dn.load_model(out / "robot.urdf")
+    unseen = arm.recording(9, noise=0.0)
+    tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
+        unseen["q"], unseen["qd"], unseen["qdd"]
+    )
+    report = yaml.safe_load((out / "parameters.yaml").read_text())
+    offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
+    left = unseen["tau"] - tau - dn.friction_torque(unseen["qd"], found.damping, found.friction) - offsets
+    assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
+    assert len(report["base_parameters"]) == 54 and report["complaints"] == []
+    assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives
+
+
+def test_what_is_refused(tmp_path, capsys):
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    arm, urdf = Truth("ur5"), str(ROBOTS["ur5"].file)
+    still = write(tmp_path / "still.csv", arm.recording(1, moving=[], time=TIME[:300]), arm.robot)
+    broken = write(
+        tmp_path / "broken.csv", damaged(arm.recording(1), "tau", lambda rows: rows.fill(np.nan)), arm.robot
+    )
+    out = ["-o", str(tmp_path / "out")]
+    for arguments, told in (
+        ([still], "combinations of parameters"), ([broken], "no row can be used"), ([still, "--doubt", "0"], "--doubt must"),
+        ([str(tmp_path / "none.csv")], "no such file"),
+    ):  # fmt: skip
+        assert main(["identify", urdf, *arguments, *out]) == 1
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,144 @@
+"""Quantities and regressors of closed loops: by derivatives along the motion, and by what they have to add up to."""
+
+import numpy as np
+import pytest
+from closed_loops import mechanism_of, spread, states
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters, kinetic_energy
+from dynamics_node.loops import tree_of
+from dynamics_node.model.parameters import with_parameters
+from dynamics_node.program import interpret
+from dynamics_node.programs import dynamics_program, quantity_program
+
+LOOPS = ["five_bar", "tilted five_bar", "belt_chain", "differential", "universal"]
+STEP = 1e-6
+
+
+class Case:
+    """A mechanism at some states, and the same a little later and earlier."""
+
+    def __init__(self, name):
+        self.robot = mechanism_of(name)
+        self.q, self.yd, self.ydd = states(self.robot, 3, reach=0.03)
+        self.state = {"q": self.q, "qd": self.yd, "qdd": self.ydd, "gravity": self.robot.gravity}
+        rates = [self.robot.spanning(q, yd)[1] for q, yd in zip(self.q, self.yd, strict=True)]
+        self.rates = np.array(rates)
+
+    def of(self, quantity, **options):
+        return self.at(self.state, quantity, **options)
+
+    def at(self, state, quantity, **options):
+        program = quantity_program(self.robot, quantity, **options)
+        found = interpret(program, **{name: state[name] for name in program.inputs})
+        return [found[name] for name in program.outputs if name != "health"]
+
+    def change(self, call):
+        """d/dt of call(state) along the motion."""
+        later, earlier = (call(self.moved(s * STEP)) for s in (1, -1))
+        return (np.asarray(later) - earlier) / (2 * STEP)
+
+    def moved(self, time):
+        q = dn.close_loops(self.robot, self.q + time * self.rates)
+        return self.state | {"q": q, "qd": self.yd + time * self.ydd}
+
+
+@pytest.fixture(scope="module", params=LOOPS)
+def case(request):
+    return Case(request.param)
+
+
+def times(matrix, vector):
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def test_torques_and_coriolis_matrix(case):
+    (gravity,), (coriolis,), (bias,) = (case.of(n) for n in ("gravity_torque", "coriolis_torque", "bias"))
+    (C,) = case.of("coriolis_matrix")
+    assert error(gravity + coriolis, bias).max() <= EXACT
+    assert error(times(C, case.yd), coriolis).max() <= EXACT
+    change = case.change(lambda state: case.at(state, "mass_matrix")[0])
+    assert error(C + np.swapaxes(C, 1, 2), change, tail=2).max() <= 1e-6
+
+
+def test_energies_and_momenta(case):
+    """What torques and gravity do is what energy and momentum change by."""
+    (T,), (M,) = case.of("kinetic_energy"), case.of("mass_matrix")
+    assert np.allclose(T, 0.5 * (case.yd * times(M, case.yd)).sum(axis=1), rtol=EXACT)
+    (g,) = case.of("gravity_torque")
+    power = case.change(lambda state: case.at(state, "potential_energy")[0])
+    assert np.allclose(power, (g * case.yd).sum(axis=1), atol=1e-6)
+    (A,), (h,) = case.of("momentum_matrix"), case.of("spatial_momentum")
+    assert error(times(A, case.yd), h).max() <= EXACT
+    c, J = case.of("centre_of_mass")
+    position, velocity, acceleration = case.of("centre_of_mass_motion")
+    assert error(times(J, case.yd), velocity).max() <= EXACT and error(position, c).max() <= EXACT
+    assert np.allclose(case.change(lambda state: case.at(state, "centre_of_mass")[0]), velocity, atol=1e-7)
+    change = case.change(lambda state: case.at(state, "centre_of_mass_motion")[1])
+    assert np.allclose(change, acceleration, atol=1e-6)
+
+
+def test_links(case):
+    link = {"link": case.robot.bodies[-1].name}
+    R, p, v, a = case.of("link_motion", **link)
+    (drift,) = case.of("jacobian_drift", **link)
+    (J,) = case.of("link_jacobian", **link)
+    assert np.allclose(times(J, case.yd), v, atol=1e-10)
+    assert np.allclose(times(J, case.ydd) + drift, a, atol=1e-10)
+    assert np.allclose(
+        case.change(lambda state: case.at(state, "link_motion", **link)[1]), v[:, 3:], atol=1e-7
+    )
+    assert np.allclose(case.change(lambda state: case.at(state, "link_motion", **link)[2]), a, atol=1e-6)
+    R_now = dn.link_pose(tree_of(case.robot), case.q, link["link"])[0]
+    assert error(R, R_now, tail=2).max() <= EXACT
+
+
+def test_the_regressor_is_the_derivative_of_torques(case):
+    """By inertias at random, in which torques are linear: of the compiled way, C-RNEA."""
+    tree, random = tree_of(case.robot), np.random.default_rng(3)
+    p = inertial_parameters(tree.inertias)
+    (Y,) = case.of("joint_torque_regressor")
+    P, R = case.of("momentum_regressor")
+    T, V = case.of("energy_regressor")
+    for step in (np.zeros(p.shape), random.uniform(-0.05, 0.05, p.shape)):
+        inertias = inertias_of_parameters(p + step)
+        other = Case.__new__(Case)
+        vars(other).update(vars(case))
+        other.robot = case.robot.with_tree(with_parameters(tree, inertias, np.zeros(tree.nv)))
+        program = dynamics_program(other.robot, dn.inverse_dynamics(other.robot), "c-rnea")
+        tau = interpret(program, **case.state)["tau"]
+        x = (p + step).ravel()
+        momentum, rate = other.of("momentum")
+        assert error(Y @ x, tau).max() <= EXACT
+        assert error(P @ x, momentum).max() <= EXACT and error(R @ x, rate).max() <= 1e-9
+        assert np.allclose(T @ x, kinetic_energy(tree_of(other.robot), case.q, case.rates), rtol=EXACT)
+        assert np.allclose(V @ x, other.of("potential_energy")[0], rtol=EXACT, atol=1e-12)
+
+
+def test_regressors_of_joints(case):
+    """Rotors, friction, offsets and springs at joints of the tree, felt through G."""
+    rotor, viscous, offset, spring = case.of("joint_regressor")
+    tree = tree_of(case.robot)
+    for k in range(len(case.q)):
+        G, g = spread(case.robot, case.q[k], case.yd[k])
+        qdd = G @ case.ydd[k] + g
+        for own, values in (
+            (rotor, qdd),
+            (viscous, case.rates[k]),
+            (offset, np.ones(tree.nv)),
+            (spring, case.q[k]),
+        ):
+            assert np.allclose(own[k], G.T * values, atol=1e-9)
+    armature = np.random.default_rng(1).uniform(0.1, 0.2, tree.nv)
+    loaded = case.robot.with_tree(with_parameters(tree, tree.inertias, tree.armature + armature))
+    torques = [
+        interpret(dynamics_program(robot, dn.inverse_dynamics(robot), "c-rnea"), **case.state)["tau"]
+        for robot in (case.robot, loaded)
+    ]
+    assert error(torques[1] - torques[0], rotor @ armature).max() <= 1e-9
+
+
+def test_joints_that_loops_bridge():
+    with pytest.raises(dn.ModelError, match="bear more than what moves the bodies beyond"):
+        dn.build_quantity(mechanism_of("five_bar"), "joint_wrenches")
