@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from fake_cuda import FakeNvrtc
 from gpu_programs import on_cpu, parameters, states, swinging
+from robots import ROBOTS
 
+import dynamics_node as dn
 from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cuda import choice, crossover, lanes
 from dynamics_node.backends.cuda.choice import Orders, choose, cost, limits_of, orders_of, warps
@@ -201,3 +203,12 @@ def test_auto_stays_on_the_cpu_after_the_device_is_lost(fake, monkeypatch, caplo
     assert runner.backend == "c" and "is lost, and the CPU goes on" in caplog.text
     monkeypatch.setattr(lanes, "run", None)
     runner.many(5000, states(5000), DOUBLE)
+
+
+def test_states_of_a_trial_have_results(fake):
+    """Else it would measure what is done about states without one."""
+    robot = ROBOTS["double_pendulum"]._replace(floating_base=True).model()
+    runner = dn.build(robot, dn.forward_dynamics(robot), backend="cuda").runner
+    batch = runner.example(200, DOUBLE)
+    found = runner.compute(batch, runner.chosen(DOUBLE, "rows", batch.same.keys()))
+    assert np.isfinite(found[0]).all() and set(batch.same) == {"gravity"}
