@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of paper 5, of what `./dev bench parallel --save` has left: python docs/parallel_figures.py"""
+"""Figures 2 and 3 of paper 5, of `./dev bench parallel --save` has left; run as it is"""
 
 import json
 from pathlib import Path
