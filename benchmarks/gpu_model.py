@@ -79,11 +79,12 @@ def cycles_of_a_warp(code, kind, resident):
         time = max(time, min(warp.ready(code, free) for warp in states))
         if last.when > time:
             last = min((warp for warp in states if warp.when <= time), key=lambda warp: warp.place)
-        began = time if issue == settled else began
         last.issue(code[last.place], time, kind, free)
         time += 1
         if last.place == len(code):
             last.restart(time)
+        if issue == settled - 1:
+            began = time
     return (time - began) / (issues - settled) * len(code)
 
 

@@ -3,8 +3,8 @@
 import gc
 import shutil
 
+import fake_cuda
 import pytest
-from support import fake_cuda
 
 from dynamics_node.backends.cuda import device
 

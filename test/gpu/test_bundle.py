@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import fake_cuda
 import numpy as np
 import pytest
-from with_nvrtc import nvrtc
+from support import fake_cuda
+from with_nvrtc import disassembler, nvrtc, without
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -18,17 +18,13 @@ sys.path.append(str(BENCHMARKS))
 pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data pin")
 nvrtc()
 if fake_cuda.headers() is None:
-    pytest.skip("no cuda.h: pip install nvidia-cuda-runtime", allow_module_level=True)
+    without("no cuda.h: pip install nvidia-cuda-runtime")
 
 import gpu_bundle
 import gpu_saved
 from gpu_kernels import Case, Way
-from gpu_sass import NoDisassembler, find_nvdisasm
 
-try:
-    find_nvdisasm()
-except NoDisassembler as absent:
-    pytest.skip(str(absent), allow_module_level=True)
+disassembler()
 
 FORWARD = Case("panda", "forward", "float")
 KERNELS = (
@@ -67,7 +63,9 @@ def there(written, monkeypatch):
     fake.texts |= texts
     monkeypatch.syspath_prepend(str(folder))
     run = importlib.import_module("run")
-    monkeypatch.setattr(run.tools, "shutil", SimpleNamespace(which=lambda name: None))  # no tools, wherever this is
+    monkeypatch.setattr(
+        run.tools, "shutil", SimpleNamespace(which=lambda name: None)
+    )  # no tools, wherever this is
     yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000"]
     for name in MODULES:
         sys.modules.pop(name, None)

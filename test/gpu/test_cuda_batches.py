@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from support.gpu_programs import on_cpu, parameters, states, swinging
+from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.backends import make
 from dynamics_node.backends.cuda import device, lanes

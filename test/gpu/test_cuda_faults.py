@@ -5,8 +5,8 @@ import os
 
 import numpy as np
 import pytest
-from support.fake_cuda import LOST
-from support.gpu_programs import on_cpu, parameters, states, swinging
+from fake_cuda import LOST
+from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cuda import CudaError, DeviceArray, device, device_call, driver, lanes, nvrtc

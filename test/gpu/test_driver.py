@@ -4,9 +4,9 @@ import ctypes
 import re
 import threading
 
+import fake_cuda
 import numpy as np
 import pytest
-from support import fake_cuda
 
 from dynamics_node.backends.cuda import CudaError, DeviceArray, device
 from dynamics_node.backends.cuda.driver import SIGNATURES, Driver

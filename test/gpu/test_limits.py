@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from with_nvrtc import nvrtc
+from with_nvrtc import disassembler, nvrtc, without
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -17,23 +17,17 @@ pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data 
 
 import gpu_limits
 from gpu_kernels import PRECISIONS, PROBLEMS, ROBOTS
-from gpu_sass import NoDisassembler, find_nvdisasm
 
 NVRTC = nvrtc()
 VERSION, LIMITS = gpu_limits.read()
 if NVRTC.version != VERSION:
-    pytest.skip(
-        f"the table is of NVRTC {VERSION}, this is {NVRTC.version}: counts differ", allow_module_level=True
-    )
-try:
-    find_nvdisasm()
-except NoDisassembler as absent:
-    pytest.skip(str(absent), allow_module_level=True)
+    without(f"the table is of NVRTC {VERSION}, this is {NVRTC.version}, of which counts differ")
+disassembler()
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name.replace(" ", "-"))
 def test_a_kernel_takes_no_more_than_it_did(limit):
-    grown = gpu_limits.grown(limit)
+    grown = gpu_limits.grown(limit, gpu_limits.counts(limit))
     assert not grown, f"{limit.name}: {', '.join(grown)}"
 
 
@@ -47,10 +41,12 @@ def test_the_table_is_of_all_kernels():
 
 
 def test_the_checker_finds_what_has_grown():
-    """A table with less than a kernel takes, one count after the other; one that once spilled nothing."""
-    limit = next(limit for limit in LIMITS if limit.counts["spilled"])
-    for what in ("registers", "spilled", "sass"):
-        less = limit._replace(counts=limit.counts | {what: int(limit.counts[what] / 1.05)})
-        assert [text.split()[0] for text in gpu_limits.grown(less)] == [what]
-    nothing = limit._replace(counts=limit.counts | {"spilled": 0})
-    assert gpu_limits.grown(nothing)[0].startswith("spilled 0 -> ")
+    """A kernel that takes a little more, and one that takes more, of one thing after the other."""
+    was = LIMITS[0]._replace(counts={"registers": 64, "spilled": 200, "shared": 4096, "sass": 1089})
+    assert gpu_limits.grown(was, was.counts) == []
+    for what, count in was.counts.items():
+        assert gpu_limits.grown(was, {**was.counts, what: int(1.03 * count)}) == []
+        much = int(1.03 * count) + 1
+        assert gpu_limits.grown(was, {**was.counts, what: much}) == [f"{what} {count} -> {much}"]
+    nothing = was._replace(counts={**was.counts, "spilled": 0})
+    assert gpu_limits.grown(nothing, {**nothing.counts, "spilled": 4}) == ["spilled 0 -> 4"]

@@ -1,8 +1,8 @@
 """NVRTC's wheel without a device: cubin, PTX, what a kernel takes, the cache, errors."""
 
 import pytest
-from support.fake_cuda import Recorded
-from support.gpu_programs import on_cpu, parameters, states, swinging
+from fake_cuda import Recorded
+from gpu_programs import on_cpu, parameters, states, swinging
 
 pytest.importorskip("nvidia", reason="NVRTC: pip install nvidia-cuda-nvrtc")
 

@@ -1,6 +1,7 @@
 """What NVRTC makes of the project's kernels, run by NumPy: the same bits as the C build of the same text,
 no fault, no access that memory must serve in more pieces than need be."""
 
+import shutil
 from functools import cache
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import text_in_c
 from robots import ROBOTS, random_states
 from text_in_ptx import ran
-from with_nvrtc import nvrtc
+from with_nvrtc import nvrtc, without
 
 import dynamics_node as dn
 from dynamics_node.backends import make
@@ -17,6 +18,8 @@ from dynamics_node.program import interpret
 from dynamics_node.programs import cheapest, limb_after_limb, recursive_programs
 
 NVRTC = nvrtc()
+if shutil.which("cc") is None:
+    without("the text is built by cc: sudo apt install gcc")
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 SHARED = ("gravity",)
 CASES = {  # robot, problem, precision, layout: counts

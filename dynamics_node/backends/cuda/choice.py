@@ -17,7 +17,7 @@ from dynamics_node.backends.cache import read_entry, write_entry
 from dynamics_node.backends.cuda.nvrtc import Cubin, Nvrtc, Resources
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.text import Kernel, Variant
-from dynamics_node.program import Program, most_alive
+from dynamics_node.program import Program, depth_first, most_alive
 
 WARP = 32  # threads
 REGISTERS = 65536  # of a multiprocessor
@@ -98,7 +98,7 @@ class Orders(NamedTuple):
 def orders_of(program: Program, other: Program | None) -> dict[str, Program]:
     """The orders of a Program's operations that may be the best, by their names: those that keep few values
     alive. other: limb after limb, None where nothing is gained by that."""
-    found = {"trace": program, "limbs": other}
+    found = {"trace": program, "limbs": other, "depth_first": depth_first(program)}
     alive = {name: most_alive(order) for name, order in found.items() if order is not None}
     few = WORTH_TRYING * min(alive.values())
     return {name: order for name, order in found.items() if order is not None and alive[name] <= few}
@@ -121,11 +121,14 @@ def _tried(orders, base, nvrtc, arch):
         kernel = orders.write(orders.programs[order], variant)
         chosen = Chosen(kernel, order, nvrtc.cubin(kernel.text, arch))
         taken = chosen.cubin.kernels[kernel.name]
-        return cost(len(orders.programs[order].ops), variant.block, taken, limits), chosen
+        spills = (
+            taken.spill_stores + taken.spill_loads > 0
+        )  # of many threads fall out of caches: the last resort
+        return (spills, cost(len(orders.programs[order].ops), variant.block, taken, limits)), chosen
 
     def best(ways):
         with ThreadPoolExecutor(max(1, len(ways))) as pool:  # NVRTC runs without the interpreter's lock
-            return min(pool.map(of, ways), key=lambda found: found[0], default=(float("inf"), None))
+            return min(pool.map(of, ways), key=lambda found: found[0], default=((True, float("inf")), None))
 
     found = best([(order, base) for order in orders.programs])
     chosen = found[1]

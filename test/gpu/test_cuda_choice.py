@@ -1,0 +1,200 @@
+"""The choice of kernels without a device, and where the device takes batches by itself."""
+
+import numpy as np
+import pytest
+from fake_cuda import FakeNvrtc
+from gpu_programs import on_cpu, parameters, states, swinging
+
+from dynamics_node.backends import CompileError, make
+from dynamics_node.backends.cuda import choice, crossover, lanes
+from dynamics_node.backends.cuda.choice import Orders, choose, cost, limits_of, orders_of, warps
+from dynamics_node.backends.cuda.nvrtc import Resources
+from dynamics_node.backends.text import Variant, kernel
+
+DOUBLE = np.dtype(np.float64)
+H100 = limits_of(90)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+def taking(registers, spilled=0, shared=0):
+    return Resources(registers, spilled, spilled, shared, spilled)
+
+
+@pytest.mark.parametrize(
+    ("arch", "block", "taken", "resident"),
+    [  # of NVIDIA's occupancy calculator
+        (90, 128, taking(64), 32),
+        (90, 128, taking(32), 64),
+        (90, 128, taking(72), 28),
+        (90, 128, taking(168), 12),
+        (90, 64, taking(255), 8),
+        (90, 128, taking(255), 8),
+        (90, 128, taking(64, shared=48 * 1024), 16),
+        (120, 128, taking(32), 48),
+        (86, 128, taking(32), 48),
+        (75, 128, taking(32), 32),
+        (90, 64, taking(16), 64),
+    ],
+)
+def test_warps_of_a_multiprocessor(arch, block, taken, resident):
+    assert warps(block, taken, limits_of(arch)) == resident
+
+
+def test_architectures_that_nobody_knew_are_like_those_before():
+    assert (
+        limits_of(103) == limits_of(100)
+        and limits_of(121) == limits_of(120)
+        and limits_of(60) == limits_of(75)
+    )
+
+
+def test_cost_orders_what_a_simulation_of_compiled_code_orders():
+    """Pairs (slower, faster) of prototypes' kernels by a cycle model of their SASS: docs/gpu.md."""
+    pairs = [
+        ((3791, 128, taking(255, 244)), (3666, 128, taking(209))),
+        ((7433, 128, taking(255, 930)), (7290, 128, taking(255, 574))),
+        ((7290, 128, taking(255, 574)), (7420, 64, taking(255, 0, 41216))),
+        ((1446, 128, taking(224)), (1433, 128, taking(168))),
+        ((1077, 128, taking(80)), (1089, 128, taking(64))),
+    ]
+    for slower, faster in pairs[:4]:
+        assert cost(*slower, H100) > cost(*faster, H100)
+    assert cost(1000, 128, taking(300, shared=300 * 1024), H100) == float("inf")
+
+
+class Imagined(FakeNvrtc):
+    """Tells what a test says of a variant of a text."""
+
+    def __init__(self, fake, told):
+        super().__init__(fake)
+        self.told = told
+
+    def cubin(self, text, arch, options=()):
+        self.resources = self.told(text)
+        return super().cubin(text, arch, options)
+
+
+def _chosen(nvrtc, orders=None):
+    return choose(Orders(orders or {"trace": swinging()}, kernel), Variant(), nvrtc, 90)
+
+
+def test_without_spills_and_with_many_warps_nothing_else_is_tried(fake):
+    nvrtc = Imagined(fake, lambda text: taking(64))
+    chosen = _chosen(nvrtc)
+    assert chosen.kernel.variant == Variant() and len(nvrtc.compiled) == 1
+    assert chosen.kernel.text == "" and chosen.order == "trace"
+
+
+@pytest.mark.parametrize(("after", "spills"), [(0, True), (4000, False)])
+def test_spills_go_to_shared_memory_where_that_helps(fake, after, spills):
+    nvrtc = Imagined(fake, lambda text: taking(255, after if "SPILL_TO_SHARED 1" in text else 900))
+    variant = _chosen(nvrtc).kernel.variant
+    assert (variant.spill_to_shared, variant.block) == ((True, 64) if spills else (False, 128))
+
+
+@pytest.mark.parametrize(("after", "bounded"), [(0, True), (4, False)])
+def test_few_warps_ask_for_fewer_registers_where_that_helps(fake, after, bounded):
+    def told(text):
+        return taking(168, after) if "LEAST_BLOCKS 3" in text else taking(224)
+
+    assert _chosen(Imagined(fake, told)).kernel.variant.least_blocks == 3 * bounded
+
+
+def test_the_better_order_is_taken(fake):
+    other = swinging()
+    texts = []
+
+    def told(text):
+        texts.append(text)
+        return taking(224 if len(texts) == 1 else 64)
+
+    class OneAfterTheOther(choice.ThreadPoolExecutor):
+        def __init__(self, workers):
+            super().__init__(1)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "ThreadPoolExecutor", OneAfterTheOther)
+        chosen = _chosen(Imagined(fake, told), {"trace": swinging(), "limbs": other})
+    assert chosen.order == "limbs"
+
+
+def test_what_was_chosen_is_noted(fake):
+    def told(text):
+        return taking(255, 0 if "SPILL_TO_SHARED 1" in text else 900)
+
+    first = _chosen(Imagined(fake, told))
+    again = Imagined(fake, told)
+    assert _chosen(again) == first and len(again.compiled) == 1
+    elsewhere = Imagined(fake, told)
+    elsewhere.version = (12, 9)  # has no such spills
+    assert _chosen(elsewhere).kernel.variant == Variant() and len(elsewhere.compiled) == 1
+
+
+def test_a_kernel_without_spills_comes_first(fake):
+    """However few warps it leaves."""
+    spilling = _chosen(Imagined(fake, lambda text: taking(255, 0 if "SPILL_TO_SHARED 1" in text else 4)))
+    assert spilling.kernel.variant.spill_to_shared
+
+
+def test_orders_that_keep_more_alive_are_not_tried():
+    assert list(orders_of(swinging(), None)) == ["trace"]
+    assert list(orders_of(swinging(), swinging())) == ["trace", "limbs"]
+
+
+def test_what_is_too_long_is_told(fake, monkeypatch):
+    monkeypatch.setattr(choice, "MOST_OPERATIONS", 3)
+    with pytest.raises(CompileError, match=r"\d+ operations are too many for a GPU kernel"):
+        _chosen(FakeNvrtc(fake))
+
+
+# --- auto ---------------------------------------------------------------------------------------------------
+
+
+def test_the_first_size_from_which_the_device_is_faster():
+    there, here = {1: 5.0, 2: 5.0, 4: 5.0}, {1: 4.0, 2: 6.0, 4: 9.0}
+    assert crossover.first_faster(there, here) == 2
+    assert crossover.first_faster(here, there) == crossover.NEVER
+    assert crossover.first_faster(there, here | {4: 1.0}) == crossover.NEVER
+
+
+@pytest.mark.parametrize("faster", [True, False])
+def test_auto_takes_the_device_where_it_was_measured_to_be_faster(fake, monkeypatch, faster):
+    monkeypatch.setattr(crossover, "SIZES", (4096, 8192))
+    monkeypatch.setattr(crossover, "first_faster", lambda there, here: 8192 if faster else crossover.NEVER)
+    runner = make(swinging(), "auto", parameters())
+    assert runner.backend == "c" and fake.calls == 0  # not even whether there is a device
+    runner.many(1000, states(1000), DOUBLE)
+    assert fake.calls == 0
+    for count in (5000, 9000):
+        found = runner.many(count, states(count), DOUBLE)
+        for a, b in zip(found, on_cpu().many(count, states(count), DOUBLE), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+        measured = sum(number for _, number, _ in fake.launches) - 4 * (4096 + 8192)
+        assert measured == (count if faster and count == 9000 else 0)
+
+
+def test_what_was_measured_is_noted(fake, monkeypatch):
+    monkeypatch.setattr(crossover, "SIZES", (4096,))
+    runner = make(swinging(), "auto", parameters())
+    runner.many(5000, states(5000), DOUBLE)
+    launched = len(fake.launches)
+    assert launched >= 4
+    monkeypatch.setattr(crossover, "measured", None)  # nobody measures again
+    again = make(swinging(), "auto", parameters())
+    assert again.many(4096, states(4096), DOUBLE) is not None
+
+
+def test_auto_stays_on_the_cpu_after_the_device_is_lost(fake, monkeypatch, caplog):
+    monkeypatch.setattr(crossover, "SIZES", (4096,))
+    runner = make(swinging(), "auto", parameters())
+    fake.fail(20, lasts=True)
+    for _ in range(2):
+        found = runner.many(5000, states(5000), DOUBLE)
+        np.testing.assert_allclose(found[0], on_cpu().many(5000, states(5000), DOUBLE)[0], rtol=1e-12)
+    assert runner.backend == "c" and "is lost, and the CPU goes on" in caplog.text
+    monkeypatch.setattr(lanes, "run", None)
+    runner.many(5000, states(5000), DOUBLE)
