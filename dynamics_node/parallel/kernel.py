@@ -65,6 +65,15 @@ def laid_out(robot: Robot, dtype, q, qd, tau, gravity, f_ext=None):
     return sizes, [np.ascontiguousarray(array, dtype) for array in arrays]
 
 
+def has_kernel(robot: Robot) -> bool:
+    """Whether the kernel is for a robot, in float64."""
+    try:
+        refuse_kernel(robot)
+    except ModelError:
+        return False
+    return True
+
+
 @lru_cache(maxsize=64)
 def chain_table(robot: Robot):
     """(44, n) constants of the links, in axes whose z is the joint's, and those axes (n, 3, 3) in the

@@ -42,19 +42,19 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
             raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
     if solver == "cfa":
-        return Choice(solver, _way(ordering, backend), backend)
+        _require_way(ordering, backend)
+        return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
 
 
-def _way(ordering, backend):
-    """How cfa eliminates; the kernel of OpenCL has one way."""
+def _require_way(ordering, backend):
+    """Of how cfa eliminates, the kernel of OpenCL has one way."""
     ways = ("oee",) if backend == "opencl" else tuple(WAYS)
     if ordering not in ("best", *ways):
         told = f"solver 'cfa' with backend {backend!r} has orderings best, {', '.join(ways)}"
         raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
-    return ways[0] if ordering == "best" else ordering
 
 
 def _valid():

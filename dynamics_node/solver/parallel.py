@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dynamics_node.backends.cuda.errors import CudaError
+from dynamics_node.backends.errors import DeviceError
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.numeric import dynamics_runner
@@ -17,6 +19,8 @@ from dynamics_node.parallel import (
     refuse_weightless,
     refuse_width,
 )
+from dynamics_node.parallel.kernel import has_kernel
+from dynamics_node.parallel.on_cuda import CudaChains
 from dynamics_node.parallel.on_opencl import OpenClChains
 from dynamics_node.problem import Problem
 from dynamics_node.solver.choices import Choice, ChoiceError
@@ -25,6 +29,7 @@ from dynamics_node.solver.recipe import Recipe
 MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
 NUMBERS_A_JOINT = 600  # that a state has at once, about
 AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
+KERNEL_AT_ONCE = 2**22  # joints of all states together that a launch has memory for
 AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
 
 
@@ -34,7 +39,7 @@ def parallel_solver(model: Model | Mechanism, problem: Problem, choice: Choice, 
     _refuse(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
     algorithm = ParallelDynamics(tree_of(model), problem, choice.solver, choice.ordering, backend)
-    _ = algorithm.robot, algorithm.ready
+    _ = algorithm.robot, algorithm.way
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
     recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
     return algorithm.description, recipe, None
@@ -57,13 +62,14 @@ def _refuse(model, problem, choice):
 
 @dataclass(frozen=True, eq=False)
 class ParallelDynamics:
-    """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; tridiagonal: how cfa
-    eliminates; backend: numpy, cuda by CuPy, or opencl by the kernel of long chains."""
+    """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: how cfa eliminates,
+    or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, opencl
+    (the kernel), or cuda (the kernel, or CuPy's arrays)."""
 
     model: Model
     problem: Problem
     solver: str
-    tridiagonal: Any
+    ordering: Any
     backend: str
 
     @cached_property
@@ -75,55 +81,83 @@ class ParallelDynamics:
             refuse_weightless(self.model)
         return robot
 
-    @property
-    def ready(self):
-        """The array module, or the kernel. Raises as `parallel_solver`, DeviceError and CompileError."""
-        return self._chains if self.backend == "opencl" else array_module(self.backend)
-
     @cached_property
-    def _chains(self):
-        return OpenClChains(self.robot)
+    def kernel(self):
+        """The kernel of long chains, None where arrays are to compute. Raises ModelError on OpenCL for
+        robots that the kernel leaves out, DeviceError, CompileError."""
+        if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
+            return None
+        if self.backend == "cuda" and has_kernel(self.robot):
+            return CudaChains(self.robot)
+        return OpenClChains(self.robot) if self.backend == "opencl" else None
+
+    @property
+    def way(self):
+        """The kernel, or the array module. Raises as `parallel_solver`."""
+        return self.kernel or array_module(self.backend)
+
+    @property
+    def tridiagonal(self):
+        """One of WAYS."""
+        return ("oee" if self.kernel else "cr") if self.ordering == "best" else self.ordering
 
     def with_model(self, model):
         """The algorithm for a Model that differs in inertias or rotor inertias only."""
         changed = replace(self, model=model)
-        _ = changed.robot, changed.ready
+        _ = changed.robot, changed.way
         return changed
 
     @property
     def description(self):
         if self.problem.kind == "inverse":
             return "rnea by scans"
-        return self.solver if self.tridiagonal is None else f"{self.solver} ({self.tridiagonal})"
+        return f"cfa ({self.tridiagonal})" if self.solver == "cfa" else self.solver
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd'} or {'tau'} (count, nv)."""
         if self.problem.kind == "inverse":
-            return {"tau": self._in_parts(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
-        if self.backend == "opencl":
+            return {"tau": self._by_arrays(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
+        if self.kernel:
             return {"qdd": self._by_kernel(q, qd, tau, gravity, f_ext)}
         solve = partial(forward_dynamics, solver=self.solver, tridiagonal=self.tridiagonal)
-        return {"qdd": self._in_parts(solve, q, qd, tau, gravity, f_ext)}
+        return {"qdd": self._by_arrays(solve, q, qd, tau, gravity, f_ext)}
 
-    def _by_kernel(self, q, *arrays):
-        """What the kernel has no sines for is computed by arrays."""
-        qdd = self._chains(q, *arrays)
+    def _by_kernel(self, *arrays):
+        """What the kernel has no sines for is computed by arrays, as is all when a GPU is lost."""
+        try:
+            qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
+        except (CudaError, DeviceError):
+            if self.backend != "cuda":
+                raise
+            qdd = np.full(arrays[1].shape, np.nan)  # the device has said that it is lost
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():
-            given = [_part(array, bad, axes) for array, axes in zip((q, *arrays), AXES, strict=True)]
-            qdd[bad] = replace(self, backend="numpy", tridiagonal="cr")._in_parts(forward_dynamics, *given)
+            own = replace(self, backend="numpy")
+            qdd[bad] = own._by_arrays(forward_dynamics, *_part(arrays, bad))
         return qdd
 
-    def _in_parts(self, solve, q, qd, u, gravity, f_ext):
-        """(count, nv), as many states at a time as AT_ONCE allows."""
-        xp, (count, nv) = self.ready, qd.shape
-        step = max(1, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2))
-        found = np.zeros((count, nv))
-        for start in range(0, count, step):
-            part = slice(start, start + step)
-            given = [_part(a, part, own) for a, own in zip((q, qd, u, gravity, f_ext), AXES, strict=True)]
-            found[part] = _on_host(solve(xp, self.robot, *(a if a is None else xp.asarray(a) for a in given)))
-        return found
+    def _by_arrays(self, solve, *arrays):
+        xp, nv = array_module(self.backend), self.model.nv
+
+        def solved(*given):
+            on_device = (None if array is None else xp.asarray(array) for array in given)
+            return _on_host(solve(xp, self.robot, *on_device))
+
+        return _in_parts(solved, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2), arrays)
+
+
+def _in_parts(solve, most, arrays):
+    """(count, nv) of arrays q, qd, u, gravity and f_ext, `most` states at a time."""
+    found = np.zeros(arrays[1].shape)
+    for start in range(0, len(found), max(1, most)):
+        part = slice(start, start + max(1, most))
+        found[part] = solve(*_part(arrays, part))
+    return found
+
+
+def _part(arrays, part):
+    """Some states; what is the same for all stays whole."""
+    return [a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)]
 
 
 def array_module(backend) -> Any:
@@ -140,11 +174,6 @@ def array_module(backend) -> Any:
             "CuPy finds no CUDA device: nvidia-smi tells whether the driver does; take backend 'numpy'"
         )
     return module
-
-
-def _part(array, part, axes):
-    """The states of a part; what is the same for all states stays whole."""
-    return array if array is None or array.ndim == axes else array[part]
 
 
 def _on_host(array):

@@ -14,6 +14,9 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, crba, rnea
 from dynamics_node.model.parameters import with_payload
+from dynamics_node.node.build_job import Job, do
+from dynamics_node.node.consistency import check_together
+from dynamics_node.node.settings import Settings
 from dynamics_node.parallel import SOLVERS, WAYS, Motions, Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.parallel.jsiia import mass_matrix
 from dynamics_node.parallel.robot import body_poses
@@ -140,7 +143,8 @@ def test_backend_cuda_runs_cupys_arrays(monkeypatch):
     q, qd, tau, f_ext = states(model, 3)
     monkeypatch.setitem(sys.modules, "cupy", DeviceModule())
     for solver in SOLVERS:
-        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, backend="cuda")
+        choice = {"solver": solver, "ordering": "cr" if solver == "cfa" else "best"}
+        forward = dn.build(model, dn.forward_dynamics(model), **choice, backend="cuda")
         assert forward.choice.backend == "cuda"
         assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= 1e-12
 
@@ -149,7 +153,7 @@ def test_backend_cuda_says_what_is_missing(monkeypatch):
     model = chain(4)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match="pip install cupy-cuda13x"):
-        dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda")
+        dn.build(model, dn.forward_dynamics(model), solver="cfa", ordering="cr", backend="cuda")
     without = DeviceModule()
     without.cuda = type("cuda", (), {"is_available": staticmethod(lambda: False)})
     monkeypatch.setitem(sys.modules, "cupy", without)
@@ -207,6 +211,18 @@ def test_payload_changes_nothing_but_inertias():
         assert error(forward.with_model(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
 
 
+def test_the_node_serves_with_them():
+    """Its parameter `solver` takes them; what they are not for is told in words."""
+    for solver in SOLVERS:
+        check_together(Settings(solver=solver, problem="forward"))
+    with pytest.raises(ChoiceError, match="does not exist"):
+        check_together(Settings(solver="jsiia", backend="c"))
+    assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
+    refused = do(Job(WRIST, {}, "forward", solver="cfa"))
+    assert "links 'b' have no definite inertia" in refused.reason and not refused.passing
+    assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason
+
+
 def test_problems_and_choices_that_do_not_exist():
     model = chain(3)
     with pytest.raises(ChoiceError, match="not for hybrid: build with solver 'cluster'"):
@@ -215,7 +231,7 @@ def test_problems_and_choices_that_do_not_exist():
     with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
         dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
     for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
-        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*of cfa: cr, oee, thomas"):
+        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|opencl\|cuda.*of cfa: cr, oee, thomas"):
             dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
     with pytest.raises(ChoiceError, match="no orderings"):
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")

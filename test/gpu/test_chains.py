@@ -1,6 +1,7 @@
 """The kernel of long chains: on OpenCL beside NumPy, on a simulated device that looks at every access, compiled by NVRTC,
 and what NVRTC makes of it run by NumPy."""
 
+import ctypes
 import os
 import pickle
 import subprocess
@@ -17,15 +18,19 @@ pytest.importorskip(
 
 import oclgrind_chains
 import ptx
+from fake_cuda import Recorded
 from parallel_robots import chain, states, tree
 from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
+from dynamics_node.backends.cuda import device as device_of_process
+from dynamics_node.backends.cuda import driver
+from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.opencl.devices import opened
-from dynamics_node.parallel import Robot, forward_dynamics
+from dynamics_node.parallel import Robot, forward_dynamics, on_cuda
 from dynamics_node.parallel.kernel import REAL, chain_kernel, laid_out
 from dynamics_node.parallel.on_opencl import OpenClChains
 from dynamics_node.solver import ChoiceError
@@ -179,3 +184,52 @@ def test_the_bits_of_cuda_are_those_of_opencl(nvrtc, precision):
     given = [*sizes, 1, *(memory.put(array) for array in arrays), memory.allocate(expected.nbytes)]
     ptx.run(nvrtc.ptx(kernel.text, 90), kernel.name, 1, kernel.width, given, memory)
     assert np.array_equal(memory.get(given[-1], expected.dtype, expected.shape), expected)
+
+
+def test_the_way_to_the_device_and_back(nvrtc, fake, monkeypatch):
+    """On the fake driver, whose launch is NVRTC's PTX by NumPy; what is held there is given back."""
+    model = chain(3, 0.5)
+    robot, (q, qd, tau, f_ext) = Robot(model), states(model, 2)
+    _, arrays = laid_out(robot, np.dtype(float), q, qd, tau, model.gravity, f_ext)
+    monkeypatch.setattr(on_cuda, "find_nvrtc", lambda newest: Recorded(fake))
+
+    def launch(device, function, blocks, threads, arguments, stream):
+        sizes, places = [a.value for a in arguments[:4]], [a.value for a in arguments[4:]]
+        assert (blocks, threads) == (2, 32) and all(place % 256 == 0 for place in places)
+        memory = ptx.Memory()
+        there = [
+            np.ctypeslib.as_array((ctypes.c_double * a.size).from_address(p))
+            for a, p in zip(arrays, places, strict=False)
+        ]
+        given = [*sizes, *map(memory.put, there), memory.allocate(q.nbytes)]
+        ptx.run(nvrtc.ptx(chain_kernel(3).text, 90), "chains", blocks, threads, given, memory)
+        ctypes.memmove(places[-1], memory.get(given[-1], np.dtype(float), q.shape).ctypes.data, q.nbytes)
+
+    monkeypatch.setattr(Device, "launch", launch)
+    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda")
+    assert (forward.choice.backend, forward.description) == ("cuda", "cfa (oee)")
+    assert error(forward(q, qd, tau, f_ext), aba(model, q, qd, tau, f_ext=f_ext)[0]).max() <= EXACT
+    assert set(fake.held) <= {"module", "context"}
+
+    def launch_at_once(device, function, blocks, threads, arguments, stream):
+        answer = np.ascontiguousarray(expected[:, robot.constants.v_at])
+        ctypes.memmove(arguments[-1].value, answer.ctypes.data, answer.nbytes)
+
+    expected = aba(model, q, qd, tau)[0]
+    monkeypatch.setattr(Device, "launch", launch_at_once)
+    for k in range(40):  # each call of the driver fails once, and the CPU goes on
+        fake.fail(k)
+        assert error(forward(q, qd, tau), expected).max() <= EXACT
+        if fake.calls <= k:
+            break
+        device_of_process.forget()
+    assert 10 < k < 39
+
+
+def test_without_a_driver(monkeypatch, tmp_path):
+    device_of_process.forget()
+    monkeypatch.setattr(driver, "LIBRARY", str(tmp_path / "libcuda.so.1"))
+    model = chain(3)
+    with pytest.raises(DeviceError, match="backend cuda"):
+        dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda")
+    device_of_process.forget()

@@ -1,0 +1,205 @@
+"""Forward dynamics of chains by ABIA, JSIIA and CFA: figures 2 and 3 of Yang, Wu and Pan, on this processor.
+
+Time over the number of links of one state, and over the number of states ("groups") of 10 and of 200 links;
+from Python by `build`, checks and the outer correction included, one core. Beside them the orderings that
+the article reports of a Tesla K40c: it has curves alone. By NumPy, the kernel of long chains on OpenCL's CPU
+(PoCL, compiled without optimisation: see docs/parallel.md), and our recursion in C for scale.
+
+    ./dev bench parallel [--save]; --table: errors in float64 and float32, as docs/parallel.md has them
+"""
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import harness
+import numpy as np
+from dynamics import attempt
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
+
+from parallel_robots import chain, states
+
+import dynamics_node as dn
+from dynamics_node.algorithms import aba, rnea
+from dynamics_node.parallel import SOLVERS, WAYS, Robot, forward_dynamics
+from dynamics_node.programs.rolled import LONG
+
+LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+GROUPS = {10: (1, 10, 100, 1000, 10_000, 100_000), 200: (1, 10, 100, 1000, 10_000)}
+WAYS_TO_RUN = {  # solver, backend, longest chain
+    **{solver: (solver, "numpy", max(LINKS)) for solver in SOLVERS},
+    "cfa kernel": ("cfa", "opencl", 256),
+    "recursion in C": ("cluster", "c", max(LINKS)),
+}
+MOST = {"cfa kernel": 1000}  # states: without optimisation they take milliseconds each
+LEAST_TIME, LEAST_REPEATS = 0.3, 2  # s of the measurements of a point
+
+
+def least_time(run):
+    """s of CPU time of this process that a call takes at least."""
+    run()
+    found, spent = [], 0.0
+    while spent < LEAST_TIME or len(found) < LEAST_REPEATS:
+        begin = time.process_time()
+        run()
+        found.append(time.process_time() - begin)
+        spent += found[-1]
+        if spent > 20 * LEAST_TIME:
+            break
+    return min(found)
+
+
+def point(solver, q, qd, tau):
+    return least_time(lambda: solver(q, qd, tau))
+
+
+def measured():
+    """{(figure, way, links, groups): s}, and why a way is absent: {way: reason}."""
+    found, absent = {}, {}
+    for way, (solver, backend, longest) in WAYS_TO_RUN.items():
+        for n in sorted({*LINKS, *GROUPS}):
+            if n > longest or way in absent:
+                continue
+            model = chain(n)
+            built, reason = attempt(
+                lambda m=model, s=solver, b=backend: dn.build(m, dn.forward_dynamics(m), s, backend=b)
+            )
+            if built is None:
+                absent[way] = reason
+                continue
+            counts = sorted({*GROUPS.get(n, ()), *([1] if n in LINKS else [])})
+            for count in counts:
+                if count <= MOST.get(way, count):
+                    q, qd, tau, _ = states(model, count)
+                    found[way, n, count] = point(built, q, qd, tau)
+                    print(
+                        f"{way}, {n} links, {count} states: {1e3 * found[way, n, count]:.4g} ms",
+                        file=sys.stderr,
+                    )
+    return found, absent
+
+
+def rows(found, absent):
+    for (way, n, count), seconds in found.items():
+        yield harness.Row(f"{way}, {n} links, {count} states", 1e3 * seconds, "ms", "lower")
+    for way, reason in absent.items():
+        yield harness.Row(way, None, "ms", "lower", reason=reason)
+    yield from orderings(found)
+
+
+def orderings(found):
+    """What the article says of a GPU, and whether it holds here."""
+
+    def of(way, n, count=1):
+        return 1e3 * found[way, n, count]
+
+    def row(name, value, peer, peer_value, better):
+        return harness.Row(f"said of a GPU: {name}", value, "ms", better, peer, peer_value, target=1.0)
+
+    few, many = LINKS[0], LINKS[-1]
+    slowest = max(("jsiia", "abia"), key=lambda way: of(way, few))
+    yield row(f"{few} links: CFA is the slowest", of("cfa", few), slowest, of(slowest, few), "higher")
+    fastest = min(("jsiia", "abia"), key=lambda way: of(way, many))
+    yield row(f"{many} links: CFA is the fastest", of("cfa", many), fastest, of(fastest, many), "lower")
+    growth = {way: of(way, many) / of(way, few) for way in SOLVERS}
+    least = min(("jsiia", "abia"), key=growth.__getitem__)
+    yield harness.Row(
+        f"said of a GPU: {few} to {many} links: CFA grows least", growth["cfa"], "times", "lower", least,
+        growth[least], target=1.0,
+    )  # fmt: skip
+    yield row(
+        "10 links, 10000: CFA before ABIA", of("cfa", 10, 10_000), "abia", of("abia", 10, 10_000), "lower"
+    )
+    yield row(
+        "10 links, 10000: JSIIA before ABIA", of("jsiia", 10, 10_000), "abia", of("abia", 10, 10_000), "lower"
+    )
+    for count in (1, 10_000):
+        other = min(("jsiia", "abia"), key=lambda way, count=count: of(way, 200, count))
+        name = f"200 links, {count}: CFA is the fastest"
+        yield row(name, of("cfa", 200, count), other, of(other, 200, count), "lower")
+        other = max(("cfa", "abia"), key=lambda way, count=count: of(way, 200, count))
+        name = f"200 links, {count}: JSIIA is the slowest"
+        yield row(name, of("jsiia", 200, count), other, of(other, 200, count), "higher")
+
+
+# --- errors -------------------------------------------------------------------------------------------------
+
+TABLE = (*((n, np.float64) for n in (4, 32, 256)), *((n, np.float32) for n in (4, 16, 64)))
+SAMPLE = 64  # states: of fewer, compiled code has no float32
+
+
+def reference(model, q, qd, tau):
+    """qdd in extended precision: ABA in float64, improved by what RNEA in 80 bits leaves, six times."""
+    q, qd, tau = (array.astype(np.longdouble) for array in (q, qd, tau))
+    exact = aba(model, *(array.astype(float) for array in (q, qd, tau)))[0].astype(np.longdouble)
+    for _ in range(6):
+        rest = tau - rnea(model, q, qd, exact)
+        exact += aba(model, q.astype(float), np.zeros(q.shape), rest.astype(float), gravity=np.zeros(3))[0]
+    return exact
+
+
+def errors(n, dtype, sliding):
+    """{way: median of the relative errors of SAMPLE states}."""
+    model = chain(n, sliding)
+    q, qd, tau = (array.astype(dtype) for array in states(model, SAMPLE)[:3])
+    exact = reference(model, q, qd, tau)
+    found = {"recursion": by_recursion(model, q, qd, tau)}
+    for solver in ("abia", "jsiia"):
+        found[solver.upper()] = forward_dynamics(np, Robot(model), q, qd, tau, solver=solver, corrections=0)
+    for corrections in (0, 1):
+        for way in WAYS:
+            name = f"CFA {way}" + " corrected" * corrections
+            with np.errstate(invalid="ignore"):
+                found[name] = forward_dynamics(
+                    np, Robot(model), q, qd, tau, corrections=corrections, tridiagonal=way
+                )
+    return {name: median_error(x, exact) for name, x in found.items()}
+
+
+def by_recursion(model, q, qd, tau):
+    """In the precision of the arguments: float32 compiled, as for any batch; None of long chains, whose code
+    has float64 alone."""
+    if q.dtype == np.float64:
+        return aba(model, q, qd, tau)[0]
+    if model.nbodies >= LONG:
+        return None
+    return dn.build(model, dn.forward_dynamics(model), "cluster", backend="c", precision="float32")(
+        q, qd, tau
+    )
+
+
+def median_error(x, exact):
+    if x is None:
+        return None
+    found = np.abs(x - exact).max(axis=1) / np.maximum(1e-6, np.abs(exact).max(axis=1))
+    return float(np.median(found)) if np.isfinite(found).all() else np.inf
+
+
+def print_errors():
+    for sliding in (0.0, 0.3):
+        columns = None
+        for n, dtype in TABLE:
+            found = errors(n, dtype, sliding)
+            if columns is None:
+                columns = list(found)
+                print(f"\n| links, {100 * sliding:.0f} % prismatic | type | {' | '.join(columns)} |")
+                print("|---|---|" + "---|" * len(columns))
+            told = " | ".join("" if x is None else f"{x:.0e}" for x in found.values())
+            print(f"| {n} | {np.dtype(dtype).name} | {told} |")
+
+
+def main():
+    parser = harness.arguments("parallel")
+    parser.add_argument("--table", action="store_true", help="the errors alone")
+    options = parser.parse_args()
+    os.sched_setaffinity(0, {0})
+    if options.table:
+        print_errors()
+        return
+    harness.finish("parallel", list(rows(*measured())), harness.versions("numpy", "pyopencl"), options.save)
+
+
+if __name__ == "__main__":
+    main()
