@@ -54,16 +54,15 @@ def test_architectures_that_nobody_knew_are_like_those_before():
     )
 
 
-def test_cost_orders_what_a_simulation_of_compiled_code_orders():
-    """Pairs (slower, faster) of prototypes' kernels by a cycle model of their SASS: docs/gpu.md."""
+def test_cost_orders_kernels_as_a_simulation_of_compiled_code_does():
+    """(slower, faster): operations, block, what is taken; by a model of their SASS cycle by cycle."""
     pairs = [
         ((3791, 128, taking(255, 244)), (3666, 128, taking(209))),
         ((7433, 128, taking(255, 930)), (7290, 128, taking(255, 574))),
         ((7290, 128, taking(255, 574)), (7420, 64, taking(255, 0, 41216))),
         ((1446, 128, taking(224)), (1433, 128, taking(168))),
-        ((1077, 128, taking(80)), (1089, 128, taking(64))),
     ]
-    for slower, faster in pairs[:4]:
+    for slower, faster in pairs:
         assert cost(*slower, H100) > cost(*faster, H100)
     assert cost(1000, 128, taking(300, shared=300 * 1024), H100) == float("inf")
 
