@@ -29,6 +29,7 @@ from dynamics_node.solver.recipe import Recipe
 MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
 NUMBERS_A_JOINT = 600  # that a state has at once, about
 AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
+KERNEL_AT_ONCE = 2**22  # joints of all states together that a launch has memory for
 AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
 
 
@@ -115,36 +116,48 @@ class ParallelDynamics:
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd'} or {'tau'} (count, nv)."""
         if self.problem.kind == "inverse":
-            return {"tau": self._in_parts(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
+            return {"tau": self._by_arrays(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
         if self.kernel:
             return {"qdd": self._by_kernel(q, qd, tau, gravity, f_ext)}
         solve = partial(forward_dynamics, solver=self.solver, tridiagonal=self.tridiagonal)
-        return {"qdd": self._in_parts(solve, q, qd, tau, gravity, f_ext)}
+        return {"qdd": self._by_arrays(solve, q, qd, tau, gravity, f_ext)}
 
-    def _by_kernel(self, q, *arrays):
+    def _by_kernel(self, *arrays):
         """What the kernel has no sines for is computed by arrays, as is all when a GPU is lost."""
         try:
-            qdd = self.kernel(q, *arrays)
+            qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
         except (CudaError, DeviceError):
             if self.backend != "cuda":
                 raise
-            qdd = np.full((len(q), self.model.nv), np.nan)  # the device has said that it is lost
+            qdd = np.full(arrays[1].shape, np.nan)  # the device has said that it is lost
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():
-            given = [_part(array, bad, axes) for array, axes in zip((q, *arrays), AXES, strict=True)]
-            qdd[bad] = replace(self, backend="numpy")._in_parts(forward_dynamics, *given)
+            own = replace(self, backend="numpy")
+            qdd[bad] = own._by_arrays(forward_dynamics, *_part(arrays, bad))
         return qdd
 
-    def _in_parts(self, solve, q, qd, u, gravity, f_ext):
-        """(count, nv), as many states at a time as AT_ONCE allows."""
-        xp, (count, nv) = array_module(self.backend), qd.shape
-        step = max(1, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2))
-        found = np.zeros((count, nv))
-        for start in range(0, count, step):
-            part = slice(start, start + step)
-            given = [_part(a, part, own) for a, own in zip((q, qd, u, gravity, f_ext), AXES, strict=True)]
-            found[part] = _on_host(solve(xp, self.robot, *(a if a is None else xp.asarray(a) for a in given)))
-        return found
+    def _by_arrays(self, solve, *arrays):
+        xp, nv = array_module(self.backend), self.model.nv
+
+        def solved(*given):
+            on_device = (None if array is None else xp.asarray(array) for array in given)
+            return _on_host(solve(xp, self.robot, *on_device))
+
+        return _in_parts(solved, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2), arrays)
+
+
+def _in_parts(solve, most, arrays):
+    """(count, nv) of arrays q, qd, u, gravity and f_ext, `most` states at a time."""
+    found = np.zeros(arrays[1].shape)
+    for start in range(0, len(found), max(1, most)):
+        part = slice(start, start + max(1, most))
+        found[part] = solve(*_part(arrays, part))
+    return found
+
+
+def _part(arrays, part):
+    """Some states; what is the same for all stays whole."""
+    return [a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)]
 
 
 def array_module(backend) -> Any:
@@ -161,11 +174,6 @@ def array_module(backend) -> Any:
             "CuPy finds no CUDA device: nvidia-smi tells whether the driver does; take backend 'numpy'"
         )
     return module
-
-
-def _part(array, part, axes):
-    """The states of a part; what is the same for all states stays whole."""
-    return array if array is None or array.ndim == axes else array[part]
 
 
 def _on_host(array):

@@ -14,6 +14,9 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, crba, rnea
 from dynamics_node.model.parameters import with_payload
+from dynamics_node.node.build_job import Job, do
+from dynamics_node.node.consistency import check_together
+from dynamics_node.node.settings import Settings
 from dynamics_node.parallel import SOLVERS, WAYS, Motions, Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.parallel.jsiia import mass_matrix
 from dynamics_node.parallel.robot import body_poses
@@ -206,6 +209,18 @@ def test_payload_changes_nothing_but_inertias():
     for solver in SOLVERS:
         forward = dn.build(model, dn.forward_dynamics(model), solver=solver, parameters=("inertia",))
         assert error(forward.with_model(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
+
+
+def test_the_node_serves_with_them():
+    """Its parameter `solver` takes them; what they are not for is told in words."""
+    for solver in SOLVERS:
+        check_together(Settings(solver=solver, problem="forward"))
+    with pytest.raises(ChoiceError, match="does not exist"):
+        check_together(Settings(solver="jsiia", backend="c"))
+    assert do(Job(WRIST, {}, "forward", solver="abia", backend="numpy")).way == ("abia", "abia", "numpy")
+    refused = do(Job(WRIST, {}, "forward", solver="cfa"))
+    assert "links 'b' have no definite inertia" in refused.reason and not refused.passing
+    assert "not for hybrid" in do(Job(WRIST, {}, "hybrid", ("j",), solver="cfa")).reason
 
 
 def test_problems_and_choices_that_do_not_exist():

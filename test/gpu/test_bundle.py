@@ -1,5 +1,7 @@
-"""The first day with a device, rehearsed: the bundle is written, runs on the fake driver, and what it leaves is taken."""
+"""The first day with a device, rehearsed: the bundle is written, runs on the fake driver, and what it
+leaves is taken."""
 
+import ctypes
 import importlib
 import json
 import subprocess
@@ -8,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import ptx
 import pytest
 from support import fake_cuda
 from with_nvrtc import disassembler, nvrtc, without
@@ -16,7 +19,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data pin")
-nvrtc()
+NVRTC = nvrtc()
 if fake_cuda.headers() is None:
     without("no cuda.h: pip install nvidia-cuda-runtime")
 
@@ -32,7 +35,51 @@ KERNELS = (
     (FORWARD, Way(), {"exact_reciprocal": True}),
     (Case("panda", "inverse", "double", "rows"), Way(), {}),
 )
-MODULES = ("run", "bits", "ceilings", "kernels", "record", "timing", "tools")
+MODULES = ("run", "bits", "ceilings", "chains", "kernels", "record", "timing", "tools")
+LINKS = 10
+
+
+class Fake(fake_cuda.Fake):
+    """The kernel of chains is no C: NVRTC's PTX of it is run by NumPy, once for every number of chains.
+    memory: {address: bytes} of what is on the device."""
+
+    def __init__(self):
+        super().__init__()
+        self.memory, self.ran = {}, set()
+
+    def watch(self, device, monkeypatch):
+        """Note what instances of the class Device take and give back."""
+        allocate, free = device.memory, device.free
+
+        def memory(one, size, kind="memory"):
+            address = allocate(one, size, kind)
+            self.memory[address] = size
+            return address
+
+        def freed(one, kind, handle):
+            self.memory.pop(handle, None)
+            free(one, kind, handle)
+
+        monkeypatch.setattr(device, "memory", memory)
+        monkeypatch.setattr(device, "free", freed)
+
+    def _launch(self, image, size, name, blocks, threads, parameters):
+        text, types = self._described(image, size, name)
+        if "int corrections" not in text:
+            return super()._launch(image, size, name, blocks, threads, parameters)
+        if blocks in self.ran:
+            return 0
+        self.ran.add(blocks)
+        there = ptx.Memory()
+        for address, length in self.memory.items():
+            there.adopt(address, np.ctypeslib.as_array((ctypes.c_uint8 * length).from_address(address)))
+        try:
+            values = [kind.from_address(parameters[k]).value for k, kind in enumerate(types)]
+            ptx.run(NVRTC.ptx(text, 90), name.decode(), blocks, threads, values, there)
+        except Exception as error:
+            self.faults.append(repr(error))
+            return fake_cuda.LOST
+        return 0
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +95,7 @@ def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("there") / "gpu"
     bundle = gpu_bundle.Bundle(image)
     bundle.add_ceilings()
+    bundle.add_chains([LINKS])
     for case, way, more in KERNELS:
         bundle.add(case, way, more)
     bundle.write(folder)
@@ -59,21 +107,21 @@ def there(written, monkeypatch):
     """(folder, Fake, run.py's module, its options) where the bundle is."""
     folder, texts = written
     (folder / "gpu.json").unlink(missing_ok=True)
-    fake = fake_cuda.Fake()
+    fake = Fake()
     fake.texts |= texts
     monkeypatch.syspath_prepend(str(folder))
     run = importlib.import_module("run")
-    monkeypatch.setattr(
-        run.tools, "shutil", SimpleNamespace(which=lambda name: None)
-    )  # no tools, wherever this is
-    yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000"]
+    fake.watch(run.Device, monkeypatch)
+    no_tools = SimpleNamespace(which=lambda name: None)  # wherever this is
+    monkeypatch.setattr(run.tools, "shutil", no_tools)
+    yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000", "--groups", "0"]
     for name in MODULES:
         sys.modules.pop(name, None)
 
 
 def test_the_whole_day(there):
     folder, fake, run, options = there
-    assert run.main(options, folder) == 0, fake.faults
+    assert run.main([*options, "--groups", "10"], folder) == 0, fake.faults
     found = json.loads((folder / "gpu.json").read_text())
     assert (
         found["complete"]
@@ -92,7 +140,8 @@ def test_the_whole_day(there):
     for row in found["times"]:
         assert row["states_per_second"] == pytest.approx(row["count"] / 0.5e-3), "half a millisecond a launch"
     assert all(row["ok"] is None and "absent" in row["told"] for row in found["sanitizer"] + found["ncu"])
-    assert "absent" in found["paper5"]["told"]
+    assert [(row["links"], row["groups"]) for row in found["chains"]] == [(LINKS, 10**k) for k in range(2)]
+    assert all(row["ok"] and row["ms"] == 0.5 for row in found["chains"]), "as ABA"
     assert fake.held == {} or set(fake.held) <= {"module", "context"}, "memory is given back"
     measured = gpu_saved.taken(folder)
     assert measured.device == "fake device 0"

@@ -92,6 +92,18 @@ const char *fake_complaint(void) { return complaint; }
 int fake_retained(void) { return context.retained; }
 int fake_depth(void) { return depth; }
 
+/* The k-th allocation of device memory from number k on: its number, -1 for none. */
+int fake_memory(int k, uint64_t *at, size_t *size)
+{
+  for (; k < MOST; ++k)
+    if (held[k].kind == MEMORY) {
+      *at = held[k].at;
+      *size = held[k].size;
+      return k;
+    }
+  return -1;
+}
+
 /* How many things of a kind are held, of all kinds for 0. */
 int fake_held(int kind)
 {
