@@ -5,6 +5,7 @@ operations. An image is known by its bytes: `texts` says from which text it was 
 is PTX is run by NumPy, on the memory of the fake.
 """
 
+import atexit
 import ctypes
 import hashlib
 import re
@@ -65,6 +66,7 @@ def headers() -> Path | None:
 def library() -> Path:
     """libcuda.so.1 in a folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="fake_cuda"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "libcuda.so.1"
     _compile([*_FLAGS, *_UBSAN, f"-I{headers()}", SOURCE, "-o", path, "-lpthread"])
     return path
