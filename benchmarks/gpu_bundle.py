@@ -85,18 +85,18 @@ class Bundle:
             "predictions": predictions(one),
         })  # fmt: skip
 
-    def add_ceilings(self):
+    def add_ceilings(self, rounds=_ROUNDS):
         source = (HERE / "gpu_day" / "ceilings.cu").read_text()
         dialects = files("dynamics_node.backends.text").joinpath("dialects.h").read_text()
         self.index["ceilings"] = {}
         for precision in PRECISIONS:
-            numbers = {"FLOAT64": int(precision == "double"), "WIDTH": _WIDTH, "ROUNDS": _ROUNDS}
+            numbers = {"FLOAT64": int(precision == "double"), "WIDTH": _WIDTH, "ROUNDS": rounds}
             numbers |= dict.fromkeys(("LEAST_BLOCKS", "EXACT_RECIPROCAL", "SPILL_TO_SHARED"), 0)
             text = (
                 "".join(f"#define {name} {number}\n" for name, number in numbers.items()) + dialects + source
             )
             cubins = self._cubins(digest(text), text)
-            self.index["ceilings"][precision] = {"cubins": cubins, "width": _WIDTH, "rounds": _ROUNDS}
+            self.index["ceilings"][precision] = {"cubins": cubins, "width": _WIDTH, "rounds": rounds}
 
     def add_chains(self, links=gpu_chains.LINKS):
         for entry, arrays, kernel in gpu_chains.entries(links):

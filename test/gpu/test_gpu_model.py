@@ -91,3 +91,28 @@ def test_the_instructions_of_a_kernel(arch):
     assert load.sets != NO_BARRIER, "what comes from memory has a scoreboard"
     first = next(one for one in code if one.op == "FFMA")
     assert first.waits >> load.sets & 1, "which the first use waits for"
+
+
+def test_measured_rates_stand_beside_predicted_ones():
+    """On the card and for the text that ran, and nowhere else; without a device they are null."""
+    pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data pin")
+    import gpu
+    from gpu_kernels import Case, Way, compiled
+    from gpu_predict import digest
+    from gpu_saved import Measured
+
+    case, way = Case("panda", "inverse", "float"), Way()
+    one = compiled(case, way)
+    for row, detail in gpu.rate_rows(case, way, one, None):
+        assert row.value is row.ok is None and row.reason == "predicted, never run" and row.peer_value > 1
+        assert detail["device"] is detail["measured"] is None
+    times = [
+        {"digest": digest(one.kernel.text), "count": 10**k, "states_per_second": k * 2e9} for k in (5, 6)
+    ]
+    measured = Measured(
+        {"device": {"name": "NVIDIA H200"}, "times": [*times, {"digest": "other", "states_per_second": 9e9}]}
+    )
+    on = {detail["name"][-4:]: row for row, detail in gpu.rate_rows(case, way, one, measured)}
+    assert on["H100"].value is None
+    assert on["H200"].value == pytest.approx(12) and on["H200"].reason == "by NVIDIA H200"
+    assert on["H200"].ratio == pytest.approx(12 / on["H200"].peer_value)

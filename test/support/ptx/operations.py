@@ -15,7 +15,8 @@ from .fused import fma
 
 
 class Operation(NamedTuple):
-    """`result` of (instruction, first lanes odd, operands); `modifiers` besides the type."""
+    """result(instruction, odd, *operands), odd: which threads have odd numbers; modifiers: those that are known,
+    besides the type."""
 
     result: Callable
     modifiers: frozenset
