@@ -7,9 +7,11 @@ the bit, is known from the C build of the same texts. gpu_day/run.py does the re
 import hashlib
 import json
 import shutil
+import sys
 from importlib.resources import files
 from pathlib import Path
 
+import gpu_chains
 import numpy as np
 from gpu_kernels import (
     PRECISIONS,
@@ -24,7 +26,10 @@ from gpu_kernels import (
     robots,
 )
 from gpu_predict import digest, predictions
-from text_in_c import built  # test/support: benchmarks/robots.py has put it on the path
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
+
+from text_in_c import built
 
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.program import interpret
@@ -35,7 +40,6 @@ ARCHS, MOST_BYTES = (80, 90, 100, 120), 10e6
 STATES = 200  # for comparisons; the last one is beyond what the sine can do
 _PRODUCT = ("errors", "driver", "device")  # modules of backends/cuda that need nothing else
 _WIDTH, _ROUNDS = 256, 64  # of the ceilings: threads of a block, rounds of a chain
-PAPER5 = {"told": "absent: there are no kernels of chains yet"}
 
 
 def all_cases():
@@ -63,7 +67,7 @@ class Bundle:
     def __init__(self, image=None):
         """image(text, arch): a cubin, by default NVRTC's."""
         self.image = image or (lambda text, arch: find_nvrtc().cubin(text, arch).image)
-        self.index = {"nvrtc": list(find_nvrtc().version), "paper5": PAPER5, "kernels": []}
+        self.index = {"nvrtc": list(find_nvrtc().version), "kernels": [], "chains": []}
         self.data, self.texts = {}, {}
 
     def add(self, case, way, more):
@@ -81,24 +85,30 @@ class Bundle:
             "predictions": predictions(one),
         })  # fmt: skip
 
-    def add_ceilings(self):
+    def add_ceilings(self, rounds=_ROUNDS):
         source = (HERE / "gpu_day" / "ceilings.cu").read_text()
         dialects = files("dynamics_node.backends.text").joinpath("dialects.h").read_text()
         self.index["ceilings"] = {}
         for precision in PRECISIONS:
-            numbers = {"FLOAT64": int(precision == "double"), "WIDTH": _WIDTH, "ROUNDS": _ROUNDS}
+            numbers = {"FLOAT64": int(precision == "double"), "WIDTH": _WIDTH, "ROUNDS": rounds}
             numbers |= dict.fromkeys(("LEAST_BLOCKS", "EXACT_RECIPROCAL", "SPILL_TO_SHARED"), 0)
             text = (
                 "".join(f"#define {name} {number}\n" for name, number in numbers.items()) + dialects + source
             )
             cubins = self._cubins(digest(text), text)
-            self.index["ceilings"][precision] = {"cubins": cubins, "width": _WIDTH, "rounds": _ROUNDS}
+            self.index["ceilings"][precision] = {"cubins": cubins, "width": _WIDTH, "rounds": rounds}
+
+    def add_chains(self, links=gpu_chains.LINKS):
+        for entry, arrays, kernel in gpu_chains.entries(links):
+            self.index["chains"].append({**entry, "cubins": self._cubins(digest(kernel.text), kernel.text)})
+            self.data |= {f"{entry['name']}/{name}": array for name, array in arrays.items()}
 
     def _cubins(self, key, text):
         """{arch: key}"""
-        self.texts[key] = text
-        for arch in ARCHS:
-            self.data[f"{key}/{arch}"] = np.frombuffer(self.image(text, arch), np.uint8)
+        if key not in self.texts:
+            self.texts[key] = text
+            for arch in ARCHS:
+                self.data[f"{key}/{arch}"] = np.frombuffer(self.image(text, arch), np.uint8)
         return {str(arch): f"{key}/{arch}" for arch in ARCHS}
 
     def _states(self, case):
@@ -158,6 +168,7 @@ def _copy_product(folder):
 def write():
     bundle = Bundle()
     bundle.add_ceilings()
+    bundle.add_chains()
     for case, way, more in all_cases():
         bundle.add(case, way, more)
         print(bundle.index["kernels"][-1]["name"], flush=True)

@@ -55,7 +55,9 @@ def taken(folder=FOLDER):
         raise SystemExit(f"{path} is of another bundle than the one in {folder}")
     if missing := [part for part in _NEEDED if not run.get(part)]:
         raise SystemExit(f"{path} is without {', '.join(missing)}: nothing is kept")
-    if wrong := [row["kernel"] for row in run["bits"] if not row["ok"]]:
+    wrong = [row["kernel"] for row in run["bits"] if not row["ok"]]
+    wrong += [f"chain of {row['links']}" for row in run.get("chains", ()) if not row["ok"]]
+    if wrong:
         raise SystemExit(f"kernels with wrong results, of which no rate is worth keeping: {', '.join(wrong)}")
     if not run.get("complete"):
         print("the run was cut: what it did is kept")

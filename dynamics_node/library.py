@@ -2,6 +2,7 @@
 
 from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
+from dynamics_node.backends import DeviceArray
 from dynamics_node.loops import (
     ClosureError,
     Mechanism,
@@ -58,6 +59,7 @@ from dynamics_node.trajectory import (
 
 __all__ = [
     "ClosureError",
+    "DeviceArray",
     "Estimate",
     "Estimator",
     "Function",

@@ -63,7 +63,7 @@ class OnDevice:
         self.kernel, self.device, self.count, self.held = kernel, device, count, []
         self.function = device.function(image, kernel.entry["function"])
         self.stream = device.stream()
-        self.turn, self.outputs = 0, {}
+        self.turn, self.outputs, self.copies, self.kept = 0, {}, copies, {}
         try:
             self.sets = [
                 [self._value(*argument) for argument in kernel.entry["arguments"]] for _ in range(copies)
@@ -83,10 +83,21 @@ class OnDevice:
             shape = (size, self.count) if kernel.layout == "columns" else (self.count, size)
             self.outputs[name] = self._memory(self.count * size * kernel.dtype().nbytes), shape
             return ctypes.c_uint64(self.outputs[name][0])
+        return ctypes.c_uint64(self._put(self._input(name, kind)))
+
+    def _input(self, name, kind):
+        """Kept where there are many sets, which are small."""
+        if name in self.kept:
+            return self.kept[name]
         same = kind == "same"
-        return ctypes.c_uint64(
-            self._put(kernel.inputs[name].astype(kernel.dtype) if same else kernel.array(name, self.count))
+        array = (
+            self.kernel.inputs[name].astype(self.kernel.dtype)
+            if same
+            else self.kernel.array(name, self.count)
         )
+        if self.copies > 1:
+            self.kept[name] = array
+        return array
 
     def _memory(self, size):
         self.held.append(self.device.memory(size))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import bits
 import ceilings
+import chains
 import timing
 import tools
 from kernels import Bundle, OnDevice
@@ -34,6 +35,7 @@ def arguments(given=None):
         "--minutes", type=float, default=9.0, help="no new measurement is begun after so long"
     )
     parser.add_argument("--most", type=int, default=timing.COUNTS[-1], help="states of a launch, at most")
+    parser.add_argument("--groups", type=int, default=100_000, help="chains of a launch, at most")
     parser.add_argument(
         "--bits-only", action="store_true", help="run every kernel once and compare; write nothing"
     )
@@ -86,13 +88,24 @@ class Day:
             record.add("sanitizer", tools.sanitized(check, 120))
         for count in (count for count in timing.COUNTS if count <= self.options.most):
             for kernel, image in self.runnable:
-                if time.monotonic() > self.until:
-                    record.add("left_out", {"kernel": kernel.name, "count": count, "reason": "no time left"})
-                else:
+                if not self._late(record, kernel.name, count):
                     record.add("times", timing.timed(kernel, self.device, self.clock, image, count))
-        record.put("paper5", self.bundle.index["paper5"])
+        self._chains(record)
         for kernel, _ in self.runnable[:5]:
             record.add("ncu", tools.profiled(kernel.name, 60))
+
+    def _chains(self, record):
+        """Figures of paper 5."""
+        for entry, groups in chains.points(self.bundle, self.options.groups):
+            if not self._late(record, entry["name"], groups):
+                record.add("chains", chains.timed(entry, groups, self.bundle, self.device, self.clock))
+
+    def _late(self, record, kernel, count):
+        """Whether no time is left for a measurement; then that is noted."""
+        late = time.monotonic() > self.until
+        if late:
+            record.add("left_out", {"kernel": kernel, "count": count, "reason": "no time left"})
+        return late
 
     def _ceilings(self, record):
         entries = self.bundle.index["ceilings"]
@@ -132,6 +145,7 @@ def main(given=None, folder=HERE):
         print(error, file=sys.stderr)
         return 2
     wrong = [row["kernel"] for row in record.parts["bits"] if not row["ok"]]
+    wrong += [f"chains of {row['links']}" for row in record.parts.get("chains", ()) if not row["ok"]]
     print(
         f"written: {record.path}" + (f"; wrong: {', '.join(wrong)}" if wrong else "; all kernels are right")
     )

@@ -11,7 +11,14 @@ import numpy as np
 
 from dynamics_node.backends.backed import Backed
 from dynamics_node.backends.c import CRunner
-from dynamics_node.backends.cuda import ArrayError, CudaRunner, DeviceArray, driver_is_there, on_device
+from dynamics_node.backends.cuda import (
+    ArrayError,
+    CudaRunner,
+    DeviceArray,
+    driver_is_there,
+    lost_device,
+    on_device,
+)
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
@@ -31,6 +38,7 @@ __all__ = [
     "Scan",
     "Unhurried",
     "finite_states",
+    "lost_device",
     "make",
     "on_device",
 ]

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.backends import DEVICES
 from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
@@ -42,7 +43,7 @@ from dynamics_node.solver import (
 
 log = logging.getLogger("dynamics_node")
 
-COMPILING = ("auto", "c")  # backends that take their time
+COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
@@ -122,7 +123,7 @@ class Robot:
         own = self.solver
         if isinstance(own, Estimator):
             return "least squares", own.description, own.runner.backend
-        return own.choice.solver, own.description, own.choice.backend
+        return own.choice.solver, own.description, own.runner.backend
 
     def with_model(self, model: Model | Mechanism) -> "Robot":
         """All functions with the inertias of another Model; nothing is compiled."""
@@ -169,7 +170,8 @@ def _build(job):
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     model = called(parse_robot(job.text, loops=loops, **job.choices), job.names)
     solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
-    quantity = partial(build_quantity_for_service, model, backend=job.services)
+    beside = _beside(job.services)
+    quantity = partial(build_quantity_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return Robot(
         model=model,
@@ -179,7 +181,7 @@ def _build(job):
         mass_matrix=quantity("mass_matrix"),
         bias=quantity("bias"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        closing=build_closing(model, job.services) if isinstance(model, Mechanism) else None,
+        closing=build_closing(model, beside) if isinstance(model, Mechanism) else None,
         lacking=lacking,
         sensor_joint=job.sensor_joint,
         carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
@@ -208,7 +210,7 @@ def _observer(model, job):
         return None
     backend = job.backend if job.backend in COMPILING else "numpy"
     try:
-        return build_observer(model, job.observer, backend, changeable(model))
+        return build_observer(model, job.observer, _beside(backend), changeable(model))
     except (ValueError, KeyError) as error:
         log.warning("no observer: %s", error.args[0])
         return None
@@ -220,7 +222,12 @@ def _rates(model, job):
     joints = [joint for joint in model.independent_joints if joint.type.is_scalar]
     wraps = np.array([joint.type.wraps for joint in joints], dtype=bool)
     position_std, jerk_density = job.filter
-    return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=job.services)
+    return JointFilter(len(joints), position_std, jerk_density, wraps=wraps, backend=_beside(job.services))
+
+
+def _beside(backend):
+    """What runs all that is for one state: devices are for many."""
+    return "auto" if backend in DEVICES else backend
 
 
 def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:
@@ -267,9 +274,11 @@ def _end_group(*_):
     os.killpg(0, signal.SIGKILL)
 
 
-def limit_resources():
-    """Of this process and of each that it starts: address space and CPU time."""
-    for what, most in ((resource.RLIMIT_AS, MEMORY_LIMIT), (resource.RLIMIT_CPU, CPU_LIMIT)):
+def limit_resources(reserves=False):
+    """Of this process and of each that it starts: memory and CPU time. reserves: drivers of devices reserve
+    far more addresses than they have memory, so what is written to counts, and not the addresses."""
+    memory = resource.RLIMIT_DATA if reserves else resource.RLIMIT_AS
+    for what, most in ((memory, MEMORY_LIMIT), (resource.RLIMIT_CPU, CPU_LIMIT)):
         _, hard = resource.getrlimit(what)
         bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of address space
@@ -288,11 +297,12 @@ def _make_way(aside):
 def _main(answer, parent, aside):
     """The Job comes from standard input; answer: descriptor of the file for the result."""
     end_with(parent)
-    limit_resources()
+    job = pickle.load(sys.stdin.buffer)
+    limit_resources(reserves=job.backend in DEVICES)
     _make_way(aside)
     with contextlib.suppress(CompileError):
         sweep()
-    result = do(pickle.load(sys.stdin.buffer))
+    result = do(job)
     with os.fdopen(answer, "wb") as file:
         pickle.dump(result, file)
     sys.stdout.flush()

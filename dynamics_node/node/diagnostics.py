@@ -18,8 +18,9 @@ class Status(NamedTuple):
     values: dict[str, Any]
 
 
-def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
-    """What is served, how fast and why not; the solve times begin anew."""
+def report(serving: Serving, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
+    """What is served, how fast and why not; the solve times begin anew. lost_device: why services go on
+    without their GPU."""
     values: dict[str, Any] = {"enabled": enabled, "building": serving.building}
     if serving.core is not None:
         values |= _of_core(serving.core)
@@ -36,8 +37,11 @@ def report(serving: Serving, statistics: Statistics, enabled: bool) -> Status:
         "silent because": statistics.silent_because,
         "no external torques because": statistics.unobserved,
         "description error": serving.failure,
+        "lost GPU": lost_device,
     }
     warn, summary = _verdict(serving, statistics, enabled)
+    if lost_device:
+        warn, summary = True, f"{summary}; services by the CPU, the GPU is lost: {lost_device}"
     return Status(warn, summary, values)
 
 

@@ -42,6 +42,7 @@ class DynamicsNode(Node):
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)
         self._statistics, self._reminder = Statistics(), Reminder()
+        self._lost_device = ""  # what was said of it
         settings = read_settings(parameter_values(self))
         self._serving = Serving(settings, self.get_logger(), self._poll_timer.reset)
         self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, PUSHES)
@@ -187,10 +188,13 @@ class DynamicsNode(Node):
         """Diagnostics, and in the terminal a silence that lasts, where people look first."""
         if problem := self._computing.look_after():
             self.get_logger().warning(problem)
+        if (lost := self._computing.lost_device) and lost != self._lost_device:
+            self.get_logger().error(f"the GPU is lost, services go on with the CPU: {shown(lost)}")
+        self._lost_device = lost
         self._answers.note_stale_input()
         if told := self._reminder.next(*self._lasting_silence()):
             self.get_logger().warning(shown(told), throttle_duration_sec=THROTTLE)
-        status = report(self._serving, self._statistics, self._answers.enabled)
+        status = report(self._serving, self._statistics, self._answers.enabled, lost)
         stamp = self.get_clock().now().to_msg()
         name = f"{self.get_fully_qualified_name()[1:]}: dynamics"
         self._diagnostics.publish(diagnostic_message(stamp, name, status))

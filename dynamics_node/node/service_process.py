@@ -23,6 +23,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
+from dynamics_node.backends import lost_device
 from dynamics_node.node.core import Core, Live
 from dynamics_node.node.guard import Guard
 from dynamics_node.node.joint_memory import BadMessage
@@ -61,7 +62,10 @@ class Told(NamedTuple):
 
 
 class ServiceProcess:
-    """The node's side: starts the process, answers its questions, starts it again when it has ended."""
+    """The node's side: starts the process, answers its questions, starts it again when it has ended.
+
+    lost_device: why the process goes on without its GPU, "" while it does not.
+    """
 
     def __init__(self, start: Start, wake):
         """wake(): called from another thread when there is a question."""
@@ -75,6 +79,7 @@ class ServiceProcess:
     def _start(self):
         self._question: tuple[int, int] | None = None
         self._answers: SimpleQueue[bytes] = SimpleQueue()
+        self.lost_device = ""
         self._socket, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-m", __name__, str(theirs.fileno()), *sys.argv[1:]]
@@ -88,7 +93,8 @@ class ServiceProcess:
         with contextlib.suppress(Exception), Connection(os.dup(ours.fileno())) as connection:
             connection.send_bytes(self._beginning)
             while True:
-                number, version = connection.recv_bytes().split()
+                number, version, lost = connection.recv_bytes().split(b" ", 2)
+                self.lost_device = lost.decode(errors="replace")
                 self._question = int(number), int(version)
                 self._wake()
                 connection.send_bytes(answers.get())
@@ -152,11 +158,13 @@ class Follower:
         self._connection = connection
         self._core: Core | None = None
         self._number = self._version = 0
+        self._lost = ""
 
     def core(self) -> Core | None:
         """Brought up to date. Raises BadMessage when the node does not answer."""
         self._number += 1
-        self._connection.send_bytes(f"{self._number} {self._version}".encode())
+        self._lost = str(lost_device() or "")
+        self._connection.send_bytes(f"{self._number} {self._version} {self._lost}".encode())
         until = time.monotonic() + PATIENCE
         while self._connection.poll(max(0.0, until - time.monotonic())):
             told = pickle.loads(self._connection.recv_bytes())
@@ -164,6 +172,11 @@ class Follower:
             if told.number == self._number:  # not of a question that was given up
                 return self._core
         raise BadMessage(f"the node has not answered for {PATIENCE:g} s")
+
+    def tell(self):
+        """With a question more tell the node when the device is lost. Raises BadMessage as `core`."""
+        if str(lost_device() or "") != self._lost:
+            self.core()
 
     def ended(self) -> bool:
         """Whether the node has gone. What comes unasked answers a question that was given up."""
@@ -219,6 +232,7 @@ def _serve(node, stop, follower):
     executor.add_node(node)
     while not (stop.asked or follower.ended()):
         guard.call("services", executor.spin_once, timeout_sec=SPIN_TIMEOUT)
+        guard.call("services", follower.tell)
     executor.remove_node(node)
     end(node)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from dynamics_node.backends import DEVICES
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.node.build_job import COMPILING, Job
 from dynamics_node.node.consistency import check_together
@@ -152,6 +153,7 @@ class Settings(DescriptionSettings):
         choices = self.choices() | {"floating_base": self.floating_base}
         ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
         services = "auto" if self.backend in COMPILING else "numpy"
+        services = self.backend if self.backend in DEVICES else services
         wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
         return Job(
             text,

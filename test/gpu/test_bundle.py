@@ -1,4 +1,5 @@
-"""The first day with a device, rehearsed: the bundle is written, runs on the fake driver, and what it leaves is taken."""
+"""The first day with a device, rehearsed: the bundle is written, runs on the fake driver, and what it
+leaves is taken."""
 
 import importlib
 import json
@@ -16,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 pytest.importorskip("pinocchio", reason="robots: pip install example-robot-data pin")
-nvrtc()
+NVRTC = nvrtc()
 if fake_cuda.headers() is None:
     without("no cuda.h: pip install nvidia-cuda-runtime")
 
@@ -32,7 +33,30 @@ KERNELS = (
     (FORWARD, Way(), {"exact_reciprocal": True}),
     (Case("panda", "inverse", "double", "rows"), Way(), {}),
 )
-MODULES = ("run", "bits", "ceilings", "kernels", "record", "timing", "tools")
+MODULES = ("run", "bits", "ceilings", "chains", "kernels", "record", "timing", "tools")
+LINKS = 10
+
+
+class Fake(fake_cuda.Fake):
+    """The kernel of chains is no C: what NVRTC makes of it is run by NumPy, once for every number of chains."""
+
+    def __init__(self):
+        super().__init__()
+        self.ran = set()
+
+    def _launch(self, image, size, name, blocks, threads, parameters):
+        text, types = self._described(image, size, name)
+        if "int corrections" not in text:
+            return super()._launch(image, size, name, blocks, threads, parameters)
+        values = [kind.from_address(parameters[k]) for k, kind in enumerate(types)]
+        try:
+            if blocks not in self.ran:
+                self.ran.add(blocks)
+                self._interpret(NVRTC.ptx(text, 90).encode(), name.decode(), blocks, threads, values)
+        except Exception as error:
+            self.faults.append(repr(error))
+            return fake_cuda.LOST
+        return 0
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +71,8 @@ def written(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("there") / "gpu"
     bundle = gpu_bundle.Bundle(image)
-    bundle.add_ceilings()
+    bundle.add_ceilings(rounds=2)
+    bundle.add_chains([LINKS])
     for case, way, more in KERNELS:
         bundle.add(case, way, more)
     bundle.write(folder)
@@ -59,21 +84,20 @@ def there(written, monkeypatch):
     """(folder, Fake, run.py's module, its options) where the bundle is."""
     folder, texts = written
     (folder / "gpu.json").unlink(missing_ok=True)
-    fake = fake_cuda.Fake()
+    fake = Fake()
     fake.texts |= texts
     monkeypatch.syspath_prepend(str(folder))
     run = importlib.import_module("run")
-    monkeypatch.setattr(
-        run.tools, "shutil", SimpleNamespace(which=lambda name: None)
-    )  # no tools, wherever this is
-    yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000"]
+    no_tools = SimpleNamespace(which=lambda name: None)  # wherever this is
+    monkeypatch.setattr(run.tools, "shutil", no_tools)
+    yield folder, fake, run, ["--driver", str(fake.path), "--most", "10000", "--groups", "0"]
     for name in MODULES:
         sys.modules.pop(name, None)
 
 
 def test_the_whole_day(there):
     folder, fake, run, options = there
-    assert run.main(options, folder) == 0, fake.faults
+    assert run.main([*options, "--groups", "1"], folder) == 0, fake.faults
     found = json.loads((folder / "gpu.json").read_text())
     assert (
         found["complete"]
@@ -92,7 +116,8 @@ def test_the_whole_day(there):
     for row in found["times"]:
         assert row["states_per_second"] == pytest.approx(row["count"] / 0.5e-3), "half a millisecond a launch"
     assert all(row["ok"] is None and "absent" in row["told"] for row in found["sanitizer"] + found["ncu"])
-    assert "absent" in found["paper5"]["told"]
+    assert [(row["links"], row["groups"]) for row in found["chains"]] == [(LINKS, 1)]
+    assert all(row["ok"] and row["ms"] == 0.5 for row in found["chains"]), "as ABA"
     assert fake.held == {} or set(fake.held) <= {"module", "context"}, "memory is given back"
     measured = gpu_saved.taken(folder)
     assert measured.device == "fake device 0"

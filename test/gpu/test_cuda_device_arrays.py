@@ -254,6 +254,10 @@ def test_a_place_that_does_not_fit_is_told(fake, place, words):
 
 def test_a_producer_that_refuses_is_told(fake):
     class Refusing(Lent):
+        @property
+        def __cuda_array_interface__(self):
+            raise RuntimeError("detach it")
+
         def __dlpack__(self, *, stream):
             raise BufferError("it needs a gradient")
 

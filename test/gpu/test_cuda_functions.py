@@ -106,6 +106,7 @@ def test_wrenches_and_payloads(fake, arm):
     close(gpu(q, qd, tau, pushes), cpu(q, qd, tau, pushes))
     close(gpu(*there(q, qd, tau, pushes)).numpy(), cpu(q, qd, tau, pushes))
     heavier = dn.with_payload(arm, arm.bodies[-1].name, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
+    gpu(q, qd, tau)
     compiled = len(fake.texts)
     close(gpu.with_model(heavier)(q, qd, tau), cpu.with_model(heavier)(q, qd, tau))
     close(gpu.with_model(heavier)(*there(q, qd, tau)).numpy(), cpu.with_model(heavier)(q, qd, tau))

@@ -9,7 +9,7 @@ pytest.importorskip("nvidia", reason="NVRTC: pip install nvidia-cuda-nvrtc")
 import numpy as np
 
 from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import nvrtc
+from dynamics_node.backends.cuda import DeviceArray, nvrtc
 from dynamics_node.backends.cuda.nvrtc import Resources, find_nvrtc, resources
 
 TEXT = """
@@ -105,17 +105,33 @@ def test_a_toolkit_is_found_by_its_variable(monkeypatch):
     assert not any(place.startswith("relative") for place in places)
 
 
+@pytest.mark.parametrize("interpreted", [False, True])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_from_numpy_over_a_real_cubin_to_numpy(compiler, fake, monkeypatch, dtype):
-    """NVRTC's own image is what is loaded; the fake runs the text that it was compiled from."""
-    recorded = Recorded(fake)
+def test_from_numpy_over_real_images_to_numpy(compiler, fake, monkeypatch, dtype, interpreted):
+    """NVRTC's own cubin is what is loaded, and the fake runs the text that it was compiled from; or its PTX,
+    which NumPy runs in the memory of the fake."""
+    recorded = Recorded(fake, interpreted)
     monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
     runner, given = make(swinging(), "cuda", parameters()), states(200, dtype)
     found = runner.many(200, given, np.dtype(dtype))
+    tolerance = 1e-12 if dtype == np.float64 else 1e-5
     for a, b in zip(found, on_cpu().many(200, given, np.dtype(dtype)), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12 if dtype == np.float64 else 1e-5, atol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+    assert fake.launches == [("states", 200, 2)]
     (chosen,) = runner._chosen.values()
-    assert (
-        chosen.cubin.image.startswith(b"\x7fELF\x02\x01\x01")
-        and chosen.cubin.kernels["states"].registers < 64
+    assert chosen.cubin.image.startswith(b"//" if interpreted else b"\x7fELF\x02\x01\x01")
+    assert chosen.cubin.kernels["states"].registers < 64
+
+
+def test_arrays_on_the_device_by_ptx(compiler, fake, monkeypatch):
+    """The kernel of states, and the one that looks for states without a result."""
+    recorded = Recorded(fake, interpreted=True)
+    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
+    a, b, gravity = states(300)
+    b[70, 1] = np.nan
+    (x, _), bad = make(swinging(), "cuda", parameters()).on_device(
+        [DeviceArray.of(a), DeviceArray.of(b), gravity], raises=True
     )
+    assert bad == 70 and fake.launches[-1][0] == "first_bad"
+    expected = on_cpu().run(300, [a, b, gravity])[0][0]
+    np.testing.assert_allclose(x.numpy(), expected, rtol=1e-12, atol=1e-12)

@@ -1,7 +1,9 @@
 """Backend opencl on PoCL: the same bits as the C build of the same text, the results of backend c, and all that a
 Function does."""
 
+import os
 import pickle
+import signal
 import sys
 
 import numpy as np
@@ -22,6 +24,7 @@ from dynamics_node.backends import CompileError, DeviceError, make
 from dynamics_node.backends.c import kernel as one_state
 from dynamics_node.backends.opencl import OpenClRunner, devices
 from dynamics_node.backends.opencl.devices import NAMED, Opened, opened
+from dynamics_node.backends.opencl.launch import Launch
 from dynamics_node.backends.results import returned
 from dynamics_node.backends.text import Variant, kernel
 from dynamics_node.loops.first_positions import closed_samples
@@ -269,8 +272,40 @@ def test_rolled_programs_have_no_kernel():
         dn.build(robot, dn.inverse_dynamics(robot), backend="opencl")
 
 
-def test_a_kernel_that_does_not_compile_tells_why(monkeypatch):
+def test_a_device_that_fails_is_told_once_and_the_cpu_goes_on(monkeypatch, caplog):
+    """Out of memory, a kernel that does not compile."""
+    cl, (x, m) = devices.pyopencl(), arrays(MANY)
+    right = dn.function(quotient(), "c")(x, m)
+    function = dn.function(quotient(), "opencl")
+
+    def refused(*_, **__):
+        raise cl.MemoryError("clCreateBuffer failed: MEM_OBJECT_ALLOCATION_FAILURE")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(cl, "Buffer", refused)
+        for _ in range(2):
+            assert all(np.array_equal(a, b) for a, b in zip(function(x, m), right, strict=True))
+    assert [r.message for r in caplog.records if "the CPU goes on" in r.message] == [
+        f"{opened(POCL).name} failed: clCreateBuffer failed: MEM_OBJECT_ALLOCATION_FAILURE; the CPU goes on"
+    ]
+    assert all(np.allclose(a, b, rtol=1e-14) for a, b in zip(function(x, m), right, strict=True))
+
+
+def test_a_forked_process_goes_on_with_the_cpu():
+    """It would wait for threads that its parent has."""
+    function, (x, m) = dn.function(quotient(), "opencl"), arrays(MANY)
+    function(x, m)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        found = function(x, m)
+        right = dn.function(quotient(), "c")(x, m)
+        os._exit(not all(np.array_equal(a, b) for a, b in zip(found, right, strict=True)))
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_kernel_that_does_not_compile_tells_why():
     program = trace(lambda x: {"y": x * 2.0}, {"x": (1,)})
-    monkeypatch.setattr("dynamics_node.backends.text.printer.NAME", "states this is no C")
+    broken = kernel(program)._replace(text="this is no kernel")
     with pytest.raises(CompileError, match=r"Portable.* did not compile a kernel: .*error"):
-        make(program, "opencl").run(MANY, [np.ones((MANY, 1))])
+        Launch(opened(POCL), broken)

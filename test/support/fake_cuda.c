@@ -92,6 +92,18 @@ const char *fake_complaint(void) { return complaint; }
 int fake_retained(void) { return context.retained; }
 int fake_depth(void) { return depth; }
 
+/* The k-th allocation of device memory from number k on: its number, -1 for none. */
+int fake_memory(int k, uint64_t *at, size_t *size)
+{
+  for (; k < MOST; ++k)
+    if (held[k].kind == MEMORY) {
+      *at = held[k].at;
+      *size = held[k].size;
+      return k;
+    }
+  return -1;
+}
+
 /* How many things of a kind are held, of all kinds for 0. */
 int fake_held(int kind)
 {
@@ -532,6 +544,14 @@ CUresult CUDAAPI cuLaunchKernel(CUfunction function, unsigned blocks, unsigned y
   for (int k = 0; k < function->parameters; ++k)
     memcpy(item.values + k, parameters[k], (size_t)function->sizes[k]);
   return leave(give(stream, &item));
+}
+
+/* What NVRTC asks of a driver that it finds; that there is none it takes well. */
+CUresult CUDAAPI cuGetExportTable(const void **table, const CUuuid *which)
+{
+  (void)which;
+  *table = NULL;
+  return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult CUDAAPI cuGetErrorName(CUresult error, const char **name)

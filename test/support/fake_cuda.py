@@ -1,10 +1,11 @@
 """The fake driver for tests: built, loaded, and its kernels run by the compiler of this machine.
 
 A kernel's text is C behind macros: what the device would run as CUDA, the fake runs as C, the same
-operations. An image is known by its bytes: `texts` says from which text it was compiled. Where `interpret` is
-given, kernels of PTX images are run by it.
+operations. An image is known by its bytes: `texts` says from which text it was compiled. One that
+is PTX is run by NumPy, on the memory of the fake.
 """
 
+import atexit
 import ctypes
 import hashlib
 import re
@@ -14,6 +15,9 @@ import sysconfig
 import tempfile
 from functools import cache
 from pathlib import Path
+
+import numpy as np
+import ptx
 
 from dynamics_node.backends.cuda import device, driver, nvrtc
 
@@ -62,6 +66,7 @@ def headers() -> Path | None:
 def library() -> Path:
     """libcuda.so.1 in a folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="fake_cuda"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "libcuda.so.1"
     _compile([*_FLAGS, *_UBSAN, f"-I{headers()}", SOURCE, "-o", path, "-lpthread"])
     return path
@@ -151,13 +156,23 @@ class Fake:
             assert threads == width, f"{threads} threads in a block that is for {width}"
             assert blocks == -(-count // width), f"{blocks} blocks of {width} for {count} states"
             self.launches.append((name.decode(), count, blocks))
-            run = getattr(built(text), name.decode())
-            run.argtypes, run.restype = types, None
-            run(*values)
+            if ctypes.string_at(image, 2) == b"//":
+                self._interpret(ctypes.string_at(image, size), name.decode(), blocks, threads, values)
+            else:
+                run = getattr(built(text), name.decode())
+                run.argtypes, run.restype = types, None
+                run(*values)
             return 0
         except Exception as error:
             self.faults.append(repr(error))
             return LOST
+
+    def _interpret(self, image, name, blocks, threads, values):
+        memory, k, at, size = ptx.Memory(), -1, ctypes.c_uint64(), ctypes.c_size_t()
+        while (k := self._library.fake_memory(k + 1, ctypes.byref(at), ctypes.byref(size))) >= 0:
+            content = np.ctypeslib.as_array((ctypes.c_uint8 * size.value).from_address(at.value))
+            memory.adopt(at.value, content)
+        ptx.run(image.rstrip(b"\0").decode(), name, blocks, threads, [v.value for v in values], memory)
 
 
 def _type(declared, real):
@@ -212,14 +227,18 @@ class FakeNvrtc:
 
 
 class Recorded:
-    """NVRTC itself, whose cubins the fake knows."""
+    """NVRTC itself, whose cubins the fake knows; interpreted: its PTX in their place, which NumPy runs."""
 
-    def __init__(self, fake: Fake):
+    def __init__(self, fake: Fake, interpreted=False):
+        self._interpreted = interpreted
         self._fake, self._nvrtc = fake, nvrtc.find_nvrtc()
         self.version, self.archs, self.arch_for = self._nvrtc.version, self._nvrtc.archs, self._nvrtc.arch_for
 
     def cubin(self, text, arch, options=()):
         cubin = self._nvrtc.cubin(text, arch, options)
+        if self._interpreted:
+            image = self._nvrtc.ptx(text, arch, options).encode() + b"\0"
+            cubin = cubin._replace(image=image)
         self._fake.texts[cubin.image] = text
         return cubin
 

@@ -5,9 +5,18 @@ Nothing here needs CuPy, the CUDA toolkit or a compiler for the host: NVRTC's wh
 libcuda.so.1 do.
 """
 
+from dynamics_node.backends.cuda.device import lost as lost_device
 from dynamics_node.backends.cuda.device_arrays import ArrayError, DeviceArray, on_device
 from dynamics_node.backends.cuda.driver import driver_is_there
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.runner import CudaRunner
 
-__all__ = ["ArrayError", "CudaError", "CudaRunner", "DeviceArray", "driver_is_there", "on_device"]
+__all__ = [
+    "ArrayError",
+    "CudaError",
+    "CudaRunner",
+    "DeviceArray",
+    "driver_is_there",
+    "lost_device",
+    "on_device",
+]

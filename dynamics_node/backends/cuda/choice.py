@@ -121,9 +121,8 @@ def _tried(orders, base, nvrtc, arch):
         kernel = orders.write(orders.programs[order], variant)
         chosen = Chosen(kernel, order, nvrtc.cubin(kernel.text, arch))
         taken = chosen.cubin.kernels[kernel.name]
-        spills = (
-            taken.spill_stores + taken.spill_loads > 0
-        )  # of many threads fall out of caches: the last resort
+        # the last resort: what many threads spill falls out of caches
+        spills = taken.spill_stores + taken.spill_loads > 0
         return (spills, cost(len(orders.programs[order].ops), variant.block, taken, limits)), chosen
 
     def best(ways):

@@ -38,6 +38,9 @@ class Crossover:
                 self._least[dtype] = NEVER
         return count >= self._least[dtype]
 
+    def __getstate__(self):
+        return self.__dict__ | {"_least": {}}  # of the device of a process
+
     def _found(self, dtype, runner):
         note = f"{hash_here(self._digest, dtype.name, device().name, __doc__)}.crossover"
         kept = _read(note)

@@ -27,7 +27,10 @@ def on_device(value) -> bool:
 
 def _interface(value) -> dict | None:
     """None of arrays of such libraries that lie elsewhere: they raise AttributeError."""
-    return getattr(value, "__cuda_array_interface__", None)
+    try:
+        return getattr(value, "__cuda_array_interface__", None)
+    except RuntimeError:  # PyTorch's tensors with a gradient; DLPack says why
+        return None
 
 
 def _exchanged(value):

@@ -132,7 +132,8 @@ class Pieces(NamedTuple):
 
 def in_pieces(count: int, sizes, most: int, block: int) -> Pieces:
     """Pieces of whole blocks: at most `most` states, what fits into a lane, and several of a long batch."""
-    each = min(most, MOST_BYTES // max(1, sum(sizes)), max(LEAST_STATES, -(-count // PIECES)))
+    fitting = (MOST_BYTES - _ALIGNED * len(sizes)) // max(1, sum(sizes))
+    each = min(most, fitting, max(LEAST_STATES, -(-count // PIECES)))
     return Pieces(count, count if count <= each else max(1, each // block) * block, tuple(sizes))
 
 

@@ -40,10 +40,11 @@ class Batch(NamedTuple):
 
 class CudaRunner:
     """A Runner. beside: the Runner of the same Program on the CPU, for all that are not batches, for states
-    that a kernel does not solve (an angle of a million turns), and for everything once the device is lost.
+    that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
+    everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner;
-    measured: whether the device takes a batch only where it was measured to be faster.
+    parameters, quaternions, other: as of CRunner; measured: whether the device takes a batch only where it
+    was measured to be faster.
     """
 
     checks = True
@@ -52,9 +53,9 @@ class CudaRunner:
         """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
         self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
-        self._orders = orders_of(program, other)
+        self._other = other
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = _holding(program, self._quaternions)
+        self._turning = _placed(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
         self._crossover = Crossover(program) if measured else None
         self._take(beside, dict(parameters or {}))
@@ -189,6 +190,9 @@ class CudaRunner:
                 same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
             else:
                 arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
+        for name, places in self._turning.items():
+            for place in places:
+                arrays[name].reshape(count, -1)[:, place : place + 4] = (0, 0, 0, 1)
         return Batch(count, dtype, arrays, same)
 
     # --- arrays on the device -------------------------------------------------------------------------------
@@ -217,7 +221,9 @@ class CudaRunner:
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
+            self._chosen[key] = choose(
+                Orders(orders_of(self.program, self._other), write), base, *self.compiler()
+            )
         return self._chosen[key]
 
     def compiler(self) -> tuple[Nvrtc, int]:
@@ -239,12 +245,17 @@ class CudaRunner:
         self.solve, self.few, self._there = self.beside.solve, self.beside.few, {}
 
 
-def _holding(program, places) -> set[str]:
-    """Names of the inputs that hold quaternions, which begin at some places among all entries: a kernel does
-    not look at those that are the same in all states."""
-    ends = np.cumsum([np.prod(shape, dtype=int) for shape in program.inputs.values()])
-    names = list(program.inputs)
-    return {names[np.searchsorted(ends, place, side="right")] for place in places}
+def _placed(program, quaternions) -> dict[str, list[int]]:
+    """{input: where quaternions begin in it}, which begin at some places among all entries. A kernel looks at
+    those that differ from state to state."""
+    found: dict[str, list[int]] = {}
+    start = 0
+    for name, shape in program.inputs.items():
+        end = start + int(np.prod(shape, dtype=int))
+        if places := [place - start for place in quaternions if start <= place < end]:
+            found[name] = places
+        start = end
+    return found
 
 
 def bad_states(outputs) -> np.ndarray:

@@ -1,11 +1,13 @@
 """Which device computes, and what is open on it."""
 
+import logging
 import os
 from functools import cache
 from typing import Any, NamedTuple
 
 from dynamics_node.backends.errors import DeviceError
 
+log = logging.getLogger("dynamics_node")
 NAMED = "DYNAMICS_OPENCL_DEVICE"  # part of the name of a platform or device, where none is asked for
 
 
@@ -31,6 +33,8 @@ class Opened(NamedTuple):
 def opened(part="") -> Opened:
     """The device whose name, or whose platform's, has this part; without one (nor $DYNAMICS_OPENCL_DEVICE)
     the first GPU, else the first CPU. Raises DeviceError, and ImportError that says what to install."""
+    if _forked:
+        raise DeviceError("a forked process cannot use the OpenCL devices of its parent: start it by spawn")
     return _opened(part or os.environ.get(NAMED, ""))
 
 
@@ -47,7 +51,21 @@ def _opened(part):
     return Opened(cl, device, context, cl.CommandQueue(context), name)
 
 
-os.register_at_fork(after_in_child=_opened.cache_clear)  # what is open belongs to the parent
+_forked: list[bool] = []  # True in a process whose parent had opened devices: it would wait for their threads
+
+
+def _after_fork():
+    if _opened.cache_info().currsize:
+        _forked.append(True)
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+@cache
+def say_once(told: str):
+    """A warning, in a process once."""
+    log.warning("%s", told)
 
 
 def pyopencl():

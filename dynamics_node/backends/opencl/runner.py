@@ -4,20 +4,22 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.backends.errors import DeviceError
-from dynamics_node.backends.opencl.devices import opened
+from dynamics_node.backends.errors import CompileError, DeviceError
+from dynamics_node.backends.opencl.devices import opened, say_once
 from dynamics_node.backends.opencl.launch import Launch, fitting_variant
 from dynamics_node.backends.results import UNIT_TOLERANCE, returned, taken
 from dynamics_node.backends.text import kernel
 from dynamics_node.program import Program
 
 DOUBLE = np.dtype(np.float64)
+GRAVITY = "gravity"  # mostly the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
 
 
 class OpenClRunner:
-    """A Runner. beside: the Runner of the same Program on the CPU, for what is no batch, and for states that
-    a kernel leaves without a result: angles beyond its sines (4096 rad for float32, 65536 for float64).
+    """A Runner. beside: the Runner of the same Program on the CPU, for what is no batch, for states that a
+    kernel leaves without a result (angles beyond its sines: 4096 rad for float32, 65536 for float64), and for
+    what the device fails to do, which is said once.
 
     parameters, quaternions: as of CRunner; other: the same operations in another order, in which fewer values
     are alive: it is taken. device: part of the name of a device or platform, see `opened`; variant: of the
@@ -69,10 +71,11 @@ class OpenClRunner:
         return other
 
     def prepare(self, batches=False):
-        """Compile what states in float64 need, all inputs but parameters and gravity differing."""
-        self.beside.prepare()
-        if batches and opened(self._device).doubles:
-            self._launch(DOUBLE, {"gravity", *self._parameters} & {*self.program.inputs})
+        """Compile now what many states in float64 need that have parameters and gravity in common."""
+        self.beside.prepare(batches)
+        on = opened(self._device)
+        if batches and on.doubles:
+            self._launch(on, DOUBLE, {GRAVITY, *self._parameters} & {*self.program.inputs})
 
     def many(self, count, inputs, dtype):
         """See backends.Runner."""
@@ -86,23 +89,31 @@ class OpenClRunner:
         return outputs if good else None
 
     def run(self, count, inputs, dtype=np.float64):
-        """See backends.Runner; what the device has no numbers for is computed beside it. Raises
-        DeviceError."""
+        """See backends.Runner."""
         dtype = np.dtype(dtype)
-        if count < LEAST or (dtype == DOUBLE and not opened(self._device).doubles):
+        outputs = self._by_device(count, inputs, dtype) if count >= LEAST else None
+        if outputs is None:
             return self.beside.run(count, inputs, dtype)
-        outputs = self._by_device(count, inputs, dtype)
         # all outputs of a bad state are NaN: one number tells
         told = [np.isnan(output.reshape(count, -1)[:, 0]) for output in outputs if output.size]
         return outputs, not told or not told[0].any() or self._mended(outputs, inputs, told[0], dtype)
 
     def _by_device(self, count, inputs, dtype):
+        """The outputs, NaN for bad states; None where the device has no such numbers, or fails."""
+        try:
+            on = opened(self._device)
+            return self._computed(on, count, inputs, dtype) if on.doubles or dtype != DOUBLE else None
+        except CompileError as error:
+            say_once(f"{error}; the CPU goes on")
+            return None
+
+    def _computed(self, on, count, inputs, dtype):
         given = dict(zip(self.inputs, inputs, strict=True)) | self._parameters
         arrays = {name: np.ascontiguousarray(array, dtype) for name, array in given.items()}
         same = {name for name, shape in self.program.inputs.items() if arrays[name].ndim == len(shape)}
         outputs = [np.empty((count, *shape), dtype) for shape in self.outputs.values()]
         if self._good(arrays, same):
-            self._launch(dtype, same)(count, arrays, dict(zip(self.outputs, outputs, strict=True)))
+            self._launch(on, dtype, same)(count, arrays, dict(zip(self.outputs, outputs, strict=True)))
         else:
             for output in outputs:
                 output.fill(np.nan)
@@ -135,10 +146,9 @@ class OpenClRunner:
             start += size
         return True
 
-    def _launch(self, dtype, same):
+    def _launch(self, on, dtype, same):
         key = dtype, frozenset(same)
         if key not in self._launches:
-            on = opened(self._device)
             variant = self._variant or fitting_variant(on, dtype)
             text = kernel(self.program, variant, key[1], self._quaternions)
             self._launches[key] = Launch(on, text, self._memory)

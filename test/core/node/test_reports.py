@@ -60,6 +60,12 @@ def test_a_node_that_runs(serving):
     assert values["solve time p50 [us]"] == "100.0" and values["solved"] == 1
 
 
+def test_services_without_their_gpu(serving):
+    status = report(serving, running(), True, "cuStreamSynchronize: it is gone")
+    assert status.warn and status.values["lost GPU"] == "cuStreamSynchronize: it is gone"
+    assert status.summary == "running; services by the CPU, the GPU is lost: cuStreamSynchronize: it is gone"
+
+
 def test_before_there_is_a_robot(serving):
     serving.core = None
     status = report(serving, Statistics(), True)
