@@ -69,7 +69,7 @@ def _built(name, flags):
     )
     if include is None:
         raise Absent("this Pinocchio has no headers")
-    eigen = next((folder for folder in EIGEN if Path(folder).is_dir()), None)
+    eigen = next((folder for folder in (*EIGEN, *_casadi_eigen()) if Path(folder).is_dir()), None)
     if eigen is None:
         raise Absent("needs Eigen: sudo apt install libeigen3-dev")
     source = SOURCES / f"{name}.cpp"
@@ -83,6 +83,12 @@ def _built(name, flags):
         command = ["g++", "-w", "-std=c++17", "-DNDEBUG", *DEFINES, *includes, source, "-o", program, *flags]
         _run(command, "g++, Eigen and Boost")
     return program
+
+
+def _casadi_eigen():
+    """CasADi's wheel has the headers of Eigen."""
+    casadi = importlib.util.find_spec("casadi")
+    return [] if casadi is None else [Path(casadi.origin).parent / "include/eigen3"]
 
 
 def _run(command, needed):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.spatial import cross_force, cross_motion, matvec, skew, symmetric, transpose
 
 
@@ -47,6 +48,21 @@ class Load(NamedTuple):
     velocity: np.ndarray
     position: np.ndarray
     moment: np.ndarray
+
+
+def frames(model, q, gravity):
+    """Of all bodies of one state, seen from the root body that they hang on: axes R (nbodies, 3, 3) and place
+    p (nbodies, 3); of root bodies also the acceleration (nbodies, 3) that acts as gravity does."""
+    X_up = joint_transforms(model, q)
+    R = np.zeros((model.nbodies, 3, 3), dtype=q.dtype)
+    p, fall = np.zeros((model.nbodies, 3), dtype=q.dtype), np.zeros((model.nbodies, 3), dtype=q.dtype)
+    for i, parent in enumerate(model.parents):
+        if parent < 0:
+            R[i], fall[i] = np.eye(3), -X_up.vector(i, gravity)
+        else:
+            R[i] = np.stack([X_up.vector(i, row) for row in R[parent]])
+            p[i] = p[parent] + R[parent] @ X_up.origin(i)
+    return R, p, fall
 
 
 # --- of a body ----------------------------------------------------------------------------------------------

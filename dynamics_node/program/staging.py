@@ -59,7 +59,7 @@ class Staging:
         found = function(*mapped(lambda array: rows.symbols(table, _objects(array)), arguments))
         arrays = [np.asarray(array, dtype=object) for array in _leaves(found)]
         computed = {x.number: x for array in arrays for x in array.flat if _is_computed(x)}
-        program = program_of(table, {"x": (len(rows.reads),)}, {"y": _objects(computed.values())})
+        program = program_of(table, {"x": (len(rows.reads),)}, {"y": _objects([*computed.values()])})
         program, used = _without_unused(program)
         stage, size = len(self._stages), len(computed) * lanes
         values = _objects([Value(stage, k) for k in range(size)]).reshape(-1, lanes)
@@ -152,9 +152,8 @@ def _objects(values):
     """An array of objects."""
     if isinstance(values, np.ndarray):
         return values.astype(object)
-    values = list(values)
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
+    found = np.empty((), dtype=object) if np.ndim(values) == 0 else np.empty(len(values), dtype=object)
+    found[...] = values
     return found
 
 

@@ -6,7 +6,6 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms import derivatives as by
-from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.program import Staging, entries, mapped
 
 
@@ -32,7 +31,7 @@ class Composites:
     def _move(self, S, J, q, gravity):
         """Where bodies are, their columns, velocities and moments."""
         body, alone = self._body, self.staging.alone
-        self.R, self.p, self._start = alone(partial(_frames, self.tree), q, gravity)
+        self.R, self.p, self._start = alone(partial(by.frames, self.tree), q, gravity)
         self._S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
         self._v = alone(self._velocities, self._S, self._qd)
         self._v_before = self._before(self._v, np.zeros(6))
@@ -232,21 +231,6 @@ def _carriers(parents):
 
 
 # --- what stages compute ------------------------------------------------------------------------------------
-
-
-def _frames(tree, q, gravity):
-    """Of all bodies, seen from the root body that they hang on: axes R and place p; of root bodies also the
-    acceleration that acts as gravity does."""
-    X_up = joint_transforms(tree, q)
-    R = np.zeros((tree.nbodies, 3, 3), dtype=object)
-    p, start = np.zeros((tree.nbodies, 3), dtype=object), np.zeros((tree.nbodies, 3), dtype=object)
-    for i, parent in enumerate(tree.parents):
-        if parent < 0:
-            R[i], start[i] = np.eye(3), -X_up.vector(i, gravity)
-        else:
-            R[i] = np.stack([X_up.vector(i, row) for row in R[parent]])
-            p[i] = p[parent] + R[parent] @ X_up.origin(i)
-    return R, p, start
 
 
 def _moments(R, p, J, v):

@@ -10,7 +10,7 @@ from dynamics_node.program import in_order, interpret, trace
 
 pytestmark = pytest.mark.optimised
 
-WAYS = {"fused": (), "separate": ("-ffp-contract=off",)}
+WAYS = {"fused": (), "scheduled": compiler.SCHEDULED, "separate": compiler.NOT_FUSED}
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_either_way_may_win(program, monkeypatch, way):
     real = tuning.compile_library
     monkeypatch.setattr(tuning, "compile_library", lambda *what: flags.append(what[2]) or real(*what))
     Kernel(program)
-    assert flags[-1] == WAYS[way] and sorted(flags[:2]) == sorted(WAYS.values())
+    assert flags[-1] == WAYS[way] and sorted(flags[:3]) == sorted(WAYS.values())
 
 
 def test_a_note_that_names_no_way_is_measured_anew(program):

@@ -139,9 +139,9 @@ def _may_wait(program):
     longer than an addition, and such a sum waits for it: which one wins depends on the Program and on the
     processor (on one of them a UR5 is 12 % faster fused, a Panda slower). Where many operations run side by
     side fused ones always win (a quadruped by 15 %)."""
-    return isinstance(program, Program) and _is_worth_it(program) and program.length <= WIDE * program.depth()
+    return _is_worth_it(program) and program.length <= WIDE * program.depth()
 
 
 def _is_worth_it(program):
-    """True of a Program that is neither too short for its time to count nor too long to compile often."""
-    return SHORT < _length(program) <= QUICK
+    """True of straight lines, neither too few for their time to count nor too many to compile often."""
+    return isinstance(program, Program) and SHORT < program.length <= QUICK

@@ -91,7 +91,7 @@ class _Layout:
             return []
         for row in stage.reads:
             key = tuple(row.tolist())
-            if self._is_shared(row) or self.vector(key) is not None:
+            if self.is_shared(row) or self.vector(key) is not None:
                 continue
             if all(self.inputs <= n < self.first for n in key):
                 self.vectors[key] = self._table(key)
@@ -101,9 +101,9 @@ class _Layout:
             for lane, n in enumerate(key):
                 if n >= self.first and n not in self.address:
                     self.address[n] = block + lane
-                elif not self._is_zero(n):
+                elif not self.is_zero(n):
                     copies.append((block + lane, n))
-        return self._moves(copies, "w")
+        return self.moves(copies, "w")
 
     def _table(self, key):
         """A constant for every lane."""
@@ -112,10 +112,11 @@ class _Layout:
         self.tables.append(f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};")
         return name
 
-    def _is_shared(self, row):
+    def is_shared(self, row):
+        """True where all lanes read the same."""
         return np.ptp(row) == 0
 
-    def _is_zero(self, n):
+    def is_zero(self, n):
         return self.inputs <= n < self.first and self.program.constants[n - self.inputs] == 0.0
 
     def vector(self, key):
@@ -129,7 +130,6 @@ class _Layout:
 
     def _work(self, k, stage):
         """Places of what a stage of one lane computes, and its workspace."""
-        placed = {}
         results = list(enumerate(stage.results.tolist(), start=self.starts[k]))
         wanted = [(number, value) for number, value in results if number in self.address]
         others = [(number, value) for number, value in results if number not in self.address]
@@ -153,7 +153,7 @@ class _Layout:
             return literal(self.program.constants[n - self.inputs])
         return f"w[{self.address[n]}]"
 
-    def _moves(self, pairs, target):
+    def moves(self, pairs, target):
         """Lines that write values to addresses [(address, value)]."""
         lines, k = [], 0
         while k < len(pairs):
@@ -179,9 +179,9 @@ class _Layout:
 
 def _results(layout, numbers):
     """Lines that write the outputs."""
-    pairs = [(k, int(n)) for k, n in enumerate(numbers) if not layout._is_zero(int(n))]
+    pairs = [(k, int(n)) for k, n in enumerate(numbers) if not layout.is_zero(int(n))]
     lines = [] if len(pairs) == len(numbers) else [f"  memset(y, 0, {len(numbers)} * sizeof(number));"]
-    return [*lines, *layout._moves(pairs, "y")]
+    return [*lines, *layout.moves(pairs, "y")]
 
 
 def _alone(layout, k, stage):
@@ -202,7 +202,7 @@ def _side_by_side(layout, k, stage):
     text, alike = [], []
     for n, row in enumerate(stage.reads):
         text.append(f"i{n}")
-        alike.append(layout._is_shared(row))
+        alike.append(layout.is_shared(row))
         if alike[n]:
             before.append(f"  const number i{n} = {layout.text(int(row[0]))};")
         else:
