@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 from closed_loops import mechanism_of
+from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
 from robots import ROBOTS, random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
+from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification import (
     IdentificationError,
     LinearModel,
@@ -19,11 +20,7 @@ from dynamics_node.identification import (
     identify,
     weighted,
 )
-from dynamics_node.identification.consistent import nearby_bodies
-from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia
-
-TIME = np.arange(0.0, 12.0, 0.01)
-
+from dynamics_node.spatial import pseudo_inertia
 
 # --- base parameters ------------------------------------------------------------------------------------------
 
@@ -90,52 +87,14 @@ def test_base_parameters_in_words():
 # --- identification -------------------------------------------------------------------------------------------
 
 
-class Truth:
-    """A robot whose bodies are not as described, with friction, and what it records."""
-
-    def __init__(self, name, seed=0):
-        self.robot = ROBOTS[name].model()
-        self.linear = LinearModel(self.robot, backend="numpy")
-        self.parameters = parameters = self.linear.described.copy()
-        random = np.random.default_rng(seed)
-        places, joints = self.linear.places("inertia"), len(self.linear.joints)
-        L = np.linalg.cholesky(nearby_bodies(pseudo_inertia(self.robot.inertias)))
-        L = L @ (np.eye(4) + 0.2 * random.normal(size=(self.robot.nbodies, 4, 4)))
-        parameters[places] = inertial_parameters(inertia_of_pseudo(L @ np.swapaxes(L, 1, 2))).ravel()
-        for term, low, high in (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2)):
-            parameters[self.linear.places(term)] = random.uniform(low, high, joints)
-
-    def recording(self, seed, noise=0.05, moving=None, time=TIME):
-        """{kind: (rows, ...)}: sums of sines; moving: numbers of the joints that do."""
-        random = np.random.default_rng(seed)
-        nv = self.robot.nv
-        q, qd, qdd = np.zeros((3, len(time), nv))
-        moves = np.ones(nv) if moving is None else np.isin(np.arange(nv), moving)
-        for k in range(1, 6):
-            w, (a, b) = 0.2 * np.pi * k, 0.5 * moves * random.normal(size=(2, nv)) / np.sqrt(k)
-            s, c = np.sin(w * time)[:, None], np.cos(w * time)[:, None]
-            q, qd, qdd = q + a * s + b * c, qd + w * (a * c - b * s), qdd - w * w * (a * s + b * c)
-        tau = self.linear.matrix(q, qd, qdd) @ self.parameters
-        tau = tau + noise * random.normal(size=tau.shape)
-        return {"q": q, "qd": qd, "qdd": qdd, "tau": tau, "time": time}
-
-
 @pytest.fixture(scope="module")
 def arm():
-    return Truth("ur5")
+    return Truth(ROBOTS["ur5"].model())
 
 
 @pytest.fixture(scope="module")
 def found(arm):
     return identified(arm, arm.recording(1), arm.recording(2))
-
-
-def in_chunks(recording, size=700):
-    def chunks():
-        for start in range(0, len(recording["time"]), size):
-            yield {kind: rows[start : start + size] for kind, rows in recording.items()}
-
-    return chunks
 
 
 def identified(arm, *recordings, **options):
@@ -225,12 +184,6 @@ def test_motions_that_tell_too_little(arm):
     assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
 
 
-def damaged(recording, kind, change):
-    rows = recording[kind].copy()
-    change(rows)
-    return recording | {kind: rows}
-
-
 def spoil(kind):
     def change(rows):
         if kind == "nan":
@@ -259,7 +212,7 @@ def spoil(kind):
 )
 def test_odd_data_are_told(kind, of, told):
     """The described robot moves slowly, so that gravity is most of what is measured."""
-    arm = Truth("ur5")
+    arm = Truth(ROBOTS["ur5"].model())
     arm.parameters = arm.linear.described
     recording = damaged(arm.recording(4), of, spoil(kind))
     found = identified(arm, recording, force=True)
