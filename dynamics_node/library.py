@@ -2,6 +2,13 @@
 
 from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
+from dynamics_node.identification import (
+    IdentificationError,
+    Identified,
+    LinearModel,
+    base_parameters,
+    identify,
+)
 from dynamics_node.loops import (
     ClosureError,
     Mechanism,
@@ -61,8 +68,11 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Function",
+    "IdentificationError",
+    "Identified",
     "InputError",
     "JointFilter",
+    "LinearModel",
     "Measured",
     "Mechanism",
     "Model",
@@ -77,6 +87,7 @@ __all__ = [
     "Solvability",
     "TrajectoryError",
     "UnsolvableError",
+    "base_parameters",
     "bias",
     "build",
     "build_closing",
@@ -90,6 +101,7 @@ __all__ = [
     "friction_torque",
     "function",
     "hybrid_dynamics",
+    "identify",
     "identify_tool",
     "inverse_dynamics",
     "invert",
