@@ -16,7 +16,7 @@ from pathlib import Path
 import harness
 import numpy as np
 from functions import together
-from identified import TIME, Truth  # of the tests, whose folder `robots` has found
+from identified import Truth  # of the tests, whose folder `robots` has found
 from robots import PANDA, random_states, robot, robot_file
 from scipy.stats import chi2
 
@@ -30,6 +30,7 @@ PER_STATE = 0.4  # us
 FASTER = 1 / 20
 SEEDS, NOISE = 200, 0.1  # N m
 MILLION = 1_000_000
+LONG = np.arange(0.0, 60.0, 0.02)
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 LOOP = 200  # states of the peer's loop: its time a state does not depend on their number
 
@@ -90,7 +91,7 @@ def simulated():
     """Base parameters of data with noise from many seeds, and torques on a motion that none of them has
     seen."""
     truth = Truth(robot("panda"), backend="c")
-    clean, unseen = truth.recording(1, noise=0.0, time=TIME[::4]), truth.recording(2, noise=NOISE)
+    clean, unseen = truth.recording(1, noise=0.0, time=LONG), truth.recording(2, noise=NOISE)
     linear, states = truth.linear, [clean[kind] for kind in ("q", "qd", "qdd")]
     base = base_parameters(linear)
     right, start, inside, worst, bodies = (
