@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from closed_loops import mechanism_of
+from closed_loops import mechanism_of, states
 from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
 from robots import ROBOTS, random_states
@@ -17,6 +17,7 @@ from dynamics_node.identification import (
     Sums,
     base_parameters,
     consistent_parameters,
+    identified_robot,
     identify,
     weighted,
 )
@@ -65,8 +66,6 @@ def test_torques_follow_from_base_parameters(name):
 
 
 def states_of(robot):
-    from closed_loops import states
-
     return states(robot, 5, reach=0.03) if isinstance(robot, dn.Mechanism) else random_states(robot, 5)[:3]
 
 
@@ -136,6 +135,35 @@ def test_within_what_noise_allows(arm, found):
         miss = solution.x - right
         inside += miss @ solution.information @ miss <= base.count + 3 * np.sqrt(2 * base.count)
     assert inside >= 19
+
+
+def test_a_robot_with_loops():
+    """Torques of the driven joints; friction of those that follow, too."""
+    robot = mechanism_of("five_bar")
+    linear = LinearModel(robot, backend="numpy")
+    q, qd, qdd = states(robot, 600, reach=0.2)
+    truth, random = 1.3 * linear.described + 0.01, np.random.default_rng(0)
+    W = linear.matrix(q, qd, qdd)
+    recording = {"q": q, "qd": qd, "qdd": qdd, "tau": W @ truth + 0.01 * random.normal(size=qd.shape)}
+    found = identify(robot, [lambda: iter([recording])], backend="numpy", force=True)
+    left = np.sqrt(np.mean((W @ found.parameters - W @ truth) ** 2, axis=0))
+    assert np.all(left <= 0.005) and found.described.min() > 0.05
+    assert found.robot.clusters is robot.clusters
+    tau = dn.build(found.robot, dn.inverse_dynamics(found.robot), backend="numpy")(q, qd, qdd)
+    p = np.concatenate(
+        [found.parameters[linear.places("inertia")], np.zeros(len(linear.names) - 10 * robot.nbodies)]
+    )
+    assert np.allclose(W @ p, tau, atol=1e-9)
+
+
+def test_joints_that_mimic_keep_their_friction():
+    model = ROBOTS["panda"].model()
+    linear = LinearModel(model, backend="numpy")
+    p = linear.described.copy()
+    p[linear.places("viscous")] += 0.5
+    robot = identified_robot(linear, p)
+    assert np.allclose(robot.damping, model.damping + 0.5) and np.allclose(robot.friction, model.friction)
+    assert np.allclose(robot.inertias, model.inertias)
 
 
 def test_robust_and_ordinary(arm):
