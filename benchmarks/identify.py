@@ -1,21 +1,37 @@
-"""What identification stands on: regressors of a Panda beside Pinocchio's, called from Python state by state.
+"""Identification of a Panda: its regressors beside Pinocchio's, called from Python state by state; how near
+parameters come to a truth that is known; from a file of a million states to a description.
 
 Thread CPU time on one core; the calls of a row take turns and the least of the medians of some rounds
 counts. The peer's loop leaves what ours does: one array of all regressors.
 """
 
 import os
+import subprocess
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
 
 import harness
 import numpy as np
 from functions import together
+from identified import Truth  # of the tests, whose folder `robots` has found
 from robots import PANDA, random_states, robot, robot_file
+from scipy.stats import chi2
 
 import dynamics_node as dn
+from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.identification import Sums, base_parameters, consistent_parameters, weighted
+from dynamics_node.spatial import pseudo_inertia
 
 COUNTS = (256, 1024, 4096)
 PER_STATE = 0.4  # us
 FASTER = 1 / 20
+SEEDS, NOISE = 200, 0.1  # N m
+MILLION = 1_000_000
+LONG = np.arange(0.0, 60.0, 0.02)
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 LOOP = 200  # states of the peer's loop: its time a state does not depend on their number
 
 
@@ -68,10 +84,85 @@ class _Peer:
         assert np.abs(function(*states) - right).max() <= 1e-10 * np.abs(right).max()
 
 
+# --- a truth that is known ----------------------------------------------------------------------------------
+
+
+def simulated():
+    """Base parameters of data with noise from many seeds, and torques on a motion that none of them has
+    seen."""
+    truth = Truth(robot("panda"), backend="c")
+    clean, unseen = truth.recording(1, noise=0.0, time=LONG), truth.recording(2, noise=NOISE)
+    linear, states = truth.linear, [clean[kind] for kind in ("q", "qd", "qdd")]
+    base = base_parameters(linear)
+    right, start, inside, worst, bodies = (
+        base.values(truth.parameters),
+        base.values(linear.described),
+        0,
+        0.0,
+        0,
+    )
+    W = linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
+    best = _rms(W @ truth.parameters - unseen["tau"])
+    random = np.random.default_rng(0)
+    bound = chi2.ppf(chi2.cdf(9.0, 1), base.count)  # as often inside as three standard deviations
+    for _ in range(SEEDS):
+        sums = Sums(linear, base)
+        sums.add(*states, clean["tau"] + NOISE * random.normal(size=clean["tau"].shape))
+        solution = weighted(sums, start)
+        miss = solution.x - right
+        inside += miss @ solution.information @ miss <= bound
+        p = consistent_parameters(linear, base, solution)
+        worst = max(worst, np.max(_rms(W @ p - unseen["tau"]) / best))
+        bodies += _are_bodies(p[linear.places("inertia")])
+    share = f"of {SEEDS} seeds, {base.count} base parameters"
+    yield harness.Row(
+        "panda base parameters within 3 sigma", inside / SEEDS, "", "higher", target=0.95, reason=share
+    )
+    yield harness.Row(
+        "panda inertias that bodies can have", bodies / SEEDS, "", "higher", target=1.0, reason=share
+    )
+    yield harness.Row(
+        "panda RMS on an unseen motion", worst, "", "lower", target=1.05, reason="of the truth's, worst"
+    )
+
+
+def _rms(rows):
+    return np.sqrt(np.mean(rows**2, axis=0))
+
+
+def _are_bodies(parameters):
+    inertias = inertias_of_parameters(parameters.reshape(-1, 10))
+    return bool(np.linalg.eigvalsh(pseudo_inertia(inertias)).min() > 0)
+
+
+def from_a_file():
+    """A million states, of which positions, rates and torques are recorded, to a URDF, in a process of its
+    own."""
+    truth = Truth(robot("panda"), backend="c")
+    recording = truth.recording(1, noise=0.0, time=np.arange(0.0, 20.0, 0.001))
+    random, times = np.random.default_rng(0), MILLION // len(recording["time"])
+    tables = {kind: np.tile(recording[kind], (times, 1)) for kind in ("q", "qd", "qdd", "tau")}
+    tables["tau"] += NOISE * random.normal(size=tables["tau"].shape)
+    with tempfile.TemporaryDirectory() as folder:
+        table, out = Path(folder) / "states.npz", Path(folder) / "out"
+        np.savez(table, **tables)
+        command = [sys.executable, "-m", "dynamics_node.cli", "identify", str(robot_file("panda"))]
+        command += [str(table), "-o", str(out), "--joints", *PANDA]
+        # of matrices as small as these threads of BLAS wait for each other more than they help
+        run = partial(subprocess.run, command, check=True, capture_output=True, env=os.environ | ONE_THREAD)
+        run()  # compiles
+        before = time.perf_counter()
+        run()
+        took = time.perf_counter() - before
+    note = f"{times * len(recording['time'])} states, wall time"
+    yield harness.Row("panda from file to URDF", took, "s", "lower", target=20.0, reason=note)
+
+
 def main():
     options = harness.arguments("identify").parse_args()
+    rows = list(from_a_file())
     os.sched_setaffinity(0, {os.cpu_count() - 1})
-    rows = list(regressors())
+    rows = [*regressors(), *simulated(), *rows]
     harness.finish("identify", rows, harness.versions("numpy", "pin"), options.save)
 
 

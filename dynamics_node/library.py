@@ -3,6 +3,13 @@
 from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
 from dynamics_node.backends import DeviceArray
+from dynamics_node.identification import (
+    IdentificationError,
+    Identified,
+    LinearModel,
+    base_parameters,
+    identify,
+)
 from dynamics_node.loops import (
     ClosureError,
     Mechanism,
@@ -63,8 +70,11 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Function",
+    "IdentificationError",
+    "Identified",
     "InputError",
     "JointFilter",
+    "LinearModel",
     "Measured",
     "Mechanism",
     "Model",
@@ -79,6 +89,7 @@ __all__ = [
     "Solvability",
     "TrajectoryError",
     "UnsolvableError",
+    "base_parameters",
     "bias",
     "build",
     "build_closing",
@@ -92,6 +103,7 @@ __all__ = [
     "friction_torque",
     "function",
     "hybrid_dynamics",
+    "identify",
     "identify_tool",
     "inverse_dynamics",
     "invert",

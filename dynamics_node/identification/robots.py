@@ -52,16 +52,20 @@ def identified_text(text, linear: LinearModel, parameters) -> str:
 
 
 def _friction(linear, parameters):
-    """{joint: (viscous, Coulomb)} where either is a term."""
-    values = {term: parameters[linear.places(term)] for term in ("viscous", "coulomb")}
-    if not any(term in linear.terms for term in values):
+    """{joint: (viscous, Coulomb)} where either is a term. Joints that mimic one keep theirs: what they add
+    to its torque is taken off."""
+    if not {"viscous", "coulomb"} & set(linear.terms):
         return {}
-    kept = {
-        "viscous": [joint.damping for joint in linear.joints],
-        "coulomb": [j.friction for j in linear.joints],
-    }
-    pairs = [values[term] if term in linear.terms else np.array(kept[term]) for term in values]
-    return {joint.name: (float(a), float(b)) for joint, a, b in zip(linear.joints, *pairs, strict=True)}
+    tree = tree_of(linear.robot)
+    found = {}
+    for k, joint in enumerate(linear.joints):
+        at, own = joint.v.start, [joint.damping, joint.friction]
+        for place, (term, all_of) in enumerate((("viscous", tree.damping), ("coulomb", tree.friction))):
+            if term in linear.terms:
+                wanted = parameters[linear.places(term)][k]
+                own[place] = max(0.0, float(wanted - (all_of[at] - own[place])))
+        found[joint.name] = tuple(own)
+    return found
 
 
 def _links_of(tree, body, wanted):

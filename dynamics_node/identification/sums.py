@@ -4,6 +4,8 @@ With them the fit of any parameters to any part is known without another look at
 z^T S z, z = (x, -1), S the sum of (W, tau)^T (W, tau).
 """
 
+from itertools import pairwise
+
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
@@ -11,7 +13,7 @@ from dynamics_node.identification.linear import LinearModel
 
 FOLDS = 5
 BLOCK = 500  # rows in a row that go to one fold: what lies between others would not be unknown to them
-ROWS = 4096  # in memory at a time, as regressors
+ROWS = 2000  # in memory at a time, as regressors
 HUBER = 1.345  # standard deviations from which on a residual counts by its size instead of its square
 
 
@@ -25,6 +27,7 @@ class Sums:
         self.count = np.zeros((FOLDS, nv))
         self.rows = 0
         self.skipped = 0  # of these, because something is not finite
+        self._felt = [np.flatnonzero(base.felt[joint, base.chosen]) for joint in range(nv)]
 
     def add(self, q, qd, qdd, tau, fit=None):
         """Rows (k, ...) of a recording, in order. fit: x (r,) and spread (nv,) of the residuals: what is
@@ -35,26 +38,27 @@ class Sums:
 
     def _add(self, q, qd, qdd, tau, fit):
         good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in (q, qd, qdd, tau)], axis=0))
-        fold = ((self.rows + good) // BLOCK) % FOLDS
+        folds = ((self.rows + good) // BLOCK) % FOLDS
         self.rows += len(q)
         self.skipped += len(q) - len(good)
         if not len(good):
             return
         q, qd, qdd, tau = (np.ascontiguousarray(array[good]) for array in (q, qd, qdd, tau))
-        W = self.base.reduced(self.linear.matrix(q, qd, qdd))
-        rows = np.concatenate([W, (tau - self.linear.known(q, qd, qdd))[..., None]], axis=-1)
-        weights = _weights(rows, fit)
-        for k in np.unique(fold):
-            own = fold == k
-            self.count[k] += weights[own].sum(axis=0)
-            for joint in range(rows.shape[1]):
-                block = rows[own, joint]
-                self.S[k, joint] += block.T @ (block * weights[own, joint, None])
+        W, left = self.linear.matrix(q, qd, qdd), tau - self.linear.known(q, qd, qdd)
+        edges = [0, *(np.flatnonzero(np.diff(folds)) + 1), len(folds)]
+        for joint, felt in enumerate(self._felt):
+            rows = np.column_stack([W[:, joint, self.base.chosen[felt]], left[:, joint]])
+            weights = np.ones(len(rows)) if fit is None else _weights(rows, fit[0][felt], fit[1][joint])
+            if fit is not None:
+                rows *= np.sqrt(weights)[:, None]
+            own = np.append(felt, self.base.count)
+            for start, stop in pairwise(edges):
+                part, fold = rows[start:stop], folds[start]
+                self.S[fold, joint][np.ix_(own, own)] += part.T @ part
+                self.count[fold, joint] += weights[start:stop].sum()
 
 
-def _weights(rows, fit):
-    if fit is None:
-        return np.ones(rows.shape[:2])
-    x, spread = fit
-    residual = np.abs(rows[..., -1] - rows[..., :-1] @ x) / np.maximum(spread, 1e-300)
+def _weights(rows, x, spread):
+    """(k,) of rows (k, r + 1), whose last column is a torque."""
+    residual = np.abs(rows[:, -1] - rows[:, :-1] @ x) / max(spread, 1e-300)
     return HUBER / np.maximum(residual, HUBER)

@@ -41,6 +41,10 @@ def always(core, listeners):
     return True
 
 
+def _listened_to(core, listeners):
+    return listeners() > 0
+
+
 # --- of a Result --------------------------------------------------------------------------------------------
 
 
@@ -81,6 +85,11 @@ def _solution(core):
     return write
 
 
+def _gravity_torques(core):
+    at = core.coordinates.own_v
+    return _efforts(core, core.coordinates.own_names, lambda result: core.weights(result.q)[at])
+
+
 def _estimated_wrenches(core):
     """A message of every link."""
     return lambda result, stamp: (
@@ -91,7 +100,8 @@ def _estimated_wrenches(core):
 OUTPUTS = (
     Output("~/joint_torques", JointState, always, _torques),
     Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
-    Output("~/solution", JointTrajectory, lambda core, listeners: listeners() > 0, _solution),
+    Output("~/solution", JointTrajectory, _listened_to, _solution),
+    Output("~/gravity_torques", JointState, _listened_to, _gravity_torques),
     Output(
         "~/estimated_wrenches",
         WrenchStamped,

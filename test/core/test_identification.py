@@ -4,26 +4,24 @@ import re
 
 import numpy as np
 import pytest
-from closed_loops import mechanism_of
+from closed_loops import mechanism_of, states
+from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
 from robots import ROBOTS, random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
+from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification import (
     IdentificationError,
     LinearModel,
     Sums,
     base_parameters,
     consistent_parameters,
+    identified_robot,
     identify,
     weighted,
 )
-from dynamics_node.identification.consistent import nearby_bodies
-from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia
-
-TIME = np.arange(0.0, 12.0, 0.01)
-
+from dynamics_node.spatial import pseudo_inertia
 
 # --- base parameters ------------------------------------------------------------------------------------------
 
@@ -68,8 +66,6 @@ def test_torques_follow_from_base_parameters(name):
 
 
 def states_of(robot):
-    from closed_loops import states
-
     return states(robot, 5, reach=0.03) if isinstance(robot, dn.Mechanism) else random_states(robot, 5)[:3]
 
 
@@ -90,52 +86,14 @@ def test_base_parameters_in_words():
 # --- identification -------------------------------------------------------------------------------------------
 
 
-class Truth:
-    """A robot whose bodies are not as described, with friction, and what it records."""
-
-    def __init__(self, name, seed=0):
-        self.robot = ROBOTS[name].model()
-        self.linear = LinearModel(self.robot, backend="numpy")
-        self.parameters = parameters = self.linear.described.copy()
-        random = np.random.default_rng(seed)
-        places, joints = self.linear.places("inertia"), len(self.linear.joints)
-        L = np.linalg.cholesky(nearby_bodies(pseudo_inertia(self.robot.inertias)))
-        L = L @ (np.eye(4) + 0.2 * random.normal(size=(self.robot.nbodies, 4, 4)))
-        parameters[places] = inertial_parameters(inertia_of_pseudo(L @ np.swapaxes(L, 1, 2))).ravel()
-        for term, low, high in (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2)):
-            parameters[self.linear.places(term)] = random.uniform(low, high, joints)
-
-    def recording(self, seed, noise=0.05, moving=None, time=TIME):
-        """{kind: (rows, ...)}: sums of sines; moving: numbers of the joints that do."""
-        random = np.random.default_rng(seed)
-        nv = self.robot.nv
-        q, qd, qdd = np.zeros((3, len(time), nv))
-        moves = np.ones(nv) if moving is None else np.isin(np.arange(nv), moving)
-        for k in range(1, 6):
-            w, (a, b) = 0.2 * np.pi * k, 0.5 * moves * random.normal(size=(2, nv)) / np.sqrt(k)
-            s, c = np.sin(w * time)[:, None], np.cos(w * time)[:, None]
-            q, qd, qdd = q + a * s + b * c, qd + w * (a * c - b * s), qdd - w * w * (a * s + b * c)
-        tau = self.linear.matrix(q, qd, qdd) @ self.parameters
-        tau = tau + noise * random.normal(size=tau.shape)
-        return {"q": q, "qd": qd, "qdd": qdd, "tau": tau, "time": time}
-
-
 @pytest.fixture(scope="module")
 def arm():
-    return Truth("ur5")
+    return Truth(ROBOTS["ur5"].model())
 
 
 @pytest.fixture(scope="module")
 def found(arm):
     return identified(arm, arm.recording(1), arm.recording(2))
-
-
-def in_chunks(recording, size=700):
-    def chunks():
-        for start in range(0, len(recording["time"]), size):
-            yield {kind: rows[start : start + size] for kind, rows in recording.items()}
-
-    return chunks
 
 
 def identified(arm, *recordings, **options):
@@ -177,6 +135,35 @@ def test_within_what_noise_allows(arm, found):
         miss = solution.x - right
         inside += miss @ solution.information @ miss <= base.count + 3 * np.sqrt(2 * base.count)
     assert inside >= 19
+
+
+def test_a_robot_with_loops():
+    """Torques of the driven joints; friction of those that follow, too."""
+    robot = mechanism_of("five_bar")
+    linear = LinearModel(robot, backend="numpy")
+    q, qd, qdd = states(robot, 600, reach=0.2)
+    truth, random = 1.3 * linear.described + 0.01, np.random.default_rng(0)
+    W = linear.matrix(q, qd, qdd)
+    recording = {"q": q, "qd": qd, "qdd": qdd, "tau": W @ truth + 0.01 * random.normal(size=qd.shape)}
+    found = identify(robot, [lambda: iter([recording])], backend="numpy", force=True)
+    left = np.sqrt(np.mean((W @ found.parameters - W @ truth) ** 2, axis=0))
+    assert np.all(left <= 0.005) and found.described.min() > 0.05
+    assert found.robot.clusters is robot.clusters
+    tau = dn.build(found.robot, dn.inverse_dynamics(found.robot), backend="numpy")(q, qd, qdd)
+    p = np.concatenate(
+        [found.parameters[linear.places("inertia")], np.zeros(len(linear.names) - 10 * robot.nbodies)]
+    )
+    assert np.allclose(W @ p, tau, atol=1e-9)
+
+
+def test_joints_that_mimic_keep_their_friction():
+    model = ROBOTS["panda"].model()
+    linear = LinearModel(model, backend="numpy")
+    p = linear.described.copy()
+    p[linear.places("viscous")] += 0.5
+    robot = identified_robot(linear, p)
+    assert np.allclose(robot.damping, model.damping + 0.5) and np.allclose(robot.friction, model.friction)
+    assert np.allclose(robot.inertias, model.inertias)
 
 
 def test_robust_and_ordinary(arm):
@@ -225,12 +212,6 @@ def test_motions_that_tell_too_little(arm):
     assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
 
 
-def damaged(recording, kind, change):
-    rows = recording[kind].copy()
-    change(rows)
-    return recording | {kind: rows}
-
-
 def spoil(kind):
     def change(rows):
         if kind == "nan":
@@ -259,7 +240,7 @@ def spoil(kind):
 )
 def test_odd_data_are_told(kind, of, told):
     """The described robot moves slowly, so that gravity is most of what is measured."""
-    arm = Truth("ur5")
+    arm = Truth(ROBOTS["ur5"].model())
     arm.parameters = arm.linear.described
     recording = damaged(arm.recording(4), of, spoil(kind))
     found = identified(arm, recording, force=True)

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 import yaml
+from identified import TIME, Truth, damaged
 from robots import ROBOTS
-from test_identification import TIME, Truth, damaged
 
 import dynamics_node as dn
 from dynamics_node.cli import main
@@ -96,7 +96,7 @@ def write(path, recording, model):
 
 def test_from_files_to_a_description(tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
-    arm, robot = Truth("ur5"), ROBOTS["ur5"]
+    arm, robot = Truth(ROBOTS["ur5"].model()), ROBOTS["ur5"]
     files = [write(tmp_path / f"{k}.csv", arm.recording(k), arm.robot) for k in (1, 2)]
     out = tmp_path / "out"
     assert main(["identify", str(robot.file), *files, "-o", str(out)]) == 0
@@ -118,7 +118,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
 
 def test_what_is_refused(tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
-    arm, urdf = Truth("ur5"), str(ROBOTS["ur5"].file)
+    arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
     still = write(tmp_path / "still.csv", arm.recording(1, moving=[], time=TIME[:300]), arm.robot)
     broken = write(
         tmp_path / "broken.csv", damaged(arm.recording(1), "tau", lambda rows: rows.fill(np.nan)), arm.robot

@@ -142,3 +142,29 @@ def test_regressors_of_joints(case):
 def test_joints_that_loops_bridge():
     with pytest.raises(dn.ModelError, match="bear more than what moves the bodies beyond"):
         dn.build_quantity(mechanism_of("five_bar"), "joint_wrenches")
+
+
+def test_second_derivatives():
+    """Against differences of the first ones, along motions that keep the loops closed."""
+    case, step = Case("five_bar"), 1e-6
+    robot, q, yd, ydd = case.robot, case.q[0], case.yd[0], case.ydd[0]
+    first = dn.build_derivatives(robot, dn.inverse_dynamics(robot), backend="numpy")
+    found = dn.build_quantity(robot, "second_derivatives", backend="numpy")(q, yd, ydd)
+    places = [joint.q.start for joint in robot.independent_joints]
+
+    def closed(k, s):
+        moved = q.copy()
+        moved[places[k]] += s
+        return dn.close_loops(robot, moved)
+
+    def along(call):
+        columns = [
+            np.array(call(k, step * e, step)) - np.array(call(k, -step * e, -step))
+            for k, e in enumerate(np.eye(robot.nv))
+        ]
+        return np.stack(columns, axis=-1) / (2 * step)
+
+    by_q = along(lambda k, e, s: first(closed(k, s), yd, ydd))
+    by_qd = along(lambda k, e, s: first(q, yd + e, ydd))
+    for own, other in zip(found, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
+        assert error(own, other, tail=3) <= 1e-6

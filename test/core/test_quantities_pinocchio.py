@@ -1,5 +1,8 @@
 """The quantities and regressors of trees against Pinocchio, over the tests' robots, and the compiled ones against them."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 from mechanisms import joint
@@ -230,6 +233,15 @@ def test_second_derivatives(kind):
     by_qd = along(lambda e: np.array(first(q, qd + e, qdd)))
     for own, other in zip(found, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
         assert error(own, other, tail=3) <= 1e-6
+
+
+def test_every_quantity_is_told():
+    """In docs/quantities.md, with what it reads."""
+    told = (Path(__file__).parents[2] / "docs" / "quantities.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|", told, re.MULTILINE))
+    assert {name: tuple(reads.split(", ")) for name, reads in rows.items()} == {
+        name: row.reads for name, row in QUANTITIES.items()
+    }
 
 
 def test_what_is_asked_wrongly():

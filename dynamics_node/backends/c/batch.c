@@ -80,32 +80,45 @@ static inline int any(vector x)
   return one;
 }
 
-/* `width` numbers from n on of the first `lanes` rows. A width that the compiler knows needs no call to copy. */
-static inline __attribute__((always_inline)) void write_part(
+/* `width` numbers from n on of the first `lanes` rows, and their sum. A width that the compiler knows needs no call to
+   copy. */
+static inline __attribute__((always_inline)) vector write_part(
     const vector *out, number *rows, int size, int lanes, int n, int width)
 {
-  vector a[LANES];
+  vector a[LANES], sum[4] = {0};
 #pragma GCC unroll 16
-  for (int j = 0; j < LANES; ++j) a[j] = j < width ? out[n + j] : (vector){0};
+  for (int j = 0; j < LANES; ++j) {
+    a[j] = j < width ? out[n + j] : (vector){0};
+    if (j < width) sum[j % 4] += a[j];
+  }
   transpose(a);
 #pragma GCC unroll 16
   for (int j = 0; j < LANES; ++j)
     if (j < lanes) memcpy(rows + j * size + n, a + j, width * sizeof(number));
+  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-/* The first `count` numbers of the first `lanes` rows, of what was computed. */
-static inline __attribute__((always_inline)) void write_rows(
+/* The first `count` numbers of the first `lanes` rows, of what was computed: 0 in the lanes where all of them and their
+   sum are finite, else NaN. */
+static inline __attribute__((always_inline)) vector write_rows(
     const vector *out, number *rows, int size, int lanes, int count)
 {
   const int whole = count - count % LANES;
-  for (int n = 0; n < whole; n += LANES) write_part(out, rows, size, lanes, n, LANES);
-  if (whole < count) write_part(out, rows, size, lanes, whole, count - whole);
+  vector total = {0};
+  for (int n = 0; n < whole; n += LANES) total += write_part(out, rows, size, lanes, n, LANES);
+  if (whole < count) total += write_part(out, rows, size, lanes, whole, count - whole);
+  return total - total;
 }
 
 /* Zeros in their place. */
 static inline __attribute__((always_inline)) void write_zeros(number *rows, int size, int lanes, int count)
 {
-  for (int j = 0; j < lanes; ++j) memset(rows + j * size, 0, count * sizeof(number));
+  const int whole = count - count % LANES;
+  const vector zero = {0};
+  for (int j = 0; j < lanes; ++j) {
+    for (int n = 0; n < whole; n += LANES) memcpy(rows + j * size + n, &zero, sizeof zero);
+    if (whole < count) memcpy(rows + j * size + whole, &zero, (count - whole) * sizeof(number));
+  }
 }
 
 /* Of the rows of an array from state k on, LANES that can be read with LANES - 1 numbers beyond: those of the array,

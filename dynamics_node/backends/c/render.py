@@ -109,7 +109,6 @@ def _batch(program, quaternions, limits):
     sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
     inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
     total, computed = sum(n for _, n, _ in outputs), _computed(program)
-    results = [part for parts in computed for part in parts]
     return [
         f"#define INPUTS {len(inputs)}",
         f"#define OUTPUTS {len(outputs)}",
@@ -129,7 +128,6 @@ def _batch(program, quaternions, limits):
         ),
         "    run(in, out);",
         f"    bad += not_finite({sum(sizes)}, in);",
-        *(f"    bad += not_finite({b - a}, out + {a});" for a, b in results),
         *(f"    bad += not_unit(in + {k});" for k in quaternions),
         *(
             f"    bad += beyond(out[{total - len(limits) + k}], {literal(limit)});"
@@ -149,7 +147,10 @@ def _writing(output, computed):
     zeros = [(a, b) for a, b in zip(edges[::2], edges[1::2], strict=True) if a < b]
     rows = f"output[{k}] + k * {size}"
     return [
-        *(f"    write_rows(out + {a}, {rows} + {a - at}, {size}, lanes, {b - a});" for a, b in computed),
+        *(
+            f"    bad += write_rows(out + {a}, {rows} + {a - at}, {size}, lanes, {b - a});"
+            for a, b in computed
+        ),
         *(f"    write_zeros({rows} + {a - at}, {size}, lanes, {b - a});" for a, b in zeros),
     ]
 

@@ -17,7 +17,7 @@ from tolerances import error
 import dynamics_node as dn
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
 from dynamics_node.node.services import Services
-from dynamics_node.robots import quadruped
+from dynamics_node.robots import five_bar, quadruped
 
 STAMP = Time(sec=3, nanosec=4)
 
@@ -77,6 +77,22 @@ def test_a_solution_is_for_listeners_alone(panda, outputs):
     served.hear(panda.names, panda.q, panda.qd)
     publish(made, served)
     assert not topics["~/solution"].sent and len(topics["~/joint_torques"].sent) == 1
+
+
+def test_torques_of_gravity_alone(panda, outputs):
+    (made, topics), served = outputs(), serve("panda7")
+    served.hear(panda.names, panda.q, panda.qd)
+    publish(made, served)
+    (weights,) = topics["~/gravity_torques"].sent
+    model = served.core.model
+    assert tuple(weights.name) == panda.names and weights.header.stamp == STAMP
+    assert error(weights.effort, dn.bias(model, panda.q, 0 * panda.q)) <= 1e-10
+    bars = Served(five_bar(), settings(backend="numpy"))
+    q = dn.close_loops(bars.core.model, np.full(4, 0.1))
+    bars.hear(bars.core.model.q_names, q, 0 * q)
+    publish(made, bars)
+    own = dn.build_quantity(bars.core.model, "gravity_torque", backend="numpy")(q)
+    assert error(topics["~/gravity_torques"].sent[-1].effort, own) <= 1e-9
 
 
 def test_commands_have_the_order_of_command_joints(panda, outputs):
