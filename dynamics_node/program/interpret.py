@@ -25,14 +25,14 @@ def _is_symbol(x):
     return isinstance(x, Expression) or np.asarray(x).dtype.hasobject
 
 
-_MEANING: dict[Op, Callable] = {
-    Op.ADD: np.add,
-    Op.SUB: np.subtract,
-    Op.MUL: np.multiply,
-    Op.RECIPROCAL: lambda a: 1.0 / a,
-    Op.NEG: np.negative,
-    Op.SIN: _sine,
-    Op.COS: _cosine,
+_MEANING: dict[int, Callable] = {  # an Op is not its number to a dictionary
+    Op.ADD.value: np.add,
+    Op.SUB.value: np.subtract,
+    Op.MUL.value: np.multiply,
+    Op.RECIPROCAL.value: lambda a: 1.0 / a,
+    Op.NEG.value: np.negative,
+    Op.SIN.value: _sine,
+    Op.COS.value: _cosine,
 }
 CHUNK = 512  # states at a time: all values of a Program are kept
 
@@ -68,7 +68,7 @@ def all_values(program, inputs):
     values = [*inputs, *program.constants.tolist()]
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
         operands = (values[a],) if b < 0 else (values[a], values[b])
-        values.append(_MEANING[Op(op)](*operands))
+        values.append(_MEANING[op](*operands))
     return values
 
 

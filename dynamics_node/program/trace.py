@@ -55,10 +55,13 @@ def _number(table, value):
 
 def _live(table, wanted):
     """Numbers of the nodes that an output depends on, in order."""
-    needed = np.zeros(len(table.nodes), dtype=bool)
+    leaves, needed = (Op.INPUT, Op.CONSTANT), bytearray(len(table.nodes))
     for numbers in wanted:
-        needed[numbers] = True
+        for n in numbers.flat:
+            needed[n] = True
     for n in range(len(table.nodes) - 1, -1, -1):
-        if needed[n] and table.nodes[n][0] not in (Op.INPUT, Op.CONSTANT):
-            needed[list(table.nodes[n][1:])] = True
-    return np.flatnonzero(needed).tolist()
+        op, *operands = table.nodes[n]
+        if needed[n] and op not in leaves:
+            for operand in operands:
+                needed[operand] = True
+    return [n for n, one in enumerate(needed) if one]

@@ -144,7 +144,7 @@ def test_estimate_by_gtsam(window, monkeypatch):
     import estimated_arm as arm
 
     monkeypatch.setattr(estimation, "TOLERANCE", 1e-6)
-    motion = arm.tracked(0.018)
+    motion = arm.tracked(0.03)
     readings = arm.read(motion, np.random.default_rng(1))
     readings |= {"q": readings.pop("encoder"), "tau": readings.pop("dynamics")}
     time = arm.T * np.arange(len(motion.q))

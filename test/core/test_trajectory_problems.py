@@ -195,9 +195,10 @@ def test_starts_that_contradict_the_loops():
 
 
 def test_what_there_was_before_an_error_is_kept():
+    """Which of the errors it is, rounding decides."""
     robot, q = dropped("double_pendulum")
     good = dn.simulate(robot, q, steps=30, dt=0.01)
-    with pytest.raises(NotConverged, match=r"2dof_planar, at 0\.3\d* s: ") as caught:
+    with pytest.raises(TrajectoryError, match=r"2dof_planar, at 0\.3\d* s: ") as caught:
         dn.simulate(robot, q, steps=60, dt=0.01, torque=lambda t, q, qd: np.full(2, 1e9 * (t > 0.305)))
     kept = caught.value.solution
     assert 25 <= len(kept) <= 32 and np.abs(kept.q[:29] - good.q[:29]).max() <= 1e-6

@@ -192,10 +192,11 @@ def _operations(program, names, part, number):
     own = names.part[part[0]]
     for n in part:
         k = n - program.first_operation
+        op = Op(int(program.ops[k]))
         operands = [names.within(int(m), own) for m in (program.left[k], program.right[k]) if m >= 0]
-        if program.ops[k] in TURNING:
+        if op in TURNING:
             operands = [" + ".join(operands)]
-        lines.append(f"  const {number} t{n} = {text[Op(program.ops[k])].format(*operands)};")
+        lines.append(f"  const {number} t{n} = {text[op].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")
         lines += [f"  y[{place}] = t{n};" for place in names.results.get(n, ())]

@@ -1,14 +1,10 @@
-"""Parameters of dynamics_estimator: what is refused, and what the file of the package says."""
-
-from pathlib import Path
+"""Parameters of dynamics_estimator: what is refused."""
 
 import pytest
-import yaml
 from robots import ROBOTS
 
 from dynamics_node.node.estimator.settings import PARAMETERS, check_against, read_settings
 
-CONFIG = Path(__file__).parents[3] / "config" / "estimator.yaml"
 DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
 
 
@@ -55,36 +51,3 @@ def test_numbers_of_joints_are_those_of_the_robot():
         check_against(
             settings(friction__joints=["elbow"], friction__viscous=[1.0], friction__coulomb=[0.0]), model
         )
-
-
-def flat(tree, prefix=""):
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def test_the_file_of_the_package_has_every_parameter_with_its_default():
-    written = dict(flat(yaml.safe_load(CONFIG.read_text())["/**"]["ros__parameters"]))
-    assert list(written) == [parameter.name for parameter in PARAMETERS]
-    for parameter in PARAMETERS:
-        empty = parameter.default == [] and written[parameter.name] in ([""], [])
-        assert empty or written[parameter.name] == parameter.default, parameter.name
-
-
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=[parameter.name for parameter in PARAMETERS])
-def test_the_file_of_the_package_says_what_the_table_says(parameter):
-    said = [parameter.description]
-    said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
-    said += ["({:g} to {:g})".format(*parameter.bounds)] if parameter.bounds else []
-    said += ["(read only)"] if parameter.read_only else []
-    lines = [line.strip() for line in CONFIG.read_text().splitlines()]
-    at = lines.index(f"# {' '.join(said)}")
-    assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
-
-
-def test_files_are_given_at_the_start_alone():
-    files = {parameter.name for parameter in PARAMETERS if parameter.name.endswith("_file")}
-    assert files == {"robot_description_file", "loops_file", "sensors_file"}
-    assert all(parameter.read_only for parameter in PARAMETERS if parameter.name in files)

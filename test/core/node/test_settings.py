@@ -1,9 +1,6 @@
-"""Parameters: no value that nothing can be computed with is taken, and config/ documents each."""
-
-from pathlib import Path
+"""Parameters: no value that nothing can be computed with is taken."""
 
 import pytest
-import yaml
 from plain import settings
 
 from dynamics_node.node.settings import PARAMETERS
@@ -83,44 +80,6 @@ def test_refused(values, reason):
 def test_motors_with_gears_are_taken():
     job = settings(armature__joints=["a"], armature__values=[2e-5], armature__gears=[-160.0]).job("")
     assert job.choices["armature"] == {"a": pytest.approx(2e-5 * 160**2)}
-
-
-def test_files_are_given_at_the_start_alone():
-    files = {parameter.name for parameter in PARAMETERS if parameter.name.endswith("_file")}
-    assert files == {"robot_description_file", "loops_file", "sensors_file"}
-    assert all(parameter.read_only for parameter in PARAMETERS if parameter.name in files)
-
-
-# --- config/dynamics.yaml -----------------------------------------------------------------------------------
-
-CONFIG = Path(__file__).parents[3] / "config" / "dynamics.yaml"
-
-
-def flat(tree, prefix=""):
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            yield from flat(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def test_the_file_of_the_package_has_every_parameter_with_its_default():
-    written = dict(flat(yaml.safe_load(CONFIG.read_text())["/**"]["ros__parameters"]))
-    assert list(written) == [parameter.name for parameter in PARAMETERS]
-    for parameter in PARAMETERS:
-        empty = parameter.default == [] and written[parameter.name] in ([""], [0.0], [])
-        assert empty or written[parameter.name] == parameter.default, parameter.name
-
-
-@pytest.mark.parametrize("parameter", PARAMETERS, ids=[parameter.name for parameter in PARAMETERS])
-def test_the_file_of_the_package_says_what_the_table_says(parameter):
-    said = [parameter.description]
-    said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
-    said += ["({:g} to {:g})".format(*parameter.bounds)] if parameter.bounds else []
-    said += ["(read only)"] if parameter.read_only else []
-    lines = [line.strip() for line in CONFIG.read_text().splitlines()]
-    at = lines.index(f"# {' '.join(said)}")
-    assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
 
 
 def test_a_name_is_a_field_and_a_group():

@@ -1,0 +1,49 @@
+"""The files of config/ document every parameter of both nodes."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dynamics_node.node import settings
+from dynamics_node.node.estimator import settings as estimator_settings
+
+CONFIG = Path(__file__).parents[3] / "config"
+TABLES = {"dynamics": settings.PARAMETERS, "estimator": estimator_settings.PARAMETERS}
+
+
+def flat(tree, prefix=""):
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_file_of_the_package_has_every_parameter_with_its_default(name):
+    text = (CONFIG / f"{name}.yaml").read_text()
+    written = dict(flat(yaml.safe_load(text)["/**"]["ros__parameters"]))
+    assert list(written) == [parameter.name for parameter in TABLES[name]]
+    for parameter in TABLES[name]:
+        empty = parameter.default == [] and written[parameter.name] in ([""], [0.0], [])
+        assert empty or written[parameter.name] == parameter.default, parameter.name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_file_of_the_package_says_what_the_table_says(name):
+    lines = [line.strip() for line in (CONFIG / f"{name}.yaml").read_text().splitlines()]
+    for parameter in TABLES[name]:
+        said = [parameter.description]
+        said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
+        said += ["({:g} to {:g})".format(*parameter.bounds)] if parameter.bounds else []
+        said += ["(read only)"] if parameter.read_only else []
+        at = lines.index(f"# {' '.join(said)}")
+        assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_files_are_given_at_the_start_alone(name):
+    files = {parameter.name for parameter in TABLES[name] if parameter.name.endswith("_file")}
+    assert files == {"robot_description_file", "loops_file", "sensors_file"}
+    assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)
