@@ -23,7 +23,7 @@ from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.interpreter import Interpreter, Unhurried
 from dynamics_node.backends.results import finite_states
 from dynamics_node.backends.scan import Scan
-from dynamics_node.program import Program, Rolled, Staged
+from dynamics_node.program import Program, Rolled, Staged, flattened
 
 log = logging.getLogger("dynamics_node")
 
@@ -118,8 +118,8 @@ def make(
     runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
     if backend in DEVICES:
         return _on_device(backend, program, runner, parameters, quaternions, other)
-    if backend == "auto" and isinstance(program, Program) and driver_is_there():
-        return CudaRunner(program, runner, parameters, quaternions, other, measured=True)
+    if backend == "auto" and not isinstance(program, Rolled) and driver_is_there():
+        return CudaRunner(_straight(program), runner, parameters, quaternions, other, measured=True)
     return runner
 
 
@@ -142,8 +142,14 @@ def _on_device(backend, program, beside, parameters, quaternions, other):
     """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
     if isinstance(program, Rolled):
         raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
+    program = _straight(program)
     if backend == "cuda":
         return CudaRunner(program, beside, parameters, quaternions, other)
     from dynamics_node.backends.opencl import OpenClRunner
 
     return OpenClRunner(program, beside, parameters, quaternions, other)
+
+
+def _straight(program) -> Program:
+    """For a thread that computes a state alone."""
+    return flattened(program) if isinstance(program, Staged) else program
