@@ -1,0 +1,180 @@
+"""What is odd about the inertias of a robot's links, and its probable cause.
+
+Every cause is tried: undone, the link is less odd than before by its gain. The cause with the largest gain is
+named if the gain is beyond how seldom it happens; links that stay odd without one are named too. The oddest
+link comes first, and counts as put right where links are compared with each other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
+from dynamics_node.doctor.oddness import Inertial, is_impossible, oddness, stacked, usual_scales
+from dynamics_node.doctor.sisters import find_sisters, strangeness
+from dynamics_node.doctor.solids import Solid
+
+UNEXPLAINED = 9.0  # oddness of a link that is named without a cause
+SWAPS = 8  # links that a link may have exchanged its inertia with, of which it looks best
+UNKNOWN, NOTHING, IMPOSSIBLE = "unknown", "no inertia", "impossible"
+
+
+class LinkFacts(NamedTuple):
+    """A link by name: its Inertial, its Solid (None: no geometry), whether a joint moves it."""
+
+    name: str
+    inertial: Inertial
+    solid: Solid | None
+    moves: bool
+
+
+class Finding(NamedTuple):
+    """link; cause: a name of FAULTS, or UNKNOWN, NOTHING, IMPOSSIBLE; told: what is odd; advice: what to do;
+    odd: oddness as it is; right: oddness once the cause is undone; put_right: the Inertial then."""
+
+    link: str
+    cause: str
+    told: str
+    advice: str
+    odd: float = np.nan
+    right: float = np.nan
+    put_right: Inertial | None = None
+
+
+def diagnose(links) -> list[Finding]:
+    """Findings of a sequence of LinkFacts, the surest ones first."""
+    plain = [finding for link in links if (finding := _by_numbers(link))]
+    done = {finding.link for finding in plain}
+    judged = [link for link in links if link.name not in done and link.solid and link.inertial.mass > 0]
+    return plain + _by_geometry(judged)
+
+
+def _by_numbers(link):
+    """What needs no geometry."""
+    mass, _, inertia = link.inertial
+    if mass == 0 and not inertia.any():
+        if link.moves and link.solid:
+            return _finding(link, FAULTS[MASSLESS])
+        return None
+    if mass == 0 or not inertia.any():
+        what = "a mass and no inertia" if mass else "an inertia and no mass"
+        return Finding(link.name, NOTHING, f"it has {what}", FAULTS[MASSLESS].advice)
+    if _is_default(link.inertial):
+        return _finding(link, FAULTS[DEFAULT])
+    if link.solid is None and is_impossible(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, "no mass distribution has its inertia", FAULTS["decimal point"].advice)
+    return None
+
+
+def _is_default(inertial):
+    moments = np.diag(inertial.inertia)
+    same = (inertial.inertia == moments[0] * np.eye(3)).all() and moments[0] > 0
+    return bool(same and _is_power_of_ten(moments[0]))
+
+
+def _is_power_of_ten(x):
+    power = np.log10(x)
+    return abs(power - round(power)) < 1e-9
+
+
+def _finding(link, fault, odd=np.nan, right=np.nan, put_right=None):
+    return Finding(link.name, fault.name, fault.told, fault.advice, odd, right, put_right)
+
+
+def _by_geometry(links):
+    """Findings about links that have mass and solid: the one that gains most first, which counts as put right
+    for its sisters from then on."""
+    cases = Cases(links)
+    findings = []
+    waiting = {k: cases.best(k) for k in range(len(links))}
+    while waiting:
+        k = max(waiting, key=lambda k: waiting[k].gain)
+        best = waiting.pop(k)
+        if best.finding is None:
+            continue
+        findings.append(best.finding)
+        for index, right in best.put_right.items():
+            cases.now[index] = right
+            if index != k:
+                other = waiting.pop(index, None)
+                if other is not None:
+                    findings.append(cases.swapped(index, k, best.finding))
+        for index in list(waiting):
+            if any(sister.index in best.put_right for sister in cases.sisters[index]):
+                waiting[index] = cases.best(index)
+    return findings
+
+
+class Best(NamedTuple):
+    """The best explanation of a link: its Finding (None: healthy), what it gains, and which links by index
+    are which Inertials once it is undone."""
+
+    finding: Finding | None
+    gain: float
+    put_right: dict
+
+
+class Cases:
+    """All links beside each other: their oddness as they are now, of which some may be put right."""
+
+    def __init__(self, links):
+        self.links = links
+        self.given = [link.inertial for link in links]
+        self.now = list(self.given)
+        self.sisters = find_sisters([link.solid for link in links])
+        self.scales = usual_scales(stacked(self.given), self._solids()) if links else None
+
+    def _solids(self):
+        """The Solids of all links as one with leading axes."""
+        return Solid(*(np.array(part) for part in zip(*(link.solid for link in self.links), strict=True)))
+
+    def odd(self, k, inertials):
+        """(n,) oddness of n Inertials, stacked, as link k."""
+        solid = self.links[k].solid
+        alone = oddness(inertials, solid, self.scales)[0]
+        return alone + strangeness(inertials, solid, self.sisters[k], self.now)
+
+    def best(self, k):
+        """The Best explanation of link k."""
+        link = self.links[k]
+        tried = [(f, undone) for f in FAULTS.values() if f.undo for undone in f.undo(link.inertial)]
+        costs = self.odd(k, stacked([link.inertial, *(undone for _, undone in tried)]))
+        odd, rights = costs[0], costs[1:]
+        j = int((rights + [fault.surprise for fault, _ in tried]).argmin())
+        fault, undone = tried[j]
+        gain = odd - rights[j] - fault.surprise
+        best = Best(None, -np.inf, {})
+        if gain > 0:
+            best = Best(_finding(link, fault, odd, rights[j], undone), gain, {k: undone})
+        elif odd > UNEXPLAINED:
+            told = Finding(link.name, UNKNOWN, "its inertia does not fit its look", "look at its <inertial>", odd)
+            best = Best(told, odd - UNEXPLAINED, {})
+        return max(best, self._swap(k, odd), key=lambda way: way.gain)
+
+    def _swap(self, k, odd):
+        """... by the inertia of another link."""
+        none = Best(None, -np.inf, {})
+        surprise = FAULTS[SWAPPED].surprise
+        if odd < surprise or len(self.links) < 2:
+            return none
+        theirs = self.odd(k, stacked(self.given))
+        best = none
+        for j in np.argsort(theirs)[:SWAPS]:
+            if j == k or self.given[j] is not self.now[j]:
+                continue
+            pair = stacked([self.given[j], self.given[k]])
+            before, after = self.odd(j, pair)
+            gain = (odd + before - theirs[j] - after) - 2 * surprise
+            if gain > max(best.gain, 0) and odd - theirs[j] > 0 and before - after > 0:
+                finding = _swap_finding(self.links[k], self.links[j], odd, theirs[j], self.given[j])
+                best = Best(finding, gain, {k: self.given[j], int(j): self.given[k]})
+        return best
+
+    def swapped(self, j, k, finding):
+        """The Finding of link j, to which that of link k led."""
+        return _swap_finding(self.links[j], self.links[k], np.nan, np.nan, self.given[k])
+
+
+def _swap_finding(link, other, odd, right, put_right):
+    told = f"it has the inertia of link {other.name!r}, and that has its own"
+    return Finding(link.name, SWAPPED, told, FAULTS[SWAPPED].advice, odd, right, put_right)
