@@ -16,6 +16,7 @@ from dynamics_node.doctor.solids import Solid
 
 UNEXPLAINED = 9.0  # oddness of a link that is named without a cause
 SWAPS = 8  # links that a link may have exchanged its inertia with, of which it looks best
+LIGHT = 1e-3  # of the robot's mass, and of the usual moment of inertia of its links
 UNKNOWN, NOTHING, IMPOSSIBLE = "unknown", "no inertia", "impossible"
 
 
@@ -43,10 +44,24 @@ class Finding(NamedTuple):
 
 def diagnose(links) -> list[Finding]:
     """Findings of a sequence of LinkFacts, the surest ones first."""
-    plain = [finding for link in links if (finding := _by_numbers(link))]
-    done = {finding.link for finding in plain}
+    ignored = negligible(links)
+    plain = [finding for link in links if link.name not in ignored and (finding := _by_numbers(link))]
+    done = {finding.link for finding in plain} | ignored
     judged = [link for link in links if link.name not in done and link.solid and link.inertial.mass > 0]
     return plain + _by_geometry(judged)
+
+
+def negligible(links) -> set:
+    """Names of links too light to matter: a mass and an inertia far below those of the robot. Links that
+    have no mass at all are not among them."""
+    masses = np.array([link.inertial.mass for link in links])
+    moments = np.array([np.trace(link.inertial.inertia) for link in links])
+    heavy = masses >= LIGHT * masses.sum()
+    if not heavy.any():
+        return set()
+    usual = np.median(moments[heavy])
+    light = ~heavy & (masses > 0) & (moments < LIGHT * usual)
+    return {link.name for link, is_light in zip(links, light, strict=True) if is_light}
 
 
 def _by_numbers(link):

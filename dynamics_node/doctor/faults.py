@@ -23,7 +23,7 @@ class Fault(NamedTuple):
     advice: str
     plant: Callable
     undo: Callable | None
-    surprise: float = 4.0
+    surprise: float = 2.0
 
 
 def about(inertial, point):
@@ -121,13 +121,13 @@ FAULTS = {
               _plant_rotated, lambda link: [_rotated(link, turn) for turn in PERMUTED]),
         Fault("products mirrored", "its products of inertia have the other sign",
               "URDF has ixy = -integral of x y dm: change the signs of ixy, ixz and iyz",
-              _products_negated, _one(_products_negated)),
+              _products_negated, _one(_products_negated), 1.0),
         Fault("com mirrored", "its centre of mass lies on the other side of an axis",
               "change the sign of that component of <inertial><origin xyz>",
               _plant_mirrored, lambda link: [_com_mirrored(link, axis) for axis in range(3)]),
         Fault("not about com", "its inertia is about the link's origin, not about the centre of mass",
               "subtract m (|c|^2 1 - c c^T): URDF wants it about the centre of mass",
-              _plant_about_origin, _undo_about_origin),
+              _plant_about_origin, _undo_about_origin, 1.0),
         Fault("decimal point", "one of its moments is ten times what it should be",
               "look at ixx, iyy and izz: a decimal point has slipped",
               _plant_slipped,

@@ -13,9 +13,9 @@ import numpy as np
 DENSITY = (6.9, 0.8)  # median and scale of the logarithm of kg/m^3, of convex hulls
 SIZE = (0.15, 0.35)  # ... of the logarithm of mean squared distance from the centre, beside the solid's
 CENTRE = 0.5  # scale of the distance of both centres, in standard deviations of the solid
-MOMENTS = 0.08  # ... of the distance of both inertia matrices of trace 1, on the diagonal
-PRODUCTS = 0.04  # ... and beside it
-SCALES = (0.4, 1.5)  # how much less or more the links of one robot may usually differ
+MOMENTS = 0.085  # ... of the distance of both inertia matrices of trace 1, on the diagonal
+PRODUCTS = 0.025  # ... and beside it
+SCALES = (0.3, 1.5)  # how much less or more the links of one robot may usually differ
 IMPOSSIBLE = 6.0  # for an inertia that no mass distribution has
 TINY = 1e-12  # beside the solid's second moment: as good as nothing
 

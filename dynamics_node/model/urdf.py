@@ -85,6 +85,14 @@ def parse_urdf(text):
     )
 
 
+def inertial_rotations(text):
+    """{link: rotation (3, 3) from the axes in which its <inertia> is written to the link's}."""
+    parsed = _parse(_stripped(read_xml(text)))
+    return {
+        link.name: _pose(link.inertial.origin)[0] if link.inertial else np.eye(3) for link in parsed.links
+    }
+
+
 def read_xml(text):
     """The element <robot> of text that may be hostile. Raises ModelError."""
     try:
