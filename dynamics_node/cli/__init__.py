@@ -6,6 +6,7 @@ import sys
 from dynamics_node.backends.c import CompileError
 from dynamics_node.cli import (
     compiling,
+    doctoring,
     estimating,
     evaluating,
     explaining,
@@ -20,21 +21,32 @@ from dynamics_node.model import ModelError
 from dynamics_node.solver import SolutionError
 from dynamics_node.trajectory import TrajectoryError
 
-COMMANDS = (info, graph, explaining, compiling, evaluating, sensors, simulating, inverting, estimating)
+COMMANDS = (
+    info,
+    graph,
+    explaining,
+    doctoring,
+    compiling,
+    evaluating,
+    sensors,
+    simulating,
+    inverting,
+    estimating,
+)
 
 EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
 
 
 def main(arguments=None):
-    """Exit code 0, or 1 with one line on stderr."""
+    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options.read(options), options)
+        return options.run(options.read(options), options) or 0
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except EXPECTED as error:
         print(f"dynamics: {_told(error)}", file=sys.stderr)
-        return 1
+        return getattr(options, "unreadable", 1)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.doctor.evidence import words
 from dynamics_node.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
 from dynamics_node.doctor.oddness import Inertial, is_impossible, oddness, stacked, usual_scales
 from dynamics_node.doctor.sisters import find_sisters, strangeness
@@ -77,7 +78,9 @@ def _by_numbers(link):
     if _is_default(link.inertial):
         return _finding(link, FAULTS[DEFAULT])
     if link.solid is None and is_impossible(link.inertial):
-        return Finding(link.name, IMPOSSIBLE, "no mass distribution has its inertia", FAULTS["decimal point"].advice)
+        return Finding(
+            link.name, IMPOSSIBLE, "no mass distribution has its inertia", FAULTS["decimal point"].advice
+        )
     return None
 
 
@@ -115,7 +118,7 @@ def _by_geometry(links):
                 if other is not None:
                     findings.append(cases.swapped(index, k, best.finding))
         for index in list(waiting):
-            if any(sister.index in best.put_right for sister in cases.sisters[index]):
+            if any(sister.place in best.put_right for sister in cases.sisters[index]):
                 waiting[index] = cases.best(index)
     return findings
 
@@ -159,11 +162,10 @@ class Cases:
         fault, undone = tried[j]
         gain = odd - rights[j] - fault.surprise
         best = Best(None, -np.inf, {})
-        if gain > 0:
+        if gain > 0 and rights[j] < UNEXPLAINED:
             best = Best(_finding(link, fault, odd, rights[j], undone), gain, {k: undone})
         elif odd > UNEXPLAINED:
-            told = Finding(link.name, UNKNOWN, "its inertia does not fit its look", "look at its <inertial>", odd)
-            best = Best(told, odd - UNEXPLAINED, {})
+            best = Best(_unexplained(link, odd), odd - UNEXPLAINED, {})
         return max(best, self._swap(k, odd), key=lambda way: way.gain)
 
     def _swap(self, k, odd):
@@ -188,6 +190,12 @@ class Cases:
     def swapped(self, j, k, finding):
         """The Finding of link j, to which that of link k led."""
         return _swap_finding(self.links[j], self.links[k], np.nan, np.nan, self.given[k])
+
+
+def _unexplained(link, odd):
+    seen = "; ".join(words(link.inertial, link.solid))
+    told = f"its inertia does not fit its look{seen and ': '}{seen}"
+    return Finding(link.name, UNKNOWN, told, "weigh it, or export it again from CAD", odd)
 
 
 def _swap_finding(link, other, odd, right, put_right):

@@ -33,13 +33,15 @@ def ellipsoid(inertial) -> Ellipsoid:
 
 def words(inertial, solid) -> list[str]:
     """What is odd to the eye, one thing each."""
-    found = []
+    found: list[str] = []
     if inertial.mass <= 0:
         return found
     shape = ellipsoid(inertial)
     if np.isnan(shape.sides).any():
         moments = np.linalg.eigvalsh(inertial.inertia)
-        found.append("principal moments {:.3g}, {:.3g}, {:.3g} kg m^2 break the triangle inequality".format(*moments))
+        found.append(
+            "principal moments {:.3g}, {:.3g}, {:.3g} kg m^2 break the triangle inequality".format(*moments)
+        )
     if solid is None:
         return found
     density = inertial.mass / solid.volume

@@ -95,11 +95,11 @@ def _plant_slipped(link, random):
 
 
 def _plant_default(link, random):
-    return Inertial(1.0, np.zeros(3), np.eye(3))
+    return Inertial(np.array(1.0), np.zeros(3), np.eye(3))
 
 
 def _plant_massless(link, random):
-    return Inertial(0.0, np.zeros(3), np.zeros((3, 3)))
+    return Inertial(np.array(0.0), np.zeros(3), np.zeros((3, 3)))
 
 
 SWAPPED, DEFAULT, MASSLESS = "swapped", "default", "massless"
@@ -132,7 +132,8 @@ FAULTS = {
               "look at ixx, iyy and izz: a decimal point has slipped",
               _plant_slipped,
               lambda link: [_slipped(link, axis, x) for axis in range(3) for x in (0.1, 10.0)]),
-        Fault(SWAPPED, "it has the inertia of another link", "exchange both <inertial>", lambda link, random: link, None),
+        Fault(SWAPPED, "it has the inertia of another link", "exchange both <inertial>",
+              lambda link, random: link, None),
         Fault(DEFAULT, "its inertia is a default that somebody copied", _CAD, _plant_default, None),
         Fault(MASSLESS, "it moves and has no mass", "give it its mass and inertia, or fix its joint",
               _plant_massless, None),

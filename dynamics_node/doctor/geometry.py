@@ -1,5 +1,6 @@
 """The look of a link as numbers: triangles to draw, and the solid that they are hulls of."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -8,7 +9,12 @@ import numpy as np
 from dynamics_node.doctor.meshes import MeshError, find_mesh, read_triangles
 from dynamics_node.doctor.solids import Solid, box, capsule, cylinder, enclosed, hull, joined, sphere
 
-_SURFACES = {"box": lambda *size: box(size), "cylinder": cylinder, "capsule": capsule, "sphere": sphere}
+_SURFACES: dict[str, Callable] = {
+    "box": lambda *size: box(size),
+    "cylinder": cylinder,
+    "capsule": capsule,
+    "sphere": sphere,
+}
 
 
 class Geometry(NamedTuple):
@@ -27,7 +33,9 @@ def link_geometry(shapes, folder, left_out) -> Geometry:
     """Of the shapes of a link, whose description lies in `folder`: those that are drawn, else those for
     collisions. left_out: a list that gets a line for every mesh that cannot be read."""
     for visual in (True, False):
-        found = [part for shape in shapes if shape.visual is visual and (part := _part(shape, folder, left_out))]
+        found = [
+            part for shape in shapes if shape.visual is visual and (part := _part(shape, folder, left_out))
+        ]
         if found:
             hulls, surfaces, files = zip(*found, strict=True)
             return Geometry(joined([enclosed(triangles) for triangles in hulls]), surfaces, files)

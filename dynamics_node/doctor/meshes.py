@@ -3,6 +3,7 @@
 import os
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -55,10 +56,10 @@ def read_triangles(path: Path):
     except ImportError:
         raise MeshError(f"meshes are left out, trimesh is absent: {HELP}") from None
     try:
-        mesh = trimesh.load(path, force="mesh", process=False, skip_materials=True)
-        triangles = np.asarray(mesh.triangles, dtype=float).reshape(-1, 3, 3)
+        mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
+        triangles = np.array(mesh.triangles, dtype=float).reshape(-1, 3, 3)
     except ImportError as error:
-        raise MeshError(f"mesh {path.name!r}: {error} is absent: {HELP}") from None
+        raise MeshError(f"mesh {path.name!r} needs another reader ({error}): {HELP}") from None
     except Exception as error:  # readers of many formats raise what they like
         raise MeshError(f"mesh {path.name!r} cannot be read: {type(error).__name__}: {error}") from None
     if not len(triangles) or not np.isfinite(triangles).all():

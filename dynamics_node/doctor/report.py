@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from dynamics_node.doctor.diagnosis import Finding, LinkFacts, diagnose, negligible
 from dynamics_node.doctor.geometry import Geometry, link_geometry
 from dynamics_node.doctor.oddness import Inertial
@@ -68,7 +70,8 @@ def examine(text, folder=".", **choices) -> Report:
     shapes, left_out = parse_shapes(text)
     missing: list[str] = list(left_out)
     geometries = {
-        link.name: link_geometry(shapes.get(link.name, ()), Path(folder), missing) for link in description.links
+        link.name: link_geometry(shapes.get(link.name, ()), Path(folder), missing)
+        for link in description.links
     }
     links = facts(description, {name: geometry.solid for name, geometry in geometries.items()})
     robot, why = _robot(text, choices)
@@ -84,7 +87,10 @@ def facts(description: Description, solids) -> list[LinkFacts]:
     moved = {joint.child for joint in description.joints if joint.kind != "fixed"}
     return [
         LinkFacts(
-            link.name, Inertial(link.mass, link.com, link.inertia), solids.get(link.name), link.name in moved
+            link.name,
+            Inertial(np.array(link.mass), link.com, link.inertia),
+            solids.get(link.name),
+            link.name in moved,
         )
         for link in description.links
     ]
@@ -98,7 +104,9 @@ def _robot(text, choices):
             return None, ""
         q = positions_within(model)
         loops = loops_of(model, q) if isinstance(model, Mechanism) else None
-        return Robot(condition_of(model, q), margins_of(model, q), loops, unseen_parameters(tree_of(model))), ""
+        return Robot(
+            condition_of(model, q), margins_of(model, q), loops, unseen_parameters(tree_of(model))
+        ), ""
     except (ModelError, ClosureError) as error:
         return None, str(error)
 
@@ -107,14 +115,14 @@ def _complaints(robot):
     found = []
     if robot.condition.is_bad:
         found.append(
-            f"the mass matrix has condition {robot.condition.worst:.2g}: link {robot.condition.link!r} has next to no "
-            f"inertia about joint {robot.condition.joint!r}; give it its own, or the joint an armature"
+            f"the mass matrix has condition {robot.condition.worst:.2g}: link {robot.condition.link!r} has "
+            f"next to no inertia about joint {robot.condition.joint!r}; give it one, or an armature"
         )
     for margin in robot.margins:
         if margin.share > 1:
             found.append(
-                f"joint {margin.joint!r} cannot hold the robot: gravity asks for up to {margin.gravity:.3g}, its "
-                f"effort limit is {margin.effort:.3g}; look at the masses beyond it, or at the limit"
+                f"joint {margin.joint!r} cannot hold the robot: gravity asks for up to {margin.gravity:.3g}, "
+                f"its effort limit is {margin.effort:.3g}; look at the masses beyond it, or at the limit"
             )
     if robot.loops and robot.loops.is_bad:
         names = ", ".join(map(repr, robot.loops.constraints))

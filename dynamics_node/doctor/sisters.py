@@ -13,20 +13,24 @@ from dynamics_node.doctor.oddness import second_moments
 ALIKE = 0.01  # what solids of sisters may differ in, beside their size
 CLOSE = 0.03  # ... and their inertias, usually
 _SIGNED = np.array(
-    [np.diag(signs) @ np.eye(3)[list(order)] for order in permutations(range(3)) for signs in product((1, -1), repeat=3)]
+    [
+        np.diag(signs) @ np.eye(3)[list(order)]
+        for order in permutations(range(3))
+        for signs in product((1, -1), repeat=3)
+    ]
 )
 
 
 class Sister(NamedTuple):
-    """index of another link; ways (n, 3, 3): the turns and mirrors by which its solid becomes this one's."""
+    """place of another link; ways (n, 3, 3): the turns and mirrors by which its solid becomes this one's."""
 
-    index: int
+    place: int
     ways: np.ndarray
 
 
 def find_sisters(solids):
     """For each of a sequence of Solids a tuple of Sister."""
-    found = [[] for _ in solids]
+    found: list[list[Sister]] = [[] for _ in solids]
     for i, one in enumerate(solids):
         for j, other in enumerate(solids[:i]):
             if abs(one.volume - other.volume) > 3 * ALIKE * one.volume:
@@ -56,7 +60,7 @@ def strangeness(inertials, solid, sisters, others):
     nearest = np.full(len(inertials.mass), np.inf)
     size, own = np.trace(solid.second), second_moments(inertials)
     for sister in sisters:
-        other = others[sister.index]
+        other = others[sister.place]
         if other is None:
             continue
         spread = sister.ways @ second_moments(other) @ sister.ways.transpose(0, 2, 1)

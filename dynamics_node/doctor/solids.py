@@ -9,7 +9,7 @@ class Solid(NamedTuple):
     """volume: m^3; centre (3,): m; second (3, 3): mean of (r - centre)(r - centre)^T, m^2, of uniform
     density; low, high (3,): bounding box, m. All in link axes."""
 
-    volume: float
+    volume: float | np.ndarray
     centre: np.ndarray
     second: np.ndarray
     low: np.ndarray
@@ -80,7 +80,7 @@ def cylinder(radius, length):
 
 def capsule(radius, length):
     """... of a cylinder along z with half a ball at each end."""
-    return hull(np.concatenate([_ball(radius) + (0, 0, z) for z in (-length / 2, length / 2)]))
+    return hull(np.concatenate([_ball(radius) + np.array([0, 0, z]) for z in (-length / 2, length / 2)]))
 
 
 def sphere(radius):

@@ -15,8 +15,8 @@ NOTHING = 1e-9  # of a column beside the largest
 
 
 def unseen_parameters(model: Model, seed=0):
-    """{body: names in PARAMETERS} of those whose column of the torque regressor, J^T times the wrench that one
-    unit of the parameter takes, is zero at random states."""
+    """{body: names in PARAMETERS} of those whose column of the torque regressor, J^T times the wrench that
+    one unit of the parameter takes, is zero at random states."""
     random = np.random.default_rng(seed)
     q = sample_positions(model, STATES, random)
     qd, qdd = random.uniform(-1, 1, (2, STATES, model.nv))

@@ -1,5 +1,5 @@
-"""The robot as a whole, at random positions within its limits: how well M is conditioned and which link spoils
-that, what gravity asks of the motors, how its loops close."""
+"""The robot as a whole, at random positions within its limits: how well M is conditioned and which link
+spoils that, what gravity asks of the motors, how its loops close."""
 
 from typing import NamedTuple
 
@@ -46,12 +46,12 @@ class Margin(NamedTuple):
 
 
 class Loops(NamedTuple):
-    """constraints: names; worst: largest condition of their equations over `count` closed positions; nan:
+    """constraints: names; worst: largest condition of their equations over `closed` closed positions; nan:
     no closed position was found."""
 
     constraints: tuple[str, ...]
     worst: float
-    count: int
+    closed: int
 
     @property
     def is_bad(self):

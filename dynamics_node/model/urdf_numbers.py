@@ -33,7 +33,9 @@ def with_inertias(text: bytes, inertias) -> bytes:
 
 def _places(text, names):
     """{link: offset in bytes of its first <inertia>}."""
-    parser, path, places = expat.ParserCreate(), [], {}
+    parser = expat.ParserCreate()
+    path: list[tuple] = []
+    places: dict[str, int] = {}
 
     def start(tag, attributes):
         path.append((tag, attributes.get("name")))

@@ -6,14 +6,20 @@ from dynamics_node.model.shapes import Shape
 from dynamics_node.model.urdf import read_xml
 from dynamics_node.spatial import rpy_rotation
 
-_SIZES = {"box": ("size",), "cylinder": ("radius", "length"), "capsule": ("radius", "length"), "sphere": ("radius",)}
+_SIZES = {
+    "box": ("size",),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length"),
+    "sphere": ("radius",),
+}
 _COUNTS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1}
 
 
 def parse_shapes(text):
     """{link: tuple of Shape} of URDF text, and a tuple of what was left out and why. Raises ModelError as
     `parse_urdf` for what is no robot description at all."""
-    shapes, left_out = {}, []
+    shapes: dict[str, list[Shape]] = {}
+    left_out = []
     for link in read_xml(text).iterfind("link"):
         name = link.get("name")
         found = shapes.setdefault(name, [])
