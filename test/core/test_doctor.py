@@ -129,7 +129,7 @@ def test_a_hull_weighs_what_its_points_do():
     assert solid.volume == pytest.approx(np.prod(high - low) * len(inside) / len(points), rel=0.02)
     np.testing.assert_allclose(solid.centre, inside.mean(axis=0), atol=0.02)
     np.testing.assert_allclose(solid.second, np.cov(inside.T), atol=0.03)
-    half = [enclosed(hull(np.concatenate([box((1, 1, 1)).reshape(-1, 3) + (x, 0, 0)]))) for x in (-0.5, 0.5)]
+    half = [enclosed(hull(box((1, 1, 1)).reshape(-1, 3) + np.array([x, 0, 0]))) for x in (-0.5, 0.5)]
     np.testing.assert_allclose(joined(half).second, np.diag([4, 1, 1]) / 12, atol=1e-12)
     assert (
         enclosed(hull(np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]))).volume > 0
