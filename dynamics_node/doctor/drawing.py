@@ -8,14 +8,14 @@ from dynamics_node.doctor.solids import box
 SIDE = 240  # of a view, in units of the drawing
 MARGIN = 12
 CELLS = 56  # along a link: corners of its triangles that share one become one
-MOST = 2500  # triangles of a link that are drawn
+MOST = 2000  # triangles of a link that are drawn
 VIEWS = (("x", "y", (0, 1)), ("x", "z", (0, 2)), ("y", "z", (1, 2)))
 SHOWN = 4.0  # what is larger or farther away than so many links is left out, and said
 
 
 def draw_link(inertial, geometry) -> str:
     """One <svg> with the three views side by side."""
-    triangles = [_coarse(surface) for surface in geometry.surfaces]
+    triangles = [_coarse(surface, MOST // len(geometry.surfaces)) for surface in geometry.surfaces]
     corners = np.concatenate([surface.reshape(-1, 3) for surface in geometry.surfaces] or [np.zeros((0, 3))])
     shape = ellipsoid(inertial) if inertial.mass > 0 else None
     edges = None
@@ -73,8 +73,8 @@ def _bounds(corners, edges, shape):
     return points.min(axis=0), points.max(axis=0), ""
 
 
-def _coarse(triangles):
-    """(n, 3, 3) with corners on a coarse lattice, no two alike."""
+def _coarse(triangles, most):
+    """(n, 3, 3), at most so many, with corners on a coarse lattice, no two alike."""
     points = triangles.reshape(-1, 3)
     low, size = points.min(axis=0), max(float(np.ptp(points, axis=0).max()), 1e-9)
     cells = CELLS
@@ -83,17 +83,21 @@ def _coarse(triangles):
         flat = (corners[:, 0] == corners[:, 1]).all(1) | (corners[:, 1] == corners[:, 2]).all(1)
         flat |= (corners[:, 0] == corners[:, 2]).all(1)
         kept = np.unique(corners[~flat], axis=0)
-        if len(kept) <= MOST or cells <= 8:
-            return kept[:MOST] / cells * size + low
+        if len(kept) <= most or cells <= 8:
+            return kept[:most] / cells * size + low
         cells //= 2
 
 
 def _filled(places):
     """Path data of triangles (n, 3, 2), all turned the same way, so that none is a hole in another."""
+    places = places.round()
     (ax, ay), (bx, by), (cx, cy) = np.moveaxis(places, 0, -1)
-    turned = (bx - ax) * (cy - ay) < (by - ay) * (cx - ax)
-    places = np.where(turned[:, None, None], places[:, ::-1], places)
-    return "".join("M{:.0f} {:.0f}L{:.0f} {:.0f} {:.0f} {:.0f}z".format(*place.ravel()) for place in places)
+    area = (bx - ax) * (cy - ay) - (by - ay) * (cx - ax)
+    places = np.where((area < 0)[:, None, None], places[:, ::-1], places)[area != 0]
+    steps = np.concatenate([places[:, :1], np.diff(places, axis=1)], axis=1).reshape(-1, 6)
+    return "".join(
+        "M{:.0f} {:.0f}l{:.0f} {:.0f} {:.0f} {:.0f}z".format(*one) for one in np.unique(steps, axis=0)
+    )
 
 
 def _hull_edges(triangles, place):
