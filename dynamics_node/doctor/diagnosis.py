@@ -17,8 +17,14 @@ from dynamics_node.doctor.solids import Solid
 
 UNEXPLAINED = 9.0  # oddness of a link that is named without a cause
 SWAPS = 8  # links that a link may have exchanged its inertia with, of which it looks best
+MESH_SURPRISE = 5.0
+IMPOSSIBLE_ADVICE = "export it again from CAD; --repair writes the nearest inertia that is possible"
+MESH_WORDS = (
+    "its look is a thousand times too large, as of a mesh in mm",
+    'give <mesh> scale="0.001 0.001 0.001"',
+)
 LIGHT = 1e-3  # of the robot's mass, and of the usual moment of inertia of its links
-UNKNOWN, NOTHING, IMPOSSIBLE = "unknown", "no inertia", "impossible"
+MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "impossible"
 
 
 class LinkFacts(NamedTuple):
@@ -31,8 +37,8 @@ class LinkFacts(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """link; cause: a name of FAULTS, or UNKNOWN, NOTHING, IMPOSSIBLE; told: what is odd; advice: what to do;
-    odd: oddness as it is; right: oddness once the cause is undone; put_right: the Inertial then."""
+    """link; cause: a name of FAULTS, MESH, UNKNOWN, NOTHING or IMPOSSIBLE; told: what is odd; advice: what to
+    do; odd: oddness as it is; right: oddness once the cause is undone; put_right: the Inertial then."""
 
     link: str
     cause: str
@@ -78,9 +84,7 @@ def _by_numbers(link):
     if _is_default(link.inertial):
         return _finding(link, FAULTS[DEFAULT])
     if link.solid is None and is_impossible(link.inertial):
-        return Finding(
-            link.name, IMPOSSIBLE, "no mass distribution has its inertia", FAULTS["decimal point"].advice
-        )
+        return Finding(link.name, IMPOSSIBLE, "no mass distribution has its inertia", IMPOSSIBLE_ADVICE)
     return None
 
 
@@ -162,11 +166,23 @@ class Cases:
         fault, undone = tried[j]
         gain = odd - rights[j] - fault.surprise
         best = Best(None, -np.inf, {})
-        if gain > 0 and rights[j] < UNEXPLAINED:
+        shrunk = self._shrunk(k)
+        if shrunk + MESH_SURPRISE < min(odd, rights[j] + fault.surprise):
+            finding = Finding(link.name, MESH, *MESH_WORDS, odd, shrunk)
+            best = Best(finding, odd - shrunk - MESH_SURPRISE, {})
+        elif gain > 0 and rights[j] < UNEXPLAINED:
             best = Best(_finding(link, fault, odd, rights[j], undone), gain, {k: undone})
-        elif odd > UNEXPLAINED:
-            best = Best(_unexplained(link, odd), odd - UNEXPLAINED, {})
+        elif odd > UNEXPLAINED or is_impossible(link.inertial):
+            best = Best(_unexplained(link, odd), max(odd - UNEXPLAINED, 0.0), {})
         return max(best, self._swap(k, odd), key=lambda way: way.gain)
+
+    def _shrunk(self, k):
+        """Oddness of link k if its look were a thousand times smaller."""
+        solid = self.links[k].solid
+        smaller = Solid(
+            1e-9 * solid.volume, 1e-3 * solid.centre, 1e-6 * solid.second, 1e-3 * solid.low, 1e-3 * solid.high
+        )
+        return oddness(self.given[k], smaller, self.scales)[0]
 
     def _swap(self, k, odd):
         """... by the inertia of another link."""
@@ -194,6 +210,8 @@ class Cases:
 
 def _unexplained(link, odd):
     seen = "; ".join(words(link.inertial, link.solid))
+    if is_impossible(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, seen, IMPOSSIBLE_ADVICE, odd)
     told = f"its inertia does not fit its look{seen and ': '}{seen}"
     return Finding(link.name, UNKNOWN, told, "weigh it, or export it again from CAD", odd)
 

@@ -102,6 +102,7 @@ def _plant_massless(link, random):
     return Inertial(np.array(0.0), np.zeros(3), np.zeros((3, 3)))
 
 
+UNITS = 5.0  # what is wrong by a thousand is wrong by so much that it need not be likely
 SWAPPED, DEFAULT, MASSLESS = "swapped", "default", "massless"
 _CAD = "export it again, or let the CAD program write its mass properties in kg, m, kg m^2"
 
@@ -109,13 +110,13 @@ FAULTS = {
     fault.name: fault
     for fault in (
         Fault("com in mm", "its centre of mass is a thousand times too far away, as if written in mm",
-              "write <inertial><origin xyz> in m", _com_times(1e3), _one(_com_times(1e-3))),
+              "write <inertial><origin xyz> in m", _com_times(1e3), _one(_com_times(1e-3)), UNITS),
         Fault("mass in g", "its mass is a thousand times too large, as if written in g",
-              "write <mass> in kg", _mass_times(1e3), _one(_mass_times(1e-3))),
+              "write <mass> in kg", _mass_times(1e3), _one(_mass_times(1e-3)), UNITS),
         Fault("inertia in kg mm^2", "its inertia is a million times too large, as if of a mesh in mm",
-              _CAD, _inertia_times(1e6), _one(_inertia_times(1e-6))),
+              _CAD, _inertia_times(1e6), _one(_inertia_times(1e-6)), UNITS),
         Fault("inertia in g mm^2", "its inertia is 1e9 times too large, as if written in g mm^2",
-              _CAD, _inertia_times(1e9), _one(_inertia_times(1e-9))),
+              _CAD, _inertia_times(1e9), _one(_inertia_times(1e-9)), UNITS),
         Fault("rotated axes", "its inertia is written in axes that are not the link's",
               "turn it, or give <inertial><origin rpy> the axes that it is written in",
               _plant_rotated, lambda link: [_rotated(link, turn) for turn in PERMUTED]),

@@ -192,6 +192,24 @@ def test_a_sister_tells_what_a_solid_alone_does_not():
     assert [(f.link, f.cause) for f in diagnose(both)] == [("other hand", "products mirrored")]
 
 
+def test_meshes_in_mm_are_told_from_links_in_mm():
+    links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
+    large = []
+    for link in links:
+        own = link.solid
+        scaled = (own.volume * 1e9, own.centre * 1e3, own.second * 1e6, own.low * 1e3, own.high * 1e3)
+        large.append(link._replace(solid=type(own)(*scaled)))
+    assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
+
+
+def test_what_no_body_can_have_is_never_healthy():
+    for name, own in own_inertials().items():
+        squares, axes = np.linalg.eigh(second_moments(own))
+        spread = own.mass * (axes * (-1e-3 * squares[2], *squares[1:])) @ axes.T
+        sick = own._replace(inertia=np.trace(spread) * np.eye(3) - spread)
+        assert [finding.link for finding in findings_of(**{name: sick})] == [name]
+
+
 def test_equivalent_boxes():
     own = own_inertials()["lower"]
     shape = ellipsoid(own)
