@@ -8,8 +8,10 @@ LISTED = 6  # links by name in a line
 
 def lines(report: Report):
     """What to print."""
-    judged = sum(link.inertial.mass > 0 for link in report.links) - len(report.light)
-    yield f"{report.name}: {len(report.links)} links, {judged} of them with a mass that matters"
+    heavy = [link for link in report.links if link.inertial.mass > 0 and link.name not in report.light]
+    yield f"{report.name}: {len(report.links)} links, {len(heavy)} of them with a mass that matters"
+    if bare := sum(link.solid is None for link in heavy):
+        yield f"note: {bare} of these have no shape that can be read; their numbers alone are judged"
     for finding, links in grouped(report.findings):
         yield f"{listed(links)}: {sentence(finding)}"
     yield from report.complaints
