@@ -2,7 +2,7 @@
 
 The inertia of a link and the solid that it looks like agree in density, in size, in centre and in directions
 up to what the links of good robots do; each difference is worth a Student's t (4 degrees of freedom, so that
-one far off does not drown the others). The scales below are the middle half of 1032 moving links of 68
+one far off does not drown the others). The scales below are about the middle half of 1032 moving links of 68
 descriptions; what is 0 is as good as the best of them.
 """
 

@@ -43,7 +43,8 @@ def facts(robot):
         )
     if robot.unseen:
         count = sum(map(len, robot.unseen.values()))
-        yield f"{count} inertial parameters of {len(robot.unseen)} bodies cannot matter, no torque sees them"
+        bodies = "1 body" if len(robot.unseen) == 1 else f"{len(robot.unseen)} bodies"
+        yield f"{count} inertial parameters of {bodies} cannot matter, no torque sees them"
     if robot.loops:
         yield (
             f"loops {', '.join(map(repr, robot.loops.constraints))}: condition {robot.loops.worst:.3g} at "

@@ -399,3 +399,4 @@ def test_a_robot_that_cannot_be_computed_is_examined_all_the_same():
     report = examine(arm(hand=nothing))
     assert [finding.cause for finding in report.findings] == ["massless"]
     assert report.robot is None and "hand" in report.why and not report.is_healthy
+    assert "<b>massless</b>" in page(report) and "cannot be computed" in page(report)
