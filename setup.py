@@ -53,6 +53,7 @@ TEST = [
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
 BENCH = ["casadi>=3.6", *MUJOCO]
+DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 GPU_CHECKS = [  # kernels without a GPU: compilers, an OpenCL that is a CPU, and one that looks for races
@@ -149,6 +150,7 @@ setup(
         "opencl": ["pyopencl>=2023.1"],
         "gpu_checks": GPU_CHECKS,
         "tables": TABLES,
+        "doctor": DOCTOR,
         "cluster": CLUSTER,
     },
     cmdclass={"install": Install, "develop": Develop},

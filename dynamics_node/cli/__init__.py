@@ -6,6 +6,7 @@ import sys
 from dynamics_node.backends.c import CompileError
 from dynamics_node.cli import (
     compiling,
+    doctoring,
     estimating,
     evaluating,
     explaining,
@@ -25,6 +26,7 @@ COMMANDS = (
     info,
     graph,
     explaining,
+    doctoring,
     compiling,
     evaluating,
     sensors,
@@ -38,7 +40,7 @@ EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, Closur
 
 
 def main(arguments=None):
-    """Exit code 0, or 1 with one line on stderr; a command may have others of its own."""
+    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr."""
     options = _parser().parse_args(arguments)
     try:
         return options.run(options.read(options), options) or 0
@@ -46,7 +48,7 @@ def main(arguments=None):
         sys.stderr.close()
     except EXPECTED as error:
         print(f"dynamics: {_told(error)}", file=sys.stderr)
-        return 1
+        return getattr(options, "unreadable", 1)
     return 0
 
 

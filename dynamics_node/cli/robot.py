@@ -8,6 +8,14 @@ from dynamics_node.problem import KINDS, named
 def robot_command(commands, name, run, text):
     """A parser of a command on a robot description."""
     parser = commands.add_parser(name, help=text, description=text)
+    robot_choices(parser)
+    parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
+    parser.set_defaults(run=run, read=read_robot)
+    return parser
+
+
+def robot_choices(parser):
+    """Arguments that say which robot, of which much is left to move."""
     parser.add_argument("urdf", help="robot description: a URDF file")
     parser.add_argument(
         "--floating-base", action="store_true", help="the root link moves freely (default: it is fixed)"
@@ -16,9 +24,6 @@ def robot_command(commands, name, run, text):
         "--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero"
     )
     parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
-    parser.add_argument("--strict", action="store_true", help="refuse implausible inertias")
-    parser.set_defaults(run=run, read=read_robot)
-    return parser
 
 
 def read_robot(options):

@@ -88,4 +88,4 @@ def _links_of(tree, body, wanted):
 
 def _inertial(inertia):
     mass, moment = mass_and_moment(inertia)
-    return Inertial(mass, moment / mass, central_moments(inertia))
+    return Inertial(central_moments(inertia), mass, moment / mass)

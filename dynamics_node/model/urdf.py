@@ -59,7 +59,7 @@ def parse_urdf(text):
     `independent` of a joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML,
     unreadable element (named).
     """
-    robot = _read_xml(text)
+    robot = read_xml(text)
     _require_few(robot)
     _require_names(robot)
     armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
@@ -85,7 +85,8 @@ def parse_urdf(text):
     )
 
 
-def _read_xml(text):
+def read_xml(text):
+    """The element <robot> of text that may be hostile. Raises ModelError."""
     try:
         data = text.encode() if isinstance(text, str) else bytes(text)
     except UnicodeEncodeError as error:

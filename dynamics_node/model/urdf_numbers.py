@@ -1,6 +1,7 @@
 """Other numbers in the text of a URDF, which stays as it is besides."""
 
 import re
+from functools import partial
 from typing import NamedTuple
 from xml.parsers import expat
 
@@ -9,16 +10,17 @@ import numpy as np
 from dynamics_node.model.errors import ModelError
 from dynamics_node.spatial import rpy_rotation
 
-FIGURES = 9
+FIGURES, ALL_FIGURES = 9, 17
 _MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
 class Inertial(NamedTuple):
-    """Of a link, in its axes: mass kg; com (3,) m; inertia (3, 3) kg m^2 about the centre of mass."""
+    """Of a link, in its axes: inertia (3, 3) kg m^2 about the centre of mass; mass kg; com (3,) m. What is
+    None stays."""
 
-    mass: float
-    com: np.ndarray
     inertia: np.ndarray
+    mass: float | None = None
+    com: np.ndarray | None = None
 
 
 class Dynamics(NamedTuple):
@@ -37,8 +39,10 @@ class _Tag(NamedTuple):
     attributes: dict[str, str]
 
 
-def with_numbers(text, links: dict[str, Inertial], joints: dict[str, Dynamics] | None = None) -> str:
-    """The text with the numbers of the links and joints named.
+def with_numbers(
+    text, links: dict[str, Inertial], joints: dict[str, Dynamics] | None = None, figures=FIGURES
+) -> str:
+    """The text with the numbers of the links and joints named, to so many figures.
 
     The axes of an <inertia> stay turned as its <origin rpy> says. Elements that do not exist, <origin> of
     an inertial and <dynamics> of a joint, are added. Raises ModelError for a link without <inertial> or a
@@ -46,17 +50,18 @@ def with_numbers(text, links: dict[str, Inertial], joints: dict[str, Dynamics] |
     """
     data = text.encode() if isinstance(text, str) else bytes(text)
     tags = {tag.path: tag for tag in _tags(data)}
+    shown = partial(_shown, figures=figures)
     edits: list[tuple[int, int, str]] = []
     for name, inertial in links.items():
-        edits += _inertial_edits(data, tags, name, inertial)
+        edits += _inertial_edits(data, tags, name, inertial, shown)
     for name, dynamics in (joints or {}).items():
-        edits += _dynamics_edits(data, tags, name, dynamics)
+        edits += _dynamics_edits(data, tags, name, dynamics, shown)
     for start, stop, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[stop:]
     return data.decode()
 
 
-def _inertial_edits(data, tags, name, inertial):
+def _inertial_edits(data, tags, name, inertial, shown):
     at = ("robot", f"link {name}", "inertial")
     parts = {tag: tags.get((*at, tag)) for tag in ("origin", "mass", "inertia")}
     if at not in tags or parts["mass"] is None or parts["inertia"] is None:
@@ -67,10 +72,13 @@ def _inertial_edits(data, tags, name, inertial):
     rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
     R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
     moments = R.T @ inertial.inertia @ R
-    numbers = {key: _shown(moments[place]) for key, place in _MOMENTS.items()}
-    com = " ".join(_shown(x) for x in inertial.com)
-    yield _edit(data, parts["mass"], {"value": _shown(inertial.mass)})
+    numbers = {key: shown(moments[place]) for key, place in _MOMENTS.items()}
     yield _edit(data, parts["inertia"], numbers)
+    if inertial.mass is not None:
+        yield _edit(data, parts["mass"], {"value": shown(inertial.mass)})
+    if inertial.com is None:
+        return
+    com = " ".join(shown(x) for x in inertial.com)
     if origin:
         yield _edit(data, origin, {"xyz": com})
     elif np.any(inertial.com):
@@ -78,11 +86,11 @@ def _inertial_edits(data, tags, name, inertial):
         yield stop, stop, f'<origin xyz="{com}" rpy="0 0 0"/>'
 
 
-def _dynamics_edits(data, tags, name, dynamics):
+def _dynamics_edits(data, tags, name, dynamics, shown):
     at = ("robot", f"joint {name}")
     if at not in tags:
         raise ModelError(f"there is no joint {name!r} in the text")
-    numbers = {key: _shown(value) for key, value in dynamics._asdict().items()}
+    numbers = {key: shown(value) for key, value in dynamics._asdict().items()}
     found = tags.get((*at, "dynamics"))
     if found:
         yield _edit(data, found, numbers)
@@ -142,5 +150,5 @@ def _end_of_tag(data, begin):
     return len(data)
 
 
-def _shown(x):
-    return f"{float(x):.{FIGURES}g}"
+def _shown(x, figures):
+    return f"{float(x):.{figures}g}"

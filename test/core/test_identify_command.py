@@ -38,7 +38,7 @@ def masked(text):
 
 def some_inertial():
     A = np.random.default_rng(0).normal(size=(3, 3))
-    return Inertial(3.0, np.array([0.1, -0.2, 0.3]), np.trace(A @ A.T) * np.eye(3) - A @ A.T)
+    return Inertial(np.trace(A @ A.T) * np.eye(3) - A @ A.T, 3.0, np.array([0.1, -0.2, 0.3]))
 
 
 def test_other_numbers_in_the_same_text():

@@ -1,0 +1,403 @@
+"""The doctor: solids against formulas, planted errors found by name, repairs that change numbers only."""
+
+import re
+import struct
+from functools import cache
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from robots import ROBOTS
+from urdf_text import joint, robot
+
+from dynamics_node.algorithms import rnea
+from dynamics_node.cli import main
+from dynamics_node.doctor import diagnose, examine, nearest_consistent, page, repairs
+from dynamics_node.doctor.evidence import ellipsoid, words
+from dynamics_node.doctor.faults import FAULTS, SWAPPED
+from dynamics_node.doctor.geometry import link_geometry
+from dynamics_node.doctor.meshes import MeshError, find_mesh, read_triangles
+from dynamics_node.doctor.oddness import Inertial, is_impossible, second_moments
+from dynamics_node.doctor.report import facts
+from dynamics_node.doctor.solids import box, capsule, cylinder, enclosed, hull, joined, sphere
+from dynamics_node.doctor.unseen import PARAMETERS, unseen_parameters
+from dynamics_node.doctor.workspace import condition_of, margins_of, positions_within
+from dynamics_node.loops import parse_robot
+from dynamics_node.model.errors import ModelError
+from dynamics_node.model.shapes import Shape
+from dynamics_node.model.urdf import parse_urdf
+from dynamics_node.model.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
+from dynamics_node.model.urdf_shapes import parse_shapes
+from dynamics_node.robots import four_bar
+from dynamics_node.spatial import rpy_rotation
+
+# link: boxes as (size, place, turn); none of them symmetric about an axis of its link
+ARM = {
+    "base": [((0.3, 0.3, 0.1), (0, 0, 0.05), (0, 0, 0))],
+    "shoulder": [((0.1, 0.12, 0.2), (0.02, 0.01, 0.12), (0, 0.3, 0.2)), ((0.06, 0.1, 0.1), (0.03, -0.1, 0.1), (0.4, 0, 0))],
+    "upper": [((0.06, 0.08, 0.5), (0.05, 0.04, 0.25), (0.2, 0.3, 0)), ((0.1, 0.1, 0.1), (0.1, 0.05, 0.1), (0, 0, 0.5))],
+    "lower": [((0.4, 0.06, 0.05), (0.2, 0.03, -0.04), (0, 0.2, 0.35))],
+    "hand": [((0.05, 0.15, 0.03), (0.02, 0.06, 0.03), (0.3, 0.1, 0.4))],
+}  # fmt: skip
+DENSITY = 900.0
+
+
+def numbers(values):
+    return " ".join(f"{x!r}" for x in np.asarray(values, dtype=float).tolist())
+
+
+def visual(size, place, turn):
+    return f'<visual><origin xyz="{numbers(place)}" rpy="{numbers(turn)}"/><geometry><box size="{numbers(size)}"/></geometry></visual>'
+
+
+def inertial(own):
+    moments = " ".join(
+        f'{key}="{x!r}"'
+        for key, x in zip(
+            ("ixx", "ixy", "ixz", "iyy", "iyz", "izz"), own.inertia[np.triu_indices(3)].tolist(), strict=True
+        )
+    )
+    return f'<inertial><origin xyz="{numbers(own.com)}"/><mass value="{float(own.mass)!r}"/><inertia {moments}/></inertial>'
+
+
+def solid_of(boxes):
+    return joined(
+        [enclosed(box(size) @ rpy_rotation(np.array(turn)).T + place) for size, place, turn in boxes]
+    )
+
+
+@cache
+def own_inertials():
+    solids = {name: solid_of(boxes) for name, boxes in ARM.items()}
+    masses = {name: DENSITY * solid.volume for name, solid in solids.items()}
+    return {
+        name: Inertial(
+            np.array(masses[name]),
+            solid.centre,
+            masses[name] * (np.trace(solid.second) * np.eye(3) - solid.second),
+        )
+        for name, solid in solids.items()
+    }
+
+
+def arm(**changed):
+    """URDF text of the arm, whose links have the inertias of their boxes, or others by name."""
+    own = {**own_inertials(), **changed}
+    links = [
+        f'<link name="{name}">{"".join(visual(*each) for each in boxes)}{inertial(own[name])}</link>'
+        for name, boxes in ARM.items()
+    ]
+    names = list(ARM)
+    axes = ("0 0 1", "0 1 0", "0 1 0", "1 0 0")
+    joints = [
+        joint(f"j{k}", names[k], names[k + 1], extra=f'<axis xyz="{axes[k]}"/>').replace(
+            'effort="10"', 'effort="500"'
+        )
+        for k in range(4)
+    ]
+    return robot(*links, *joints)
+
+
+def test_solids_have_the_moments_of_the_books():
+    cases = {
+        "box": (box((1.0, 2.0, 3.0)), 6.0, np.array([1, 4, 9]) / 12, 1e-12),
+        "cylinder": (cylinder(0.5, 2.0), np.pi / 2, np.array([1 / 16, 1 / 16, 1 / 3]), 0.03),
+        "sphere": (sphere(0.5), np.pi / 6, np.full(3, 0.05), 0.08),
+        "capsule": (capsule(0.5, 2.0), np.pi / 2 + np.pi / 6, None, 0.05),
+    }
+    turn, place = rpy_rotation(np.array([0.3, -0.5, 1.1])), np.array([1.0, -2.0, 0.5])
+    for name, (triangles, volume, squares, tolerance) in cases.items():
+        solid = enclosed(triangles @ turn.T + place)
+        assert solid.volume == pytest.approx(volume, rel=tolerance), name
+        np.testing.assert_allclose(solid.centre, place, atol=1e-9)
+        if squares is not None:
+            np.testing.assert_allclose(
+                turn.T @ solid.second @ turn, np.diag(squares), atol=tolerance * squares.max()
+            )
+
+
+def test_a_hull_weighs_what_its_points_do():
+    """Against a plain count of random points inside."""
+    random = np.random.default_rng(0)
+    corners = random.normal(size=(40, 3))
+    triangles = hull(corners)
+    normals = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    points = random.uniform(low, high, (200_000, 3))
+    inside = points[(np.einsum("pki,ki->pk", points[:, None] - triangles[:, 0], normals) < 0).all(axis=1)]
+    solid = enclosed(triangles)
+    assert solid.volume == pytest.approx(np.prod(high - low) * len(inside) / len(points), rel=0.02)
+    np.testing.assert_allclose(solid.centre, inside.mean(axis=0), atol=0.02)
+    np.testing.assert_allclose(solid.second, np.cov(inside.T), atol=0.03)
+    half = [enclosed(hull(box((1, 1, 1)).reshape(-1, 3) + np.array([x, 0, 0]))) for x in (-0.5, 0.5)]
+    np.testing.assert_allclose(joined(half).second, np.diag([4, 1, 1]) / 12, atol=1e-12)
+    assert (
+        enclosed(hull(np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]))).volume > 0
+    )  # flat things have a volume
+
+
+def test_a_good_arm_is_healthy():
+    report = examine(arm())
+    assert report.findings == [] and report.is_healthy and report.left_out == []
+
+
+@pytest.mark.parametrize("link", ["shoulder", "upper", "lower", "hand"])
+@pytest.mark.parametrize("name", [name for name in FAULTS if name != SWAPPED])
+def test_a_planted_fault_is_found_by_name(name, link):
+    fault, own = FAULTS[name], own_inertials()[link]
+    sick = fault.plant(own, np.random.default_rng(1))
+    found = {finding.link: finding for finding in findings_of(**{link: sick})}
+    assert set(found) == {link}
+    assert found[link].cause == name
+    if found[link].put_right is not None:
+        np.testing.assert_allclose(found[link].put_right.inertia, own.inertia, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(found[link].put_right.com, own.com, rtol=1e-9)
+
+
+def findings_of(**changed):
+    description = parse_urdf(arm(**changed))
+    return diagnose(facts(description, {name: solid_of(boxes) for name, boxes in ARM.items()}))
+
+
+def test_exchanged_inertias_are_found_on_both_links():
+    own = own_inertials()
+    found = findings_of(shoulder=own["lower"], lower=own["shoulder"])
+    assert {finding.link: finding.cause for finding in found} == {"shoulder": SWAPPED, "lower": SWAPPED}
+    assert all("'lower'" in f.told or "'shoulder'" in f.told for f in found)
+
+
+def test_a_sister_tells_what_a_solid_alone_does_not():
+    """Two arms alike, mirrored: a centre of mass moved by a little is odd beside the other's."""
+    links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
+    mirror = np.diag([1.0, -1.0, 1.0])
+
+    def mirrored(link):
+        own, solid = link.inertial, link.solid
+        corners = np.sort([mirror @ solid.low, mirror @ solid.high], axis=0)
+        return link._replace(
+            name="other " + link.name,
+            inertial=Inertial(own.mass, mirror @ own.com, mirror @ own.inertia @ mirror),
+            solid=solid._replace(
+                centre=mirror @ solid.centre,
+                second=mirror @ solid.second @ mirror,
+                low=corners[0],
+                high=corners[1],
+            ),
+        )
+
+    both = [*links, *map(mirrored, links)]
+    assert diagnose(both) == []
+    k = next(k for k, link in enumerate(both) if link.name == "other hand")
+    both[k] = both[k]._replace(inertial=FAULTS["products mirrored"].plant(both[k].inertial))
+    assert [(f.link, f.cause) for f in diagnose(both)] == [("other hand", "products mirrored")]
+
+
+def test_meshes_in_mm_are_told_from_links_in_mm():
+    links = facts(parse_urdf(arm()), {name: solid_of(boxes) for name, boxes in ARM.items()})
+    large = []
+    for link in links:
+        own = link.solid
+        scaled = (own.volume * 1e9, own.centre * 1e3, own.second * 1e6, own.low * 1e3, own.high * 1e3)
+        large.append(link._replace(solid=type(own)(*scaled)))
+    assert [finding.cause for finding in diagnose(large)] == ["mesh in mm"] * 5
+
+
+def test_what_no_body_can_have_is_never_healthy():
+    for name, own in own_inertials().items():
+        squares, axes = np.linalg.eigh(second_moments(own))
+        spread = own.mass * (axes * (-1e-3 * squares[2], *squares[1:])) @ axes.T
+        sick = own._replace(inertia=np.trace(spread) * np.eye(3) - spread)
+        assert [finding.link for finding in findings_of(**{name: sick})] == [name]
+
+
+def test_equivalent_boxes():
+    own = own_inertials()["lower"]
+    shape = ellipsoid(own)
+    np.testing.assert_allclose(np.sort(shape.sides), (0.05, 0.06, 0.4), rtol=1e-9)
+    np.testing.assert_allclose(shape.half_axes, np.sqrt(5 / 12) * shape.sides)
+    heavy = FAULTS["mass in g"].plant(FAULTS["com in mm"].plant(own))
+    said = "; ".join(words(heavy, solid_of(ARM["lower"])))
+    assert "density would be 9e+05" in said and "smaller than the link" in said and "lies outside" in said
+
+
+# --- the robot as a whole -----------------------------------------------------------------------------------
+
+
+def test_margins_and_condition_name_who_is_at_fault():
+    text = arm().replace('effort="500"', 'effort="3"', 1)
+    report = examine(text.replace('effort="500"', 'effort="5"', 1))
+    assert [line.split("'")[1] for line in report.complaints] == ["j1"]  # j0 turns about gravity
+    model = parse_robot(arm())
+    q = positions_within(model)
+    assert (np.abs(q) <= 1).all()
+    condition = condition_of(model, q)
+    assert condition.link == "hand" and condition.joint == "j3" and not condition.is_bad
+    torques = np.array([rnea(model, each, np.zeros(4), np.zeros(4)) for each in q])
+    for margin in margins_of(model, q):
+        assert margin.gravity == pytest.approx(np.abs(torques[:, int(margin.joint[1])]).max(), abs=1e-9)
+
+
+def test_parameters_that_no_torque_sees_are_zero_columns_of_pinocchio():
+    pin = pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
+    chosen = ROBOTS["panda7"]
+    model = chosen.model()
+    theirs = pin.buildModelFromUrdf(str(chosen.file))
+    fingers = [theirs.getJointId(name) for name in theirs.names if "finger" in name]
+    theirs = pin.buildReducedModel(theirs, fingers, pin.neutral(theirs))
+    data, random = theirs.createData(), np.random.default_rng(3)
+    states = random.uniform(-2, 2, (20, 3, 7))
+    columns = np.concatenate([pin.computeJointTorqueRegressor(theirs, data, *state) for state in states])
+    order = ["m", "m x", "m y", "m z", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz"]  # of Pinocchio
+    zero = np.linalg.norm(columns, axis=0).reshape(7, 10) < 1e-9
+    expected = {
+        body.name: {name for name, none in zip(order, row, strict=True) if none}
+        for body, row in zip(model.bodies, zero, strict=True)
+        if row.any()
+    }
+    assert {body: set(names) for body, names in unseen_parameters(model).items()} == expected
+    assert set(PARAMETERS) == set(order)
+
+
+def test_loops_close_or_are_named():
+    report = examine(four_bar())
+    assert report.robot.loops.closed > 0 and report.robot.loops.worst < 1e3
+
+
+# --- meshes -------------------------------------------------------------------------------------------------
+
+
+def test_meshes_are_read_and_scaled(tmp_path):
+    pytest.importorskip("trimesh", reason="pip install trimesh")
+    triangles = box((100, 200, 300)).astype("<f4")
+    content = b"".join(struct.pack("<12fH", *np.zeros(3), *one.ravel(), 0) for one in triangles)
+    (tmp_path / "meshes").mkdir()
+    (tmp_path / "meshes" / "a.STL").write_bytes(bytes(80) + struct.pack("<I", len(triangles)) + content)
+    (tmp_path / "meshes" / "b.stl").write_bytes(b"no mesh")
+    left_out = []
+    shape = Shape("mesh", (1e-3, -1e-3, 1e-3), file="package://somewhere/meshes/a.STL")
+    geometry = link_geometry([shape], tmp_path, left_out)
+    assert left_out == [] and geometry.solid.volume == pytest.approx(0.006, rel=1e-6)
+    np.testing.assert_allclose(geometry.solid.second, np.diag([0.01, 0.04, 0.09]) / 12, rtol=1e-5, atol=1e-12)
+    bad = Shape("mesh", (1, 1, 1), file="meshes/b.stl")
+    assert link_geometry([bad], tmp_path, left_out).solid is None and "'b.stl'" in left_out[0]
+
+
+def test_meshes_that_are_not_there_are_said(tmp_path):
+    text = arm().replace(
+        visual(*ARM["hand"][0]),
+        '<visual><geometry><mesh filename="package://x/none.stl"/></geometry></visual>',
+    )
+    report = examine(text, tmp_path)
+    assert len(report.left_out) == 1 and "package://x/none.stl" in report.left_out[0] and report.is_healthy
+    with pytest.raises(MeshError, match="not found"):
+        find_mesh("none.stl", tmp_path)
+    (tmp_path / "a.so").write_bytes(b"")
+    with pytest.raises(MeshError, match="none of the kinds"):
+        read_triangles(tmp_path / "a.so")
+
+
+def test_shapes_that_cannot_be_read_are_left_out():
+    good = '<visual><geometry><sphere radius="0.1"/></geometry></visual>'
+    for bad in (
+        '<box size="1 2"/>',
+        '<sphere radius="-1"/>',
+        "<mesh/>",
+        "<nothing/>",
+        '<box size="a b c"/>',
+        '<box size="nan 1 1"/>',
+    ):
+        shapes, left_out = parse_shapes(
+            f'<robot name="r"><link name="l">{good}<visual><geometry>{bad}</geometry></visual></link></robot>'
+        )
+        assert len(shapes["l"]) == 1 and len(left_out) == 1 and "'l'" in left_out[0]
+
+
+# --- repair -------------------------------------------------------------------------------------------------
+
+
+def test_the_nearest_consistent_inertia_is_the_nearest():
+    own = own_inertials()["upper"]
+    sick = own._replace(inertia=own.inertia @ np.diag([1, 1, 30]))
+    sick = sick._replace(inertia=0.5 * (sick.inertia + sick.inertia.T))
+    assert is_impossible(sick)
+    right = nearest_consistent(sick)
+    assert not is_impossible(right) and np.linalg.eigvalsh(second_moments(right)).min() > 0
+    distance = np.linalg.norm(second_moments(right) - second_moments(sick))
+    random = np.random.default_rng(0)
+    for _ in range(200):  # no other one nearby that is as good is nearer
+        other = second_moments(right) + 1e-3 * symmetric(random) * np.trace(second_moments(right))
+        if np.linalg.eigvalsh(other).min() >= np.linalg.eigvalsh(second_moments(right)).min():
+            assert np.linalg.norm(other - second_moments(sick)) >= distance * (1 - 1e-9)
+
+
+def symmetric(random):
+    matrix = random.normal(size=(3, 3))
+    return matrix + matrix.T
+
+
+def test_a_repair_changes_numbers_and_nothing_else():
+    own = own_inertials()["upper"]
+    sick = own._replace(inertia=own.inertia + np.diag([0, 0, 5.0]))
+    text = arm(upper=sick).replace("/><mass", ' rpy="0.1 0.2 0.3"/><!-- <inertia ixx="7"/> --><mass').encode()
+    before = facts(parse_urdf(text), {})
+    better = repairs(before)
+    assert list(better) == ["upper"]
+    inertias = {name: Inertial(one.inertia) for name, one in better.items()}
+    after = with_numbers(text, inertias, figures=ALL_FIGURES).encode()
+    links = {link.name: link for link in parse_urdf(after).links}
+    np.testing.assert_allclose(links["upper"].inertia, better["upper"].inertia, rtol=1e-12, atol=1e-15)
+    assert repairs(facts(parse_urdf(after), {})) == {}
+    number = re.compile(rb'i[xyz][xyz]="[^"]*"')
+    assert number.sub(b"", after) == number.sub(b"", text) and after != text
+    with pytest.raises(ModelError, match="no <inertial>"):
+        with_numbers(b'<robot name="r"><link name="l"/></robot>', {"l": Inertial(np.eye(3))})
+
+
+# --- the page and the command -------------------------------------------------------------------------------
+
+
+class Tags(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags = []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+
+
+def test_names_on_the_page_are_escaped():
+    evil = "&lt;script&gt;alert(1)&lt;/script&gt;&quot;"
+    sick = FAULTS["mass in g"].plant(own_inertials()["hand"])
+    report = examine(arm(hand=sick).replace("hand", evil).replace('name="r"', f'name="{evil}"'))
+    text = page(report)
+    tags = Tags()
+    tags.feed(text)
+    assert "script" not in tags.tags and "alert(1)" in text
+    assert tags.tags.count("figure") == 5 and tags.tags.count("ellipse") == 15
+    assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_the_command_tells_by_its_exit_code(tmp_path, capsys):
+    good, bad, none = (tmp_path / name for name in ("good.urdf", "bad.urdf", "none.urdf"))
+    good.write_text(arm())
+    own = own_inertials()["lower"]
+    bad.write_text(arm(lower=own._replace(inertia=own.inertia + np.diag([0, 0, 5.0]))))
+    none.write_text("<robot")
+    out = ["-o", str(tmp_path / "pages" / "page.html")]
+    assert main(["doctor", str(good), *out]) == 0
+    assert "healthy" in capsys.readouterr().out and (tmp_path / "pages" / "page.html").is_file()
+    repaired = tmp_path / "repaired.urdf"
+    assert main(["doctor", str(bad), *out, "--repair", str(repaired)]) == 1
+    said = capsys.readouterr().out
+    assert "link 'lower'" in said and "1 finding" in said
+    assert repairs(facts(parse_urdf(repaired.read_bytes()), {})) == {}
+    assert main(["doctor", str(none), *out]) == 2 and main(["doctor", str(tmp_path / "x"), *out]) == 2
+    assert "malformed" in capsys.readouterr().err
+
+
+def test_a_robot_that_cannot_be_computed_is_examined_all_the_same():
+    nothing = FAULTS["massless"].plant(own_inertials()["hand"], None)
+    report = examine(arm(hand=nothing))
+    assert [finding.cause for finding in report.findings] == ["massless"]
+    assert report.robot is None and "hand" in report.why and not report.is_healthy
+    assert "<b>massless</b>" in page(report) and "cannot be computed" in page(report)
