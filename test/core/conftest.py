@@ -69,7 +69,8 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fresh(own_cache, monkeypatch):
-    """The same for a process that has loaded nothing and knows no compiler yet."""
+    """The same for a process that has loaded nothing, knows no compiler yet and was told none."""
+    monkeypatch.delenv("CC", raising=False)
     monkeypatch.setattr(library, "_loaded", {})
     monkeypatch.setattr(compiler, "_hanging", [])
     compiler._found_compiler.cache_clear()
