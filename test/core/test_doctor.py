@@ -26,7 +26,8 @@ from dynamics_node.loops import parse_robot
 from dynamics_node.model.errors import ModelError
 from dynamics_node.model.shapes import Shape
 from dynamics_node.model.urdf import parse_urdf
-from dynamics_node.model.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
+from dynamics_node.model.urdf_numbers import ALL_FIGURES, with_numbers
+from dynamics_node.model.urdf_numbers import Inertial as Numbers
 from dynamics_node.model.urdf_shapes import parse_shapes
 from dynamics_node.robots import four_bar
 from dynamics_node.spatial import rpy_rotation
@@ -342,7 +343,7 @@ def test_a_repair_changes_numbers_and_nothing_else():
     before = facts(parse_urdf(text), {})
     better = repairs(before)
     assert list(better) == ["upper"]
-    inertias = {name: Inertial(one.inertia) for name, one in better.items()}
+    inertias = {name: Numbers(one.inertia) for name, one in better.items()}
     after = with_numbers(text, inertias, figures=ALL_FIGURES).encode()
     links = {link.name: link for link in parse_urdf(after).links}
     np.testing.assert_allclose(links["upper"].inertia, better["upper"].inertia, rtol=1e-12, atol=1e-15)
@@ -350,7 +351,7 @@ def test_a_repair_changes_numbers_and_nothing_else():
     number = re.compile(rb'i[xyz][xyz]="[^"]*"')
     assert number.sub(b"", after) == number.sub(b"", text) and after != text
     with pytest.raises(ModelError, match="no <inertial>"):
-        with_numbers(b'<robot name="r"><link name="l"/></robot>', {"l": Inertial(np.eye(3))})
+        with_numbers(b'<robot name="r"><link name="l"/></robot>', {"l": Numbers(np.eye(3))})
 
 
 # --- the page and the command -------------------------------------------------------------------------------
