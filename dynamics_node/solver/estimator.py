@@ -145,7 +145,7 @@ def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto",
         "numpy" if program is None and backend == "auto" else backend,
         parameters,
         refines=program is not None and bool(program.limits),
-        view=None if regroups(problem) else _body_by_body,
+        regrouped=regroups(problem),
     )
     runner = recipe.runner(program=program)
     return Estimator(
@@ -174,11 +174,6 @@ def _program(write, backend):
         log.warning("%d operations would take minutes to compile; numpy serves instead", len(program.ops))
         return None
     return program
-
-
-def _body_by_body(robot):
-    """The robot whose inertias count: all of it, none regrouped."""
-    return robot
 
 
 def _signature(model, problem) -> Signature:
