@@ -91,12 +91,19 @@ def checks(tmp_path):
 
 @pytest.mark.parametrize(
     ("failing", "told"),
-    [("", ""), ("ruff", "lint, format"), ("python mypy", "types, tests, tests on topics")],
+    [
+        ("", ""),
+        ("ruff", "lint, format"),
+        ("python mypy", "types, tests, tests of kernels without a GPU, tests on topics"),
+    ],
 )
 def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, failing, told):
     done, calls = checks(failing)
-    assert [call.split()[0] for call in calls] == ["ruff", "ruff", "mypy", "lint-imports", "python", "python"]
-    assert "test/ros" in calls[-1] and "--ignore=test/ros" in calls[-2]
+    tools = [call.split()[0] for call in calls]
+    assert tools == ["ruff", "ruff", "mypy", "lint-imports", "python", "python", "python"]
+    core, kernels, topics = calls[-3:]
+    assert "--ignore=test/ros" in core and "--ignore=test/gpu" in core
+    assert "test/gpu" in kernels and "test/ros" in topics
     assert done.returncode == bool(failing)
     assert done.stderr == (f"dev: failed: {told}\n" if failing else "")
 
