@@ -93,7 +93,8 @@ def test_two_processes_compile_the_same_robot_at_once(own_cache):
     ]
     first, second = (json.loads(process.communicate(timeout=100)[0]) for process in both)
     assert np.allclose(first, second, rtol=1e-12)  # each may have found another way to compile faster
-    assert sorted(path.suffix for path in own_cache.iterdir()) == [".so", ".so", ".so", ".way"]  # one of every way to compile
+    kinds = sorted(path.suffix for path in own_cache.iterdir())
+    assert kinds == [".so", ".so", ".so", ".way"]  # one of every way to compile
 
 
 # --- loaded out of reach ------------------------------------------------------------------------------------
