@@ -1,12 +1,13 @@
 """A Program run along rows, of which each needs what the one before has left."""
 
+import ctypes
 import logging
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from dynamics_node.backends.c.kernel import Kernel
+from dynamics_node.backends.c.kernel import Kernel, ScanArguments
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.program import Program, depth_first
 from dynamics_node.program.interpret import all_values
@@ -50,15 +51,19 @@ class Scan:
         _require(rows, (count, self.width), "rows")
         _require(carried, (self.carry,), "carried")
         _require(out, (count, self.out_width), "out")
+        arrays = {"rows": rows, "carried": carried, "out": out, "limits": limits}
         if self._kernel is None:
             return partial(_interpreted, self.program, rows, carried, out, limits)
-        call = partial(
-            self._kernel.scan,
-            *(count, self.carry, rows.ctypes.data, rows.strides[0] // 8),
-            *(carried.ctypes.data, out.ctypes.data, out.strides[0] // 8),
-            *(len(limits), limits.ctypes.data),
+        arguments = ScanArguments(
+            count=count,
+            carry=self.carry,
+            row_stride=rows.strides[0] // 8,
+            out_stride=out.strides[0] // 8,
+            watched=len(limits),
+            **{name: array.ctypes.data for name, array in arrays.items()},
         )
-        call.arrays = rows, carried, out, limits  # type: ignore[attr-defined]  # they live as long as the call
+        call = partial(self._kernel.scan, ctypes.addressof(arguments))
+        call.arguments = arguments, arrays  # type: ignore[attr-defined]  # they live as long as the call
         return call
 
 

@@ -125,7 +125,7 @@ class FixedLag:
 
     def _forget(self):
         """The oldest step goes; what it knows about the next one stays."""
-        self._known[:] = self._sweeps.behind(self._known, self._at) + self._least
+        np.add(self._sweeps.behind(self._known, self._at), self._least, out=self._known)
         self._gone[:], self._at[:] = self._x[0], self._x[1]
         self._rows[:-2] = self._rows[1:-1]
 

@@ -20,8 +20,16 @@ WIDE = 15  # operations on every step of the longest chain
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
-SCAN = (_LONG, _LONG, _POINTER, _LONG, _POINTER, _POINTER, _LONG, _LONG, _POINTER)
 MOST_OPERATIONS = 500_000  # in two or three minutes
+
+
+class ScanArguments(ctypes.Structure):
+    """Of `scan`, see scan.c: one pointer is passed sooner than nine numbers."""
+
+    _fields_ = (
+        *((name, _LONG) for name in ("count", "carry", "row_stride", "out_stride", "watched")),
+        *((name, _POINTER) for name in ("rows", "carried", "out", "limits")),
+    )
 
 
 class Kernel(Loaded):
@@ -69,7 +77,7 @@ class Kernel(Loaded):
     def _open(self, library):
         self._library, self._entry = library, _entry(library)
         self.scan = library.scan
-        self.scan.argtypes, self.scan.restype = SCAN, ctypes.c_int
+        self.scan.argtypes, self.scan.restype = (_POINTER,), ctypes.c_int
         trust_arrays(library, np.float64)
         library.allocate_with.argtypes = (ctypes.py_object,)
         library.allocate_with(np.empty)
