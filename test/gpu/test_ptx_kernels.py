@@ -1,6 +1,7 @@
 """What NVRTC makes of the project's kernels, run by NumPy: the same bits as the C build of the same text,
 no fault, no access that memory must serve in more pieces than need be."""
 
+import re
 import shutil
 from functools import cache
 
@@ -130,3 +131,7 @@ def test_neighbours_read_what_lies_side_by_side(precision, layout):
     assert {access.ratio for access in report.of("shared")} == (set() if layout == "columns" else {1})
     assert report.divergent == 0
     assert report.barriers == (0 if layout == "columns" else 2 * 2)
+    if layout == "columns":  # a straight line: every warp executes every instruction once
+        products = re.findall(r"\tfma\.rn\.f\d\d", NVRTC.ptx(written.text, 90))
+        kind = products[0].strip()
+        assert report.issued[kind] == len(products) * 256 // 32

@@ -24,9 +24,16 @@ class Lanes:
         self.thread = self.block * threads + self.column
         self.warp = self.block * -(-threads // WARP) + self.column // WARP
         self.lane = self.column % WARP
+        self._first_of_warp = np.flatnonzero(np.diff(self.warp, prepend=-1))
         self.kernel = kernel
         self.registers = {name: np.zeros(self.count, kind) for name, kind in kernel.registers.items()}
         self.special = self._special(grid)
+
+    def warps(self, active):
+        """How many warps have an active thread; None: all are."""
+        if active is None:
+            return len(self._first_of_warp)
+        return int(np.count_nonzero(np.logical_or.reduceat(active, self._first_of_warp)))
 
     def _special(self, grid):
         """tid, ntid, ctaid, nctaid in three directions (of which we use x), laneid."""

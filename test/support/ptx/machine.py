@@ -65,6 +65,7 @@ class _Machine:
         instruction = self.code[place]
         guard = self.lanes.guard(instruction)
         active = here if guard is None else guard if here is None else here & guard
+        self.report.issued[".".join((instruction.name, *instruction.modifiers))] += self.lanes.warps(here)
         if instruction.name == "bra":
             self._branch(place, instruction, here, active)
         elif instruction.name in ("ret", "exit"):

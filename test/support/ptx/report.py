@@ -1,5 +1,6 @@
 """What a run counted."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 
@@ -26,11 +27,13 @@ class Access:
 @dataclass
 class Report:
     """accesses by the instruction's place in the code; warps that split at a branch; barriers that all
-    threads passed."""
+    threads passed; issued: how often a warp executed an instruction, by its name and
+    modifiers."""
 
     accesses: dict[int, Access] = field(default_factory=dict)
     divergent: int = 0
     barriers: int = 0
+    issued: Counter[str] = field(default_factory=Counter)
 
     def count(self, at, instruction, space, requests, pieces):
         access = self.accesses.setdefault(at, Access(instruction.text, space))
