@@ -54,8 +54,10 @@ def draw(path, rows):
         axes.set(title=title, xscale="log", yscale="log", xlabel="states")
         axes.grid(alpha=0.3)
     parts[0].set(xlabel="links of a serial chain", ylabel="ms")
-    parts[0].legend(frameon=False, fontsize=8)
-    figure.tight_layout()
+    figure.legend(
+        *parts[0].get_legend_handles_labels(), loc="lower center", ncol=6, frameon=False, fontsize=8
+    )
+    figure.tight_layout(rect=(0, 0.06, 1, 1))
     figure.savefig(path, metadata={"Date": None})
 
 
