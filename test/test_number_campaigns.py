@@ -44,6 +44,11 @@ def test_a_short_campaign_finds_nothing(kind, tmp_path, capsys):
             1691,
         ),  # it shakes, and misses by 1e-11 only where a joint is moved by 1e-4
         (2347744040, "trees", 3171),  # nearly singular: the graph's rank says so, in its own words
+        (
+            2442298060,
+            "mechanisms",
+            2373,
+        ),  # beside a dead centre, where the dependent joint moves 52 times as fast
         (641496315, "mechanisms", 85),  # torques of 1e8 N m at home, of which accelerations are a small rest
     ],
 )
