@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of paper 5, from what `./dev bench parallel` and `gpu_chains` have saved; run as it is"""
+"""Figures 2 and 3 of paper 5, from what `./dev bench parallel` and `gpu_curves` have saved; run as it is"""
 
 import json
 from pathlib import Path
@@ -63,5 +63,5 @@ def draw(path, rows):
 
 if __name__ == "__main__":
     results = HERE.parent / "benchmarks/results"
-    saved = [json.loads((results / f"{name}.json").read_text()) for name in ("parallel", "gpu_chains")]
+    saved = [json.loads((results / f"{name}.json").read_text()) for name in ("parallel", "gpu_curves")]
     draw(HERE / "figures" / "paper5_2_3.svg", [row for one in saved for row in one["rows"]])
