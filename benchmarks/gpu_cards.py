@@ -4,15 +4,11 @@ programming guide."""
 import math
 from typing import NamedTuple
 
-REGISTERS, QUARTERS, WARP = (
-    65536,
-    4,
-    32,
-)  # of a multiprocessor; its partitions, each with a scheduler; threads of a warp
-_REGISTER_UNIT, _SHARED_OF_SYSTEM = (
-    256,
-    1024,
-)  # registers of a warp come in these; bytes that every block takes besides
+REGISTERS = 65536  # of a multiprocessor
+QUARTERS = 4  # its partitions, each with a scheduler
+WARP = 32  # threads
+_REGISTER_UNIT = 256  # registers of a warp come in these
+_SHARED_OF_SYSTEM = 1024  # bytes that every block takes besides
 
 
 class Kind(NamedTuple):

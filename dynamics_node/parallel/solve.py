@@ -1,7 +1,6 @@
 """Forward and inverse dynamics by the parallel solvers, in as many states at once as fit the caches."""
 
 from collections.abc import Callable
-from functools import partial
 
 from dynamics_node.parallel.abia import Abia
 from dynamics_node.parallel.cfa import Cfa
@@ -9,7 +8,12 @@ from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.jsiia import Jsiia
 from dynamics_node.parallel.robot import Robot
 
-SOLVERS = ("cfa", "jsiia", "abia")
+_SOLVERS: dict[str, Callable] = {  # what solves M x = right for Motions; of cfa alone `way` counts
+    "cfa": lambda motions, way: Cfa(motions, way=way),
+    "jsiia": lambda motions, way: Jsiia(motions),
+    "abia": lambda motions, way: Abia(motions),
+}
+SOLVERS = tuple(_SOLVERS)
 
 
 def inverse_dynamics(xp, robot: Robot, q, qd, qdd, gravity=None, f_ext=None):
@@ -27,8 +31,7 @@ def forward_dynamics(
     inverse_dynamics."""
     gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
     motions = Motions(xp, robot, q, qd, gravity, f_ext)
-    solvers: dict[str, Callable] = {"cfa": partial(Cfa, way=tridiagonal), "jsiia": Jsiia, "abia": Abia}
-    solve = solvers[solver](motions)
+    solve = _SOLVERS[solver](motions, tridiagonal)
     qdd = solve(tau - motions.torques(None))
     for _ in range(corrections):
         qdd = qdd + solve(tau - motions.torques(qdd))

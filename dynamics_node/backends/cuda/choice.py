@@ -21,10 +21,8 @@ from dynamics_node.program import Program, depth_first, most_alive
 
 WARP = 32  # threads
 REGISTERS = 65536  # of a multiprocessor
-UNIT, RESERVED = (
-    256,
-    1024,
-)  # registers of a warp come in such units; bytes of shared memory that a block takes besides
+UNIT = 256  # registers of a warp come in such units
+RESERVED = 1024  # bytes of shared memory that a block takes besides
 OPERATIONS_A_WORD = 8.0  # what a spilled word costs
 HALF_HIDDEN = 1.2  # warps of a multiprocessor at which half of the time is waiting
 WORTH_TRYING = 1.3  # times the least number of values that are alive at a time
