@@ -20,7 +20,7 @@ def coriolis_matrix(model, q, qd):
     inertias, B = composite_inertias(model, X_up), _composite(model, X_up, v)
     S = [body.joint.S for body in model.bodies]
     turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
-    C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
+    C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q, qd, float))
     for i, body in enumerate(model.bodies):
         at = body.joint.v
         own = inertias[i] @ turning[i] + B[i] @ S[i]

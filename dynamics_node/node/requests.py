@@ -7,7 +7,7 @@ from builtin_interfaces.msg import Time
 
 from dynamics_node.node.base import Base
 from dynamics_node.node.core import Core
-from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage, JointMemory
+from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
 from dynamics_node.node.messages import pose_numbers, twist_numbers
 from dynamics_node.node.reference import read_points
 from dynamics_node.node.silence import Silence, listed
@@ -66,6 +66,34 @@ def read_vectors(core: Core, message, now):
     q, qd = core.state.vectors(state.position, state.velocity, state.base)
     core.coordinates.require_regular(q)
     return q, qd
+
+
+def read_accelerations(core: Core, names, values):
+    """qdd (nv,) of accelerations of the joints of a state that was read before, zero without any; those of
+    dependent joints and of a floating base do not count. Raises BadMessage."""
+    qdd = np.zeros(core.model.nv)
+    if not len(values):
+        return qdd
+    if len(values) != len(names):
+        raise BadMessage(f"{len(names)} names in state.joints but {len(values)} entries in accelerations")
+    at, given = core.coordinates, dict(zip(names, values, strict=True))
+    own = np.array([given[name] for name in at.own_names], dtype=float)
+    if not np.isfinite(own).all():
+        bad = int(np.flatnonzero(~np.isfinite(own))[0])
+        raise BadMessage(f"acceleration of {at.own_names[bad]!r} is {own[bad]}")
+    qdd[at.own_v] = own
+    return qdd
+
+
+def read_links(core: Core, links):
+    """Links of a request, by default those of the parameter tip_links. Raises BadMessage."""
+    links = list(links) or list(core.settings.tip_links)
+    if not links:
+        raise BadMessage("no links: name some in the request or in the parameter tip_links")
+    if len(links) > len(core.model.frames):
+        raise BadMessage(f"{len(links)} links; the robot has {len(core.model.frames)}")
+    require_once(links, "link")
+    return links
 
 
 def read_stamp(core: Core, message) -> Time:

@@ -8,6 +8,7 @@ from dynamics_interfaces.srv import (
     ForwardDynamics,
     GetMassMatrix,
     GetOperationalSpaceInertia,
+    GetQuantity,
     HybridDynamics,
     InverseDynamics,
 )
@@ -15,7 +16,7 @@ from std_msgs.msg import Header
 
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
 from dynamics_node.node.build_job import REFERENCE
-from dynamics_node.node.joint_memory import BadMessage, require_once
+from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import (
     SWAP,
     doubles,
@@ -28,7 +29,8 @@ from dynamics_node.node.messages import (
     trajectory_message,
     vector_message,
 )
-from dynamics_node.node.requests import known_torques, read_batch, read_stamp, read_vectors
+from dynamics_node.node.quantity_service import answer_quantity
+from dynamics_node.node.requests import known_torques, read_batch, read_links, read_stamp, read_vectors
 from dynamics_node.node.silence import Silence
 from dynamics_node.node.text import shown
 from dynamics_node.problem import hybrid_dynamics
@@ -40,6 +42,7 @@ COMPUTING = {
     "hybrid_dynamics": HybridDynamics,
     "get_mass_matrix": GetMassMatrix,
     "get_operational_space_inertia": GetOperationalSpaceInertia,
+    "get_quantity": GetQuantity,
 }
 
 
@@ -117,6 +120,7 @@ class Services:
             HybridDynamics: self._hybrid,
             GetMassMatrix: self._mass_matrix,
             GetOperationalSpaceInertia: self._operational_space,
+            GetQuantity: self._quantity,
         }
         return guarded(self._core, answers[kind])
 
@@ -152,12 +156,7 @@ class Services:
         response.bias_names, response.bias = names, doubles(h[order])
 
     def _operational_space(self, core, request, response):
-        links = list(request.links) or list(core.settings.tip_links)
-        if not links:
-            raise BadMessage("no links: name some in the request or in the parameter tip_links")
-        if len(links) > len(core.model.frames):
-            raise BadMessage(f"{len(links)} links; the robot has {len(core.model.frames)}")
-        require_once(links, "link")
+        links = read_links(core, request.links)
         q, _ = read_vectors(core, request.state, monotonic_ns())
         compute = core.robot.operational_space_inertia(links, request.reference or REFERENCE)
         inverse, J = compute(q)
@@ -173,6 +172,10 @@ class Services:
             return f"Lambda^-1 is singular (condition {condition:.3g} >= {MAX_CONDITION:g}): no inertia"
         response.inertia = matrix_message(inertia[np.ix_(order, order)], rows, rows)
         return ""
+
+    def _quantity(self, core, request, response):
+        answer_quantity(core, request, response, monotonic_ns())
+        response.header = _header(core, request)
 
     def _solution(self, core, request, batch, qdd, tau):
         at = core.coordinates

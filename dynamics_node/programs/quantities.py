@@ -19,8 +19,9 @@ Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
 class Quantity(NamedTuple):
-    """reads, returns: names of the arrays, in order. inverts: whether the mass matrix must have an inverse.
-    view(robot, **options): the robot whose inertias count, where that is not the whole one.
+    """reads, returns: names of the arrays, in order; options: keywords of its functions. inverts: whether the
+    mass matrix must have an inverse. view(robot, **options): the robot whose inertias count, where that is
+    not the whole one.
 
     tree(model, *arrays, **options) -> arrays; clusters: {what it is, for people: function(mechanism, *arrays,
     **options) -> (arrays, condition of the constraints)}.
@@ -39,6 +40,7 @@ class Quantity(NamedTuple):
     regrouped: bool = True
     reframed: bool = True
     write: Callable | None = None
+    options: tuple[str, ...] = ()
 
     def seen(self, robot, options):
         """`view`, or the robot itself."""
@@ -64,7 +66,10 @@ def _coriolis_torque(model, q, qd):
     return rnea(model, q, qd, np.zeros(model.nv), gravity=np.zeros(3))
 
 
-_LINK_MOTION = _row(QDD, ("rotation", "position", "velocity", "acceleration"), algorithms.link_motion)
+LINK, ABOUT = ("link", "reference"), ("about",)
+_LINK_MOTION = _row(
+    QDD, ("rotation", "position", "velocity", "acceleration"), algorithms.link_motion, options=LINK
+)
 
 DYNAMICS = {
     "mass_matrix": Quantity(Q, ("mass_matrix",), _one(crba), {"projection": dynamics.mass_matrix}),
@@ -97,9 +102,16 @@ WHOLE = {
     "potential_energy": _row(
         (*Q, "gravity"), ("potential_energy",), _one(algorithms.potential_energy), regrouped=False
     ),
-    "spatial_momentum": _row(QD, ("spatial_momentum",), _one(algorithms.spatial_momentum), regrouped=False),
+    "spatial_momentum": _row(
+        QD, ("spatial_momentum",), _one(algorithms.spatial_momentum), regrouped=False, options=ABOUT
+    ),
     "momentum_matrix": _row(
-        Q, ("momentum_matrix",), _one(algorithms.momentum_matrix), columns=(0,), regrouped=False
+        Q,
+        ("momentum_matrix",),
+        _one(algorithms.momentum_matrix),
+        columns=(0,),
+        regrouped=False,
+        options=ABOUT,
     ),
     "centre_of_mass": _row(
         Q, ("position", "jacobian"), algorithms.centre_of_mass, columns=(1,), regrouped=False
@@ -111,7 +123,7 @@ WHOLE = {
 
 LINKS = {
     "link_jacobian": Quantity(
-        Q, ("jacobian",), _one(algorithms.link_jacobian), {"projection": dynamics.jacobian}
+        Q, ("jacobian",), _one(algorithms.link_jacobian), {"projection": dynamics.jacobian}, options=LINK
     ),
     "link_motion": _LINK_MOTION,
     "jacobian_drift": Quantity(
@@ -119,6 +131,7 @@ LINKS = {
         ("jacobian_drift",),
         _one(algorithms.jacobian_drift),
         {"tree": of_loops.jacobian_drift(_LINK_MOTION.clusters["tree"])},
+        options=LINK,
     ),
     "operational_space_inertia": Quantity(
         Q,
@@ -126,6 +139,7 @@ LINKS = {
         operational_space_inertia,
         {"projection": dynamics.operational_space_inertia, "c-efpa": dynamics.extended_forces},
         inverts=True,
+        options=("links", "reference"),
     ),
     "carried_wrench": Quantity(
         (*QDD, "gravity"),
@@ -134,6 +148,7 @@ LINKS = {
         {"projection": dynamics.carried_wrench},
         view=carried_alone,
         regrouped=False,
+        options=("joint", "xyz", "rpy"),
     ),
     "joint_wrenches": Quantity(
         (*QDD, "gravity"),

@@ -16,6 +16,7 @@ from dynamics_node.solver.checks import InputError, SolutionError
 from dynamics_node.solver.choices import BACKENDS, SOLVERS, ChoiceError, resolve
 from dynamics_node.solver.closing import Closing
 from dynamics_node.solver.estimator import Estimate, Estimator, UnsolvableError, build_estimator
+from dynamics_node.solver.evaluate import evaluate_quantity
 from dynamics_node.solver.function import Function, ProgramFunction, function
 from dynamics_node.solver.functions import (
     bias,
@@ -67,6 +68,7 @@ __all__ = [
     "build_quantity_for_service",
     "changeable",
     "chi_square_limit",
+    "evaluate_quantity",
     "function",
     "identify_tool",
     "link_jacobian",

@@ -1,0 +1,75 @@
+"""The answers of get_quantity without a node: axes of every result, what one may hold, drivers' names. Numbers:
+test/ros/test_quantities_on_topics and test/core/test_evaluate."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from plain import Served, serve, settings
+
+pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+interfaces = pytest.importorskip(
+    "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
+)
+
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.node import quantity_service
+from dynamics_node.node.services import Services
+from dynamics_node.programs import QUANTITIES
+from dynamics_node.robots import quadruped
+
+
+def ask(served, quantity, names=(), q=(), **fields):
+    kind = interfaces.GetQuantity
+    request = kind.Request(quantity=quantity, **fields)
+    request.state.joints.name, request.state.joints.position = list(names), [float(x) for x in q]
+    request.state.has_base = True
+    return Services(lambda: served.core).callback(kind)(request, kind.Response())
+
+
+def test_every_result_has_its_axes():
+    assert {name: len(axes) for name, axes in quantity_service.RESULTS.items()} == {
+        name: len(row.returns) for name, row in QUANTITIES.items()
+    }
+    fields = set(quantity_service.OPTIONS) | {"xyz", "rpy"}  # the latter are those of a link
+    assert all(set(row.options) <= fields for row in QUANTITIES.values())
+
+
+def test_options_are_those_of_the_docs():
+    told = (Path(__file__).parents[3] / "docs" / "quantities.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", told, re.MULTILINE))
+    assert {name: tuple(filter(None, names.split(", "))) for name, names in rows.items()} == {
+        name: row.options for name, row in QUANTITIES.items()
+    }
+
+
+def test_what_a_reply_holds_is_bounded(panda, monkeypatch):
+    """Before anything is computed."""
+    served = serve("panda7")
+    monkeypatch.setattr(quantity_service, "MOST_NUMBERS", 342)
+    monkeypatch.setattr(quantity_service, "evaluate_quantity", None)
+    answer = ask(served, "second_derivatives", panda.names, panda.q)
+    assert not answer.success
+    assert answer.message == "second_derivatives of this robot has 343 numbers; the limit is 342"
+
+
+def test_loops_on_a_floating_base():
+    """Both are linear first; passive joints follow; what joints bridged by loops bear is refused by name."""
+    served = Served(quadruped(), settings(backend="numpy", floating_base=True))
+    mechanism, names = served.core.model, served.core.model.joint_names
+    q = np.random.default_rng(0).uniform(-0.5, 0.5, len(names))
+    answer = ask(served, "momentum_matrix", names, q)
+    assert answer.success, answer.message
+    full = mechanism.neutral()
+    full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
+    full = dn.close_loops(mechanism, full)
+    right = dn.build_quantity(mechanism, "momentum_matrix", backend="numpy")(full)
+    rows = [3, 4, 5, 0, 1, 2]
+    found = np.array(answer.values[0].data).reshape(6, -1)
+    assert error(found, right[np.ix_(rows, [*rows, *range(6, mechanism.nv)])], tail=2) <= EXACT
+    assert list(answer.values[0].col_names[:2]) == ["floating_base.linear.x", "floating_base.linear.y"]
+    refused = ask(served, "joint_wrenches", names, q)
+    assert not refused.success and "bridged by" in refused.message

@@ -1,0 +1,62 @@
+"""Quantities computed at once: what their Programs say, of trees and of loops; and what has no value."""
+
+import numpy as np
+import pytest
+from closed_loops import mechanism_of, states
+from robots import ROBOTS, random_states
+from tolerances import EXACT
+
+import dynamics_node as dn
+from dynamics_node.loops import Mechanism
+from dynamics_node.program import interpret
+from dynamics_node.programs import QUANTITIES, quantity_program
+from dynamics_node.robots import four_bar
+from dynamics_node.solver import evaluate_quantity
+
+LOOPS = ("tilted five_bar", "differential", "geared_chain", "belt_leg", "universal")
+LOOSER = {"operational_space_inertia": 1e-9}
+
+
+def robot_and_state(name):
+    if name in LOOPS:
+        robot = mechanism_of(name)
+        q, qd, qdd = (a[0] for a in states(robot, 1, reach=0.05))
+    else:
+        robot = ROBOTS[name].model()
+        q, qd, qdd = (a[0] for a in random_states(robot, 1)[:3])
+    return robot, {"q": q, "qd": qd, "qdd": qdd, "gravity": np.array([0.3, -0.2, -9.0])}
+
+
+def options(robot, quantity):
+    last = list(robot.frames)[-1]
+    values = {"link": last, "links": [last], "joint": robot.bodies[-1].joint.name, "reference": "body"}
+    return {name: value for name, value in values.items() if name in QUANTITIES[quantity].options}
+
+
+@pytest.mark.parametrize("name", ["panda", "solo12", *LOOPS])
+def test_they_are_what_programs_compute(name):
+    robot, state = robot_and_state(name)
+    loops = isinstance(robot, Mechanism)
+    for quantity, row in QUANTITIES.items():
+        if loops and quantity in ("carried_wrench", "joint_wrenches"):
+            continue
+        program = quantity_program(robot, quantity, **options(robot, quantity))
+        right = interpret(program, **{read: state[read] for read in row.reads})
+        found = evaluate_quantity(robot, quantity, state, **options(robot, quantity))
+        for result, array in zip(row.returns, found, strict=True):
+            assert array.shape == right[result].shape and array.dtype == float
+            scale = max(1e-6, np.abs(right[result]).max(initial=0.0))
+            wrong = np.abs(array - right[result]).max(initial=0.0) / scale
+            assert wrong <= LOOSER.get(quantity, EXACT), (quantity, result)
+
+
+def test_a_singular_position_and_numbers_beyond_all_bounds():
+    flat = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
+    flat = flat.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')
+    mechanism = dn.parse_mechanism(flat)
+    state = {"q": np.zeros(3), "qd": np.zeros(1), "qdd": np.zeros(1), "gravity": mechanism.gravity}
+    with pytest.raises(dn.SolutionError, match="a loop is at a singular position, or too near: pin"):
+        evaluate_quantity(mechanism, "gravity_torque", state)
+    robot, state = robot_and_state("panda")
+    with pytest.raises(dn.SolutionError, match="joint_torque_regressor has no finite value at this state"):
+        evaluate_quantity(robot, "joint_torque_regressor", state | {"qd": np.full(robot.nv, 1e200)})

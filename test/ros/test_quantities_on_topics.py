@@ -1,0 +1,290 @@
+"""The service get_quantity on a real node: every quantity against Pinocchio, of floating robots and of loops too, and
+every refusal with its reason."""
+
+import numpy as np
+import pytest
+from dynamics_interfaces.msg import DynamicsState
+from dynamics_interfaces.srv import GetQuantity
+from five_bars import ALL, DRIVEN, FIVE_BAR, QD, QDD, Q, closed, oracle
+from payloads import payload
+from quantity_oracle import Quantities
+from rig import Rig, floats, stamp_of
+from robots import ROBOTS
+from sensor_msgs.msg import JointState
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.programs import QUANTITIES
+
+AXES = [f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"]
+FORCES = [f"{part}.{axis}" for part in ("force", "moment") for axis in "xyz"]
+HAND, WRIST = "panda_hand", "panda_joint7"
+OPTIONS = {"link": {"link": HAND}, "links": {"links": [HAND]}, "joint": {"joint": WRIST}}
+LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
+MOTIONS = {"velocity", "acceleration", "jacobian_drift", "spatial_momentum", "momentum_matrix", "jacobian"}
+LOOSER = {"operational_space_inertia": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def dog():
+    made = Rig(ROBOTS["solo12"], {"joint_state_timeout": 30.0, "backend": "numpy"})
+    made.until(lambda: "12 joints" in made.process.output())
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def bars():
+    made = Rig(None, {"joint_state_timeout": 60.0, "backend": "numpy"})
+    made.describe(FIVE_BAR)
+    made.answered(ALL, closed(Q), [*QD, np.nan, np.nan])
+    yield made
+    made.close()
+
+
+def state(names=(), q=(), qd=()):
+    return DynamicsState(joints=JointState(name=list(names), position=floats(q), velocity=floats(qd)))
+
+
+def ask(rig, quantity, given=None, accelerations=(), **options):
+    """The response."""
+    request = GetQuantity.Request(quantity=quantity, state=given or DynamicsState(), **options)
+    request.accelerations = floats(accelerations)
+    return rig.call(GetQuantity, "get_quantity", request)
+
+
+def results(response):
+    """{name: matrix}."""
+    assert response.success, response.message
+    return {
+        name: np.array(m.data).reshape(m.rows, m.cols)
+        for name, m in zip(response.names, response.values, strict=True)
+    }
+
+
+def compare(response, right, quantity):
+    found = results(response)
+    assert tuple(found) == QUANTITIES[quantity].returns
+    for (name, matrix), array, message in zip(found.items(), right, response.values, strict=True):
+        assert len(message.row_names) == message.rows and len(message.col_names) == message.cols
+        assert error(matrix.ravel(), np.ravel(array)) <= LOOSER.get(quantity, EXACT), (quantity, name)
+
+
+def refused(response, words):
+    assert not response.success and not response.values
+    assert words in response.message, response.message
+
+
+# --- a fixed base -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reference, about", [("", ""), ("body", "centre_of_mass")])
+def test_all_that_pinocchio_has(arm, panda, reference, about):
+    theirs = Quantities(panda.oracle, panda.q, panda.qd, panda.qdd)
+    right = theirs.all(HAND, WRIST, reference or "world_aligned", about or "origin")
+    given = state(panda.names, panda.q, panda.qd)
+    for quantity, arrays in right.items():
+        own = QUANTITIES[quantity].options
+        options = {field: value for o in own for field, value in OPTIONS.get(o, {}).items()}
+        options |= {
+            field: value for field, value in (("reference", reference), ("about", about)) if field in own
+        }
+        compare(ask(arm, quantity, given, panda.qdd, **options), arrays, quantity)
+    assert set(QUANTITIES) - set(right) == {"second_derivatives", "momentum_regressor", "joint_regressor"}
+
+
+def test_what_pinocchio_does_not_have(arm, panda):
+    """By differences of its derivatives, and by what its own regressor says at rest."""
+    given, q, qd, qdd = state(panda.names, panda.q, panda.qd), panda.q, panda.qd, panda.qdd
+    found = results(ask(arm, "second_derivatives", given, qdd))
+    first = dn.build_derivatives(panda.model, dn.inverse_dynamics(panda.model), backend="numpy")
+    step = 1e-6 * np.eye(7)
+    ahead, behind = (np.array(first(q + s * step, qd, qdd)) for s in (1, -1))
+    by_q = np.moveaxis((ahead - behind) / 2e-6, 1, -1)
+    assert error(found["dq_dq"].reshape(7, 7, 7), by_q[0], tail=3) <= 1e-6
+    assert error(found["dqdd_dq"].reshape(7, 7, 7), by_q[2], tail=3) <= 1e-6
+    found = results(ask(arm, "momentum_regressor", given))
+    p = np.concatenate([inertial(panda.oracle.pin.inertias[k + 1]) for k in range(7)])
+    momentum, rate = Quantities(panda.oracle, q, qd, qdd).dynamics()["momentum"]
+    assert error(found["momentum"] @ p, momentum) <= EXACT and error(found["rate"] @ p, rate) <= EXACT
+    found = results(ask(arm, "joint_regressor", given, qdd))
+    for name, values in (("rotor", qdd), ("viscous", qd), ("offset", np.ones(7)), ("spring", q)):
+        assert np.array_equal(found[name], np.diag(values))
+
+
+def inertial(inertia):
+    return inertia.toDynamicParameters()
+
+
+def test_rows_and_columns_have_names(arm, panda):
+    given = state(panda.names, panda.q, panda.qd)
+    bodies = [body.name for body in panda.model.bodies]
+    parameters = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
+    columns = [f"{body}.{parameter}" for body in bodies for parameter in parameters]
+    motion, names = [f"{HAND}.{axis}" for axis in AXES], list(panda.names)
+    pairs = [f"{a}, {b}" for a in names for b in names]
+    for quantity, options, expected in (
+        ("link_jacobian", {"link": HAND}, [(motion, names)]),
+        ("jacobian_drift", {"link": HAND}, [(motion, ["jacobian_drift"])]),
+        ("joint_torque_regressor", {}, [(names, columns)]),
+        ("energy_regressor", {}, [(columns, ["kinetic"]), (columns, ["potential"])]),
+        ("joint_wrenches", {}, [(bodies, FORCES)]),
+        ("carried_wrench", {"joint": WRIST}, [(FORCES, ["wrench"])]),
+        ("kinetic_energy", {}, [(["kinetic_energy"], ["kinetic_energy"])]),
+        ("momentum_matrix", {}, [(AXES, names)]),
+        ("second_derivatives", {}, [(names, pairs)] * 4),
+        ("centre_of_mass", {}, [(list("xyz"), ["position"]), (list("xyz"), names)]),
+    ):
+        values = ask(arm, quantity, given, **options).values
+        assert [(list(m.row_names), list(m.col_names)) for m in values] == expected, quantity
+
+
+def test_the_header_is_that_of_the_state(rig, panda):
+    """Its own stamp, or that of the newest joint of the latest measured state, which an empty state means."""
+    r = rig(parameters={"joint_state_timeout": 60.0})
+    measured = stamp_of(r.answered(panda.names, panda.q, panda.qd))
+    response = ask(r, "bias")
+    assert error(results(response)["bias"][:, 0], panda.torque()) <= EXACT
+    assert measured <= stamp_of(response) <= r.next_stamp() and response.header.frame_id == "panda_link0"
+    given = state(panda.names, panda.q)
+    given.joints.header.stamp.sec = 12
+    response = ask(r, "bias", given)
+    assert error(results(response)["bias"][:, 0], panda.torque(qd=0 * panda.qd)) <= EXACT
+    assert stamp_of(response) == 12 * 10**9
+    refused(ask(r, "link_motion", None, panda.qdd, link=HAND), "0 names in state.joints but 7 entries")
+    assert r.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
+    assert not results(ask(r, "gravity_torque"))["gravity_torque"].any()
+
+
+def test_payloads_count(rig, panda):
+    from dynamics_interfaces.srv import SetPayload
+    from environments import load
+    from oracle import Oracle
+
+    own = Oracle(panda.robot, panda.model)
+    r = rig().serving()
+    assert r.call(SetPayload, "set_payload", payload()).success
+    load(own)
+    theirs = Quantities(own, panda.q, panda.qd, panda.qdd)
+    given = state(panda.names, panda.q, panda.qd)
+    for quantity in ("coriolis_matrix", "gravity_torque"):
+        compare(ask(r, quantity, given), theirs.dynamics()[quantity], quantity)
+    compare(ask(r, "joint_wrenches", given, panda.qdd), [theirs.wrenches()], "joint_wrenches")
+
+
+# --- floating bases, loops ----------------------------------------------------------------------------------
+
+
+def test_a_floating_base(dog, case):
+    """Its rows and columns are linear first; its acceleration is zero."""
+    solo = case("solo12")
+    pose, twist = np.array([0.1, 0.2, 0.3, 0.5, 0.5, -0.5, 0.5]), np.array([0.3, -0.1, 0.2, 0.5, 0.4, -0.3])
+    given = state(solo.names, solo.q, solo.qd)
+    given.has_base = True
+    p, o = given.base_pose.position, given.base_pose.orientation
+    p.x, p.y, p.z, o.x, o.y, o.z, o.w = floats(pose)
+    w, v = given.base_twist.angular, given.base_twist.linear
+    w.x, w.y, w.z, v.x, v.y, v.z = floats(twist)
+    q, qd = np.concatenate([pose, solo.q]), np.concatenate([twist, solo.qd])
+    theirs = Quantities(solo.oracle, q, qd, np.concatenate([np.zeros(6), solo.qdd]))
+    dynamics = theirs.dynamics()
+    several = results(ask(dog, "coriolis_matrix", given))["coriolis_matrix"]  # of these several are right
+    assert error(several @ theirs.qd[theirs.v], dynamics["coriolis_torque"][0]) <= EXACT
+    right = {name: dynamics[name] for name in ("mass_matrix", "bias", "gravity_torque", "coriolis_torque")}
+    right |= theirs.whole("origin") | theirs.regressors() | {"joint_wrenches": [theirs.wrenches()]}
+    for quantity, arrays in right.items():
+        compare(ask(dog, quantity, given, solo.qdd), arrays, quantity)
+    right = theirs.of_link("FL_FOOT", "world_aligned")
+    for quantity in ("link_jacobian", "link_motion", "jacobian_drift"):
+        compare(ask(dog, quantity, given, solo.qdd, link="FL_FOOT"), right[quantity], quantity)
+    rows = ask(dog, "gravity_torque", given).values[0].row_names
+    assert list(rows[:6]) == [f"floating_base.{axis}" for axis in AXES] and list(rows[6:]) == list(solo.names)
+
+
+def test_closed_loops(bars):
+    """Torques of the independent joints against an oracle of its own, everything else against what is compiled."""
+    mechanism, theirs = dn.parse_mechanism(FIVE_BAR), oracle()
+    q = closed(Q, mechanism.q_names)
+    given = state(DRIVEN, Q, QD)
+    still = results(ask(bars, "gravity_torque", given))["gravity_torque"][:, 0]
+    assert error(still, theirs.torques_of(theirs.closed(Q), 0 * QD, 0 * QDD)) <= EXACT
+    known = dict(zip(("q", "qd", "qdd"), (q, QD, QDD), strict=True), gravity=mechanism.gravity)
+    link = "right_upper"
+    for quantity, row in QUANTITIES.items():
+        if quantity in ("carried_wrench", "joint_wrenches"):
+            continue
+        options = (
+            {"link": link} if "link" in row.options else {"links": [link]} if "links" in row.options else {}
+        )
+        function = dn.build_quantity(mechanism, quantity, backend="numpy", **options)
+        right = function(**{name: known[name] for name in row.reads})
+        response = ask(bars, quantity, given, QDD, **options)
+        found = results(response)
+        arrays = right if isinstance(right, tuple) else (right,)
+        for array, (name, matrix) in zip(arrays, found.items(), strict=True):
+            if name in MOTIONS and len(array) == 6:
+                array = array[LINEAR_FIRST]
+            if name == "inverse_inertia":
+                array = array[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]
+            assert error(matrix.ravel(), np.ravel(array)) <= LOOSER.get(quantity, EXACT), (quantity, name)
+    assert list(ask(bars, "joint_regressor", given).values[0].col_names) == list(mechanism.tree.v_names)
+    refused(ask(bars, "joint_wrenches", given), "joints bridged by 'j5'")
+    refused(ask(bars, "gravity_torque", state(DRIVEN, [3.1, 0.0])), "'j5'")
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+NAMES = [f"panda_joint{i}" for i in range(1, 8)]
+FULL = state(NAMES, [0.1] * 7, [0.1] * 7)
+HOSTILE = "x\n\x1b[31m" + "y" * 100_000
+WRONG = {
+    "unknown quantity": ("gravity_tork", {}, "unknown quantity 'gravity_tork'; near it: gravity_torque"),
+    "no quantity": ("", {}, "unknown quantity ''; there are mass_matrix, bias"),
+    "hostile quantity": (HOSTILE, {}, "unknown quantity 'x\\n\\x1b[31myyy"),
+    "hostile link": ("link_motion", {"link": HOSTILE}, "unknown link 'x\\n\\x1b[31myyy"),
+    "unknown link": ("link_motion", {"link": "nose"}, "unknown link 'nose'; the robot has"),
+    "no link": ("link_jacobian", {}, "link_jacobian is of a link: name one"),
+    "unknown joint": ("carried_wrench", {"joint": "knee"}, "'knee'"),
+    "no joint": ("carried_wrench", {}, "carried_wrench is of a joint: name one"),
+    "no links": ("operational_space_inertia", {}, "no links: name some in the request"),
+    "a link twice": ("operational_space_inertia", {"links": [HAND] * 2}, f"link '{HAND}' is named twice"),
+    "links": ("operational_space_inertia", {"links": [HAND] * 50_000}, "50000 links; the robot has"),
+    "reference": ("link_motion", {"link": HAND, "reference": "sideways"}, "unknown reference 'sideways'"),
+    "about": ("spatial_momentum", {"about": "tip"}, "unknown point 'tip'"),
+    "foreign": ("bias", {"link": HAND, "about": "tip"}, "bias has no option link, about; it has none"),
+    "other": ("momentum_matrix", {"reference": "body"}, "momentum_matrix has no option reference; it has about"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case_name", WRONG)
+def test_wrong_questions_are_refused(arm, case_name):
+    quantity, options, words = WRONG[case_name]
+    response = ask(arm, quantity, FULL, **options)
+    refused(response, words)
+    assert len(response.message) < 600 and response.message.isprintable()
+
+
+BAD_NUMBERS = {
+    "sizes": ([0.0] * 6, "7 names in state.joints but 6 entries in accelerations"),
+    "NaN": ([0, 0, np.nan, 0, 0, 0, 0], "acceleration of 'panda_joint3' is nan"),
+    "infinite": ([0, np.inf, 0, 0, 0, 0, 0], "acceleration of 'panda_joint2' is inf"),
+    "huge": ([1e308] * 7, "no finite value at this state"),
+    "a million": ([0.0] * 1_000_000, "7 names in state.joints but 1000000 entries"),
+}
+
+
+@pytest.mark.parametrize("case_name", BAD_NUMBERS)
+def test_bad_accelerations_are_refused(arm, case_name):
+    accelerations, words = BAD_NUMBERS[case_name]
+    refused(ask(arm, "joint_torque_regressor", FULL, accelerations), words)
+
+
+def test_bad_states_are_refused(arm):
+    refused(ask(arm, "bias", state(NAMES, [np.nan] * 7)), "position of 'panda_joint1' is nan")
+    refused(ask(arm, "bias", state(NAMES[:6], [0] * 6)), "state without joint panda_joint7")
+    strangers = [f"j{k}" for k in range(10_001)]
+    refused(ask(arm, "bias", state(strangers, [0] * 10_001)), "10001 names; the limit is 10000")
+
+
+def test_before_there_is_a_model(rig):
+    refused(ask(rig(None), "bias"), "no model yet")

@@ -1,0 +1,104 @@
+"""What Pinocchio says of the quantities of a robot at one state, as ROS has them: linear before angular."""
+
+import numpy as np
+from oracle import pin
+
+REFERENCES = {"body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
+
+
+class Quantities:
+    """oracle: an Oracle of a Model; q, qd, qdd in our order. `all` has everything."""
+
+    def __init__(self, oracle, q, qd, qdd):
+        self.oracle, self.model, self.data = oracle, oracle.pin, oracle.data
+        order = np.arange(oracle.model.nv)
+        if oracle.model.floating_base:
+            order[:6] = [3, 4, 5, 0, 1, 2]
+        self.v = oracle.order[order]  # theirs of every row that ROS has
+        self.q, self.qd, self.qdd = oracle.q(q), oracle.v(qd), oracle.v(qdd)
+        names = ["root_joint" if b.joint.kind == "floating" else b.joint.name for b in oracle.model.bodies]
+        self.bodies = [self.model.getJointId(name) - 1 for name in names]
+
+    def call(self, function, *state):
+        return np.array(function(self.model, self.data, self.q, *state))
+
+    def all(self, link, joint, reference="world_aligned", about="origin"):
+        """{name: [arrays]}."""
+        found = self.dynamics() | self.whole(about) | self.of_link(link, reference) | self.regressors()
+        wrenches = self.wrenches()
+        number = [body.joint.name for body in self.oracle.model.bodies].index(joint)
+        return found | {"joint_wrenches": [wrenches], "carried_wrench": [wrenches[number]]}
+
+    def dynamics(self):
+        still = np.zeros(self.model.nv)
+        M = self.call(pin.crba)
+        M = np.triu(M) + np.triu(M, 1).T
+        h = self.call(pin.rnea, self.qd, still)[self.v]
+        g = self.call(pin.computeGeneralizedGravity)[self.v]
+        C = self.call(pin.computeCoriolisMatrix, self.qd)
+        return {
+            "mass_matrix": [M[np.ix_(self.v, self.v)]],
+            "bias": [h],
+            "gravity_torque": [g],
+            "coriolis_torque": [h - g],
+            "coriolis_matrix": [C[np.ix_(self.v, self.v)]],
+            "momentum": [(M @ self.qd)[self.v], (C.T @ self.qd)[self.v] - g],
+        }
+
+    def whole(self, about):
+        pin.ccrba(self.model, self.data, self.q, self.qd)
+        h, A = np.array(self.data.hg).copy(), np.array(self.data.Ag).copy()
+        c = np.array(self.data.com[0]).copy()
+        if about == "origin":
+            h[3:] += np.cross(c, h[:3])
+            A[3:] += np.cross(c, A[:3].T).T
+        pin.centerOfMass(self.model, self.data, self.q, self.qd, self.qdd)
+        motion = [np.array(getattr(self.data, name)[0]) for name in ("com", "vcom", "acom")]
+        return {
+            "kinetic_energy": [self.call(pin.computeKineticEnergy, self.qd)],
+            "potential_energy": [self.call(pin.computePotentialEnergy)],
+            "spatial_momentum": [h],
+            "momentum_matrix": [A[:, self.v]],
+            "centre_of_mass": [c, self.call(pin.jacobianCenterOfMass)[:, self.v]],
+            "centre_of_mass_motion": motion,
+        }
+
+    def of_link(self, link, reference):
+        index, axes = self.model.getFrameId(link, pin.BODY), REFERENCES[reference]
+        M = self.call(pin.crba)
+        M = np.triu(M) + np.triu(M, 1).T
+        J = np.array(pin.computeFrameJacobian(self.model, self.data, self.q, index, axes))
+        change = (
+            pin.getFrameAcceleration if reference == "body" else pin.getFrameClassicalAcceleration
+        )  # world-aligned is the derivative of the velocity of the origin
+        motions = []
+        for qdd in (self.qdd, np.zeros(self.model.nv)):
+            pin.forwardKinematics(self.model, self.data, self.q, self.qd, qdd)
+            pin.updateFramePlacements(self.model, self.data)
+            motions.append(np.array(change(self.model, self.data, index, axes)))
+        pose = self.data.oMf[index]
+        velocity = np.array(pin.getFrameVelocity(self.model, self.data, index, axes))
+        return {
+            "link_jacobian": [J[:, self.v]],
+            "link_motion": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
+            "jacobian_drift": [motions[1]],
+            "operational_space_inertia": [J @ np.linalg.solve(M, J.T), J[:, self.v]],
+        }
+
+    def wrenches(self):
+        """(bodies, 6), force before moment."""
+        pin.rnea(self.model, self.data, self.q, self.qd, self.qdd)
+        return np.array([np.array(f) for f in self.data.f])[1:][self.bodies]
+
+    def regressors(self):
+        energies = pin.computeKineticEnergyRegressor, pin.computePotentialEnergyRegressor
+        kinetic, potential = self.call(energies[0], self.qd), self.call(energies[1])
+        Y = self.call(pin.computeJointTorqueRegressor, self.qd, self.qdd)[self.v]
+        return {
+            "joint_torque_regressor": [self._columns(Y)],
+            "energy_regressor": [self._columns(kinetic), self._columns(potential)],
+        }
+
+    def _columns(self, matrix):
+        blocks = matrix.reshape(*matrix.shape[:-1], -1, 10)
+        return blocks[..., self.bodies, :].reshape(matrix.shape)
