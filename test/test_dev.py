@@ -117,3 +117,56 @@ def test_files_are_tested_alone(checks):
 def test_benchmarks_are_listed():
     done = subprocess.run([ROOT / "dev", "bench"], capture_output=True, text=True, timeout=100)
     assert "node_latency" in done.stdout and "harness" not in done.stdout
+
+
+# A python that makes an environment of nothing: pip ends when the file `go` is there.
+MAKER = """#!/bin/sh
+case "$*" in
+  *sysconfig*) echo {folder}; exit;;
+  "-m venv"*) echo venv >> {folder}/calls; mkdir -p {folder}/.venv/bin; cp "$0" {folder}/.venv/bin/python; exit;;
+  "-m pip"*) while [ ! -e {folder}/go ]; do sleep 0.02; done; exit;;
+esac
+"""
+
+
+@pytest.fixture
+def begin(tmp_path):
+    """begin(*command): `./dev run -- command` where the environment is made by MAKER."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name, text in (("python3", MAKER.format(folder=tmp_path)), ("cmake", FINE), ("c++", FINE)):
+        (tools / name).write_text(text)
+        (tools / name).chmod(0o755)
+    for name in ("dev", "setup.py", "package.xml", "constraints-noble.txt", "dependencies.lock"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    for name in ("dynamics_interfaces", "launch", "config"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "Python.h").touch()
+    begun = []
+
+    def run(*command):
+        environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
+        options = dict(env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        begun.append(subprocess.Popen([tmp_path / "dev", "run", "--", *command], **options))
+        return begun[-1]
+
+    yield run
+    (tmp_path / "go").touch()
+    for process in begun:
+        process.communicate(timeout=30)
+
+
+def test_two_that_begin_at_once_make_one_environment(begin, tmp_path):
+    first = begin("true")
+    assert "setting up .venv" in first.stderr.readline()
+    second = begin("true")
+    assert second.stderr.readline() == "dev: another ./dev is setting up .venv: waiting for it\n"
+    (tmp_path / "go").touch()
+    assert (first.wait(30), second.wait(30)) == (0, 0)
+    assert (tmp_path / "calls").read_text() == "venv\n" and second.stderr.read() == ""
+
+
+def test_what_runs_in_the_environment_does_not_hold_its_lock(begin, tmp_path):
+    (tmp_path / "go").touch()
+    for _ in range(2):  # the one that made it, and the one that found it
+        assert begin("flock", "--nonblock", ".dev/lock", "true").wait(30) == 0
