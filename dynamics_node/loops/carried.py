@@ -18,6 +18,7 @@ def carried_alone(robot: Model | Mechanism, joint: str, **_) -> Model | Mechanis
             if cluster.constraints and not (beyond.isdisjoint(cluster.bodies) or beyond >= {*cluster.bodies}):
                 loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
                 raise ModelError(
-                    f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears"
+                    f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears, "
+                    "see the quantity joint_wrenches"
                 )
     return with_tree(robot, seen)

@@ -7,10 +7,10 @@ import numpy as np
 
 from dynamics_node import algorithms
 from dynamics_node.algorithms import coriolis_matrix as tree_coriolis_matrix
-from dynamics_node.algorithms import crba
+from dynamics_node.algorithms import crba, rnea
 from dynamics_node.algorithms import momentum_regressor as tree_momentum_regressor
+from dynamics_node.loops.forces import loop_wrenches
 from dynamics_node.loops.rates import Rates
-from dynamics_node.model import ModelError
 
 
 def of_the_tree(function, reads, rows=(), columns=()):
@@ -59,16 +59,14 @@ def jacobian_drift(link_motion):
     return way
 
 
-def joint_wrenches(mechanism, q, yd, ydd, gravity):
-    """Wrenches (nbodies, 6) as of `algorithms.joint_wrenches`, and the condition of the constraints. Raises
-    ModelError where loops bridge joints: what these transmit is more than what moves the bodies beyond."""
-    if names := [constraint.name for constraint in mechanism.constraints]:
-        raise ModelError(
-            f"joints bridged by {', '.join(map(repr, names))} bear more than what moves the bodies beyond"
-        )
-    rates = Rates(mechanism, q, yd)
-    found = algorithms.joint_wrenches(mechanism.tree, q, rates.qd, rates.accelerations(ydd), gravity)
-    return (found,), rates.condition
+def joint_wrenches(mechanism, q, yd, ydd, gravity, redundant="refuse"):
+    """Wrenches (nbodies, 6) as of `algorithms.joint_wrenches`, drives standing at the independent joints, and
+    the condition of the constraints. redundant and errors as of `loop_wrenches`."""
+    rates, tree = Rates(mechanism, q, yd), mechanism.tree
+    qdd = rates.accelerations(ydd)
+    tau = rnea(tree, q, rates.qd, qdd, gravity=gravity)
+    f_ext = loop_wrenches(mechanism, q, tau, redundant)
+    return (algorithms.joint_wrenches(tree, q, rates.qd, qdd, gravity, f_ext),), rates.condition
 
 
 def momentum_regressor(mechanism, q, yd, gravity):

@@ -153,9 +153,10 @@ LINKS = {
     "joint_wrenches": Quantity(
         (*QDD, "gravity"),
         ("wrenches",),
-        _one(algorithms.joint_wrenches),
+        lambda *arrays, redundant="refuse": (algorithms.joint_wrenches(*arrays),),  # of a tree nothing is
         {"tree": of_loops.joint_wrenches},
         regrouped=False,
+        options=("redundant",),
     ),
 }
 

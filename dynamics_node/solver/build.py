@@ -136,9 +136,9 @@ def build_quantity(
     bias, gravity_torque, coriolis_torque, coriolis_matrix, momentum, kinetic_energy, potential_energy,
     centre_of_mass, joint_wrenches, joint_torque_regressor, ... see docs/quantities.md. Options, by keyword:
     link and reference of link_jacobian, link_motion, jacobian_drift; links and reference of
-    operational_space_inertia; about of spatial_momentum and momentum_matrix; joint, xyz and rpy of
-    carried_wrench: what a force/torque sensor at the joint, fixed or not, reads in free air, see
-    docs/sensors.md.
+    operational_space_inertia; about of spatial_momentum and momentum_matrix; redundant of joint_wrenches;
+    joint, xyz and rpy of carried_wrench: what a force/torque sensor at the joint, fixed or not, reads in free
+    air, see docs/sensors.md.
 
     backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change, and
     precision, as of `build`. Raises ValueError for an unknown name, KeyError for an unknown link or joint,

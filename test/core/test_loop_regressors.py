@@ -139,11 +139,6 @@ def test_regressors_of_joints(case):
     assert error(torques[1] - torques[0], rotor @ armature).max() <= 1e-9
 
 
-def test_joints_that_loops_bridge():
-    with pytest.raises(dn.ModelError, match="bear more than what moves the bodies beyond"):
-        dn.build_quantity(mechanism_of("five_bar"), "joint_wrenches")
-
-
 def test_second_derivatives():
     """Against differences of the first ones, along motions that keep the loops closed."""
     case, step = Case("five_bar"), 1e-6

@@ -1,0 +1,178 @@
+"""What joints of closed loops bear: every body is balanced beside Pinocchio's forces of the tree, passive joints bear
+no torque, and loop joints push in no direction in which they move, which is all that a unique answer has to fulfil; and
+Pinocchio's own constraint force."""
+
+import re
+
+import numpy as np
+import pytest
+from closed_loops import ALL, SPATIAL, mechanism_of, spread, states
+from oracle import pin
+from tolerances import EXACT, error
+
+import dynamics_node as dn
+from dynamics_node.algorithms import joint_wrenches
+
+PLANAR = ["four_bar", "tilted five_bar"]
+TOLERANCE = 1e-9  # of forces of 50 N
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
+
+
+class Balance:
+    """Of a mechanism and the wrenches in its joints at one state, about the root's origin in its axes, force first.
+
+    loops (bodies, 6): what is left for loop joints to exert on each body; torques (bodies,): about the joints' axes."""
+
+    def __init__(self, name, **options):
+        self.mechanism = mechanism_of(name)
+        q, yd, ydd = (a[0] for a in states(self.mechanism, 1, seed=5, reach=0.05))
+        G, g = spread(self.mechanism, q, yd)
+        self.bodies = self.mechanism.tree.bodies
+        self.model = pin.buildModelFromXML(re.sub("<loop .*?</loop>", "", ALL[name], flags=re.DOTALL))
+        self.data = self.model.createData()
+        self.number = [self.model.getJointId(body.joint.name) for body in self.bodies]
+        self.q, self.qd, self.qdd = (self.theirs(values) for values in (q, G @ yd, G @ ydd + g))
+        pin.rnea(self.model, self.data, self.q, self.qd, self.qdd)
+        pin.computeJointJacobians(self.model, self.data, self.q)
+        self.place = [self.data.oMi[number].copy() for number in self.number]
+        trees = [self.data.f[number].copy() for number in self.number]
+        compute = dn.build_quantity(self.mechanism, "joint_wrenches", backend="numpy", **options)
+        ours = [pin.Force(w[3:], w[:3]) for w in compute(q, yd, ydd)]
+        self.tau = dn.build(self.mechanism, dn.inverse_dynamics(self.mechanism), backend="numpy")(q, yd, ydd)
+        self.loops = self.on_bodies(trees) - self.on_bodies(ours)
+        axes = [pin.getJointJacobian(self.model, self.data, n, pin.LOCAL)[:, n - 1] for n in self.number]
+        self.torques = np.array([axis @ w.vector for axis, w in zip(axes, ours, strict=True)])
+
+    def theirs(self, values):
+        found = np.zeros(self.model.nv)
+        found[[number - 1 for number in self.number]] = values
+        return found
+
+    def on_bodies(self, wrenches):
+        """What its parent and its children together exert on every body."""
+        there = np.array([p.act(w).vector for p, w in zip(self.place, wrenches, strict=True)])
+        total = there.copy()
+        for k, parent in enumerate(self.mechanism.tree.parents):
+            if parent >= 0:
+                total[parent] -= there[k]
+        return total
+
+    def end(self, loop, k):
+        """Axes and origin of the frame of a loop on its predecessor (0) or successor (1)."""
+        body = (loop.predecessor, loop.successor)[k]
+        place = self.place[body] if body >= 0 else pin.SE3.Identity()
+        return place.rotation @ loop.rotations[k], place.act(loop.origins[k])
+
+
+def in_vain(balance, loop):
+    """What the wrench of a loop joint ON its successor must not have."""
+    (P, p), (S, s) = (balance.end(loop, k) for k in (0, 1))
+    force, moment = balance.loops[loop.successor].reshape(2, 3)
+    moment = moment - np.cross(s, force)
+    n = P @ unit(loop.axis)
+    return {
+        "revolute": lambda: [moment @ n],
+        "prismatic": lambda: [force @ n],
+        "universal": lambda: [moment @ n, moment @ (S @ unit(loop.second_axis))],
+        "ball": lambda: moment,
+        "planar": lambda: [*np.cross(n, force), moment @ n],
+        "rod": lambda: [*moment, *np.cross(force, unit(s - p))],
+    }[loop.kind]()
+
+
+def require_balanced(balance):
+    """The loops."""
+    mechanism = balance.mechanism
+    loops = mechanism.constraints
+    tied = {body for loop in loops for body in (loop.predecessor, loop.successor)}
+    free = [k for k in range(len(balance.bodies)) if k not in tied]
+    assert np.abs(balance.loops).max() > 0.1 and np.abs(balance.loops[free]).max(initial=0.0) <= TOLERANCE
+    torques = np.zeros(len(balance.bodies))
+    torques[mechanism.independent] = balance.tau
+    assert np.abs(balance.torques - torques).max() <= TOLERANCE
+    return loops
+
+
+@pytest.mark.parametrize("name", [*SPATIAL])
+def test_a_spatial_loop_is_balanced(name):
+    balance = Balance(name)
+    (loop,) = require_balanced(balance)
+    assert np.abs(in_vain(balance, loop)).max() <= TOLERANCE
+
+
+@pytest.mark.parametrize("name", PLANAR)
+def test_the_least_of_planar_loops_is_balanced(name):
+    """Both ends are on bodies, which push on each other."""
+    balance = Balance(name, redundant="least")
+    (loop,) = require_balanced(balance)
+    assert np.abs(balance.loops[loop.predecessor] + balance.loops[loop.successor]).max() <= TOLERANCE
+    assert np.abs(in_vain(balance, loop)).max() <= TOLERANCE
+
+
+def test_two_rods_push_along_themselves():
+    """On the plate both, on each crank one: as many unknowns as equations."""
+    balance = Balance("differential")
+    rods = require_balanced(balance)
+    for rod in rods:
+        (_, p), (_, s) = (balance.end(rod, k) for k in (0, 1))
+        force, moment = balance.loops[rod.predecessor].reshape(2, 3)
+        assert np.abs(np.cross(force, unit(s - p))).max() <= TOLERANCE
+        assert np.abs(moment - np.cross(p, force)).max() <= TOLERANCE
+    assert np.abs(balance.loops.sum(axis=0)).max() <= TOLERANCE
+
+
+def test_a_ball_pushes_as_pinocchio_says():
+    """Its forward dynamics with a contact of three rows, under our torques."""
+    balance = Balance("ball")
+    (loop,) = balance.mechanism.constraints
+    contact = pin.RigidConstraintModel(
+        pin.ContactType.CONTACT_3D,
+        balance.model,
+        balance.number[loop.successor],
+        pin.SE3(np.eye(3), loop.origins[1]),
+        0,
+        pin.SE3(np.eye(3), loop.origins[0]),
+        pin.ReferenceFrame.LOCAL,
+    )
+    contacts, data = pin.StdVec_RigidConstraintModel(), pin.StdVec_RigidConstraintData()
+    contacts.append(contact)
+    data.append(contact.createData())
+    model_data = balance.model.createData()
+    pin.initConstraintDynamics(balance.model, model_data, contacts, data)
+    torques = np.zeros(balance.model.nv)
+    own = [balance.number[k] - 1 for k in balance.mechanism.independent]
+    torques[own] = balance.tau
+    qdd = pin.constraintDynamics(balance.model, model_data, balance.q, balance.qd, torques, contacts, data)
+    assert error(qdd, balance.qdd) <= 1e-8
+    at_tip = balance.place[loop.successor].rotation @ data[0].contact_force.linear
+    assert error(balance.loops[loop.successor][:3], at_tip) <= 1e-8
+
+
+@pytest.mark.parametrize("name", ["geared_chain", "belt_leg"])
+def test_gears_and_belts_act_as_drives_do(name):
+    """Between a body and its parent: what a joint bears is what moves the bodies beyond."""
+    mechanism = mechanism_of(name)
+    q, yd, ydd = (a[0] for a in states(mechanism, 1))
+    G, g = spread(mechanism, q, yd)
+    found = dn.build_quantity(mechanism, "joint_wrenches", backend="numpy")(q, yd, ydd)
+    right = joint_wrenches(mechanism.tree, q, G @ yd, G @ ydd + g)
+    assert error(found, np.asarray(right, dtype=float), tail=2) <= EXACT
+
+
+def test_what_is_not_determined_is_refused_by_name():
+    mechanism = mechanism_of("five_bar")
+    told = "joints bridged by 'j5' bear what their motion does not tell: 5 components hold 2 joints"
+    with pytest.raises(dn.ModelError, match=told):
+        dn.build_quantity(mechanism, "joint_wrenches")
+    with pytest.raises(ValueError, match="unknown choice 'most' for redundant; there are refuse, least"):
+        dn.build_quantity(mechanism, "joint_wrenches", redundant="most")
+
+
+def test_compiled_for_many_states():
+    mechanism = mechanism_of("ball")
+    q, yd, ydd = states(mechanism, 40, reach=0.05)
+    plain, compiled = (dn.build_quantity(mechanism, "joint_wrenches", backend) for backend in ("numpy", "c"))
+    assert error(compiled(q, yd, ydd), plain(q, yd, ydd), tail=2).max() <= 1e-9
