@@ -12,6 +12,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import joint_wrenches
+from dynamics_node.solver import evaluate_quantity
 
 PLANAR = ["four_bar", "tilted five_bar"]
 TOLERANCE = 1e-9  # of forces of 50 N
@@ -39,9 +40,11 @@ class Balance:
         pin.computeJointJacobians(self.model, self.data, self.q)
         self.place = [self.data.oMi[number].copy() for number in self.number]
         trees = [self.data.f[number].copy() for number in self.number]
-        compute = dn.build_quantity(self.mechanism, "joint_wrenches", backend="numpy", **options)
-        ours = [pin.Force(w[3:], w[:3]) for w in compute(q, yd, ydd)]
-        self.tau = dn.build(self.mechanism, dn.inverse_dynamics(self.mechanism), backend="numpy")(q, yd, ydd)
+        state = {"q": q, "qd": yd, "qdd": ydd, "gravity": self.mechanism.gravity}
+        (wrenches,) = evaluate_quantity(self.mechanism, "joint_wrenches", state, **options)
+        ours = [pin.Force(w[3:], w[:3]) for w in wrenches]
+        M, h = (evaluate_quantity(self.mechanism, name, state)[0] for name in ("mass_matrix", "bias"))
+        self.tau = M @ ydd + h
         self.loops = self.on_bodies(trees) - self.on_bodies(ours)
         axes = [pin.getJointJacobian(self.model, self.data, n, pin.LOCAL)[:, n - 1] for n in self.number]
         self.torques = np.array([axis @ w.vector for axis, w in zip(axes, ours, strict=True)])
