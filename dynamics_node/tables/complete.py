@@ -26,7 +26,9 @@ def complete(path, table: Table, model, problem, measured, zero_velocity, cutoff
     """
     for kind in needed(problem, measured):
         if kind not in table.kinds:
-            raise TableError(f"{path} has no {_NAMES[kind]}{_of(table, kind)}")
+            some = 0 < len(table.without.get(kind, [])) < model.nv
+            advice = "; --joints names those to go on with, the others are held at zero" if some else ""
+            raise TableError(f"{path} has no {_NAMES[kind]}{_of(table, kind)}{advice}")
     missing = [kind for kind in read_by(problem) if kind not in table.kinds]
     if zero_velocity and cutoff is not None:
         raise TableError("velocities are zero or differentiated: choose --zero-velocity or --differentiate")
@@ -53,7 +55,7 @@ def _differentiated(path, table, model, missing, cutoff):
     if not missing:
         return replace(table, notes=("nothing is differentiated: velocities and accelerations are recorded",))
     if not table.timed:
-        raise TableError(f"{path} has no time to differentiate by")
+        raise TableError(f"{path} has no time to differentiate by: a column, or array, `time` in s")
     source = "q" if "qd" in missing else "qd"
     orders = {kind: order for order, kind in enumerate(("qd", "qdd"), 1 if source == "q" else 0)}
     wanted = _derivatives(path, model, source, {kind: orders[kind] for kind in missing})

@@ -18,6 +18,7 @@ from dynamics_node.tables.names import TableError
 ORDER = 4
 _DECAY = 8.0  # periods of the cut-off after which what the filter remembers is below 1e-8
 END = 1.5  # periods beside the end of a piece that have no derivative
+_SLOW = 2.0  # states a second of hardly any recording: 2 kHz in ms
 _BACK = 1.0  # s: a recording that loops, not messages out of order
 
 
@@ -35,7 +36,7 @@ def differentiated(chunks, wanted: Derivatives, cutoff: float) -> Iterator[dict[
     """The chunks with the kinds of `wanted` added; cutoff in Hz.
 
     Memory: a chunk, and twice 8 periods of the cut-off. Chunks of another size give the same to about 1e-6.
-    Raises TableError when there are too few samples a second.
+    Raises TableError when there are too few samples a second, or time does not advance.
     """
     margin = _DECAY / cutoff
     held: dict[str, np.ndarray] = {}
@@ -85,11 +86,14 @@ def _pieces(time, rows, gap):
 
 def _check_rate(time, cutoff):
     steps = np.diff(np.unique(time[np.isfinite(time)]))
+    if not len(steps) and len(time) > 1:
+        raise TableError("time does not advance: there is nothing to differentiate by")
     if len(steps) and 4.0 * cutoff * np.median(steps) > 1.001:
         rate = 1.0 / np.median(steps)
+        unit = "; is time in ms, us or ns, and not in s?" if rate < _SLOW else ""
         raise TableError(
             f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
-            f"--cutoff {0.25 * rate:.2g}, not {cutoff:g}"
+            f"--cutoff {0.25 * rate:.2g}, not {cutoff:g}{unit}"
         )
 
 

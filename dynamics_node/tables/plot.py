@@ -12,9 +12,12 @@ _COLUMNS = 3
 
 
 def check_plot(path):
-    """Raises TableError when a plot cannot be written to the path: another ending, no matplotlib."""
+    """Raises TableError when a plot cannot be written to the path: another ending, no folder, no
+    matplotlib."""
     if Path(path).suffix not in PLOTS:
         raise TableError(f"{path}: a plot can be written to {', '.join(PLOTS)}")
+    if not Path(path).parent.is_dir():
+        raise TableError(f"{path} cannot be written: there is no folder {Path(path).parent}")
     require("matplotlib")
 
 

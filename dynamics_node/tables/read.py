@@ -15,6 +15,9 @@ from dynamics_node.tables.names import TableError, columns, needed, require, wan
 from dynamics_node.tables.table import Table
 
 ARROW = (".csv", ".parquet")
+BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
+NAMING = "columns of a table are called q.JOINT, qd.JOINT, qdd.JOINT, tau.JOINT and time"
+MOST_LISTED = 12
 
 
 def open_table(
@@ -125,10 +128,10 @@ def _npz(path, names, needed, chunk):
     try:
         with zipfile.ZipFile(path) as archive:
             there = {name.removesuffix(".npy") for name in archive.namelist()}
-            _require_kinds(path, there, needed)
             headers = {kind: _header(archive, kind) for kind in names if kind in there}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise TableError(f"{path} is no .npz file of numbers: {error}") from None
+    _require_kinds(path, there, needed)
     rows = next((shape[0] for shape, _ in headers.values() if shape), 0)
     for kind, (shape, dtype) in headers.items():
         wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
@@ -197,8 +200,8 @@ def _our_columns(path, names, pairs):
     """{our name of a column: its name in the file}"""
     ours: dict[str, str] = {}
     for name in names:
-        kind, dot, joint = name.partition(".")
-        our = f"{kind}.{renamed(joint, pairs)}" if dot else name
+        kind, dot, joint = name.strip(BESIDE_NAMES).partition(".")
+        our = f"{kind}.{renamed(joint, pairs)}" if dot else kind
         if our in ours:
             raise TableError(f"{path}: columns {ours[our]!r} and {name!r} both are {our!r}")
         ours[our] = name
@@ -243,16 +246,24 @@ def _columns_there(path, ours, wanted, needed):
         if not missing:
             found[kind] = [ours[name] for name in names]
         elif kind in needed or len(missing) < len(names):
-            raise TableError(f"{path} {_lacking(missing, ours)}")
+            known = {name for names in wanted.values() for name in names}
+            raise TableError(f"{path} {_lacking(missing, ours, known)}")
     return found
 
 
-def _lacking(missing, ours):
+def _lacking(missing, ours, known):
+    """What is missing, beside the columns that are not known: one of them may be it."""
     kind = missing[0].partition(".")[0]
+    if len(ours) == 1 and (mark := next((mark for mark in ";\t|" if mark in next(iter(ours))), "")):
+        return f"separates its columns by {mark!r}; commas are needed"
+    unknown = [name for name in ours if name not in known]
+    there = unknown or [name for name in ours if name.startswith(f"{kind}.")] or list(ours)
+    more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
+    told = f"has no column {missing[0]!r}; there are {', '.join(there[:MOST_LISTED])}{more}"
     theirs = [name.partition(".")[2] for name in ours if name.startswith(f"{kind}.")]
-    told = f"has no column {missing[0]!r}; there are {', '.join(list(ours)[:12])}"
     pair = proposed_pair(theirs, [name.partition(".")[2] for name in missing])
-    return f"{told}: --joints-map '{'='.join(pair)}'" if pair else told
+    advice = f": --joints-map '{'='.join(pair)}'" if pair else f" ({NAMING})" if unknown else ""
+    return told + advice
 
 
 def _numbers(path, batch, kind, names):

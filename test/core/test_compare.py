@@ -103,6 +103,7 @@ def test_options_that_do_not_go_together(recording, capsys, tmp_path):
         (["--compare", "--differentiate", "--cutoff", "0"], "--cutoff must be a positive number"),
         (["--compare", "--differentiate", "--cutoff", "nan"], "--cutoff must be a positive number"),
         (["--plot", tmp_path / "plot.gif"], "can be written to .png, .svg, .pdf"),
+        (["--plot", tmp_path / "no" / "plot.png"], "plot.png cannot be written: there is no folder"),
         (["--compare", "--joints-map", "fer_*"], "THEIRS=OURS, not 'fer_*'"),
         (["--compare", "--joints-map", "a=b", "a=c"], "twice"),
     ):
@@ -114,7 +115,19 @@ def test_options_that_do_not_go_together(recording, capsys, tmp_path):
 def test_a_recording_without_efforts(tmp_path, capsys):
     write_bag(tmp_path / "bag", [("/j", THEIRS, np.zeros(7), np.zeros(7), [])] * 3)
     assert evaluate(tmp_path / "bag", "--compare") == 1
-    assert "has no efforts of panda_joint1" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "has no efforts of panda_joint1" in told and "--joints" not in told
+
+
+def test_a_gripper_without_efforts(tmp_path, capsys):
+    """It publishes states of its own: the arm alone can be compared."""
+    arm, fingers = [("/j", THEIRS, np.zeros(7), np.zeros(7), np.zeros(7))] * 3, ["fer_finger_joint1"]
+    write_bag(tmp_path / "bag", [*arm, ("/j", fingers, [0.0], [0.0], [])])
+    robot, more = [str(data_folder() / PANDA)], ["--joints-map", "fer_*=panda_*", "--compare"]
+    assert main(["evaluate", *robot, "--input", str(tmp_path / "bag"), *more]) == 1
+    told = "no efforts of panda_finger_joint1; --joints names those to go on with, the others are held"
+    assert told in capsys.readouterr().err
+    assert evaluate(tmp_path / "bag", "--compare") == 0
 
 
 # --- the sums -----------------------------------------------------------------------------------------------

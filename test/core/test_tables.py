@@ -124,7 +124,7 @@ def test_memory_is_bounded(tmp_path, panda):
     ("name", "arrays", "words"),
     [
         ("no.npz", None, "no such file"),
-        ("in.npz", {"qd": np.zeros((3, 7))}, "in.npz has no q; there are qd"),
+        ("in.npz", {"qd": np.zeros((3, 7))}, "^[^:]*in.npz has no q; there are qd$"),
         ("in.npz", {"q": np.zeros((3, 6))}, r"q must have shape \(3, 7\), not \(3, 6\): q.panda_joint1"),
         (
             "in.npz",
@@ -135,6 +135,7 @@ def test_memory_is_bounded(tmp_path, panda):
         ("in.npz", {"q": np.zeros((3, 7), order="F")}, "lies column by column"),
         ("in.csv", "a,b\n1,2\n", "has no column 'q.panda_joint1'; there are a, b"),
         ("in.csv", "", "Empty CSV file"),
+        ("in.csv", "time;q.panda_joint1;q.panda_joint2\n0;1;2\n", "its columns by ';'; commas are needed"),
         ("in.parquet", "nonsense", "in.parquet: "),
         ("in.npz", "nonsense", "is no .npz file of numbers"),
     ],
@@ -157,6 +158,34 @@ def test_columns_without_numbers_and_missing_efforts(tmp_path, panda):
     save(tmp_path / "in.parquet", panda, {"q": np.zeros((3, 7))})
     with pytest.raises(TableError, match="has no column 'tau.panda_joint1'"):
         open_table(tmp_path / "in.parquet", panda, dn.forward_dynamics(panda))
+
+
+def columns_of(kind, model):
+    return [f"{kind}.{name}" for name in model.v_names]
+
+
+def test_a_wrong_column_is_told_beside_those_that_nobody_asks_for(tmp_path, panda):
+    """Not beside the first ones of the file, which are right."""
+    path, torques = tmp_path / "in.csv", columns_of("torque", panda)
+    names = ["time", *columns_of("q", panda), *columns_of("qd", panda), *torques]
+    path.write_text(",".join(names) + "\n" + ",".join("0" * len(names)) + "\n")
+    told = f"no column 'tau.panda_joint1'; there are {', '.join(torques)} .* tau.JOINT and time"
+    with pytest.raises(TableError, match=told):
+        open_table(path, panda, dn.inverse_dynamics(panda), measured=True)
+    path.write_text("time,q.panda_joint1\n0,0\n")
+    with pytest.raises(TableError, match="no column 'q.panda_joint2'; there are q.panda_joint1$"):
+        open_table(path, panda, dn.inverse_dynamics(panda))
+
+
+@pytest.mark.parametrize("head", ["# {}", "#{}", "{} "])
+def test_first_lines_as_people_write_them(tmp_path, panda, head):
+    """numpy.savetxt puts a # before, others a blank after the commas."""
+    path, rows = tmp_path / "in.csv", np.arange(30.0).reshape(2, 15)
+    names = ["time", *columns_of("q", panda), *columns_of("qd", panda)]
+    lines = [head.format(", ".join(names)), *(", ".join(map(str, row)) for row in rows)]
+    path.write_text("\n".join(lines) + "\n")
+    (chunk,) = open_table(path, panda, dn.inverse_dynamics(panda)).chunks()
+    assert np.array_equal(chunk["time"], rows[:, 0]) and np.array_equal(chunk["qd"], rows[:, 8:])
 
 
 def write_some(path, model, then=lambda: None):
