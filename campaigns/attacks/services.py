@@ -8,6 +8,7 @@ from dynamics_interfaces.msg import DynamicsState
 from dynamics_interfaces.srv import (
     GetMassMatrix,
     GetOperationalSpaceInertia,
+    GetQuantity,
     HybridDynamics,
     InverseDynamics,
     SetPayload,
@@ -81,6 +82,22 @@ def strangers_in_requests(target, random):
     target.ask(HybridDynamics, "hybrid_dynamics", request)
     request = GetOperationalSpaceInertia.Request(state=STATE, links=joints[:100_000])
     target.ask(GetOperationalSpaceInertia, "get_operational_space_inertia", request)
+
+
+@attack(start=a_panda)
+def quantities_and_what_is_none(target, random):
+    """get_quantity: second derivatives again and again, names of a megabyte, a million accelerations."""
+    for _ in range(20):
+        request = GetQuantity.Request(quantity="second_derivatives", state=STATE)
+        _answered(target.ask(GetQuantity, "get_quantity", request))
+    long = "x" * 1_000_000
+    for fields in (
+        {"quantity": long},
+        {"quantity": "link_motion", "link": long},
+        {"quantity": "operational_space_inertia", "links": [long] * 10},
+        {"quantity": "bias", "accelerations": [math.nan] * 1_000_000},
+    ):
+        target.ask(GetQuantity, "get_quantity", GetQuantity.Request(state=STATE, **fields))
 
 
 @attack()

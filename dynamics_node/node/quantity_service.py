@@ -18,7 +18,7 @@ from dynamics_node.node.requests import read_accelerations, read_links, read_vec
 from dynamics_node.node.silence import listed
 from dynamics_node.solver import QUANTITIES, evaluate_quantity
 
-MOST_NUMBERS = 10_000_000  # of a result: 80 MB
+MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joints, which take 3 s
 LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
 OPTIONS = ("link", "joint", "links", "reference", "about")  # fields of a request
 NEEDED = ("link", "joint")  # of these, those without a default
