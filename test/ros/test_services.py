@@ -7,6 +7,7 @@ from dynamics_interfaces.srv import (
     ForwardDynamics,
     GetMassMatrix,
     GetOperationalSpaceInertia,
+    GetQuantity,
     HybridDynamics,
     InverseDynamics,
     SetPayload,
@@ -271,6 +272,7 @@ def test_before_there_is_a_model(rig):
         (GetOperationalSpaceInertia, "get_operational_space_inertia"),
     ):
         refused(r.call(kind, name), "no model yet")
+    refused(r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="bias")), "no model yet")
 
 
 def test_empty_state_before_any_measurement(rig):
