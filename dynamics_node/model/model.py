@@ -41,6 +41,12 @@ class Joint:
         """Its own position (..., nq) at q (..., nq of the model)."""
         return self.multiplier * q[..., self.q] + self.offset
 
+    @property
+    def torque_units(self):
+        """Of the torques at its coordinates: N m where they turn, else N."""
+        turning = np.any(self.S[:3], axis=0).tolist()
+        return tuple("N m" if turns else "N" for turns in turning)
+
 
 @dataclass(frozen=True, eq=False)
 class Body:
