@@ -19,6 +19,7 @@ from dynamics_node.identification import (
     verdicts,
     write_page,
 )
+from dynamics_node.model.overrides import overrides_text
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import TableError, open_table
 
@@ -95,12 +96,13 @@ def _write(found: Identified, tables, options):
     options.out.mkdir(parents=True, exist_ok=True)
     described = found.text(Path(options.urdf).read_text(encoding="utf-8"))
     (options.out / "robot.urdf").write_text(described, encoding="utf-8")
+    (options.out / "parameters.yaml").write_text(overrides_text(found.numbers), encoding="utf-8")
     told = yaml.safe_dump(_told(found), sort_keys=False)
-    (options.out / "parameters.yaml").write_text(told, encoding="utf-8")
+    (options.out / "report.yaml").write_text(told, encoding="utf-8")
     rows = zip(options.recordings, tables, strict=True)
     sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
     write_page(found, options.out / "report.html", sources)
-    print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.html")
+    print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.yaml, report.html")
 
 
 def _told(found):

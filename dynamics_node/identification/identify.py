@@ -12,10 +12,11 @@ from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.linear import USUAL, LinearModel
 from dynamics_node.identification.looks import Look, about_torques
-from dynamics_node.identification.robots import identified_robot, identified_text
+from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.sample import Sample, Sampling
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
 from dynamics_node.identification.sums import Sums
+from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
 METHODS = ("ordinary", "weighted", "robust")
@@ -54,9 +55,14 @@ class Identified:
         """The Model or Mechanism with these parameters."""
         return identified_robot(self.linear, self.parameters)
 
-    def text(self, description: str) -> str:
+    @property
+    def numbers(self):
+        """What links and joints have, as files of parameters hold it: see `identified_numbers`."""
+        return identified_numbers(self.linear, self.parameters)
+
+    def text(self, description: str, figures=FIGURES) -> str:
         """The URDF with other numbers: see `identified_text`."""
-        return identified_text(description, self.linear, self.parameters)
+        return identified_text(description, self.linear, self.parameters, figures)
 
     @property
     def better(self):

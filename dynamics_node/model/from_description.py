@@ -308,6 +308,8 @@ def _joint(joint, slices):
         damping=joint.damping,
         friction=joint.friction,
         armature=0.0 if joint_type.is_free else joint.armature,
+        spring=joint.spring,
+        torque_offset=joint.torque_offset,
         mimic=mimic.joint or None,
         multiplier=mimic.multiplier,
         offset=mimic.offset,

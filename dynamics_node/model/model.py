@@ -28,6 +28,8 @@ class Joint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    spring: float = 0.0
+    torque_offset: float = 0.0
     mimic: str | None = None
     multiplier: float = 1.0
     offset: float = 0.0
@@ -188,6 +190,20 @@ class Model:
         total = np.zeros(self.nv)
         for body in self.bodies:
             total[body.joint.v] += abs(body.joint.multiplier) * body.joint.friction
+        return total
+
+    @cached_property
+    def springs(self):
+        """(nv,) N m/rad or N/m, of springs at rest at position 0."""
+        return self._per_coordinate("spring")
+
+    @cached_property
+    def torque_offsets(self):
+        """(nv,) torques at position 0 that joints take anyway, N m or N."""
+        total = np.zeros(self.nv)
+        for body in self.bodies:
+            own = body.joint
+            total[own.v] += own.multiplier * (own.torque_offset + own.spring * own.offset)
         return total
 
     @cached_property

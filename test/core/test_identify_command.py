@@ -108,7 +108,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
         unseen["q"], unseen["qd"], unseen["qdd"]
     )
-    report = yaml.safe_load((out / "parameters.yaml").read_text())
+    report = yaml.safe_load((out / "report.yaml").read_text())
     offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
     left = unseen["tau"] - tau - dn.friction_torque(unseen["qd"], found.damping, found.friction) - offsets
     assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
