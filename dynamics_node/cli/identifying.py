@@ -55,6 +55,11 @@ def add_parser(commands):
         help=f"velocities and accelerations that are not recorded are derivatives below this ({CUTOFF:g})",
     )  # fmt: skip
     parser.add_argument(
+        "--unfiltered", action="store_true",
+        help="torques as they are recorded; default: where accelerations are derivatives, torques and "
+        "regressors go through the same low-pass",
+    )  # fmt: skip
+    parser.add_argument(
         "--force", action="store_true", help="go on although the motion does not tell everything"
     )
 
@@ -74,11 +79,17 @@ def identify_robot(robot, options):
             print(f"dynamics: {path}: {note}", file=sys.stderr)
     found = identify(
         robot, [table.chunks for table in tables], options.terms, options.method, options.doubt,
-        options.force, partial(_bar, _total(tables)),
+        options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
     )  # fmt: skip
     _show(found)
     _write(found, tables, options)
     return 0 if found.better else NOT_BETTER
+
+
+def _cutoff(tables, options):
+    """Hz, of the low-pass for torques and regressors; None for none."""
+    filtered = not options.unfiltered and any(table.cutoff is not None for table in tables)
+    return options.cutoff if filtered else None
 
 
 def _total(tables):

@@ -10,12 +10,12 @@ import numpy as np
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
+from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.linear import USUAL, LinearModel
 from dynamics_node.identification.looks import Look, about_torques
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.sample import Sample, Sampling
+from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
-from dynamics_node.identification.sums import Sums
 from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
@@ -34,7 +34,7 @@ class Identified:
 
     described, fitted, held (nv,): root mean squares of measured less computed torques, N m or N: of the
     description (without friction, unless it tells some), of the parameters, and of base parameters at data
-    they have not seen. sample: some of the states. complaints: what is odd about the data.
+    they have not seen. shown: some of the states. complaints: what is odd about the data.
     """
 
     linear: LinearModel
@@ -46,8 +46,9 @@ class Identified:
     fitted: np.ndarray
     held: np.ndarray
     rows: int
-    sample: Sample
+    shown: Shown
     method: str
+    cutoff: float | None
     complaints: tuple[str, ...] = field(default=())
 
     @property
@@ -78,6 +79,7 @@ def identify(
     method="weighted",
     doubt=DOUBT,
     force=False,
+    cutoff: float | None = None,
     stages: Stages | None = None,
     backend="auto",
 ) -> Identified:
@@ -85,7 +87,8 @@ def identify(
     robust.
 
     terms: of `LinearModel`; method: of METHODS; doubt: of `consistent_parameters`; force: go on although a
-    motion does not tell everything: what it leaves open stays near the description. stages(name, total):
+    motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of a low-pass
+    through which torques and regressors go before they are compared, see `filtering`. stages(name, total):
     called for what takes long, a context with a function that is told how much more is done. backend: of
     `LinearModel`. Raises IdentificationError for data that tell too little, all reasons together.
     """
@@ -96,11 +99,11 @@ def identify(
         LinearModel(robot, tuple(terms), backend),
         stages or _silently,
     )
-    rows, complaints = _looked_at(robot, recordings, stages)
     with stages("base parameters", None):
         base = base_parameters(linear)
-    sampling, summed = Sampling(robot), partial(_summed, linear, base, recordings, stages, rows)
-    sums, start = summed("sums of squares", sampling=sampling), base.values(linear.described)
+    rows, complaints = _looked_at(robot, recordings, stages)
+    showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
+    sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
     S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
     complaints += about_torques(S, start, robot.v_names)
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
@@ -112,7 +115,7 @@ def identify(
     with stages("bodies", None):
         parameters = consistent_parameters(linear, base, solution, doubt)
     with stages("judge", None):
-        held, sample = cross_validated(sums, start), sampling.sample(linear, parameters)
+        held, shown = cross_validated(sums, start), showing.shown(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
@@ -123,8 +126,9 @@ def identify(
         fitted=residuals(S, count, base.values(parameters)),
         held=held,
         rows=int(sums.rows - sums.skipped),
-        sample=sample,
+        shown=shown,
         method=method,
+        cutoff=cutoff,
         complaints=tuple(complaints),
     )
 
@@ -150,16 +154,17 @@ def _looked_at(robot, recordings, stages):
     return rows, complaints
 
 
-def _summed(linear, base, recordings, stages, rows, name, fit=None, sampling=None):
-    sums = Sums(linear, base)
+def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):
+    sums = RecordedSums(linear, base, cutoff)
     with stages(name, rows) as advance:
         for chunks in recordings:
-            if sampling:
-                sampling.begin()
+            sums.begin()
+            if showing:
+                showing.begin()
             for chunk in chunks():
-                sums.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
-                if sampling:
-                    sampling.add(chunk)
+                sums.add_chunk(chunk, fit)
+                if showing:
+                    showing.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
 

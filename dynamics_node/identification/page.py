@@ -59,11 +59,12 @@ def _torques(found):
     rows = zip(names, units, found.described, found.fitted, found.held, found.solution.spread, strict=True)
     head = ("joint", "unit", "described", "identified", "unseen", "noise")
     numbers = table(head, [(name, unit, *map(float, values)) for name, unit, *values in rows])
-    figures = "".join(_figure(found.sample, k, name, units[k]) for k, name in enumerate(names))
+    figures = "".join(_figure(found.shown, k, name, units[k]) for k, name in enumerate(names))
     return (
         "<h2>Torques</h2><p>Root mean squares of measured less computed torques: of the description, of the "
-        "result, of base parameters at data that they have not seen, and what is left as noise.</p>"
-        f"{numbers}{_LEGEND}{figures}{_thinned(found.sample)}"
+        "result, of base parameters at data that they have not seen, and what is left as noise"
+        f"{f', all of them below {found.cutoff:g} Hz' if found.cutoff else ''}.</p>"
+        f"{numbers}{_LEGEND}{figures}{_thinned(found.shown)}"
     )
 
 
@@ -71,18 +72,18 @@ def _units(found):
     return [unit for joint in found.linear.robot.independent_joints for unit in joint.torque_units]
 
 
-def _figure(sample, k, name, unit):
-    torques = [Curve(kind, getattr(sample, kind)[:, k]) for kind in ("measured", "described", "identified")]
+def _figure(shown, k, name, unit):
+    torques = [Curve(kind, getattr(shown, kind)[:, k]) for kind in ("measured", "described", "identified")]
     left = [Curve(c.kind, torques[0].values - c.values) for c in torques[1:]]
     return (
         f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
-        f"{panel(sample.time, torques, unit)}{panel(sample.time, left, f'left, {unit}', 110)}</figure>"
+        f"{panel(shown.time, torques, unit)}{panel(shown.time, left, f'left, {unit}', 110)}</figure>"
     )
 
 
-def _thinned(sample):
-    across = "s, recording after recording" if sample.timed else "rows"
-    drawn = f"; one state in {sample.every} is drawn" if sample.every > 1 else ""
+def _thinned(shown):
+    across = "s, recording after recording" if shown.timed else "rows"
+    drawn = f"; one state in {shown.every} is drawn" if shown.every > 1 else ""
     return f"<p class=quiet>Over {across}{drawn}.</p>"
 
 

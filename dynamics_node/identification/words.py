@@ -31,7 +31,8 @@ def verdicts(found):
 def _solved(found):
     known = found.solution.std < 0.1 * np.abs(found.solution.x)
     count = f"{int(known.sum())} of {found.base.count}"
-    return f"{found.method} least squares: {count} base parameters are known to a tenth"
+    below = f" of what is below {found.cutoff:g} Hz" if found.cutoff else ""
+    return f"{found.method} least squares{below}: {count} base parameters are known to a tenth"
 
 
 def _bodies(found):

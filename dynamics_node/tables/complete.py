@@ -69,6 +69,7 @@ def _differentiated(path, table, model, missing, cutoff):
         kinds=(*table.kinds, *missing),
         chunks=lambda: differentiated(chunks(), wanted, cutoff),
         notes=(note,),
+        cutoff=cutoff,
     )
 
 

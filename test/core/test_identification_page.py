@@ -67,16 +67,16 @@ def test_numbers_on_the_page(found, tmp_path):
 
 def test_curves_are_the_torques_of_the_results(found, tmp_path):
     """What is drawn as identified is what the identified robot takes, by another function of it."""
-    sample, robot = found.sample, found.robot
-    assert sample.timed and 600 <= len(sample.time) <= 1200 and sample.every == 2
+    shown, robot = found.shown, found.robot
+    assert shown.timed and 600 <= len(shown.time) <= 1200 and shown.every == 2
     again = Truth(found.linear.robot)
     states = [again.recording(k) for k in (1, 2)]
     rows = [np.concatenate([one[kind] for one in states])[::2] for kind in ("q", "qd", "qdd", "tau")]
     offsets = found.parameters[found.linear.places("offset")]
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(*rows[:3]) + offsets
     tau += dn.friction_torque(rows[1], robot.damping, robot.friction)
-    assert np.array_equal(sample.measured, rows[3]) and np.allclose(sample.identified, tau, atol=1e-9)
-    assert np.allclose(sample.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
+    assert np.array_equal(shown.measured, rows[3]) and np.allclose(shown.identified, tau, atol=1e-9)
+    assert np.allclose(shown.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
     svg = next(part for part in written(found, tmp_path).split("<svg")[1:])
     drawn = ElementTree.fromstring("<svg" + svg.partition("</svg>")[0] + "</svg>")
     line = next(path for path in drawn.iter("path") if path.get("class") == "identified").get("d")

@@ -103,6 +103,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     told = capsys.readouterr()
     assert "judge: better than the description" in told.out and "54 base parameters of 78" in told.out
     assert "are derivatives of the recorded positions below 10 Hz" in told.err
+    assert "least squares of what is below 10 Hz:" in told.out
     found = dn.load_model(out / "robot.urdf")
     unseen = arm.recording(9, noise=0.0)
     tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
@@ -114,6 +115,8 @@ def test_from_files_to_a_description(tmp_path, capsys):
     assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
     assert len(report["base_parameters"]) == 54 and report["complaints"] == []
     assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives
+    assert main(["identify", str(robot.file), *files, "-o", str(out), "--unfiltered"]) == 0
+    assert "least squares: " in capsys.readouterr().out
 
 
 def test_what_is_refused(tmp_path, capsys):

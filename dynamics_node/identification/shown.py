@@ -11,7 +11,7 @@ MOST = 1200  # states: more than a plot has points
 BLOCK = 100  # states whose regressors are in memory
 
 
-class Sample(NamedTuple):
+class Shown(NamedTuple):
     """time (k,), s or rows, recording after recording; measured, described, identified (k, nv): torques.
 
     every: how many states one of them stands for; timed: whether time is in s.
@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     timed: bool
 
 
-class Sampling:
+class Showing:
     """Takes in the chunks of recordings."""
 
     def __init__(self, robot):
@@ -56,7 +56,7 @@ class Sampling:
         self._end = float(finite[-1] - self._begin)
         self._states.add(np.column_stack([time, *(chunk[kind] for kind in ("q", "qd", "qdd", "tau"))]))
 
-    def sample(self, linear: LinearModel, parameters) -> Sample:
+    def shown(self, linear: LinearModel, parameters) -> Shown:
         """parameters (p,): of the result."""
         rows = self._states.rows(sum(self._widths))
         time, q, qd, qdd, tau = np.split(rows, np.cumsum(self._widths)[:-1], axis=1)
@@ -67,4 +67,4 @@ class Sampling:
                 state = [np.ascontiguousarray(own[at]) for own in (q, qd, qdd)]
                 W, known = linear.matrix(*state), linear.known(*state)
                 both[:, at] = known + W @ linear.described, known + W @ parameters
-        return Sample(time[:, 0], tau, both[0], both[1], self._states.every, self._timed)
+        return Shown(time[:, 0], tau, both[0], both[1], self._states.every, self._timed)
