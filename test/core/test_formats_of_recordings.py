@@ -9,6 +9,8 @@ from two_links import ARM, NAMES
 
 import dynamics_node as dn
 from dynamics_node.cli import main
+from dynamics_node.identification import LinearModel
+from dynamics_node.loops import load_robot
 from dynamics_node.tables import TableError, open_table
 
 ROWS = 60
@@ -163,3 +165,94 @@ def test_names_that_nobody_has_are_told_with_a_map(tmp_path, parts, capsys):
     assert "--joints-map 'left/*=*'" in capsys.readouterr().err
     assert main([*arguments, "--joints-map", "right/*=*"]) == 1
     assert "but of left/joint1, left/joint2" in capsys.readouterr().err
+
+
+# --- floating bases -----------------------------------------------------------------------------------------
+
+FLYING = ARM.replace(
+    '<link name="base"/>',
+    '<link name="base"><inertial><origin xyz="0.05 0 0"/><mass value="3"/><inertia ixx="0.2" ixy="0" ixz="0" '
+    'iyy="0.3" iyz="0" izz="0.25"/></inertial></link>',
+)
+
+
+class Flight:
+    """The arm on a base that nothing holds, and other bodies than described."""
+
+    def __init__(self):
+        self.robot = dn.parse_model(FLYING, floating_base=True)
+        self.linear = LinearModel(self.robot, backend="numpy")
+        self.truth = 1.2 * self.linear.described
+        for term in ("viscous", "coulomb", "offset"):
+            self.truth[self.linear.places(term)] += 0.3
+
+    def recording(self, seed, count=2000, step=0.005):
+        """Twists of sines, poses that follow; the wrench on the base is what it takes to move so."""
+        random = np.random.default_rng(seed)
+        time = step * np.arange(count)
+        phases = np.multiply.outer(time, random.uniform(1, 7, (5, 8))) + random.uniform(0, 6, (5, 8))
+        sizes = random.normal(size=(5, 8))
+        qd = (sizes * np.sin(phases)).sum(axis=1)
+        q = np.tile(self.robot.neutral(), (count, 1))
+        q[:, 7:] = step * np.cumsum(qd[:, 6:], axis=0)
+        move = self.robot.independent_joints[0].type.moved
+        for k in range(1, count):
+            q[k, :7] = move(q[k - 1, :7], 0.5 * step * (qd[k - 1, :6] + qd[k, :6]))
+        qdd = np.gradient(qd, step, axis=0, edge_order=2)
+        tau = self.linear.matrix(q, qd, qdd) @ self.truth + 0.02 * random.normal(size=qd.shape)
+        return {"time": time, "q": q, "qd": qd, "tau": tau, "qdd": qdd}
+
+
+def columns_of(model, recording, kinds):
+    names = {"q": model.q_names, "qd": model.v_names, "tau": model.v_names}
+    columns = {"time": recording["time"]}
+    return columns | {
+        f"{kind}.{n}": recording[kind][:, k] for kind in kinds for k, n in enumerate(names[kind])
+    }
+
+
+def save(path, columns):
+    np.savetxt(
+        path, np.column_stack(list(columns.values())), "%.17g", ",", header=",".join(columns), comments=""
+    )
+
+
+def test_a_floating_base_whose_columns_are_there(tmp_path):
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    flight = Flight()
+    (tmp_path / "robot.urdf").write_text(FLYING)
+    save(tmp_path / "run.csv", columns_of(flight.robot, flight.recording(1), ("q", "qd", "tau")))
+    arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "run.csv"), "--floating-base"]
+    assert main([*arguments, "-o", str(tmp_path / "out")]) == 0
+    found = load_robot(
+        tmp_path / "robot.urdf", parameters_file=tmp_path / "out" / "parameters.yaml", floating_base=True
+    )
+    unseen = flight.recording(2, 300)
+    state = [unseen[kind] for kind in ("q", "qd", "qdd")]
+    tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(*state) + found.torque_offsets
+    tau += dn.friction_torque(unseen["qd"], found.damping, found.friction)
+    right = flight.linear.matrix(*state) @ flight.truth
+    assert np.all(np.std(tau - right, axis=0) < 0.01 * np.std(right, axis=0) + 0.02)
+    assert abs(found.inertias[:, 5, 5].sum() - 7.2) < 0.01  # of the whole robot, which the base bears
+
+
+def test_a_floating_base_that_a_recording_does_not_tell(tmp_path, states, messages):
+    flight, recording = Flight(), Flight().recording(1, 50)
+    write_bag(tmp_path / "bag", messages)
+    problem = dn.inverse_dynamics(flight.robot)
+    with pytest.raises(TableError) as error:
+        open_table(tmp_path / "bag", flight.robot, problem, measured=True, cutoff=10.0)
+    for first, last in (("q.floating_base.x", "q.floating_base.qw"), ("qd.floating_base.angular.x", "qd.floating_base.linear.z"),
+                        ("tau.floating_base.angular.x", "tau.floating_base.linear.z")):  # fmt: skip
+        assert f"{first} ... {last}" in str(error.value)
+    np.savez(tmp_path / "run.npz", **{kind: recording[kind] for kind in ("q", "tau", "time")})
+    with pytest.raises(
+        TableError, match=r"but from qd.floating_base.angular.x, .* qd.floating_base.linear.z"
+    ):
+        open_table(tmp_path / "run.npz", flight.robot, problem, measured=True, cutoff=10.0)
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    whole = columns_of(flight.robot, recording, ("q", "qd", "tau"))
+    for absent in ("q.floating_base.qw", "tau.floating_base.linear.z"):
+        save(tmp_path / "run.csv", {name: own for name, own in whole.items() if name != absent})
+        with pytest.raises(TableError, match=f"has no column '{absent}'"):
+            open_table(tmp_path / "run.csv", flight.robot, problem, measured=True, cutoff=10.0)
