@@ -24,10 +24,11 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
     row before; rows that cannot be closed are NaN. Raises TableError.
     """
     if model.floating_base:
+        pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
         raise TableError(
             f"{path}: JointStates do not tell where a floating base is: make a table of states, with its "
-            f"pose in {_base_columns(model, 'q')}, its twist in {_base_columns(model, 'qd')} and, of efforts, the "
-            f"wrench on it in {_base_columns(model, 'tau')}, zeros where nothing touches it"
+            f"pose in {pose}, its twist in {twist} and, of efforts, the wrench on it in {wrench}, zeros "
+            "where nothing touches it"
         )
     for joint in model.independent_joints:
         if not joint.type.is_scalar:

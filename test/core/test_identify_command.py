@@ -1,6 +1,11 @@
 """dynamics identify, and other numbers in a description."""
 
+import contextlib
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -134,3 +139,27 @@ def test_what_is_refused(tmp_path, capsys):
         assert main(["identify", urdf, *arguments, *out]) == 1
         assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_bars_on_a_terminal(tmp_path):
+    """Of every stage, on stderr, and nothing of them in a pipe."""
+    pytest.importorskip("rich", reason="bars: pip install 'dynamics_node[tables]'")
+    arm = Truth(ROBOTS["ur5"].model())
+    np.savez(tmp_path / "run.npz", **arm.recording(1))
+    words = [str(ROBOTS["ur5"].file), str(tmp_path / "run.npz"), "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "dynamics_node.cli", "identify", *words]
+    master, slave = pty.openpty()
+    with (tmp_path / "told").open("w+") as told:
+        process = subprocess.Popen(command, stdout=told, stderr=slave)
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(master, 65536):
+                shown += part
+        os.close(master)
+        assert process.wait(60) == 0
+        told.seek(0)
+        text = told.read()
+    for stage in ("read and check", "base parameters", "sums of squares", "bodies", "judge"):
+        assert stage.encode() in shown and f"{stage} \u2501" not in text
+    assert "100%" in shown.decode(errors="replace") and "better than the description" in text
