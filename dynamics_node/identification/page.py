@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
 from dynamics_node.identification.linear import TERMS
@@ -14,14 +16,15 @@ from dynamics_node.page import Curve, document, listed, panel, table, written
 _STYLE = """
 th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 figure { padding: .6rem .8rem; } tr.odd td { background: #fff6e0; }
-path { fill: none; stroke-width: 1; } .grid { stroke: #e4e4e4; } .measured { stroke: #999; }
-.described { stroke: #c4572b; } .identified { stroke: #2f6fb5; }
 svg text { font: 11px system-ui, sans-serif; fill: #666; }
 """
+_COLOURS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
 _LEGEND = (
-    '<p>Torques: <span style="color:#777">grey measured</span>, <span style="color:#c4572b">orange described'
-    '</span>, <span style="color:#2f6fb5">blue identified</span>; below them measured less computed.</p>'
+    f'<p>Torques: <span style="color:{_COLOURS["measured"]}">grey measured</span>, '
+    f'<span style="color:{_COLOURS["described"]}">orange described</span>, '
+    f'<span style="color:{_COLOURS["identified"]}">blue identified</span>; below them what is left.</p>'
 )
+_NOTHING = 1e-12  # of the largest entry: rounding
 _MOMENTS = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}
 
 
@@ -73,8 +76,8 @@ def _units(found):
 
 
 def _figure(shown, k, name, unit):
-    torques = [Curve(kind, getattr(shown, kind)[:, k]) for kind in ("measured", "described", "identified")]
-    left = [Curve(c.kind, torques[0].values - c.values) for c in torques[1:]]
+    torques = [Curve(colour, getattr(shown, kind)[:, k]) for kind, colour in _COLOURS.items()]
+    left = [Curve(own.colour, torques[0].values - own.values) for own in torques[1:]]
     return (
         f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
         f"{panel(shown.time, torques, unit)}{panel(shown.time, left, f'left, {unit}', 110)}</figure>"
@@ -102,7 +105,7 @@ def _base(found):
     base, solution = found.base, found.solution
     described = base.values(found.linear.described)
     columns = (base.told, described.tolist(), solution.x.tolist(), solution.std.tolist())
-    felt = [", ".join(names) for names in base.felt_by]
+    felt = [", ".join(names) if len(names) < 4 else f"{len(names)} joints" for names in base.felt_by]
     rows = zip(*columns, base.values(found.parameters).tolist(), felt, strict=True)
     head = ("combination", "described", "value", "standard deviation", "of the bodies", "felt by")
     return (
@@ -135,6 +138,7 @@ def _numbers(inertia):
     if not mass > 0:
         return (0.0,) * 10
     moments = central_moments(inertia)
+    moments = np.where(np.abs(moments) < _NOTHING * np.abs(moments).max(), 0.0, moments)
     return (float(mass), *(moment / mass).tolist(), *(float(moments[at]) for at in _MOMENTS.values()))
 
 

@@ -11,9 +11,9 @@ TICKS = 4  # about so many along an axis
 
 
 class Curve(NamedTuple):
-    """kind: class of its style; values (n,)."""
+    """colour: as of CSS; values (n,)."""
 
-    kind: str
+    colour: str
     values: np.ndarray
 
 
@@ -23,7 +23,10 @@ def panel(x, curves, label: str, height=150) -> str:
     low, high = _span([curve.values for curve in curves])
     across = _axis(_span([x]), LEFT, WIDTH - 4)
     upward = _axis((low, high), height - BELOW, ABOVE)
-    grid = [f'<path class="grid" d="M{LEFT} {upward(y):.1f}H{WIDTH - 4}"/>' for y in _ticks(low, high)]
+    grid = [
+        f'<path fill="none" stroke="#e4e4e4" d="M{LEFT} {upward(y):.1f}H{WIDTH - 4}"/>'
+        for y in _ticks(low, high)
+    ]
     marks = [
         f'<text x="{LEFT - 6}" y="{upward(y) + 4:.1f}" text-anchor="end">{y:g}</text>'
         for y in _ticks(low, high)
@@ -35,7 +38,7 @@ def panel(x, curves, label: str, height=150) -> str:
     turned = f'transform="translate(11 {height / 2:.0f}) rotate(-90)" text-anchor="middle"'
     marks.append(f"<text {turned}>{escape(label)}</text>")
     paths = [
-        f'<path class="{escape(curve.kind)}" d="{_path(x, curve.values, across, upward)}"/>'
+        f'<path fill="none" stroke="{escape(curve.colour)}" d="{_path(x, curve.values, across, upward)}"/>'
         for curve in curves
     ]
     return f'<svg viewBox="0 0 {WIDTH} {height}" role="img">{"".join([*grid, *paths, *marks])}</svg>'

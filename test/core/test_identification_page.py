@@ -79,7 +79,7 @@ def test_curves_are_the_torques_of_the_results(found, tmp_path):
     assert np.allclose(shown.time, np.concatenate([TIME[::2], TIME[-1] + TIME[::2]]))
     svg = next(part for part in written(found, tmp_path).split("<svg")[1:])
     drawn = ElementTree.fromstring("<svg" + svg.partition("</svg>")[0] + "</svg>")
-    line = next(path for path in drawn.iter("path") if path.get("class") == "identified").get("d")
+    line = next(path for path in drawn.iter("path") if path.get("stroke") == "#2f6fb5").get("d")
     height = np.array([float(point.split()[1]) for point in line.replace("M", "L").split("L")[1:]])
     slope, level = np.polyfit(tau[:, 0], height, 1)
     assert slope < 0 and np.abs(slope * tau[:, 0] + level - height).max() < 0.1
@@ -102,12 +102,12 @@ def test_names_from_the_network_stay_text(tmp_path):
 def test_curves_end_at_gaps():
     x = np.array([0.0, 1, 2, 3, 20, 21, 22, 0, 1])
     y = np.array([1.0, 2, np.nan, 4, 5, 6, 7, 8, 9])
-    svg = ElementTree.fromstring(panel(x, [Curve("own", y)], "<&"))
-    (line,) = [path.get("d") for path in svg.iter("path") if path.get("class") == "own"]
+    svg = ElementTree.fromstring(panel(x, [Curve("#123456", y)], "<&"))
+    (line,) = [path.get("d") for path in svg.iter("path") if path.get("stroke") == "#123456"]
     lengths = [part.count("L") + 1 for part in line.split("M")[1:]]
     assert lengths == [2, 1, 3, 2] and "<&" in "".join(svg.itertext())
     for values in (np.full(3, 2.0), np.full(3, np.nan)):
-        ElementTree.fromstring(panel(np.arange(3.0), [Curve("own", values)], "N"))
+        ElementTree.fromstring(panel(np.arange(3.0), [Curve("#123456", values)], "N"))
 
 
 def test_thinned_rows_are_spread_evenly():
