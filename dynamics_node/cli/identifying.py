@@ -68,6 +68,7 @@ def identify_robot(robot, options):
     """Read, check, solve, judge, write; exit code 2 where the result explains the torques no better."""
     if not (math.isfinite(options.doubt) and options.doubt > 0):
         raise TableError(f"--doubt must be positive, not {options.doubt:g}")
+    description = _description(options.urdf)
     problem = inverse_dynamics(robot)
     open_one = partial(
         open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
@@ -82,7 +83,7 @@ def identify_robot(robot, options):
         options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
     )  # fmt: skip
     _show(found)
-    _write(found, tables, options)
+    _write(found, description, tables, options)
     return 0 if found.better else NOT_BETTER
 
 
@@ -103,10 +104,17 @@ def _bar(most, name, total):
     return progress(name, most if total is None else total)
 
 
-def _write(found: Identified, tables, options):
+def _description(path):
+    """Its text, before anything takes long."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not UTF-8, as what is written of it is to be: iconv -t utf-8") from None
+
+
+def _write(found: Identified, description, tables, options):
     options.out.mkdir(parents=True, exist_ok=True)
-    described = found.text(Path(options.urdf).read_text(encoding="utf-8"))
-    (options.out / "robot.urdf").write_text(described, encoding="utf-8")
+    (options.out / "robot.urdf").write_text(found.text(description), encoding="utf-8")
     (options.out / "parameters.yaml").write_text(overrides_text(found.numbers), encoding="utf-8")
     told = yaml.safe_dump(_told(found), sort_keys=False)
     (options.out / "report.yaml").write_text(told, encoding="utf-8")

@@ -85,7 +85,7 @@ def _figure(shown, k, name, unit):
 
 
 def _thinned(shown):
-    across = "s, recording after recording" if shown.timed else "rows"
+    across = "s, recording after recording" if shown.timed else "rows, or s where they are known"
     drawn = f"; one state in {shown.every} is drawn" if shown.every > 1 else ""
     return f"<p class=quiet>Over {across}{drawn}.</p>"
 

@@ -12,9 +12,10 @@ BLOCK = 100  # states whose regressors are in memory
 
 
 class Shown(NamedTuple):
-    """time (k,), s or rows, recording after recording; measured, described, identified (k, nv): torques.
+    """time (k,), s, or rows of recordings without time, recording after recording; measured,
+    described, identified (k, nv): torques.
 
-    every: how many states one of them stands for; timed: whether time is in s.
+    every: how many states one of them stands for; timed: whether all of time is in s.
     """
 
     time: np.ndarray
@@ -35,23 +36,20 @@ class Showing:
 
     def begin(self):
         """Another recording: its time goes on where the last one ended."""
-        self._begin = None
+        self._begin, self._rows = None, 0
 
     def add(self, chunk):
         """{kind: (rows, ...)} with q, qd, qdd, tau and maybe time."""
         count = len(chunk["q"])
         self._timed &= "time" in chunk
-        time = (
-            np.asarray(chunk["time"], dtype=float)
-            if self._timed
-            else np.arange(self._rows, self._rows + count)
-        )
+        rows = np.arange(self._rows, self._rows + count, dtype=float)
+        time = np.asarray(chunk.get("time", rows), dtype=float)
         self._rows += count
         finite = time[np.isfinite(time)]
         if not len(finite):
             return
         if self._begin is None:
-            self._begin = finite[0] - self._end if self._timed else 0.0
+            self._begin = finite[0] - self._end
         time = time - self._begin
         self._end = float(finite[-1] - self._begin)
         self._states.add(np.column_stack([time, *(chunk[kind] for kind in ("q", "qd", "qdd", "tau"))]))

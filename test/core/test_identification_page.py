@@ -99,6 +99,16 @@ def test_names_from_the_network_stay_text(tmp_path):
     assert f"{EVIL}a" in page.texts and f"{EVIL}: {EVIL}" in page.texts
 
 
+def test_recordings_without_time_are_drawn_over_rows(tmp_path):
+    arm = Truth(ROBOTS["ur5"].model())
+    timed, bare = arm.recording(1), arm.recording(2)
+    del bare["time"]
+    found = identify(arm.robot, [in_chunks(timed), lambda: iter([bare])], backend="numpy")
+    steps = np.diff(found.shown.time)
+    assert not found.shown.timed and "Over rows" in written(found, tmp_path)
+    assert np.allclose(steps[:599], 0.02) and np.allclose(steps[600:], 2.0)
+
+
 def test_curves_end_at_gaps():
     x = np.array([0.0, 1, 2, 3, 20, 21, 22, 0, 1])
     y = np.array([1.0, 2, np.nan, 4, 5, 6, 7, 8, 9])

@@ -138,6 +138,11 @@ def test_what_is_refused(tmp_path, capsys):
     ):  # fmt: skip
         assert main(["identify", urdf, *arguments, *out]) == 1
         assert told in capsys.readouterr().err
+    latin = tmp_path / "latin.urdf"
+    text = ROBOTS["ur5"].file.read_text().partition("?>")[2]
+    latin.write_bytes(f'<?xml version="1.0" encoding="latin-1"?><!-- \u00e9 -->{text}'.encode("latin-1"))
+    assert main(["identify", str(latin), still, *out]) == 1
+    assert "latin.urdf is not UTF-8" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
