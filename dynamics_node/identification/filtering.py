@@ -14,21 +14,23 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.sums import BLOCK, FOLDS, HUBER, ROWS, Sums
+from dynamics_node.identification.sums import FOLDS, HUBER, ROWS, Sums
 
 ORDER = 4  # of tables.differentiate
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
 GAP = 0.5  # periods without a row that end a piece
 KEPT = 2  # rows a period
-BLOCKS = 20  # kept rows of a fold in a row, at least
+LEAST = 20  # kept rows of a fold in a row
+STRETCHES = 5  # of each fold
 
 
 class RecordedSums(Sums):
-    """Sums of recordings in chunks; `begin` comes before each of them. cutoff: Hz, None: rows as they are."""
+    """Sums of recordings in chunks; `begin` comes before each of them. cutoff: Hz, None: rows as they are;
+    count: about how many rows there will be."""
 
-    def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None):
+    def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None, count=2500):
         super().__init__(linear, base)
-        self._cutoff = cutoff
+        self._cutoff, self._stretch = cutoff, -(-count // (FOLDS * STRETCHES))
         self._weights = np.zeros(0)
 
     def begin(self):
@@ -104,7 +106,7 @@ class RecordedSums(Sums):
             found[k] += waiting
         done = int(np.count_nonzero(at[:, -1] < count))
         middle = row + at[:done, size // 2]
-        self._take(found[:done], (middle // max(BLOCK, BLOCKS * self._every)) % FOLDS, fit)
+        self._take(found[:done], (middle // max(self._stretch, LEAST * self._every)) % FOLDS, fit)
         self._kept, self._row, self._waiting = first + done, self._row + count, list(found[done:])
 
     def _take(self, rows, folds, fit):

@@ -155,7 +155,7 @@ def _looked_at(robot, recordings, stages):
 
 
 def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):
-    sums = RecordedSums(linear, base, cutoff)
+    sums = RecordedSums(linear, base, cutoff, rows)
     with stages(name, rows) as advance:
         for chunks in recordings:
             sums.begin()

@@ -65,7 +65,7 @@ def test_sums_are_those_of_filtered_rows(arm, base):
         sums = summed(arm, base, [recording], size)
         assert np.allclose(sums.S.sum(axis=0), S, rtol=1e-9, atol=1e-9 * S.max())
         assert np.array_equal(sums.count.sum(axis=0), [len(rows)] * 2) and sums.rows == 600
-    assert sums.count[:, 0].astype(bool).tolist() == [True, True, False, False, False]
+    assert sums.count[:, 0].min() >= 20  # of folds in stretches of at least so many
 
 
 def test_gaps_and_rows_that_are_not_finite_end_a_piece(arm, base):
