@@ -36,6 +36,7 @@ def identified_robot(linear: LinearModel, parameters):
                 joint,
                 damping=own.viscous,
                 friction=own.coulomb,
+                creep=own.creep,
                 torque_offset=own.offset,
                 spring=own.spring,
             )
@@ -76,6 +77,7 @@ def _joints(linear, parameters):
         "rotor": ("armature", tree.armature),
         "viscous": ("damping", tree.damping),
         "coulomb": ("friction", tree.friction),
+        "creep": ("creep", tree.creep),
         "offset": ("torque_offset", tree.torque_offsets),
         "spring": ("spring", tree.springs),
     }

@@ -308,6 +308,7 @@ def _joint(joint, slices):
         damping=joint.damping,
         friction=joint.friction,
         armature=0.0 if joint_type.is_free else joint.armature,
+        creep=joint.creep,
         spring=joint.spring,
         torque_offset=joint.torque_offset,
         mimic=mimic.joint or None,

@@ -28,6 +28,7 @@ class Joint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    creep: float = 0.0
     spring: float = 0.0
     torque_offset: float = 0.0
     mimic: str | None = None
@@ -187,9 +188,18 @@ class Model:
     @cached_property
     def friction(self):
         """(nv,) Coulomb friction, N m or N."""
+        return self._signs("friction")
+
+    @cached_property
+    def creep(self):
+        """(nv,) friction that grows slowly with the rate, N m or N: see `friction_torque`."""
+        return self._signs("creep")
+
+    def _signs(self, attribute):
+        """Of what acts against the sign of a rate."""
         total = np.zeros(self.nv)
         for body in self.bodies:
-            total[body.joint.v] += abs(body.joint.multiplier) * body.joint.friction
+            total[body.joint.v] += abs(body.joint.multiplier) * getattr(body.joint, attribute)
         return total
 
     @cached_property

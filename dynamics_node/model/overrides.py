@@ -4,7 +4,7 @@ reads without compiling anything.
 links:
   upper_arm: {mass: 2.1, com: [0, 0, 0.1], inertia: {ixx: 0.02, ixy: 0, ixz: 0, iyy: 0.02, iyz: 0, izz: 0.01}}
 joints:
-  shoulder: {rotor: 0.1, viscous: 0.4, coulomb: 0.2, offset: 0.05, spring: 1.5}
+  shoulder: {rotor: 0.1, viscous: 0.4, coulomb: 0.2, creep: 0.1, offset: 0.05, spring: 1.5}
 
 inertia: about the centre of mass, in link axes; rotor inertias, friction, offsets and springs are at the
 joint, a spring is at rest at position 0. All entries of a joint are optional. The node says what is wrong
@@ -31,12 +31,13 @@ _FORM = "the parameters file: {} needs {}"
 
 
 class JointNumbers(NamedTuple):
-    """At the joint, what is None stays: rotor kg m^2, viscous N m s/rad, coulomb and offset N m, spring N
-    m/rad, or with kg, m and N."""
+    """At the joint, what is None stays: rotor kg m^2, viscous N m s/rad, coulomb, creep and offset N m,
+    spring N m/rad, or with kg, m and N."""
 
     rotor: float | None = None
     viscous: float | None = None
     coulomb: float | None = None
+    creep: float | None = None
     offset: float | None = None
     spring: float | None = None
 
@@ -126,7 +127,7 @@ def _overridden_joint(joint, own):
         return joint
     if joint.kind == "fixed" or not KINDS[joint.kind].is_scalar:
         raise ModelError(f"the parameters file: joint {joint.name!r} is {joint.kind}, it has no such numbers")
-    fields = ("armature", "damping", "friction", "torque_offset", "spring")
+    fields = ("armature", "damping", "friction", "creep", "torque_offset", "spring")
     return replace(
         joint, **{name: value for name, value in zip(fields, own, strict=True) if value is not None}
     )

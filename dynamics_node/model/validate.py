@@ -72,7 +72,7 @@ def _check_joint(joint):
         raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
     for what in ("rotation", "origin", "axis"):
         _finite(owner, what, getattr(joint, what))
-    for what in ("damping", "friction", "armature"):
+    for what in ("damping", "friction", "creep", "armature"):
         value = getattr(joint, what)
         _finite(owner, what, value)
         if value < 0:

@@ -50,6 +50,8 @@ class Torques:
     def friction(self, q, qd):
         """Torques (nv,) that overcome friction, springs and offsets: at every joint, then what they do at the
         independent ones."""
+        if self._coordinates.scalar_only:
+            return self._joints(q, qd)
         spread = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd)
         return self._coordinates.gather(q, self._joints(spread.q, spread.qd))
 
@@ -60,13 +62,16 @@ class JointTorques:
     def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: DescriptionSettings):
         tree = tree_of(model)
         self._friction, self._at = friction_of(model, settings), coordinates
+        self._creep = tree.creep if tree.creep.any() else None
         self._spring, self._offset = (a[coordinates.v_at] for a in (tree.springs, tree.torque_offsets))
-        self.any = any(part.any() for part in (*self._friction, self._spring, self._offset))
+        parts = (*self._friction, tree.creep, self._spring, self._offset)
+        self.any = any(part.any() for part in parts)
 
     def __call__(self, q, qd):
-        """(nv of the tree,) at a position and velocity of all joints."""
-        tau = friction_torque(qd, *self._friction)
-        tau[self._at.v_at] += self._offset + self._spring * q[self._at.q_at]
+        """(..., nv of the tree) at positions and velocities of all joints."""
+        viscous, coulomb = self._friction
+        tau = friction_torque(qd, viscous, coulomb, creep=self._creep)
+        tau[..., self._at.v_at] += self._offset + self._spring * q[..., self._at.q_at]
         return tau
 
 

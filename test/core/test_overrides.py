@@ -78,7 +78,7 @@ def test_every_number_comes_back():
     random = np.random.default_rng(0)
     A = random.normal(size=(3, 3)) * 1e-7
     links = {"a: [b]": Inertial(A @ A.T, 1e-5 / 3, random.normal(size=3))}
-    joints = {"# j": JointNumbers(1 / 3, None, 1e-300, -2 / 7e22, 0.0), "": JointNumbers()}
+    joints = {"# j": JointNumbers(1 / 3, None, 1e-300, 0.1, -2 / 7e22, 0.0), "": JointNumbers()}
     again = read_overrides(overrides_text(Overrides(links, joints)).encode())
     assert again.joints == joints and list(again.links) == list(links)
     for one, two in zip(links["a: [b]"], again.links["a: [b]"], strict=True):
@@ -118,12 +118,13 @@ def test_a_robot_with_loops():
         ("links: {upper: %s}" % BODY.replace("mass: 2", "mass: 1e999"), "link 'upper': mass is not finite"),  # noqa: UP031
         ("links: {upper: %s}" % BODY.replace("0.1", "1e16"), "link 'upper': inertial origin is beyond"),  # noqa: UP031
         ("joints: {joint1: {viscous: -1}}", "joint 'joint1': damping -1.0 is negative"),
+        ("joints: {joint1: {creep: -1}}", "joint 'joint1': creep -1.0 is negative"),
         ("joints: {joint1: {rotor: -1}}", "joint 'joint1': armature -1.0 is negative"),
         ("joints: {joint1: {spring: 1e999}}", "joint 'joint1': spring is not finite"),
         ("links: {upper: {mass: 1}}", "line 1, column 16 needs mass, com and inertia"),
         ("links: {upper: %s}" % BODY.replace("[0.1, 0, 0]", "secret"), "needs three numbers of com"),  # noqa: UP031
         ("joints: {joint1: {viscous: secret}}", "line 1, column 28 needs a number"),
-        ("joints: {joint1: {secret: 1}}", "line 1, column 19 needs each once, of rotor, viscous"),
+        ("joints: {joint1: {secret: 1}}", "line 1, column 19 needs each once, of rotor, viscous, coulomb, creep"),
         ("joints: {joint1: {rotor: 1, rotor: 2}}", "line 1, column 29 needs each once"),
         ("links: {a: {}, a: {}}", "line 1, column 16 needs each name once"),
         ("secret: 1", "line 1, column 1 needs each once, of links, joints"),

@@ -12,7 +12,6 @@ from robots import ROBOTS
 from std_srvs.srv import Trigger
 from tolerances import error
 
-import dynamics_node as dn
 from dynamics_node.model.overrides import JointNumbers, Overrides, overrides_text
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.model.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
@@ -32,8 +31,8 @@ class Other:
         for body in model.bodies:
             moments = random.uniform(0.1, 0.2, 3)
             links[body.name] = Inertial(np.diag(moments), random.uniform(1, 5), random.uniform(-0.2, 0.2, 3))
-        self.viscous, self.coulomb, self.offset, self.spring = random.uniform(0.1, 2, (4, 6))
-        rows = zip(self.names, self.viscous, self.coulomb, self.offset, self.spring, strict=True)
+        self.viscous, self.coulomb, self.creep, self.offset, self.spring = random.uniform(0.1, 2, (5, 6))
+        rows = zip(self.names, self.viscous, self.coulomb, self.creep, self.offset, self.spring, strict=True)
         joints = {name: JointNumbers(None, *values) for name, *values in rows}
         self.text = overrides_text(Overrides(links, joints))
         self.file = folder / f"corrected{seed}.urdf"
@@ -42,8 +41,8 @@ class Other:
 
     def torque(self, q, qd):
         """By Pinocchio, and what the joints take besides."""
-        rigid = self._oracle.inverse(q, qd, 0 * q)
-        return rigid + dn.friction_torque(qd, self.viscous, self.coulomb) + self.offset + self.spring * q
+        friction = self.viscous * qd + self.coulomb * np.tanh(qd / 0.01) + self.creep * np.tanh(qd / 0.1)
+        return self._oracle.inverse(q, qd, 0 * q) + friction + self.offset + self.spring * q
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ def written(folder, text):
 
 def test_springs_at_passive_joints_cost_the_driven_ones(tmp_path):
     """tau += G^T tau_q, with the position that follows."""
-    file = written(tmp_path, "joints: {j3: {spring: 2.5, offset: 0.75}, j1: {offset: -1.5}}")
+    file = written(tmp_path, "joints: {j3: {spring: 2.5, offset: 0.75, creep: 0.5}, j1: {offset: -1.5}}")
     bench = FiveBar(parameters_file=file, compensate__friction=True)
     q = bench.theirs.closed(Q)
     G, at = bench.theirs.motion(q), bench.theirs.at
@@ -33,7 +33,8 @@ def test_springs_at_passive_joints_cost_the_driven_ones(tmp_path):
     bench.served.hear(DRIVEN, Q, QD)
     result = bench.served.solve()
     j3 = result.q[bench.served.core.coordinates.q_at][names.index("j3")]
-    added = G[at["j3"]] * (2.5 * j3 + 0.75) - G[at["j1"]] * 1.5
+    creep = 0.5 * np.tanh(G[at["j3"]] @ QD / 0.1)
+    added = G[at["j3"]] * (2.5 * j3 + 0.75 + creep) - G[at["j1"]] * 1.5
     assert error(bench.served.published(result, DRIVEN), bench.torque() + added) <= 1e-9
     bench.served.use(compensate__friction=False)
     bench.served.hear(DRIVEN, Q, QD)
