@@ -31,10 +31,10 @@ def document(title: str, style: str, parts) -> str:
 
 
 def written(text: str, path) -> Path:
-    """The path of a page, whose folder is made."""
+    """The path of a page, whose folder is made. What no encoding has, as in names of files, becomes ?."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(text, encoding="utf-8", errors="replace")
     return path
 
 

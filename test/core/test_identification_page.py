@@ -99,6 +99,10 @@ def test_names_from_the_network_stay_text(tmp_path):
     assert f"{EVIL}a" in page.texts and f"{EVIL}: {EVIL}" in page.texts
 
 
+def test_names_of_files_that_no_encoding_has(found, tmp_path):
+    assert "caf?.csv: 1" in Page(written(found, tmp_path, [("caf\udce9.csv", "1")])).texts
+
+
 def test_recordings_without_time_are_drawn_over_rows(tmp_path):
     arm = Truth(ROBOTS["ur5"].model())
     timed, bare = arm.recording(1), arm.recording(2)
