@@ -22,6 +22,8 @@ GAP = 0.5  # periods without a row that end a piece
 KEPT = 2  # rows a period
 LEAST = 20  # kept rows of a fold in a row
 STRETCHES = 5  # of each fold
+ENOUGH = 20  # steps of time that tell the rate
+KINDS = ("q", "qd", "qdd", "tau")
 
 
 class RecordedSums(Sums):
@@ -31,11 +33,12 @@ class RecordedSums(Sums):
     def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None, count=2500):
         super().__init__(linear, base)
         self._cutoff, self._stretch = cutoff, -(-count // (FOLDS * STRETCHES))
-        self._weights = np.zeros(0)
+        self.begin()
 
     def begin(self):
         """Another recording, maybe of another rate."""
         self._weights = np.zeros(0)
+        self._early: list[dict] = []  # chunks before there were enough times to know the rate
         self._end = np.nan
         self._new_piece()
 
@@ -51,14 +54,17 @@ class RecordedSums(Sums):
             self.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
         elif "time" not in chunk:
             raise ValueError("a recording has no time by which to filter")
-        else:
+        elif len(chunk["time"]):
             self._filter(chunk, self._cutoff, fit)
 
     def _filter(self, chunk, cutoff, fit):
-        time = np.asarray(chunk["time"], dtype=float)
         if not len(self._weights):
-            self._measure(time, cutoff)
-        kinds = [np.asarray(chunk[kind], dtype=float) for kind in ("q", "qd", "qdd", "tau")]
+            self._early.append(chunk)
+            chunk = {kind: np.concatenate([own[kind] for own in self._early]) for kind in (*KINDS, "time")}
+            if not self._measure(chunk["time"], cutoff):
+                return
+        time = np.asarray(chunk["time"], dtype=float)
+        kinds = [np.asarray(chunk[kind], dtype=float) for kind in KINDS]
         good = np.isfinite(time) & np.all([np.isfinite(array).all(axis=1) for array in kinds], axis=0)
         self.skipped += int(np.count_nonzero(~good))
         steps = np.diff(time, prepend=self._end)
@@ -74,10 +80,10 @@ class RecordedSums(Sums):
         self._end = time[-1] if len(time) and good[-1] else np.nan
 
     def _measure(self, time, cutoff):
-        """How many rows a period has, and what they weigh."""
+        """How many rows a period has, and what they weigh; whether there are times enough to tell."""
         steps = np.diff(time[np.isfinite(time)])
-        if not (steps > 0).any():
-            raise ValueError("a recording begins without two times by which to filter")
+        if np.count_nonzero(steps > 0) < ENOUGH:
+            return False
         rate = 1.0 / np.median(steps[steps > 0])
         if rate < 3.99 * cutoff:
             raise ValueError(
@@ -86,6 +92,7 @@ class RecordedSums(Sums):
             )
         self._weights = weights(cutoff / rate)
         self._every = max(1, round(rate / (KEPT * cutoff)))
+        return True
 
     def _add_rows(self, q, qd, qdd, tau, row, fit):
         """Consecutive rows of one piece; row: number of the first in all recordings."""

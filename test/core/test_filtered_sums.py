@@ -57,11 +57,11 @@ def by_hand(arm, base, recording, every, size):
 
 
 def test_sums_are_those_of_filtered_rows(arm, base):
-    """However the rows come: in one chunk, or two by two."""
+    """However the rows come: in one chunk, or one by one."""
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     rows = by_hand(arm, base, recording, 5, 61)
     S = np.einsum("kja,kjb->jab", rows, rows)
-    for size in (10_000, 77, 2):
+    for size in (10_000, 77, 1):
         sums = summed(arm, base, [recording], size)
         assert np.allclose(sums.S.sum(axis=0), S, rtol=1e-9, atol=1e-9 * S.max())
         assert np.array_equal(sums.count.sum(axis=0), [len(rows)] * 2) and sums.rows == 600
@@ -143,8 +143,8 @@ def test_what_cannot_be_filtered(arm, base):
     recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
     with pytest.raises(ValueError, match="25 Hz, not 30"):
         summed(arm, base, [recording], cutoff=30.0)
-    with pytest.raises(ValueError, match="without two times"):
-        summed(arm, base, [{**recording, "time": np.full(600, np.nan)}])
+    timeless = summed(arm, base, [{**recording, "time": np.full(600, np.nan)}])
+    assert not timeless.count.any() and not timeless.S.any()
     del recording["time"]
     with pytest.raises(ValueError, match="no time by which to filter"):
         RecordedSums(arm.linear, base, CUTOFF).add_chunk(recording)
@@ -162,3 +162,13 @@ def test_identification_with_a_cutoff():
     with pytest.raises(IdentificationError, match="does not tell"):
         identify(arm.robot, [in_chunks(still)], backend="numpy", cutoff=10.0)
     assert LinearModel(found.robot, backend="numpy").described.shape == found.parameters.shape
+
+
+def test_empty_chunks_say_nothing(arm, base):
+    recording = arm.recording(1, time=np.arange(0.0, 6.0, 0.01))
+    empty = {kind: rows[:0] for kind, rows in recording.items()}
+    plain, sums = summed(arm, base, [recording]), RecordedSums(arm.linear, base, CUTOFF)
+    for chunk in (empty, {kind: rows[:300] for kind, rows in recording.items()}, empty):
+        sums.add_chunk(chunk)
+    sums.add_chunk({kind: rows[300:] for kind, rows in recording.items()})
+    assert np.allclose(sums.S, plain.S) and sums.rows == plain.rows
