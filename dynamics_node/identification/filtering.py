@@ -63,6 +63,7 @@ class RecordedSums(Sums):
             chunk = {kind: np.concatenate([own[kind] for own in self._early]) for kind in (*KINDS, "time")}
             if not self._measure(chunk["time"], cutoff):
                 return
+            self._early = []
         time = np.asarray(chunk["time"], dtype=float)
         kinds = [np.asarray(chunk[kind], dtype=float) for kind in KINDS]
         good = np.isfinite(time) & np.all([np.isfinite(array).all(axis=1) for array in kinds], axis=0)
@@ -77,7 +78,7 @@ class RecordedSums(Sums):
                 q, qd, qdd, tau = (array[first:last] for array in kinds)
                 self._add_rows(q, qd, qdd, tau, self.rows + first, fit)
         self.rows += len(time)
-        self._end = time[-1] if len(time) and good[-1] else np.nan
+        self._end = time[-1] if good[-1] else np.nan
 
     def _measure(self, time, cutoff):
         """How many rows a period has, and what they weigh; whether there are times enough to tell."""
