@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from dynamics_node.backends.cache import cache_folder
-from dynamics_node.cli.robot import robot_command
+from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.loops import Mechanism
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
@@ -17,6 +17,7 @@ SERVED = ("mass_matrix", "bias")  # quantities that services of the node tell
 def add_parser(commands):
     text = "compile ahead of time what the node will need"
     parser = robot_command(commands, "compile", compile_robot, text)
+    add_parameters(parser)
     parser.add_argument(
         "--problem", nargs="+", choices=("inverse", "forward"), default=["inverse", "forward"]
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
-from dynamics_node.cli.robot import robot_command
+from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
 from dynamics_node.tables import (
@@ -26,6 +26,7 @@ CUTOFF = 10.0
 def add_parser(commands):
     text = "inverse or forward dynamics of every state of a table or a recording"
     parser = robot_command(commands, "evaluate", evaluate_table, text)
+    add_parameters(parser)
     parser.add_argument(
         "--problem", choices=("inverse", "forward"), default="inverse",
         help="inverse: torques; forward: accelerations (inverse)",

@@ -10,7 +10,16 @@ import yaml
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.identification import METHODS, ROBUST, TERMS, USUAL, Identified, identify
+from dynamics_node.identification import (
+    METHODS,
+    TERMS,
+    USUAL,
+    Identified,
+    identify,
+    verdicts,
+    write_page,
+)
+from dynamics_node.model.overrides import overrides_text
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import TableError, open_table
 
@@ -46,6 +55,11 @@ def add_parser(commands):
         help=f"velocities and accelerations that are not recorded are derivatives below this ({CUTOFF:g})",
     )  # fmt: skip
     parser.add_argument(
+        "--unfiltered", action="store_true",
+        help="torques as they are recorded; default: where accelerations are derivatives, torques and "
+        "regressors go through the same low-pass",
+    )  # fmt: skip
+    parser.add_argument(
         "--force", action="store_true", help="go on although the motion does not tell everything"
     )
 
@@ -54,6 +68,7 @@ def identify_robot(robot, options):
     """Read, check, solve, judge, write; exit code 2 where the result explains the torques no better."""
     if not (math.isfinite(options.doubt) and options.doubt > 0):
         raise TableError(f"--doubt must be positive, not {options.doubt:g}")
+    description = _description(options.urdf)
     problem = inverse_dynamics(robot)
     open_one = partial(
         open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
@@ -63,26 +78,50 @@ def identify_robot(robot, options):
     for path, table in zip(options.recordings, tables, strict=True):
         for note in table.notes:
             print(f"dynamics: {path}: {note}", file=sys.stderr)
-    counts = [table.rows for table in tables if table.rows is not None]
-    passes = 1 + ROBUST if options.method == "robust" else 1
-    total = passes * sum(counts) if len(counts) == len(tables) else None
-    with progress("states", total) as advance:
-        found = identify(
-            robot, [table.chunks for table in tables], options.terms, options.method, options.doubt,
-            options.force, advance,
-        )  # fmt: skip
-    _write(found, options)
+    found = identify(
+        robot, [table.chunks for table in tables], options.terms, options.method, options.doubt,
+        options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
+    )  # fmt: skip
     _show(found)
+    _write(found, description, tables, options)
     return 0 if found.better else NOT_BETTER
 
 
-def _write(found: Identified, options):
+def _cutoff(tables, options):
+    """Hz, of the low-pass for torques and regressors; None for none."""
+    filtered = not options.unfiltered and any(table.cutoff is not None for table in tables)
+    return options.cutoff if filtered else None
+
+
+def _total(tables):
+    """Rows, None if only reading tells."""
+    counts = [table.rows for table in tables if table.rows is not None]
+    return sum(counts) if len(counts) == len(tables) else None
+
+
+def _bar(most, name, total):
+    """most: rows at most, for the stage that does not know its total."""
+    return progress(name, most if total is None else total)
+
+
+def _description(path):
+    """Its text, before anything takes long."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TableError(f"{path} is not UTF-8, as what is written of it is to be: iconv -t utf-8") from None
+
+
+def _write(found: Identified, description, tables, options):
     options.out.mkdir(parents=True, exist_ok=True)
-    description = found.text(Path(options.urdf).read_text(encoding="utf-8"))
-    (options.out / "robot.urdf").write_text(description, encoding="utf-8")
-    (options.out / "parameters.yaml").write_text(
-        yaml.safe_dump(_told(found), sort_keys=False), encoding="utf-8"
-    )
+    (options.out / "robot.urdf").write_text(found.text(description), encoding="utf-8")
+    (options.out / "parameters.yaml").write_text(overrides_text(found.numbers), encoding="utf-8")
+    told = yaml.safe_dump(_told(found), sort_keys=False)
+    (options.out / "report.yaml").write_text(told, encoding="utf-8")
+    rows = zip(options.recordings, tables, strict=True)
+    sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
+    write_page(found, options.out / "report.html", sources)
+    print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.yaml, report.html")
 
 
 def _told(found):
@@ -106,18 +145,13 @@ def _told(found):
 
 def _show(found):
     """Print the verdicts."""
-    for told in found.complaints:
-        print(f"check: {told}")
+    *early, last = verdicts(found)
+    for verdict in early:
+        print(f"{verdict.stage}: {verdict.told}")
     base = found.base
-    print(
-        f"check: {found.rows} states, {base.count} base parameters of {len(base.names)}, condition "
-        f"{found.excitation.condition:.3g}; {len(base.unknowable)} parameters cannot be known so at all"
-    )
-    for told in found.excitation.weak:
-        print(f"check: not excited: {told}")
     width = max(5, *(len(name) for name in base.joints))
     print("RMS of measured less computed torque")
     print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
     for name, *values in zip(base.joints, found.described, found.fitted, found.held, strict=True):
         print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
-    print("judge: better than the description" if found.better else "judge: NOT better than the description")
+    print(f"{last.stage}: {last.told}")

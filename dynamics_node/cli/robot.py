@@ -26,6 +26,15 @@ def robot_choices(parser):
     parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
 
 
+def add_parameters(parser):
+    """--parameters"""
+    parser.add_argument(
+        "--parameters",
+        metavar="FILE",
+        help="inertias and friction in place of the description's: of identify",
+    )
+
+
 def read_robot(options):
     """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`. Raises ModelError
     with the file's name."""
@@ -33,6 +42,7 @@ def read_robot(options):
         return load_robot(
             options.urdf,
             loops_file=options.loops,
+            parameters_file=getattr(options, "parameters", None),
             floating_base=options.floating_base,
             joints=options.joints,
             strict=options.strict,

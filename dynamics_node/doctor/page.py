@@ -9,20 +9,12 @@ from dynamics_node.doctor.drawing import draw_link
 from dynamics_node.doctor.evidence import ellipsoid, words
 from dynamics_node.doctor.report import Report
 from dynamics_node.doctor.words import facts, grouped, sentence
+from dynamics_node.page import document, listed, table, written
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
-  padding: 1.5rem 2rem 4rem; }
-h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; }
-h3 { font-size: 1rem; margin: 0; } p { max-width: 52rem; margin: .4rem 0; } .quiet { color: #666; }
-table { border-collapse: collapse; } th, td { padding: .3rem .8rem .3rem 0;
-  text-align: left; vertical-align: top; }
-th { font-weight: 600; border-bottom: 2px solid #ccc; } td { border-bottom: 1px solid #eee; }
-td.number, th.number { text-align: right; }
-figure { margin: 1rem 0; padding: .6rem .8rem; border: 1px solid #ddd; border-radius: 6px; }
-figure.odd { border-color: #d08a2c; background: #fffaf2; }
-figure svg { display: block; max-width: 100%; height: auto; } figcaption { margin-bottom: .4rem; }
+th, td { padding: .3rem .8rem .3rem 0; text-align: left; vertical-align: top; }
+figure { padding: .6rem .8rem; } figure.odd { border-color: #d08a2c; background: #fffaf2; }
+figcaption { margin-bottom: .4rem; }
 .look { fill: #c9ced6; stroke: #b4bac4; stroke-width: .4; }
 .inertia { fill: #2f6fb522; stroke: #2f6fb5; stroke-width: 1.5; }
 .box { fill: none; stroke: #c4572b; stroke-width: 1.2; } .com { fill: #2f6fb5; }
@@ -38,10 +30,7 @@ _LEGEND = (
 
 def write_page(report: Report, path) -> Path:
     """The page at a path, whose folder is made. Returns it."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(report), encoding="utf-8")
-    return path
+    return written(page(report), path)
 
 
 def page(report: Report) -> str:
@@ -54,16 +43,7 @@ def page(report: Report) -> str:
         _links(report),
         _notes(report),
     )
-    return "\n".join(
-        [
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            *body,
-            "</body></html>",
-            "",
-        ]
-    )
+    return document(title, _STYLE, body)
 
 
 def _findings(report):
@@ -74,8 +54,7 @@ def _findings(report):
         *((", ".join(links), found.cause, sentence(found)) for found, links in grouped(report.findings)),
         *(("the robot", "", line) for line in whole),
     ]
-    head = "<tr><th>links</th><th>probable cause</th><th>what to do</th></tr>"
-    return f"<h2>Findings</h2><table>{head}{_rows(rows)}</table>"
+    return f"<h2>Findings</h2>{table(('links', 'probable cause', 'what to do'), rows)}"
 
 
 def _rows(rows):
@@ -156,4 +135,4 @@ def _notes(report):
         entries.append(f"too light to be judged, a thousandth of the robot at most: {names}")
     if not entries:
         return ""
-    return f"<h2>Notes</h2><ul>{''.join(f'<li>{escape(entry)}</li>' for entry in entries)}</ul>"
+    return f"<h2>Notes</h2>{listed(entries)}"

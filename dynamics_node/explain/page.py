@@ -6,25 +6,18 @@ from pathlib import Path
 from dynamics_node.explain.report import Report
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
 from dynamics_node.loops import tree_of
+from dynamics_node.page import document, written
 
 _STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
-  padding: 1.5rem 2rem 4rem; }
-h1 { font-size: 1.7rem; margin: 0; } h2 { font-size: 1.25rem; margin: 2.4rem 0 .4rem; }
-p { max-width: 52rem; margin: .4rem 0; } .quiet { color: #666; }
-figure { margin: 1rem 0; overflow-x: auto; border: 1px solid #ddd; border-radius: 6px; background: #fff; }
-figure svg { display: block; max-width: 100%; height: auto; }
-.side { display: flex; flex-wrap: wrap; gap: 1rem; }
+figure { overflow-x: auto; } .side { display: flex; flex-wrap: wrap; gap: 1rem; }
 .side figure { max-width: 100%; }
-table { border-collapse: collapse; width: 100%; } th, td { padding: .3rem .6rem; text-align: right; }
-th { font-weight: 600; border-bottom: 2px solid #ccc; } td { border-bottom: 1px solid #eee; }
+table { width: 100%; } th, td { padding: .3rem .6rem; text-align: right; }
 th:first-child, td:first-child, td.chart, th.chart { text-align: left; } td.chart { width: 38%; }
 tr.chosen td { background: #fff6e0; }
 .bar { background: #8db8e8; height: .95rem; border-radius: 2px; }
 pre { background: #f6f6f6; padding: .8rem 1rem; border-radius: 6px; overflow: auto; max-height: 34rem;
   font: 13px/1.45 ui-monospace, monospace; }
-summary { cursor: pointer; } dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .1rem 1rem; }
 dt { color: #666; } dd { margin: 0; }
 """
 _ASKED = {"inverse": "torques", "forward": "accelerations", "hybrid": "torques and accelerations"}
@@ -40,9 +33,7 @@ def write_page(report: Report, folder) -> Path:
     for name, svg in drawings.items():
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     (folder / "program.c").write_text(report.code, encoding="utf-8")
-    page = folder / "index.html"
-    page.write_text(_html(report, drawings), encoding="utf-8")
-    return page
+    return written(_html(report, drawings), folder / "index.html")
 
 
 def _drawings(report):
@@ -67,16 +58,7 @@ def _html(report, drawings):
         _orderings(report),
         _code(report),
     )
-    return "\n".join(
-        [
-            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body>",
-            *body,
-            "</body></html>",
-            "",
-        ]
-    )
+    return document(title, _STYLE, body)
 
 
 def _figure(drawings, name):

@@ -9,9 +9,11 @@ from dynamics_node.identification.consistent import consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
 from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
-from dynamics_node.identification.robots import identified_robot, identified_text
+from dynamics_node.identification.page import write_page
+from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
 from dynamics_node.identification.sums import Sums
+from dynamics_node.identification.words import Verdict, verdicts
 
 __all__ = [
     "METHODS",
@@ -25,13 +27,17 @@ __all__ = [
     "LinearModel",
     "Solution",
     "Sums",
+    "Verdict",
     "base_parameters",
     "consistent_parameters",
     "cross_validated",
     "excitation",
+    "identified_numbers",
     "identified_robot",
     "identified_text",
     "identify",
     "ordinary",
+    "verdicts",
     "weighted",
+    "write_page",
 ]

@@ -1,22 +1,27 @@
 """From recordings to parameters, stage by stage, each with a verdict."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
+from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.linear import USUAL, LinearModel
 from dynamics_node.identification.looks import Look, about_torques
-from dynamics_node.identification.robots import identified_robot, identified_text
+from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
+from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
-from dynamics_node.identification.sums import Sums
+from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
 METHODS = ("ordinary", "weighted", "robust")
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
+Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
 
 
 class IdentificationError(ValueError):
@@ -29,7 +34,7 @@ class Identified:
 
     described, fitted, held (nv,): root mean squares of measured less computed torques, N m or N: of the
     description (without friction, unless it tells some), of the parameters, and of base parameters at data
-    they have not seen. complaints: what is odd about the data.
+    they have not seen. shown: some of the states. complaints: what is odd about the data.
     """
 
     linear: LinearModel
@@ -41,6 +46,9 @@ class Identified:
     fitted: np.ndarray
     held: np.ndarray
     rows: int
+    shown: Shown
+    method: str
+    cutoff: float | None
     complaints: tuple[str, ...] = field(default=())
 
     @property
@@ -48,9 +56,14 @@ class Identified:
         """The Model or Mechanism with these parameters."""
         return identified_robot(self.linear, self.parameters)
 
-    def text(self, description: str) -> str:
+    @property
+    def numbers(self):
+        """What links and joints have, as files of parameters hold it: see `identified_numbers`."""
+        return identified_numbers(self.linear, self.parameters)
+
+    def text(self, description: str, figures=FIGURES) -> str:
         """The URDF with other numbers: see `identified_text`."""
-        return identified_text(description, self.linear, self.parameters)
+        return identified_text(description, self.linear, self.parameters, figures)
 
     @property
     def better(self):
@@ -66,31 +79,43 @@ def identify(
     method="weighted",
     doubt=DOUBT,
     force=False,
-    advance=None,
+    cutoff: float | None = None,
+    stages: Stages | None = None,
     backend="auto",
 ) -> Identified:
     """Parameters of a robot, with loops or without, from recordings, each read twice, or five times if
     robust.
 
     terms: of `LinearModel`; method: of METHODS; doubt: of `consistent_parameters`; force: go on although a
-    motion does not tell everything: what it leaves open stays near the description. advance(rows): called
-    on the way. backend: of `LinearModel`. Raises IdentificationError for data that tell too little, all
-    reasons together.
+    motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of a low-pass
+    through which torques and regressors go before they are compared, see `filtering`. stages(name, total):
+    called for what takes long, a context with a function that is told how much more is done. backend: of
+    `LinearModel`. Raises IdentificationError for data that tell too little, all reasons together.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
-    recordings, linear = list(recordings), LinearModel(robot, tuple(terms), backend)
-    complaints = _looked_at(robot, recordings)
-    base = base_parameters(linear)
-    sums, start = _summed(linear, base, recordings, None, advance), base.values(linear.described)
+    recordings, linear, stages = (
+        list(recordings),
+        LinearModel(robot, tuple(terms), backend),
+        stages or _silently,
+    )
+    with stages("base parameters", None):
+        base = base_parameters(linear)
+    rows, complaints = _looked_at(robot, recordings, stages)
+    showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
+    sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
     S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
     complaints += about_torques(S, start, robot.v_names)
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
-    for _ in range(ROBUST if method == "robust" else 0):
-        solution = weighted(_summed(linear, base, recordings, (solution.x, solution.spread), advance), start)
+    for k in range(ROBUST if method == "robust" else 0):
+        fit = solution.x, solution.spread
+        solution = weighted(summed(f"robust, {k + 1} of {ROBUST}", fit), start)
     found = excitation(base, solution.information)
     _require_enough(found, count, complaints, force)
-    parameters = consistent_parameters(linear, base, solution, doubt)
+    with stages("bodies", None):
+        parameters = consistent_parameters(linear, base, solution, doubt)
+    with stages("judge", None):
+        held, shown = cross_validated(sums, start), showing.shown(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
@@ -99,29 +124,47 @@ def identify(
         parameters=parameters,
         described=residuals(S, count, start),
         fitted=residuals(S, count, base.values(parameters)),
-        held=cross_validated(sums, start),
+        held=held,
         rows=int(sums.rows - sums.skipped),
+        shown=shown,
+        method=method,
+        cutoff=cutoff,
         complaints=tuple(complaints),
     )
 
 
-def _looked_at(robot, recordings):
+@contextlib.contextmanager
+def _silently(name, total):
+    yield lambda done: None
+
+
+def _looked_at(robot, recordings, stages):
+    """How many rows there are, and what is odd about them."""
     complaints: list[str] = []
-    for number, chunks in enumerate(recordings, 1):
-        look = Look(robot)
-        for chunk in chunks():
-            look.add(chunk)
-        which = f"recording {number}: " if len(recordings) > 1 else ""
-        complaints += [which + told for told in look.complaints()]
-    return complaints
+    rows = 0
+    with stages("read and check", None) as advance:
+        for number, chunks in enumerate(recordings, 1):
+            look = Look(robot)
+            for chunk in chunks():
+                look.add(chunk)
+                advance(len(chunk["qd"]))
+            rows += look.rows
+            which = f"recording {number}: " if len(recordings) > 1 else ""
+            complaints += [which + told for told in look.complaints()]
+    return rows, complaints
 
 
-def _summed(linear, base, recordings, fit, advance):
-    sums = Sums(linear, base)
-    for chunks in recordings:
-        for chunk in chunks():
-            sums.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
-            if advance:
+def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):
+    sums = RecordedSums(linear, base, cutoff, rows)
+    with stages(name, rows) as advance:
+        for chunks in recordings:
+            sums.begin()
+            if showing:
+                showing.begin()
+            for chunk in chunks():
+                sums.add_chunk(chunk, fit)
+                if showing:
+                    showing.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
 

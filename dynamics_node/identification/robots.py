@@ -8,15 +8,17 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.loops.mechanism import tree_of, with_tree
 from dynamics_node.model.beyond import central_moments, mass_and_moment
+from dynamics_node.model.overrides import JointNumbers, Overrides
 from dynamics_node.model.parameters import with_parameters
-from dynamics_node.model.urdf_numbers import Dynamics, Inertial, with_numbers
+from dynamics_node.model.urdf_numbers import FIGURES, Dynamics, Inertial, with_numbers
 from dynamics_node.spatial import congruence, inverse_motion_transform, pseudo_inertia
 
+SIGNED = ("offset", "spring")  # terms that may be negative
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)  # of what is fixed to a body's heaviest link
 
 
 def identified_robot(linear: LinearModel, parameters):
-    """The Model or Mechanism with parameters (p,): inertias, rotor inertias, damping and friction."""
+    """The Model or Mechanism with parameters (p,): inertias, rotor inertias, friction, offsets, springs."""
     tree = tree_of(linear.robot)
     inertias = tree.inertias
     if "inertia" in linear.terms:
@@ -25,46 +27,69 @@ def identified_robot(linear: LinearModel, parameters):
     if "rotor" in linear.terms:
         armature[[joint.v.start for joint in linear.joints]] = parameters[linear.places("rotor")]
     tree = with_parameters(tree, inertias, armature)
-    friction = _friction(linear, parameters)
+    joints = _joints(linear, parameters)
     bodies = []
     for body in tree.bodies:
-        joint = body.joint
-        if joint.name in friction and joint.mimic is None:
-            damping, coulomb = friction[joint.name]
-            joint = replace(joint, damping=damping, friction=coulomb)
+        joint, own = body.joint, joints.get(body.joint.name)
+        if own is not None:
+            joint = replace(
+                joint,
+                damping=own.viscous,
+                friction=own.coulomb,
+                creep=own.creep,
+                torque_offset=own.offset,
+                spring=own.spring,
+            )
         bodies.append(replace(body, joint=joint))
     return with_tree(linear.robot, replace(tree, bodies=tuple(bodies)))
 
 
-def identified_text(text, linear: LinearModel, parameters) -> str:
-    """The description with these parameters: other numbers in the same text. What is fixed to a body keeps
-    its inertia, and the heaviest of the links of the body takes up the difference; where no link could have
-    what then remains for it, the others keep a share. Offsets, springs and rotor inertias have no place in
-    a URDF. Raises ModelError as `with_numbers`."""
+def identified_numbers(linear: LinearModel, parameters) -> Overrides:
+    """What links and joints have with these parameters. What is fixed to a body keeps its inertia, and the
+    heaviest of the links of the body takes up the difference; where no link could have what then remains for
+    it, the others keep a share."""
     links: dict[str, Inertial] = {}
     if "inertia" in linear.terms:
         wanted = inertias_of_parameters(parameters[linear.places("inertia")].reshape(-1, 10))
         for k, inertia in enumerate(wanted):
             if inertia[5, 5] > 0:
                 links |= _links_of(tree_of(linear.robot), k, inertia)
-    friction = {name: Dynamics(*values) for name, values in _friction(linear, parameters).items()}
-    return with_numbers(text, links, friction)
+    return Overrides(links, _joints(linear, parameters))
 
 
-def _friction(linear, parameters):
-    """{joint: (viscous, Coulomb)} where either is a term. Joints that mimic one keep theirs: what they add
-    to its torque is taken off."""
-    if not {"viscous", "coulomb"} & set(linear.terms):
-        return {}
+def identified_text(text, linear: LinearModel, parameters, figures=FIGURES) -> str:
+    """The description with these parameters, to so many figures: other numbers in the same text, those of
+    `identified_numbers`. Offsets, springs and rotor inertias have no place in a URDF. Raises ModelError as
+    `with_numbers`."""
+    found, friction = identified_numbers(linear, parameters), {}
+    if {"viscous", "coulomb"} & set(linear.terms):
+        friction = {
+            name: Dynamics(own.viscous or 0.0, own.coulomb or 0.0) for name, own in found.joints.items()
+        }
+    return with_numbers(text, found.links, friction, figures)
+
+
+def _joints(linear, parameters):
+    """{joint: JointNumbers} of all joints with one coordinate; what is no term is as it is described. Joints
+    that mimic one keep theirs: what they add to its torque is taken off."""
     tree = tree_of(linear.robot)
+    described = {
+        "rotor": ("armature", tree.armature),
+        "viscous": ("damping", tree.damping),
+        "coulomb": ("friction", tree.friction),
+        "creep": ("creep", tree.creep),
+        "offset": ("torque_offset", tree.torque_offsets),
+        "spring": ("spring", tree.springs),
+    }
     found = {}
     for k, joint in enumerate(linear.joints):
-        at, own = joint.v.start, [joint.damping, joint.friction]
-        for place, (term, all_of) in enumerate((("viscous", tree.damping), ("coulomb", tree.friction))):
+        own = {}
+        for term, (name, all_of) in described.items():
+            own[term] = float(getattr(joint, name))
             if term in linear.terms:
-                wanted = parameters[linear.places(term)][k]
-                own[place] = max(0.0, float(wanted - (all_of[at] - own[place])))
-        found[joint.name] = tuple(own)
+                wanted = parameters[linear.places(term)][k] - (all_of[joint.v.start] - own[term])
+                own[term] = float(wanted if term in SIGNED else max(0.0, wanted))
+        found[joint.name] = JointNumbers(**own)
     return found
 
 

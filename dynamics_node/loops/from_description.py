@@ -12,6 +12,7 @@ from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
 from dynamics_node.model import Model, ModelError, model_of
 from dynamics_node.model.description import JointDescription
 from dynamics_node.model.from_description import model_from_description, resolve_mimic
+from dynamics_node.model.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.spatial import transform_origin, transform_rotation
@@ -41,20 +42,25 @@ def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
     return parse_mechanism(Path(path).read_bytes(), loops=loops, **choices)
 
 
-def parse_robot(text, *, loops=None, strict=False, **choices) -> Model | Mechanism:
+def parse_robot(text, *, loops=None, numbers=None, strict=False, **choices) -> Model | Mechanism:
     """URDF or URDF+ text -> Mechanism when it has loops or couplings, or `loops`, the text of a sidecar
-    file, is given; else Model. Arguments and errors as of `parse_mechanism`."""
+    file, is given; else Model. numbers: the text of a parameters file, see model/overrides.py, whose numbers
+    count instead of the description's. Arguments and errors as of `parse_mechanism`."""
     description = parse_urdf(text)
+    if numbers is not None:
+        validate(description)  # names are unique, before what is called so
+        description = overridden(description, read_overrides(numbers))
     if loops is None and not description.loops and not description.couplings:
         return model_of(description, strict=strict, **choices)
     return _mechanism_of(description, strict, loops, **choices)
 
 
-def load_robot(path, *, loops_file=None, **choices) -> Model | Mechanism:
+def load_robot(path, *, loops_file=None, parameters_file=None, **choices) -> Model | Mechanism:
     """URDF or URDF+ file -> Model, or Mechanism when it has loops: `parse_robot` of its content and of that
-    of a sidecar file. Raises OSError besides."""
+    of a sidecar and of a parameters file. Raises OSError besides."""
     loops = None if loops_file is None else read_loops_file(loops_file)
-    return parse_robot(Path(path).read_bytes(), loops=loops, **choices)
+    numbers = None if parameters_file is None else read_parameters_file(parameters_file)
+    return parse_robot(Path(path).read_bytes(), loops=loops, numbers=numbers, **choices)
 
 
 def mechanism_from_description(description, constraints=(), **choices) -> Mechanism:

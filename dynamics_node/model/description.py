@@ -44,7 +44,8 @@ NO_LIMITS = Limits()
 @dataclass(frozen=True, eq=False)
 class JointDescription:
     """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link)
-    frame in the parent link; `axis` (3,) is in joint axes, as written."""
+    frame in the parent link; `axis` (3,) is in joint axes, as written. creep (N m, friction that grows
+    slowly), spring (N m/rad, at rest at position 0) and torque_offset (N m) are in no file of URDF."""
 
     name: str
     kind: str
@@ -57,6 +58,9 @@ class JointDescription:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    creep: float = 0.0
+    spring: float = 0.0
+    torque_offset: float = 0.0
     mimic: Mimic | None = None
     independent: bool | None = None  # None: the file does not say
 

@@ -28,6 +28,9 @@ class Joint:
     damping: float = 0.0
     friction: float = 0.0
     armature: float = 0.0
+    creep: float = 0.0
+    spring: float = 0.0
+    torque_offset: float = 0.0
     mimic: str | None = None
     multiplier: float = 1.0
     offset: float = 0.0
@@ -40,6 +43,12 @@ class Joint:
     def position(self, q):
         """Its own position (..., nq) at q (..., nq of the model)."""
         return self.multiplier * q[..., self.q] + self.offset
+
+    @property
+    def torque_units(self):
+        """Of the torques at its coordinates: N m where they turn, else N."""
+        turning = np.any(self.S[:3], axis=0).tolist()
+        return tuple("N m" if turns else "N" for turns in turning)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,9 +188,32 @@ class Model:
     @cached_property
     def friction(self):
         """(nv,) Coulomb friction, N m or N."""
+        return self._signs("friction")
+
+    @cached_property
+    def creep(self):
+        """(nv,) friction that grows slowly with the rate, N m or N: see `friction_torque`."""
+        return self._signs("creep")
+
+    def _signs(self, attribute):
+        """Of what acts against the sign of a rate."""
         total = np.zeros(self.nv)
         for body in self.bodies:
-            total[body.joint.v] += abs(body.joint.multiplier) * body.joint.friction
+            total[body.joint.v] += abs(body.joint.multiplier) * getattr(body.joint, attribute)
+        return total
+
+    @cached_property
+    def springs(self):
+        """(nv,) N m/rad or N/m, of springs at rest at position 0."""
+        return self._per_coordinate("spring")
+
+    @cached_property
+    def torque_offsets(self):
+        """(nv,) torques at position 0 that joints take anyway, N m or N."""
+        total = np.zeros(self.nv)
+        for body in self.bodies:
+            own = body.joint
+            total[own.v] += own.multiplier * (own.torque_offset + own.spring * own.offset)
         return total
 
     @cached_property

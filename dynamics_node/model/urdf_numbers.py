@@ -11,7 +11,7 @@ from dynamics_node.model.errors import ModelError
 from dynamics_node.spatial import rpy_rotation
 
 FIGURES, ALL_FIGURES = 9, 17
-_MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
+MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
 
 
 class Inertial(NamedTuple):
@@ -72,7 +72,7 @@ def _inertial_edits(data, tags, name, inertial, shown):
     rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
     R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
     moments = R.T @ inertial.inertia @ R
-    numbers = {key: shown(moments[place]) for key, place in _MOMENTS.items()}
+    numbers = {key: shown(moments[place]) for key, place in MOMENTS.items()}
     yield _edit(data, parts["inertia"], numbers)
     if inertial.mass is not None:
         yield _edit(data, parts["mass"], {"value": shown(inertial.mass)})

@@ -42,6 +42,13 @@ def _unique(kind, names):
         seen.add(name)
 
 
+def require_body(link):
+    """Raise ModelError for a link whose numbers are not finite, or that no body can be."""
+    _check_link_numbers(link)
+    for told in _implausible_inertia(link):
+        raise ModelError(told)
+
+
 def _finite(owner, what, value):
     """... and far enough from overflow that products and squares are too."""
     if not np.all(np.isfinite(value)):
@@ -65,11 +72,13 @@ def _check_joint(joint):
         raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
     for what in ("rotation", "origin", "axis"):
         _finite(owner, what, getattr(joint, what))
-    for what in ("damping", "friction", "armature"):
+    for what in ("damping", "friction", "creep", "armature"):
         value = getattr(joint, what)
         _finite(owner, what, value)
         if value < 0:
             raise ModelError(f"{owner}: {what} {value} is negative")
+    for what in ("spring", "torque_offset"):
+        _finite(owner, what, getattr(joint, what))
     if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
         raise ModelError(f"{owner}: axis is zero")
     limits = joint.limits

@@ -23,6 +23,7 @@ from dynamics_node.backends.cache import sweep
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
+from dynamics_node.model.overrides import read_parameters_file
 from dynamics_node.node.lacking import lacking_without
 from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
 from dynamics_node.problem import forward_dynamics, inverse_dynamics, measured, named
@@ -57,9 +58,10 @@ _FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than
 class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
-    loops_file, sensors_file: paths of a sidecar file and of a measured problem's sensors, or ''; names: pairs
-    of what drivers call joints and what the description does; sensor_joint: that of a force/torque sensor, or
-    ''; filter: position_std and jerk_density of a JointFilter. The robot has the drivers' names."""
+    loops_file, parameters_file, sensors_file: paths of a sidecar file, of numbers that count instead of the
+    description's, and of a measured problem's sensors, or ''; names: pairs of what drivers call
+    joints and what the description does; sensor_joint: that of a force/torque sensor, or ''; filter:
+    position_std and jerk_density of a JointFilter. The robot has the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -70,6 +72,7 @@ class Job:
     backend: str = "auto"
     services: str = "numpy"
     loops_file: str = ""
+    parameters_file: str = ""
     sensors_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
@@ -167,8 +170,7 @@ def do(job):
 
 
 def _build(job):
-    loops = read_loops_file(job.loops_file) if job.loops_file else None
-    model = called(parse_robot(job.text, loops=loops, **job.choices), job.names)
+    model = described_robot(job)
     solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     beside = _beside(job.services)
     quantity = partial(build_quantity_for_service, model, backend=beside)
@@ -228,6 +230,14 @@ def _rates(model, job):
 def _beside(backend):
     """What runs all that is for one state: devices are for many."""
     return "auto" if backend in DEVICES else backend
+
+
+def described_robot(job) -> Model | Mechanism:
+    """The robot of a Job's description and of the files beside it, with the drivers' names. Raises ModelError
+    and OSError."""
+    loops = read_loops_file(job.loops_file) if job.loops_file else None
+    numbers = read_parameters_file(job.parameters_file) if job.parameters_file else None
+    return called(parse_robot(job.text, loops=loops, numbers=numbers, **job.choices), job.names)
 
 
 def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:

@@ -22,6 +22,12 @@ class DescriptionSettings:
     loops_file: str = parameter(
         "", "YAML file of loops that the description does not have; see docs/loops.md", read_only=True
     )
+    parameters_file: str = parameter(
+        "",
+        "YAML file of inertias, rotors, friction, offsets and springs that count instead of the "
+        "description's; see docs/identification.md",
+        read_only=True,
+    )
     strict: bool = parameter(False, "Refuse links with implausible inertia instead of warning")
     joints: tuple[str, ...] = parameter((), "Joints that move; the others are held. Empty: all")
     joint_names_from: tuple[str, ...] = parameter(

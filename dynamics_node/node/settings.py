@@ -76,7 +76,9 @@ class Settings(DescriptionSettings):
     compensate_gravity: bool = parameter(True, "inverse: include gravity (off when the driver already does)")
     compensate_coriolis: bool = parameter(True, "inverse: include Coriolis and centrifugal torques")
     compensate_inertia: bool = parameter(True, "inverse: include the torques of the reference acceleration")
-    compensate_friction: bool = parameter(False, "inverse: include the torques that overcome friction")
+    compensate_friction: bool = parameter(
+        False, "inverse: include the torques that overcome friction, springs and offsets of joints"
+    )
     observer_enabled: bool = parameter(
         False, "Estimate from measured efforts what pushes on the robot: ~/external_torques, ~/contact"
     )
@@ -161,6 +163,7 @@ class Settings(DescriptionSettings):
             *wanted,
             services,
             loops_file=self.loops_file,
+            parameters_file=self.parameters_file,
             sensors_file=self.sensors_file if self.problem == "measured" else "",
             names=self.name_pairs(),
             links=self.tip_links,

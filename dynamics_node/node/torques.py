@@ -17,7 +17,7 @@ class Torques:
 
     def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
-        self._friction = friction_of(model, settings)
+        self._joints = JointTorques(model, coordinates, settings)
         self._limits = _limits(model, settings)
 
     @property
@@ -48,9 +48,31 @@ class Torques:
         return tau, tuple(self._coordinates.names[k] for k in np.flatnonzero(over))
 
     def friction(self, q, qd):
-        """Torques (nv,) that overcome friction: at every joint, then what they do at the independent ones."""
-        rates = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd).qd
-        return self._coordinates.gather(q, friction_torque(rates, *self._friction))
+        """Torques (nv,) that overcome friction, springs and offsets: at every joint, then what they do at the
+        independent ones."""
+        if self._coordinates.scalar_only:
+            return self._joints(q, qd)
+        spread = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd)
+        return self._coordinates.gather(q, self._joints(spread.q, spread.qd))
+
+
+class JointTorques:
+    """What joints take by themselves: friction, springs and offsets. any: whether there is anything."""
+
+    def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: DescriptionSettings):
+        tree = tree_of(model)
+        self._friction, self._at = friction_of(model, settings), coordinates
+        self._creep = tree.creep if tree.creep.any() else None
+        self._spring, self._offset = (a[coordinates.v_at] for a in (tree.springs, tree.torque_offsets))
+        parts = (*self._friction, tree.creep, self._spring, self._offset)
+        self.any = any(part.any() for part in parts)
+
+    def __call__(self, q, qd):
+        """(..., nv of the tree) at positions and velocities of all joints."""
+        viscous, coulomb = self._friction
+        tau = friction_torque(qd, viscous, coulomb, creep=self._creep)
+        tau[..., self._at.v_at] += self._offset + self._spring * q[..., self._at.q_at]
+        return tau
 
 
 def friction_of(model: Model | Mechanism, settings: DescriptionSettings):

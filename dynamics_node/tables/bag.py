@@ -8,7 +8,7 @@ from dynamics_node.loops import ClosureError, Mechanism
 from dynamics_node.model.names import Pairs, proposed_pair
 from dynamics_node.solver import build_closing
 from dynamics_node.tables.latest import Latest
-from dynamics_node.tables.names import TableError
+from dynamics_node.tables.names import TableError, columns
 from dynamics_node.tables.recording import JOINT_STATE, joint_state_topics, joint_states
 from dynamics_node.tables.table import Table
 
@@ -24,7 +24,12 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
     row before; rows that cannot be closed are NaN. Raises TableError.
     """
     if model.floating_base:
-        raise TableError(f"{path}: JointStates do not tell where a floating base is: make a table of states")
+        pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
+        raise TableError(
+            f"{path}: JointStates do not tell where a floating base is: make a table of states, with its "
+            f"pose in {pose}, its twist in {twist} and, of efforts, the wrench on it in {wrench}, zeros "
+            "where nothing touches it"
+        )
     for joint in model.independent_joints:
         if not joint.type.is_scalar:
             owner = f"{joint.kind} joint {joint.name!r}"
@@ -41,6 +46,12 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
         return _chunks(path, topic, model, Latest(model, pairs, still), told, chunk)
 
     return Table(counts[topic], ("q", *told, "time"), chunks, without)
+
+
+def _base_columns(model, kind):
+    """Names of the columns of a floating base, which come first."""
+    own = columns(model, kind)[: 7 if kind == "q" else 6]
+    return f"{own[0]} ... {own[-1]}"
 
 
 def _topic(path, topic, counts, others):

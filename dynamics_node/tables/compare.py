@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-SHOWN = 4000  # states that are kept for a plot, at least a half of it where there are more
+from dynamics_node.page import Thinned
 
 
 class Difference(NamedTuple):
@@ -23,12 +23,6 @@ class Difference(NamedTuple):
     correlation: float
 
 
-def _units(joint):
-    """Of the torques at its coordinates, N m where they turn."""
-    turning = joint.S[:3].any(axis=0)
-    return ["N m" if turns else "N" for turns in turning[: joint.v.stop - joint.v.start]]
-
-
 class Comparison:
     """Takes in chunks (`add`, for `evaluate`); differences() tells what they come to.
 
@@ -37,18 +31,17 @@ class Comparison:
 
     def __init__(self, model):
         self._names = model.v_names
-        self._units = [unit for joint in model.independent_joints for unit in _units(joint)]
+        self._units = [unit for joint in model.independent_joints for unit in joint.torque_units]
         self._origin = np.zeros(model.nv)
         self._sums = np.zeros((6, model.nv))
         self._largest = np.zeros(model.nv)
-        self._shown: list[np.ndarray] = []
-        self._every = 1
+        self._shown = Thinned()
         self.rows = self.count = 0
 
     def add(self, measured, computed, time):
         """Torques (k, nv) and the time (k,) or None."""
         time = np.arange(self.rows, self.rows + len(measured)) if time is None else time
-        self._keep(np.hstack([time[:, None], measured, computed]))
+        self._shown.add(np.hstack([time[:, None], measured, computed]))
         self.rows += len(measured)
         good = np.isfinite(measured).all(axis=1) & np.isfinite(computed).all(axis=1)
         if good.any():
@@ -63,12 +56,6 @@ class Comparison:
         m, c = measured - self._origin, computed - self._origin
         self._sums += [x.sum(axis=0) for x in (off, off * off, m, m * m, c, c * c)]
         self._largest = np.maximum(self._largest, np.abs(off).max(axis=0))
-
-    def _keep(self, rows):
-        """Every n-th state; n doubles when there are too many."""
-        self._shown += [row.copy() for row in rows[-self.rows % self._every :: self._every]]
-        while len(self._shown) > SHOWN:
-            self._shown, self._every = self._shown[::2], 2 * self._every
 
     def differences(self) -> tuple[Difference, ...]:
         """One of every coordinate. Raises ValueError when no state could be compared."""
@@ -86,6 +73,6 @@ class Comparison:
 
     def shown(self):
         """(time (k,), measured (k, nv), computed (k, nv)), how many states one of them stands for."""
-        rows = np.array(self._shown).reshape(-1, 1 + 2 * len(self._names))
+        rows = self._shown.rows(1 + 2 * len(self._names))
         measured, computed = np.split(rows[:, 1:], 2, axis=1)
-        return (rows[:, 0], measured, computed), self._every
+        return (rows[:, 0], measured, computed), self._shown.every

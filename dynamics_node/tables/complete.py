@@ -71,6 +71,7 @@ def _differentiated(path, table, model, missing, cutoff):
         kinds=(*table.kinds, *missing),
         chunks=lambda: differentiated(chunks(), wanted, cutoff),
         notes=(note,),
+        cutoff=cutoff,
     )
 
 
@@ -80,7 +81,11 @@ def _derivatives(path, model, source, orders):
         return Derivatives("qd", np.arange(model.nv), np.zeros(model.nv, dtype=bool), orders)
     if others := [joint for joint in model.independent_joints if not joint.type.is_scalar]:
         name = "a floating base" if model.floating_base else f"{others[0].kind} joint {others[0].name!r}"
-        raise TableError(f"{path} has no velocities: those of {name} do not come from its pose here")
+        lacking = [f"qd.{model.v_names[k]}" for k in range(others[0].v.start, others[0].v.stop)]
+        raise TableError(
+            f"{path} has no velocities: those of {name} do not come from its pose here, but from "
+            f"{', '.join(lacking)}"
+        )
     q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
     joints = model.independent_joints
     columns = np.array([q_at[joint.name] for joint in joints], dtype=int)

@@ -13,8 +13,8 @@ from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
 from dynamics_node.cli import main
 from dynamics_node.model.joints import KINDS
+from dynamics_node.page.thinned import MOST
 from dynamics_node.tables import Comparison, TableError, check_plot, plot_comparison
-from dynamics_node.tables.compare import SHOWN
 
 RATE = 250.0
 NOISE = np.array([0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05])  # N m
@@ -180,7 +180,7 @@ def test_memory_is_bounded():
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     (time, measured, _), every = comparison.shown()
-    assert peak < 3e6 and SHOWN / 2 < len(time) <= SHOWN and every == 128
+    assert peak < 3e6 and MOST / 2 < len(time) <= MOST and every == 128
     assert np.array_equal(time, np.arange(0, rows, every)) and np.array_equal(measured[:, 0], time)
 
 

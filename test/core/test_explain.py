@@ -20,6 +20,7 @@ from dynamics_node.explain import make_report, write_page
 from dynamics_node.explain.page import _STYLE, _figure
 from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to_svg
 from dynamics_node.graph.sketch import _banded
+from dynamics_node.page import document
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -169,7 +170,7 @@ def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
       document.body.textContent = "MEASURED" + JSON.stringify([innerWidth, ...found]) + "END";
     })</script>"""
     page = tmp_path / "page.html"
-    page.write_text(f"<!DOCTYPE html><style>{_STYLE}</style>{_figure({'m': matrix}, 'm')}{measure}")
+    page.write_text(document("matrix", _STYLE, [_figure({"m": matrix}, "m"), measure]))
     text = browser(page, "--dump-dom", "--window-size=1280,800")
     seen, frame, drawing = json.loads(text.partition("MEASURED")[2].partition("END")[0])
     assert drawing <= frame <= seen

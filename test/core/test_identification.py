@@ -1,5 +1,6 @@
 """Base parameters, what motions tell, and identification on data whose truth is known."""
 
+import contextlib
 import re
 
 import numpy as np
@@ -259,3 +260,30 @@ def test_several_recordings_are_told_apart(arm):
     bad = damaged(arm.recording(2), "tau", spoil("nan"))
     found = identified(arm, arm.recording(1), bad)
     assert [told[:14] for told in found.complaints] == ["recording 2: t"] and found.rows == 2 * len(TIME) - 3
+
+
+def test_stages_tell_how_far_they_are(arm):
+    """For bars: their names, how many rows they have, and that all of them were done."""
+    told = []
+
+    @contextlib.contextmanager
+    def stages(name, total):
+        told.append([name, total, 0])
+
+        def advance(count):
+            told[-1][2] += count
+
+        yield advance
+
+    recordings = [in_chunks(arm.recording(k)) for k in (1, 2)]
+    found = identify(arm.robot, recordings, method="robust", backend="numpy", stages=stages)
+    count = 2 * len(TIME)
+    passes = [["sums of squares", count, count], *([f"robust, {k} of 3", count, count] for k in (1, 2, 3))]
+    assert told == [
+        ["base parameters", None, 0],
+        ["read and check", None, count],
+        *passes,
+        ["bodies", None, 0],
+        ["judge", None, 0],
+    ]
+    assert found.rows == count and found.method == "robust"

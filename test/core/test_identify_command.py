@@ -1,6 +1,11 @@
 """dynamics identify, and other numbers in a description."""
 
+import contextlib
+import os
+import pty
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -103,17 +108,20 @@ def test_from_files_to_a_description(tmp_path, capsys):
     told = capsys.readouterr()
     assert "judge: better than the description" in told.out and "54 base parameters of 78" in told.out
     assert "are derivatives of the recorded positions below 10 Hz" in told.err
+    assert "least squares of what is below 10 Hz:" in told.out
     found = dn.load_model(out / "robot.urdf")
     unseen = arm.recording(9, noise=0.0)
     tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
         unseen["q"], unseen["qd"], unseen["qdd"]
     )
-    report = yaml.safe_load((out / "parameters.yaml").read_text())
+    report = yaml.safe_load((out / "report.yaml").read_text())
     offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
     left = unseen["tau"] - tau - dn.friction_torque(unseen["qd"], found.damping, found.friction) - offsets
     assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
     assert len(report["base_parameters"]) == 54 and report["complaints"] == []
     assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives
+    assert main(["identify", str(robot.file), *files, "-o", str(out), "--unfiltered"]) == 0
+    assert "least squares: " in capsys.readouterr().out
 
 
 def test_what_is_refused(tmp_path, capsys):
@@ -130,4 +138,33 @@ def test_what_is_refused(tmp_path, capsys):
     ):  # fmt: skip
         assert main(["identify", urdf, *arguments, *out]) == 1
         assert told in capsys.readouterr().err
+    latin = tmp_path / "latin.urdf"
+    text = ROBOTS["ur5"].file.read_text().partition("?>")[2]
+    latin.write_bytes(f'<?xml version="1.0" encoding="latin-1"?><!-- \u00e9 -->{text}'.encode("latin-1"))
+    assert main(["identify", str(latin), still, *out]) == 1
+    assert "latin.urdf is not UTF-8" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_bars_on_a_terminal(tmp_path):
+    """Of every stage, on stderr, and nothing of them in a pipe."""
+    pytest.importorskip("rich", reason="bars: pip install 'dynamics_node[tables]'")
+    arm = Truth(ROBOTS["ur5"].model())
+    np.savez(tmp_path / "run.npz", **arm.recording(1))
+    words = [str(ROBOTS["ur5"].file), str(tmp_path / "run.npz"), "-o", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "dynamics_node.cli", "identify", *words]
+    master, slave = pty.openpty()
+    with (tmp_path / "told").open("w+") as told:
+        process = subprocess.Popen(command, stdout=told, stderr=slave)
+        os.close(slave)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal
+            while part := os.read(master, 65536):
+                shown += part
+        os.close(master)
+        assert process.wait(60) == 0
+        told.seek(0)
+        text = told.read()
+    for stage in ("read and check", "base parameters", "sums of squares", "bodies", "judge"):
+        assert stage.encode() in shown and f"{stage} \u2501" not in text
+    assert "100%" in shown.decode(errors="replace") and "better than the description" in text

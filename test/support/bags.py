@@ -6,6 +6,11 @@ import numpy as np
 import pytest
 import yaml
 
+try:
+    import lz4.frame
+except ImportError:  # of rosbags
+    lz4 = None
+
 JOINT_STATE = "sensor_msgs/msg/JointState"
 PERIOD = 1_000_000  # ns
 
@@ -41,28 +46,52 @@ def joint_state(store, names, position, velocity, effort, stamp):
     return types[JOINT_STATE](types["std_msgs/msg/Header"](time, ""), list(names), *arrays)
 
 
-def serialized(store, messages, stamps=None):
-    """(topic, received, CDR) of messages (topic, names, position, velocity, effort): every millisecond, stamped
-    5 s later, unless stamps (ns) says otherwise."""
-    for k, (topic, *content) in enumerate(messages):
-        stamp = 5 * 10**9 + PERIOD * k if stamps is None else int(stamps[k])
+def serialized(store, messages, stamps=None, first=0):
+    """(topic, received, CDR) of messages (topic, names, position, velocity, effort): every millisecond, `first` of
+    them later, stamped 5 s later, unless stamps (ns) says otherwise."""
+    for k, (topic, *content) in enumerate(messages, first):
+        stamp = 5 * 10**9 + PERIOD * k if stamps is None else int(stamps[k - first])
         message = joint_state(store, *content, stamp)
         yield topic, PERIOD * k, bytes(store.serialize_cdr(message, JOINT_STATE))
 
 
-def write_bag(path, messages, stamps=None, *, version=8, plugin="SQLITE3", compression=None):
-    """A folder as Jazzy writes it; messages: see `serialized`; compression: None, FILE or MESSAGE."""
+def write_bag(
+    path, messages, stamps=None, *, version=8, plugin="SQLITE3", compression=None, chunks="zstd", first=0
+):
+    """A folder as Jazzy writes it; messages: see `serialized`; compression: None, FILE, MESSAGE or STORAGE, of mcap
+    chunks by zstd or lz4."""
     rosbag2 = pytest.importorskip("rosbags.rosbag2", reason="bags: pip install rosbags")
     store = typestore()
     writer = rosbag2.Writer(path, version=version, storage_plugin=rosbag2.StoragePlugin[plugin])
     if compression:
         writer.set_compression(rosbag2.CompressionMode[compression], rosbag2.CompressionFormat.ZSTD)
     with writer:
+        if chunks == "lz4":
+            writer.storage.compression, writer.storage.compressor = "lz4", lz4.frame.compress
         connections = {}
-        for topic, received, data in serialized(store, messages, stamps):
+        for topic, received, data in serialized(store, messages, stamps, first):
             if topic not in connections:
                 connections[topic] = writer.add_connection(topic, JOINT_STATE, typestore=store)
             writer.write(connections[topic], received, data)
+
+
+def write_split_bag(path, parts, **choices):
+    """A folder with a file for each of the parts, lists of messages, as a recorder with a limit of size writes it."""
+    path.mkdir()
+    about, count = {}, 0
+    for k, messages in enumerate(parts):
+        own = path.parent / f"{path.name}_part{k}"
+        write_bag(own, messages, first=count, **choices)
+        about = yaml.safe_load((own / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+        (name,) = about["relative_file_paths"]
+        (own / name).rename(path / name.replace(f"_part{k}", f"_{k}"))
+        count += about["message_count"]
+    names = [name.replace(f"_part{k}", f"_{j}") for j in range(len(parts))]
+    about |= {"relative_file_paths": names, "message_count": count}
+    about["topics_with_message_count"][0]["message_count"] = count
+    if "files" in about:
+        about["files"] = [about["files"][0] | {"path": name} for name in names]
+    (path / "metadata.yaml").write_text(yaml.safe_dump({"rosbag2_bagfile_information": about}))
 
 
 def write_old_bag(path, messages, schema, version, splits=1):

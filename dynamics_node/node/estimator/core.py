@@ -15,7 +15,7 @@ from dynamics_node.node.joint_memory import JUMP_BACK, NEVER, BadMessage, JointM
 from dynamics_node.node.sensor_readings import Topic, own_numbers
 from dynamics_node.node.silence import LEAVE_OUT, NO_STATES, Silence, listed
 from dynamics_node.node.text import shown
-from dynamics_node.node.torques import friction_of
+from dynamics_node.node.torques import JointTorques
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother
 
@@ -62,7 +62,8 @@ class EstimatorCore:
     def apply(self, settings: EstimatorSettings):
         """Take over settings; the estimate begins anew."""
         self.settings = settings
-        self._options, self._friction = settings.options(), friction_of(self.model, settings)
+        self._options = settings.options()
+        self._friction = JointTorques(self.model, self.coordinates, settings)
         self._timeout = int(settings.sensor_timeout * 1e9)
         number = {name: k for k, name in enumerate(self.joints.names)}
         self._command_order = np.array([number[name] for name in settings.command_joints], dtype=int)

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 
-from dynamics_node.loops import Mechanism, parse_robot, read_loops_file, tree_of
+from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs
-from dynamics_node.node.build_job import called
+from dynamics_node.node.build_job import described_robot
 from dynamics_node.node.sensor_readings import Topic, topics_of
 from dynamics_node.problem import measured
 from dynamics_node.sensors import load_sensors
@@ -27,12 +27,13 @@ class EstimatedRobot:
 
 @dataclass(frozen=True)
 class EstimatorJob:
-    """What to build: `choices` go to parse_robot; loops_file, sensors_file: paths or ''; names: pairs of what
-    drivers call joints and what the description does."""
+    """What to build: `choices` go to parse_robot; loops_file, parameters_file, sensors_file: paths or '';
+    names: pairs of what drivers call joints and what the description does."""
 
     text: str | bytes
     choices: dict
     loops_file: str = ""
+    parameters_file: str = ""
     sensors_file: str = ""
     names: Pairs = ()
     backend: str = "auto"
@@ -47,8 +48,7 @@ class EstimatorJob:
 
     def make(self) -> EstimatedRobot:
         """The robot, with all its code in the cache. Raises ValueError, KeyError, OSError, CompileError."""
-        loops = read_loops_file(self.loops_file) if self.loops_file else None
-        robot = called(parse_robot(self.text, loops=loops, **self.choices), self.names)
+        robot = described_robot(self)
         _refuse_floating(robot)
         sensors = load_sensors(self.sensors_file) if self.sensors_file else ()
         smoothed = Smoothed(robot, sensors, self.backend)

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import friction_torque
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
+from dynamics_node.node.torques import JointTorques
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
 
 LONGEST_GAP = 200_000_000  # ns between joint states that are still bridged
@@ -27,8 +27,8 @@ class Told(NamedTuple):
 
 
 class Running:
-    """smoother, its grid, and how readings become those of steps. friction: (viscous, coulomb) of all joints
-    in the tree; commands: torques that the motors are told, as they come; commands_last: ns for which one of
+    """smoother, its grid, and how readings become those of steps. friction: what joints take by
+    themselves; commands: torques that the motors are told, as they come; commands_last: ns for which one of
     them is in force."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Running:
         smoother: JointSmoother,
         grid: Grid,
         coordinates: Coordinates,
-        friction: tuple[np.ndarray, np.ndarray],
+        friction: JointTorques,
         commands: Sequence[Reading],
         commands_last: int,
     ):
@@ -44,7 +44,6 @@ class Running:
         self._at, self._friction = coordinates, friction
         self._commands, self._commands_last = commands, commands_last
         self._continuous = np.array([joint.type.wraps for joint in coordinates.joints], dtype=bool)
-        self._has_friction = any(part.any() for part in friction)
         self._solved = -1  # the newest step of the last solution
 
     def turn(self, reading: Reading) -> tuple:
@@ -118,9 +117,9 @@ class Running:
         return values - np.where(self._continuous, 2 * np.pi * turns, 0.0)
 
     def _driving(self, torques, step):
-        """Torques (independent joints,) less friction."""
-        if not self._has_friction:
+        """Torques (independent joints,) less what the joints take."""
+        if not self._friction.any:
             return torques[self._at.own]
         q, qd = self.smoother.at(step)
-        friction = self._at.gather(q, friction_torque(qd, *self._friction))
+        friction = self._at.gather(q, self._friction(q, qd))
         return torques[self._at.own] - friction[self._at.own_v]

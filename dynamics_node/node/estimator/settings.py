@@ -64,7 +64,13 @@ class EstimatorSettings(DescriptionSettings):
     def job(self, text: str | bytes) -> EstimatorJob:
         """What has to be built for a robot description."""
         return EstimatorJob(
-            text, self.choices(), self.loops_file, self.sensors_file, self.name_pairs(), self.backend
+            text,
+            self.choices(),
+            loops_file=self.loops_file,
+            parameters_file=self.parameters_file,
+            sensors_file=self.sensors_file,
+            names=self.name_pairs(),
+            backend=self.backend,
         )
 
     @property

@@ -45,5 +45,5 @@ def test_the_file_of_the_package_says_what_the_table_says(name):
 @pytest.mark.parametrize("name", TABLES)
 def test_files_are_given_at_the_start_alone(name):
     files = {parameter.name for parameter in TABLES[name] if parameter.name.endswith("_file")}
-    assert files == {"robot_description_file", "loops_file", "sensors_file"}
+    assert files == {"robot_description_file", "loops_file", "parameters_file", "sensors_file"}
     assert all(parameter.read_only for parameter in TABLES[name] if parameter.name in files)

@@ -1,0 +1,43 @@
+"""What every stage of an identification comes to, in sentences: for the terminal and the page."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Verdict(NamedTuple):
+    """stage: check, solve, bodies or judge; good: nothing has to be done about it."""
+
+    stage: str
+    told: str
+    good: bool = True
+
+
+def verdicts(found):
+    """Of an Identified."""
+    base = found.base
+    yield from (Verdict("check", told, False) for told in found.complaints)
+    yield Verdict(
+        "check",
+        f"{found.rows} states, {base.count} base parameters of {len(base.names)}, condition "
+        f"{found.excitation.condition:.3g}; {len(base.unknowable)} parameters cannot be known so at all",
+    )
+    yield from (Verdict("check", f"not excited: {told}", False) for told in found.excitation.weak)
+    yield Verdict("solve", _solved(found))
+    yield Verdict("bodies", _bodies(found))
+    yield Verdict("judge", f"{'' if found.better else 'NOT '}better than the description", found.better)
+
+
+def _solved(found):
+    known = found.solution.std < 0.1 * np.abs(found.solution.x)
+    count = f"{int(known.sum())} of {found.base.count}"
+    below = f" of what is below {found.cutoff:g} Hz" if found.cutoff else ""
+    return f"{found.method} least squares{below}: {count} base parameters are known to a tenth"
+
+
+def _bodies(found):
+    more = float((found.fitted / np.maximum(found.solution.spread, 1e-300)).max(initial=1.0))
+    return (
+        "masses are positive and inertias those of bodies; what remains of the torques is at most "
+        f"{more:.3g} times what the best base parameters leave"
+    )

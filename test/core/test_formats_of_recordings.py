@@ -1,0 +1,258 @@
+"""Recordings as recorders of today split and compress them, and identification from several formats together."""
+
+import numpy as np
+import pytest
+import yaml
+from bags import write_bag, write_split_bag
+from identified import Truth
+from two_links import ARM, NAMES
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.identification import LinearModel
+from dynamics_node.loops import load_robot
+from dynamics_node.tables import TableError, open_table
+
+ROWS = 60
+TOPIC = "/joint_states"
+
+
+@pytest.fixture(scope="module")
+def states():
+    """q, qd, tau of a few rows."""
+    return np.random.default_rng(1).normal(size=(3, ROWS, 2))
+
+
+@pytest.fixture
+def messages(states):
+    return [(TOPIC, NAMES, *row) for row in zip(*states, strict=True)]
+
+
+def check(path, states):
+    model = dn.parse_model(ARM)
+    table = open_table(path, model, dn.forward_dynamics(model), chunk=25)
+    chunks = list(table.chunks())
+    for kind, own in zip(("q", "qd", "tau"), states, strict=True):
+        assert np.array_equal(np.concatenate([chunk[kind] for chunk in chunks]), own)
+
+
+@pytest.mark.parametrize("chunks", ["zstd", "lz4"])
+def test_chunks_of_mcap(tmp_path, states, messages, chunks):
+    """As presets of `ros2 bag record` for less storage write them."""
+    write_bag(tmp_path / "bag", messages, plugin="MCAP", compression="STORAGE", chunks=chunks)
+    (file,) = (tmp_path / "bag").glob("*.mcap")
+    assert chunks.encode() in file.read_bytes()
+    for path in (tmp_path / "bag", file):
+        check(path, states)
+
+
+@pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
+@pytest.mark.parametrize("version", [6, 7])
+def test_metadata_of_iron(tmp_path, states, messages, plugin, version):
+    """Between Humble's and Jazzy's: without the distribution, at first without hashes of types."""
+    write_bag(tmp_path / "bag", messages, plugin=plugin)
+    path = tmp_path / "bag" / "metadata.yaml"
+    about = yaml.safe_load(path.read_text())["rosbag2_bagfile_information"]
+    about["version"] = version
+    about.pop("ros_distro", None)
+    for topic in about["topics_with_message_count"]:
+        if version == 6:
+            topic["topic_metadata"].pop("type_description_hash", None)
+    path.write_text(yaml.safe_dump({"rosbag2_bagfile_information": about}))
+    check(tmp_path / "bag", states)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("plugin", ["SQLITE3", "MCAP"])
+@pytest.mark.parametrize("compression", [None, "MESSAGE", "FILE"])
+def test_split_files(tmp_path, states, messages, version, plugin, compression):
+    parts = [messages[:20], messages[20:21], messages[21:]]
+    with_stamps = {"version": version, "plugin": plugin, "compression": compression}
+    write_split_bag(tmp_path / "bag", parts, **with_stamps)
+    assert len(list((tmp_path / "bag").iterdir())) == 4
+    check(tmp_path / "bag", states)
+
+
+def test_a_part_that_is_compressed_and_missing(tmp_path, messages):
+    write_split_bag(tmp_path / "bag", [messages[:20], messages[20:]], plugin="MCAP", compression="FILE")
+    (tmp_path / "bag" / "bag_1.mcap.zstd").unlink()
+    with pytest.raises(TableError, match=r"metadata.yaml lists bag_1.mcap.zstd, which the folder has not"):
+        check(tmp_path / "bag", [])
+
+
+# --- identification -----------------------------------------------------------------------------------------
+
+
+def theirs(name):
+    return f"left/{name}"
+
+
+def as_csv(path, part):
+    columns = {"time": part["time"]}
+    columns |= {
+        f"{kind}.{theirs(name)}": part[kind][:, k] for kind in ("q", "tau") for k, name in enumerate(NAMES)
+    }
+    np.savetxt(
+        path, np.column_stack(list(columns.values())), "%.17g", ",", header=",".join(columns), comments=""
+    )
+
+
+def as_parquet(path, part):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    columns = {"time": part["time"]}
+    columns |= {
+        f"{kind}.{theirs(name)}": part[kind][:, k] for kind in ("q", "tau") for k, name in enumerate(NAMES)
+    }
+    parquet.write_table(pyarrow.table(columns), path)
+
+
+def as_npz(path, part):
+    np.savez(path, **{kind: part[kind] for kind in ("q", "tau", "time")})
+
+
+def as_bag(path, part, **choices):
+    names = [theirs(name) for name in reversed(NAMES)]
+    rows = zip(part["q"][:, ::-1], part["tau"][:, ::-1], strict=True)
+    write_bag(path, [(TOPIC, names, q, [], tau) for q, tau in rows], np.round(1e9 * part["time"]), **choices)
+
+
+FORMATS = {
+    "run.csv": as_csv,
+    "run.parquet": as_parquet,
+    "sqlite": as_bag,
+    "mcap": lambda path, part: as_bag(path, part, plugin="MCAP", version=9),
+    "packed": lambda path, part: as_bag(path, part, plugin="MCAP", compression="MESSAGE"),
+}
+
+
+@pytest.fixture(scope="module")
+def parts():
+    """Recordings of a time each."""
+    arm = Truth(dn.parse_model(ARM))
+    return [arm.recording(k, time=np.arange(0.0, 6.0, 0.01) + 100.0 * k) for k in range(len(FORMATS))]
+
+
+def identified(folder, files, *options):
+    """The report of `dynamics identify`."""
+    (folder / "robot.urdf").write_text(ARM)
+    out = folder / "out"
+    assert main(["identify", str(folder / "robot.urdf"), *map(str, files), "-o", str(out), *options]) == 0
+    return yaml.safe_load((out / "report.yaml").read_text())
+
+
+def test_recordings_of_many_formats_together(tmp_path, parts):
+    """What they tell is what tables of NumPy tell."""
+    files, plain = [], []
+    for (name, write), part in zip(FORMATS.items(), parts, strict=True):
+        write(tmp_path / name, part)
+        as_npz(tmp_path / f"{name}.npz", part)
+        files.append(tmp_path / name)
+        plain.append(tmp_path / f"{name}.npz")
+    found = identified(tmp_path, files, "--joints-map", "left/*=*")
+    right = identified(tmp_path, plain)
+    assert found["states"] == right["states"] == 5 * 570
+    rows = zip(found["base_parameters"], right["base_parameters"], strict=True)
+    assert all(abs(one["value"] - other["value"]) <= 1e-4 * other["std"] for one, other in rows)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert all(f"{name}.npz: velocities and accelerations are derivatives" in page for name in FORMATS)
+
+
+def test_names_that_nobody_has_are_told_with_a_map(tmp_path, parts, capsys):
+    as_bag(tmp_path / "bag", parts[0])
+    (tmp_path / "robot.urdf").write_text(ARM)
+    arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "bag"), "-o", str(tmp_path / "out")]
+    assert main(arguments) == 1
+    assert "--joints-map 'left/*=*'" in capsys.readouterr().err
+    assert main([*arguments, "--joints-map", "right/*=*"]) == 1
+    assert "but of left/joint1, left/joint2" in capsys.readouterr().err
+
+
+# --- floating bases -----------------------------------------------------------------------------------------
+
+FLYING = ARM.replace(
+    '<link name="base"/>',
+    '<link name="base"><inertial><origin xyz="0.05 0 0"/><mass value="3"/><inertia ixx="0.2" ixy="0" ixz="0" '
+    'iyy="0.3" iyz="0" izz="0.25"/></inertial></link>',
+)
+
+
+class Flight:
+    """The arm on a base that nothing holds, and other bodies than described."""
+
+    def __init__(self):
+        self.robot = dn.parse_model(FLYING, floating_base=True)
+        self.linear = LinearModel(self.robot, backend="numpy")
+        self.truth = 1.2 * self.linear.described
+        for term in ("viscous", "coulomb", "offset"):
+            self.truth[self.linear.places(term)] += 0.3
+
+    def recording(self, seed, count=2000, step=0.005):
+        """Twists of sines, poses that follow; the wrench on the base is what it takes to move so."""
+        random = np.random.default_rng(seed)
+        time = step * np.arange(count)
+        phases = np.multiply.outer(time, random.uniform(1, 7, (5, 8))) + random.uniform(0, 6, (5, 8))
+        sizes = random.normal(size=(5, 8))
+        qd = (sizes * np.sin(phases)).sum(axis=1)
+        q = np.tile(self.robot.neutral(), (count, 1))
+        q[:, 7:] = step * np.cumsum(qd[:, 6:], axis=0)
+        move = self.robot.independent_joints[0].type.moved
+        for k in range(1, count):
+            q[k, :7] = move(q[k - 1, :7], 0.5 * step * (qd[k - 1, :6] + qd[k, :6]))
+        qdd = np.gradient(qd, step, axis=0, edge_order=2)
+        tau = self.linear.matrix(q, qd, qdd) @ self.truth + 0.02 * random.normal(size=qd.shape)
+        return {"time": time, "q": q, "qd": qd, "tau": tau, "qdd": qdd}
+
+
+def columns_of(model, recording, kinds):
+    names = {"q": model.q_names, "qd": model.v_names, "tau": model.v_names}
+    columns = {"time": recording["time"]}
+    return columns | {
+        f"{kind}.{n}": recording[kind][:, k] for kind in kinds for k, n in enumerate(names[kind])
+    }
+
+
+def save(path, columns):
+    np.savetxt(
+        path, np.column_stack(list(columns.values())), "%.17g", ",", header=",".join(columns), comments=""
+    )
+
+
+def test_a_floating_base_whose_columns_are_there(tmp_path):
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    flight = Flight()
+    (tmp_path / "robot.urdf").write_text(FLYING)
+    save(tmp_path / "run.csv", columns_of(flight.robot, flight.recording(1), ("q", "qd", "tau")))
+    arguments = ["identify", str(tmp_path / "robot.urdf"), str(tmp_path / "run.csv"), "--floating-base"]
+    assert main([*arguments, "-o", str(tmp_path / "out")]) == 0
+    found = load_robot(
+        tmp_path / "robot.urdf", parameters_file=tmp_path / "out" / "parameters.yaml", floating_base=True
+    )
+    unseen = flight.recording(2, 300)
+    state = [unseen[kind] for kind in ("q", "qd", "qdd")]
+    tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(*state) + found.torque_offsets
+    tau += dn.friction_torque(unseen["qd"], found.damping, found.friction)
+    right = flight.linear.matrix(*state) @ flight.truth
+    assert np.all(np.std(tau - right, axis=0) < 0.01 * np.std(right, axis=0) + 0.02)
+    assert abs(found.inertias[:, 5, 5].sum() - 7.2) < 0.01  # of the whole robot, which the base bears
+
+
+def test_a_floating_base_that_a_recording_does_not_tell(tmp_path, states, messages):
+    flight, recording = Flight(), Flight().recording(1, 50)
+    write_bag(tmp_path / "bag", messages)
+    problem = dn.inverse_dynamics(flight.robot)
+    with pytest.raises(TableError) as error:
+        open_table(tmp_path / "bag", flight.robot, problem, measured=True, cutoff=10.0)
+    for first, last in (("q.floating_base.x", "q.floating_base.qw"), ("qd.floating_base.angular.x", "qd.floating_base.linear.z"),
+                        ("tau.floating_base.angular.x", "tau.floating_base.linear.z")):  # fmt: skip
+        assert f"{first} ... {last}" in str(error.value)
+    np.savez(tmp_path / "run.npz", **{kind: recording[kind] for kind in ("q", "tau", "time")})
+    with pytest.raises(
+        TableError, match=r"but from qd.floating_base.angular.x, .* qd.floating_base.linear.z"
+    ):
+        open_table(tmp_path / "run.npz", flight.robot, problem, measured=True, cutoff=10.0)
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    whole = columns_of(flight.robot, recording, ("q", "qd", "tau"))
+    for absent in ("q.floating_base.qw", "tau.floating_base.linear.z"):
+        save(tmp_path / "run.csv", {name: own for name, own in whole.items() if name != absent})
+        with pytest.raises(TableError, match=f"has no column '{absent}'"):
+            open_table(tmp_path / "run.csv", flight.robot, problem, measured=True, cutoff=10.0)

@@ -1,0 +1,179 @@
+"""Files of parameters: what they change of a robot, and what is refused by name."""
+
+import numpy as np
+import pytest
+from closed_loops import ALL as LOOPS
+from identified import Truth
+from robots import ROBOTS
+from two_links import ARM
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.identification import LinearModel, identified_numbers, identified_robot
+from dynamics_node.loops import load_robot, parse_robot, tree_of
+from dynamics_node.model import ModelError
+from dynamics_node.model.overrides import JointNumbers, Overrides, overrides_text, read_overrides
+from dynamics_node.model.sample import sample_positions
+from dynamics_node.model.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
+
+ALL = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
+BODY = "{mass: 2, com: [0.1, 0, 0], inertia: {ixx: 1, ixy: 0, ixz: 0, iyy: 1, iyz: 0, izz: 1}}"
+
+
+def other(robot):
+    """Parameters of other bodies, with everything that a joint may have."""
+    linear = LinearModel(robot, ALL, "numpy")
+    random = np.random.default_rng(2)
+    parameters = linear.described.copy()
+    parameters[linear.places("inertia")] = (
+        Truth(robot, 1).parameters[linear.places("inertia")]
+        if not hasattr(robot, "clusters")
+        else 1.3 * parameters[linear.places("inertia")]
+    )
+    for term in ALL[1:]:
+        low = -0.5 if term in ("offset", "spring") else 0.1
+        parameters[linear.places(term)] += random.uniform(low, 1.0, len(linear.joints))
+    return linear, parameters
+
+
+def states(robot, count=20):
+    random = np.random.default_rng(3)
+    return sample_positions(robot, count, random, 1.0), *random.normal(size=(2, count, robot.nv))
+
+
+@pytest.mark.parametrize("name", ["ur5", "panda", "tiago"])
+def test_torques_of_the_file_are_those_of_the_parameters(name):
+    """By the regressor, which knows neither file nor description."""
+    robot = ROBOTS[name]
+    linear, parameters = other(robot.model())
+    numbers = identified_numbers(linear, parameters)
+    again = parse_robot(robot.file.read_bytes(), numbers=overrides_text(numbers))
+    q, qd, qdd = states(again)
+    tau = dn.build(again, dn.inverse_dynamics(again), backend="numpy")(q, qd, qdd)
+    tau += dn.friction_torque(qd, again.damping, again.friction) + again.torque_offsets
+    at = [joint.v.start for joint in linear.joints]
+    tau[:, at] += again.springs[at] * q[:, [joint.q.start for joint in linear.joints]]
+    assert np.allclose(tau, linear.matrix(q, qd, qdd) @ parameters, atol=1e-9)
+
+
+def test_the_robot_of_the_file_is_that_of_the_corrected_description(tmp_path):
+    robot = ROBOTS["ur5"]
+    linear, parameters = other(robot.model())
+    numbers = identified_numbers(linear, parameters)
+    (tmp_path / "parameters.yaml").write_text(overrides_text(numbers))
+    friction = {name: Dynamics(own.viscous, own.coulomb) for name, own in numbers.joints.items()}
+    corrected = dn.parse_model(with_numbers(robot.file.read_bytes(), numbers.links, friction, ALL_FIGURES))
+    found = load_robot(robot.file, parameters_file=tmp_path / "parameters.yaml")
+    assert np.allclose(found.inertias, corrected.inertias, rtol=0, atol=1e-13)
+    assert np.array_equal(found.damping, corrected.damping) and np.array_equal(
+        found.friction, corrected.friction
+    )
+    assert np.allclose(found.armature, parameters[linear.places("rotor")], atol=0)
+    straight = identified_robot(linear, parameters)
+    for what in ("inertias", "damping", "friction", "armature", "springs", "torque_offsets"):
+        assert np.allclose(getattr(straight, what), getattr(found, what), rtol=0, atol=1e-12), what
+
+
+def test_every_number_comes_back():
+    random = np.random.default_rng(0)
+    A = random.normal(size=(3, 3)) * 1e-7
+    links = {"a: [b]": Inertial(A @ A.T, 1e-5 / 3, random.normal(size=3))}
+    joints = {"# j": JointNumbers(1 / 3, None, 1e-300, 0.1, -2 / 7e22, 0.0), "": JointNumbers()}
+    again = read_overrides(overrides_text(Overrides(links, joints)).encode())
+    assert again.joints == joints and list(again.links) == list(links)
+    for one, two in zip(links["a: [b]"], again.links["a: [b]"], strict=True):
+        assert np.array_equal(one, two)
+    assert read_overrides("") == Overrides() == read_overrides("links:\njoints: {}")
+
+
+def test_what_a_file_leaves_out_stays():
+    before = dn.parse_model(ARM)
+    after = parse_robot(ARM, numbers="joints: {joint2: {viscous: 0.25}}")
+    assert after.damping.tolist() == [before.damping[0], 0.25] and np.array_equal(
+        after.inertias, before.inertias
+    )
+    assert after.friction.tolist() == before.friction.tolist() and not after.springs.any()
+
+
+def test_a_robot_with_loops():
+    text = LOOPS["five_bar"]
+    robot = parse_robot(text)
+    linear, parameters = other(robot)
+    numbers = identified_numbers(linear, parameters)
+    again = parse_robot(text, numbers=overrides_text(numbers))
+    assert np.allclose(again.tree.inertias, 1.3 * robot.tree.inertias, atol=1e-12)
+    assert np.allclose(
+        tree_of(again).springs[[j.v.start for j in linear.joints]], parameters[linear.places("spring")]
+    )
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("links: {tool9: %s}" % BODY, "no link 'tool9'; it has 'base', 'upper', 'lower'"),  # noqa: UP031
+        ("joints: {joint9: {}}", "no joint 'joint9'; it has 'joint1', 'joint2'"),
+        ("links: {upper: %s}" % BODY.replace("izz: 1", "izz: 3"), "link 'upper': inertia breaks the triangle"),  # noqa: UP031
+        ("links: {upper: %s}" % BODY.replace("izz: 1", "izz: -1"), "link 'upper': inertia is not positive"),  # noqa: UP031
+        ("links: {upper: %s}" % BODY.replace("mass: 2", "mass: -2"), "link 'upper': mass -2.0 is negative"),  # noqa: UP031
+        ("links: {upper: %s}" % BODY.replace("mass: 2", "mass: 1e999"), "link 'upper': mass is not finite"),  # noqa: UP031
+        ("links: {upper: %s}" % BODY.replace("0.1", "1e16"), "link 'upper': inertial origin is beyond"),  # noqa: UP031
+        ("joints: {joint1: {viscous: -1}}", "joint 'joint1': damping -1.0 is negative"),
+        ("joints: {joint1: {creep: -1}}", "joint 'joint1': creep -1.0 is negative"),
+        ("joints: {joint1: {rotor: -1}}", "joint 'joint1': armature -1.0 is negative"),
+        ("joints: {joint1: {spring: 1e999}}", "joint 'joint1': spring is not finite"),
+        ("links: {upper: {mass: 1}}", "line 1, column 16 needs mass, com and inertia"),
+        ("links: {upper: %s}" % BODY.replace("[0.1, 0, 0]", "secret"), "needs three numbers of com"),  # noqa: UP031
+        ("joints: {joint1: {viscous: secret}}", "line 1, column 28 needs a number"),
+        ("joints: {joint1: {secret: 1}}", "line 1, column 19 needs each once, of rotor, viscous, coulomb, creep"),
+        ("joints: {joint1: {rotor: 1, rotor: 2}}", "line 1, column 29 needs each once"),
+        ("links: {a: {}, a: {}}", "line 1, column 16 needs each name once"),
+        ("secret: 1", "line 1, column 1 needs each once, of links, joints"),
+        ("joints: [secret]", "line 1, column 9 needs names"),
+        ("joints: {joint1: &secret {rotor: 1}, joint2: *secret}", "has an alias"),
+        ("root:x:0:0:secret", "needs names"),
+        ("#" * (4 * 1024 * 1024 + 1), "more than 4194304 bytes"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(text, told):
+    """In words, with the name or the place; what stands in a file that is none is not told."""
+    with pytest.raises(ModelError) as error:
+        parse_robot(ARM, numbers=text)
+    assert told in str(error.value) and "secret" not in str(error.value)
+
+
+def test_joints_without_such_numbers():
+    text = ARM.replace("</robot>", '<link name="tip"/><joint name="tip_joint" type="fixed"><parent link="lower"/>'
+                       '<child link="tip"/></joint></robot>')  # fmt: skip
+    with pytest.raises(ModelError, match="joint 'tip_joint' is fixed, it has no such numbers"):
+        parse_robot(text, numbers="joints: {tip_joint: {spring: 1}}")
+
+
+def test_springs_and_offsets_of_joints_that_mimic():
+    """What the master bears: by the work that all of them do."""
+    text = ARM.replace('<axis xyz="0 1 0"/><limit velocity="5" effort="50"/>',
+                       '<axis xyz="0 1 0"/><limit velocity="5" effort="50"/><mimic joint="joint1" multiplier="-2" offset="0.3"/>')  # fmt: skip
+    robot = parse_robot(
+        text, numbers="joints: {joint1: {spring: 2, offset: 3}, joint2: {spring: 5, offset: 7}}"
+    )
+
+    def work(q):
+        follower = -2 * q + 0.3
+        return 0.5 * 2 * q**2 + 3 * q + 0.5 * 5 * follower**2 + 7 * follower
+
+    for q in (-0.4, 0.0, 0.7):
+        tau = (work(q + 1e-5) - work(q - 1e-5)) / 2e-5
+        assert abs(robot.torque_offsets[0] + robot.springs[0] * q - tau) < 1e-8
+
+
+def test_evaluate_with_a_file(tmp_path):
+    robot = ROBOTS["ur5"]
+    linear, parameters = other(robot.model())
+    (tmp_path / "parameters.yaml").write_text(overrides_text(identified_numbers(linear, parameters)))
+    q, qd, qdd = states(linear.robot)
+    np.savez(tmp_path / "in.npz", q=q, qd=qd, qdd=qdd)
+    arguments = ["--parameters", str(tmp_path / "parameters.yaml"), "--input", str(tmp_path / "in.npz")]
+    assert main(["evaluate", str(robot.file), *arguments, "--output", str(tmp_path / "out.npz")]) == 0
+    own = parameters.copy()
+    own[linear.places("viscous").start :] = 0.0  # friction, offsets and springs: not asked for
+    with np.load(tmp_path / "out.npz") as found:
+        assert np.allclose(found["tau"], linear.matrix(q, qd, qdd) @ own, atol=1e-9)
