@@ -9,6 +9,13 @@ from dynamics_node.identification.consistent import consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
 from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
+from dynamics_node.identification.payload import Payload, require_bearing
+from dynamics_node.identification.payload_recordings import estimate_payload
+from dynamics_node.identification.recursive_payload import (
+    PayloadFunctions,
+    RecursivePayload,
+    payload_functions,
+)
 from dynamics_node.identification.robots import identified_robot, identified_text
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
 from dynamics_node.identification.sums import Sums
@@ -23,15 +30,21 @@ __all__ = [
     "IdentificationError",
     "Identified",
     "LinearModel",
+    "Payload",
+    "PayloadFunctions",
+    "RecursivePayload",
     "Solution",
     "Sums",
     "base_parameters",
     "consistent_parameters",
     "cross_validated",
+    "estimate_payload",
     "excitation",
     "identified_robot",
     "identified_text",
     "identify",
     "ordinary",
+    "payload_functions",
+    "require_bearing",
     "weighted",
 ]
