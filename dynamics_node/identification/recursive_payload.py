@@ -65,10 +65,12 @@ class RecursivePayload:
         nv = functions.robot.nv
         self.sums, self.samples, self.trouble = PayloadSums(nv), 0, ""
         self._drive, self._last = np.zeros((2, nv, COLUMNS))  # of this sample, of the one before
-        self._drive[:, OFFSET] = 1.0
+        self._drive[:, OFFSET] = self._last[:, OFFSET] = 1.0
         self._total = np.zeros((nv, COLUMNS))  # over the window
         self._count, self._begun = 0, 0.0
-        self._q = self._p = self._P = np.zeros(0)  # where the window begins
+        self._p, self._P = np.zeros(nv), np.zeros((nv, PER_BODY))  # momenta, and
+        self._rates = np.zeros(nv), np.zeros((nv, PER_BODY))  # what changes them, at this sample
+        self._first_q, self._first_p, self._first_P = np.zeros(0), self._p.copy(), self._P.copy()
         self.time: float | None = None
 
     def interrupt(self):
@@ -92,7 +94,7 @@ class RecursivePayload:
         if time == self.time:
             return False
         try:
-            p, P = self._look(q, qd, tau, gravity)
+            self._look(q, qd, tau, gravity)
         except Exception:
             self.interrupt()
             raise
@@ -100,15 +102,19 @@ class RecursivePayload:
         dt = np.inf if before is None else time - before
         follows = 0.0 < dt <= LONGEST_GAP
         if follows:
-            self._total += (0.5 * dt) * (self._drive + self._last)
+            self._last += self._drive
+            self._last *= 0.5 * dt
+            self._total += self._last
+            self._last[:, OFFSET] = 1.0
             self._count += 1
         elif 0.0 < dt < np.inf:
             self.trouble = f"samples {dt:.3g} s apart, where at most {LONGEST_GAP:g} s will do"
-        self._last[:] = self._drive
+        self._drive, self._last = self._last, self._drive
         if follows and time - self._begun < WINDOW:
             return False
-        complete = follows and self._complete(time, q, p, P, carried)
-        self._begun, self._q, self._p, self._P = time, np.array(q), p, P
+        complete = follows and self._complete(time, q, carried)
+        self._begun, self._first_q = time, np.array(q)
+        self._first_p[:], self._first_P[:] = self._p, self._P
         self._total[:], self._count = 0.0, 0
         return complete
 
@@ -119,10 +125,11 @@ class RecursivePayload:
         return payload_of(own.link, self.sums, own.felt, self.samples, friction, torque_std)
 
     def _look(self, q, qd, tau, gravity):
-        """Momenta at a sample; what changes them goes into the drive."""
-        own = () if gravity is None else (gravity,)
-        p, rate = self.functions.momentum(q, qd, *own)
-        P, R = self.functions.regressor(q, qd, *own)
+        """Take momenta and what drives them at a sample."""
+        own, (rate, R) = self.functions, self._rates
+        g = own.robot.gravity if gravity is None else gravity
+        _compute(own.momentum, (q, qd, g), (self._p, rate))
+        _compute(own.regressor, (q, qd, g), (self._P, R))
         drive = tau + rate
         if not isfinite(drive @ drive):
             raise InputError(f"tau is not finite, or beyond all torques: {tau}")
@@ -130,16 +137,15 @@ class RecursivePayload:
         np.negative(R, out=into[:, :PER_BODY])
         np.tanh(qd * (1.0 / SMOOTHING), out=into[:, COULOMB])
         into[:, VISCOUS], into[:, -1] = qd, drive
-        return p, P
 
-    def _complete(self, time, q, p, P, carried):
-        if np.abs(self._total[:, VISCOUS]).max() > FROZEN and np.array_equal(q, self._q):
+    def _complete(self, time, q, carried):
+        if np.abs(self._total[:, VISCOUS]).max() > FROZEN and np.array_equal(q, self._first_q):
             self.trouble = "positions stand still while velocities say that the robot moves"
             return False
         length = time - self._begun
         row = self._total / length
-        row[:, :PER_BODY] += (P - self._P) / length
-        row[:, -1] -= (p - self._p) / length
+        row[:, :PER_BODY] += (self._P - self._first_P) / length
+        row[:, -1] -= (self._p - self._first_p) / length
         if carried is not None:
             row[:, -1] += row[:, :PER_BODY] @ carried
         if self.horizon > 0:
@@ -148,3 +154,11 @@ class RecursivePayload:
         self.samples += self._count
         self.trouble = ""
         return True
+
+
+def _compute(function, arrays, results):
+    """The results of a Quantity in place; errors in its words."""
+    if function.runner.solve(*arrays, *results) is not None:
+        q, qd, gravity = arrays
+        for place, array in zip(results, function(q, qd, gravity=gravity), strict=True):
+            place[...] = array

@@ -49,6 +49,8 @@ class Torques:
 
     def friction(self, q, qd):
         """Torques (nv,) that overcome friction: at every joint, then what they do at the independent ones."""
+        if self._coordinates.scalar_only:
+            return friction_torque(qd, *self._friction)
         rates = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd).qd
         return self._coordinates.gather(q, friction_torque(rates, *self._friction))
 

@@ -241,6 +241,18 @@ def test_all_that_is_carried(panda7, functions, moved):
     assert np.allclose(plain.sums.S, own.sums.S, rtol=1e-9, atol=1e-9)
 
 
+def test_gravity_of_a_tilted_root(panda7, functions, moved):
+    """Given with every sample, as an IMU tells it."""
+    q, qd, qdd, _, _ = moved
+    tilted = np.array([3.0, -4.0, -8.0])
+    loaded = dn.with_payload(panda7, HAND, MASS, COM, MOMENTS)
+    tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, qd, qdd, gravity=tilted)
+    own = dn.RecursivePayload(functions)
+    for time, *sample in zip(TIME, q, qd, tau, strict=True):
+        own.step(time, *sample, gravity=tilted)
+    assert own.found().mass == pytest.approx(MASS, abs=2e-3)
+
+
 def test_what_is_old_is_forgotten(functions, moved):
     q, qd, _, tau, empty = moved
     half, parts = len(TIME) // 2, []
