@@ -103,9 +103,9 @@ def test_what_is_not_told(files, tmp_path, capsys):
         shown = capsys.readouterr().out
         assert all(words in shown for words in told), shown
     assert not out.exists()
-    assert run(files"still", more=["--no-friction"]) == 2
+    assert run(files["still"], more=["--no-friction"]) == 2
     shown = capsys.readouterr().out
-    assert "mass is not excited" not in shown and "centre of mass along z is not excited" in shown
+    assert "check: mass" not in shown and "check: centre of mass along x is told only together" in shown
 
 
 def test_what_is_refused(files, tmp_path, capsys):
