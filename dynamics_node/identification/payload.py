@@ -13,8 +13,7 @@ import numpy as np
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import random_states
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.identify import IdentificationError
-from dynamics_node.identification.payload_sums import LOST, Fitted, PayloadSums, fitted
+from dynamics_node.identification.payload_sums import LOST, Fitted
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.beyond import central_moments
@@ -125,13 +124,8 @@ def felt_parameters(robot: Model | Mechanism, regressor) -> np.ndarray:
     return NOTHING * W.max(initial=0.0) < W
 
 
-def payload_of(
-    link, sums: PayloadSums, felt, samples, friction=True, torque_std=None, complaints=()
-) -> Payload:
-    """What sums of rows tell. Raises IdentificationError where there are none."""
-    if not sums.count:
-        raise IdentificationError("nothing is gathered yet")
-    found = fitted(sums, friction, torque_std)
+def payload_of(link, found: Fitted, felt, samples, complaints=()) -> Payload:
+    """What least squares tell, as a body. felt (10,): see `felt_parameters`."""
     first = _ball(1.0, np.zeros(3), FIRST_RADIUS)
     for _ in range(2):  # about the origin, then about the centre of mass that this gives
         parameters = consistent_body(found.x, found.information, first, DOUBT)

@@ -52,58 +52,72 @@ class Fitted(NamedTuple):
     condition: float
 
 
-def fitted(sums: PayloadSums, friction=True, torque_std=None) -> Fitted:
+def fitted(sums: PayloadSums, friction=True, torque_std=None, tare: PayloadSums | None = None) -> Fitted:
     """The ten parameters, with friction of the joints as unknown as they are, or with none. torque_std (nv,)
-    or a number, N m or N, of one row; by default as residuals show it."""
-    places = np.r_[:PER_BODY, COLUMNS - 1]
-    S, freedom = sums.S[:, places[:, None], places], sums.count * np.ones(len(sums.S))
-    size = np.sqrt(S[:, -1, -1] / max(sums.count, 1.0))
-    before = np.einsum("jkk->jk", S).copy()
+    or a number, N m or N, of one row; by default as residuals show it. tare: of rows with nothing on the
+    link: what parameters explain them is taken off, friction is that of both."""
+    full = sums.S if tare is None else _tared(sums.S, tare.S)
+    count = sums.count + (0.0 if tare is None else tare.count)
+    columns = np.arange(full.shape[-1])
+    rubs, rest = columns[-1 - FRICTION : -1], np.delete(columns, np.s_[-1 - FRICTION : -1])
+    before, freedom = np.einsum("jkk->jk", full)[:, rest], np.full(len(full), count)
+    S = full[:, rest[:, None], rest]
     if friction:
-        S, lost = _without_friction(sums.S, S)
-        freedom -= lost
-    S = _cleaned(S, before)
-    share = max(freedom.sum() - PER_BODY, 1.0) / max(freedom.sum(), 1.0)  # residuals of a fit are too small
-    least = LEAST * np.maximum(size, 1e-3)
-    given = None if torque_std is None else np.broadcast_to(torque_std, size.shape).astype(float)
+        B, lost = _explained(full, rubs, rest, np.einsum("jkk->jk", full))
+        S, freedom = _cleaned(S - full[:, rest[:, None], rubs] @ B, before), freedom - lost
+    share = max(freedom.sum() - len(rest) + 1, 1.0) / max(freedom.sum(), 1.0)  # residuals are too small
+    least = LEAST * np.maximum(np.sqrt(before[:, -1] / max(count, 1.0)), 1e-3)
+    given = None if torque_std is None else np.broadcast_to(torque_std, least.shape).astype(float)
     spread = np.ones(len(S)) if given is None else given
     for _ in range(ROUNDS if given is None else 0):
-        z = np.append(_solved(S, before, spread)[0], -1.0)
+        z = _solved(S, before, spread)[0]
         squares = np.maximum(z @ S @ z, 0.0) / np.maximum(freedom * share, 1.0)
         spread = np.maximum(np.sqrt(squares), least)
-    x, information, condition = _solved(S, before, spread)
-    return Fitted(x, information, spread, condition)
+    z, information, condition = _solved(S, before, spread)
+    return Fitted(z[:PER_BODY], information, spread, condition)
 
 
-def _without_friction(full, S):
-    """S (nv, 11, 11) of what is left of the rows where friction's columns explain them best, and how many of
-    these are independent (nv,)."""
-    places = np.r_[:PER_BODY, COLUMNS - 1]
-    own = slice(PER_BODY, PER_BODY + FRICTION)
-    N, mixed = full[:, own, own], full[:, own][:, :, places]
-    scale = 1.0 / np.sqrt(np.maximum(np.einsum("jkk->jk", N), 1e-300))
-    values, vectors = np.linalg.eigh(N * scale[:, :, None] * scale[:, None, :])
+def _tared(loaded, empty):
+    """Sums of both over (W of what is carried, W of what the model lacks, F, y)."""
+    twice = np.r_[:PER_BODY, :COLUMNS]
+    full = loaded[:, twice[:, None], twice]
+    full[:, PER_BODY:, PER_BODY:] += empty
+    return full
+
+
+def _explained(S, gone, rest, before):
+    """B (..., gone, rest): how columns `gone` explain the rest best, and how many of them are independent.
+    before (..., k): squares of all columns, beside which what is left may be rounding."""
+    scale = 1.0 / np.sqrt(np.maximum(before[..., gone], 1e-300))
+    values, vectors = np.linalg.eigh(S[..., gone[:, None], gone] * scale[..., None] * scale[..., None, :])
     kept = values > LOST
-    half = (vectors * scale[:, :, None]).transpose(0, 2, 1) @ mixed
-    half *= np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[:, :, None]
-    return S - half.transpose(0, 2, 1) @ half, kept.sum(axis=1)
+    half = (
+        vectors
+        * scale[..., None]
+        * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[..., None, :]
+    )
+    return half @ (np.swapaxes(half, -1, -2) @ S[..., gone[:, None], rest]), kept.sum(axis=-1)
 
 
 def _cleaned(S, before):
     """Without what rounding has left of columns that friction explains."""
-    left = np.einsum("jkk->jk", S)
-    S = np.where((left > LOST * before)[:, :, None], S, 0.0)
-    return np.where((left > LOST * before)[:, None, :], S, 0.0)
+    left = np.einsum("jkk->jk", S) > LOST * before
+    return np.where(left[:, :, None] & left[:, None, :], S, 0.0)
 
 
 def _solved(S, before, spread):
-    """x, information and condition of rows with these standard deviations."""
+    """z = (x, -1) of rows with these standard deviations, and of the payload alone, information and
+    condition."""
     weights = 1.0 / spread**2
-    total = np.einsum("j,jkl->kl", weights, S)
-    information, right = total[:-1, :-1], total[:-1, -1]
-    scale = 1.0 / np.sqrt(np.maximum(weights @ before[:, :-1], 1e-300))
+    total, size = np.einsum("j,jkl->kl", weights, S), weights @ before
+    gone, own = np.arange(PER_BODY, len(total) - 1), np.r_[:PER_BODY, len(total) - 1]
+    B, _ = _explained(total, gone, own, size)
+    total = total[own[:, None], own] - total[own[:, None], gone] @ B
+    scale = 1.0 / np.sqrt(np.maximum(size[:PER_BODY], 1e-300))
+    information = 0.5 * (total + total.T)[:PER_BODY, :PER_BODY]
     values, vectors = np.linalg.eigh(information * np.outer(scale, scale))
     told = values > LOST * values.max(initial=0.0)
     half = (vectors[:, told] * scale[:, None]) / np.sqrt(values[told])
+    x = np.append(half @ (half.T @ total[:PER_BODY, -1]), -1.0)
     condition = np.sqrt(values[-1] / values[0]) if told.all() else np.inf
-    return half @ (half.T @ right), information, float(condition)
+    return np.concatenate([x[:-1], -B @ x, x[-1:]]), information, float(condition)

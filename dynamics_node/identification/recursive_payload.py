@@ -14,8 +14,9 @@ import numpy as np
 
 from dynamics_node.algorithms.friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
+from dynamics_node.identification.identify import IdentificationError
 from dynamics_node.identification.payload import Payload, felt_parameters, payload_of, require_bearing
-from dynamics_node.identification.payload_sums import COLUMNS, PayloadSums
+from dynamics_node.identification.payload_sums import COLUMNS, PayloadSums, fitted
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.solver import InputError, build_quantity
@@ -121,8 +122,10 @@ class RecursivePayload:
     def found(self, friction=True, torque_std=None) -> Payload:
         """What samples tell so far. friction, torque_std: as of `estimate_payload`, the latter of the mean
         over a window. Raises IdentificationError before the first window is complete."""
-        own = self.functions
-        return payload_of(own.link, self.sums, own.felt, self.samples, friction, torque_std)
+        if not self.samples:
+            raise IdentificationError("nothing is gathered yet")
+        found = fitted(self.sums, friction, torque_std)
+        return payload_of(self.functions.link, found, self.functions.felt, self.samples)
 
     def _look(self, q, qd, tau, gravity):
         """Take momenta and what drives them at a sample."""

@@ -214,7 +214,7 @@ def test_a_robot_with_loops():
 
 
 def test_friction_taken_as_described_is_told_as_mass(panda7, moved):
-    """And an empty run tells it apart from what is carried."""
+    """And an empty run tells it apart from what is carried, where the time with the payload is short."""
     q, qd, qdd, tau, empty = moved
     slow = slice(0, 60)  # hardly a second: too little for friction and payload together
     both = [tau + rubbing(qd), empty + rubbing(qd)]
@@ -227,6 +227,28 @@ def test_friction_taken_as_described_is_told_as_mass(panda7, moved):
     tared = estimated(panda7, *short, tare=[recording(q, qd, qdd, bare)])
     assert tared.mass_std < 0.8 * alone.mass_std and abs(tared.mass - MASS) <= 3 * tared.mass_std
     assert tared.samples == 60
+
+
+def test_what_the_description_lacks_is_taken_off(panda7):
+    """Links that are heavier or lighter by some percent: without an empty run that is told as payload."""
+    time, errors = np.arange(0.0, 20.0, 0.05), []
+    factors = 1 + 0.05 * np.random.default_rng(0).normal(size=(7, 1, 1))
+    wrong = dn.with_parameters(panda7, panda7.inertias * factors, panda7.armature)
+    recordings = []
+    for robot, seed in ((dn.with_payload(wrong, HAND, MASS, COM, MOMENTS), 1), (wrong, 2)):
+        q, qd, qdd = motion(seed, time=time)
+        tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(q, qd, qdd) + rubbing(qd)
+        tau += NOISE * np.random.default_rng(seed).normal(size=tau.shape)
+        recordings.append(recording(q, qd, qdd, tau, time))
+    loaded, empty = recordings
+    for tare in ([], [empty]):
+        found = dn.estimate_payload(panda7, HAND, [loaded], tare=tare, backend="numpy")
+        errors.append([abs(found.mass - MASS), *np.abs(found.com - COM)])
+        assert found.samples == len(time)
+    plain, tared = np.array(errors)
+    assert plain[0] > 0.05 and np.all(tared <= [0.02, 0.004, 0.004, 0.004])
+    both = dn.estimate_payload(panda7, HAND, [empty], tare=[empty], backend="numpy")
+    assert "not significantly above zero" in both.refusal and abs(both.fitted.x[0]) < 1e-6
 
 
 def test_all_that_is_carried(panda7, functions, moved):
