@@ -64,7 +64,7 @@ def fitted(sums: PayloadSums, friction=True, torque_std=None, tare: PayloadSums 
     S = full[:, rest[:, None], rest]
     if friction:
         B, lost = _explained(full, rubs, rest, np.einsum("jkk->jk", full))
-        S, freedom = _cleaned(S - full[:, rest[:, None], rubs] @ B, before), freedom - lost
+        S, freedom = S - full[:, rest[:, None], rubs] @ B, freedom - lost
     share = max(freedom.sum() - len(rest) + 1, 1.0) / max(freedom.sum(), 1.0)  # residuals are too small
     least = LEAST * np.maximum(np.sqrt(before[:, -1] / max(count, 1.0)), 1e-3)
     given = None if torque_std is None else np.broadcast_to(torque_std, least.shape).astype(float)
@@ -97,12 +97,6 @@ def _explained(S, gone, rest, before):
         * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[..., None, :]
     )
     return half @ (np.swapaxes(half, -1, -2) @ S[..., gone[:, None], rest]), kept.sum(axis=-1)
-
-
-def _cleaned(S, before):
-    """Without what rounding has left of columns that friction explains."""
-    left = np.einsum("jkk->jk", S) > LOST * before
-    return np.where(left[:, :, None] & left[:, None, :], S, 0.0)
 
 
 def _solved(S, before, spread):

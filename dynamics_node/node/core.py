@@ -138,7 +138,6 @@ class Core:
         self.state.reset()
         self.reference = None
         self.wrench_sensor.forget()
-        self.payload_estimation.interrupt()
         self._forget_pushes()
 
     def _forget_pushes(self):

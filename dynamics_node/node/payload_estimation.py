@@ -71,11 +71,6 @@ class PayloadEstimation:
         self._there = self.awaited or self._there
         self.running, self.reason, self.awaited = False, reason, ""
 
-    def interrupt(self):
-        """What comes next does not follow what came."""
-        if self._recursive is not None:
-            self._recursive.interrupt()
-
     def gather(self, core, steady_now):
         """Let the newest joint state count."""
         own, functions = self._recursive, core.robot.payload

@@ -304,7 +304,8 @@ def test_an_arm_at_rest_tells_what_gravity_turns(panda7):
     assert found.refusal.startswith("not excited enough: centre of mass along")
     assert "nothing moves" in found.complaints and found.condition == np.inf
     moments = np.linalg.eigvalsh(found.inertia)
-    assert moments[0] > 0 and moments[2] < 1.1 * moments[0] < 0.1, "a ball"
+    radius = (0.75 * found.mass / np.pi / 1000) ** (1 / 3)
+    assert np.allclose(moments, 0.4 * found.mass * radius**2, rtol=0.02), "a ball of water"
     unsure = estimated(panda7, q, zero, zero, tau)
     assert [told.startswith(name) for name, told in zip(WEIGHS, unsure.not_excited, strict=False)] == [
         True
@@ -404,6 +405,27 @@ def test_clocks_and_positions_that_stand_still(functions, moved):
     for k in range(20):  # velocities, too: a robot at rest
         own.step(1.0 + 0.02 * k, q[7], 0 * qd[7], tau[7])
     assert own.trouble == "" and own.samples > 0
+
+
+def test_however_long_it_rests(functions, moved):
+    """What rounding tells does not become knowledge by repetition."""
+    q, qd, _, tau, _ = moved
+    own = fed(functions, np.tile(q[0], (50, 1)), np.zeros((50, 7)), np.tile(tau[0], (50, 1)), TIME[:50])
+    once = own.found(friction=False).not_excited
+    own.sums.fade(1e8)
+    assert own.found(friction=False).not_excited == once and len(once) >= 7
+    assert len(own.found().not_excited) == 10
+
+
+def test_spreads_of_few_rows():
+    """As large as the noise: what the fit has taken is given back."""
+    random, spreads = np.random.default_rng(0), []
+    for _ in range(100):
+        rows, own = random.normal(size=(20, 7, 14)), PayloadSums(7)
+        rows[:, :, 10] = 1.0
+        own.add(rows)
+        spreads.append(fitted(own).spread)
+    assert np.mean(np.square(spreads)) == pytest.approx(1.0, abs=0.1)
 
 
 def test_sums_without_rows():

@@ -187,6 +187,31 @@ def test_stopped_before_it_was_built():
     assert own.start(core.unloaded, HAND)
 
 
+def test_friction_as_it_is_described(moved):
+    """By the parameters that torques are compensated with."""
+    rubs = {"friction__joints": NAMES, "friction__viscous": [2.0] * 7, "friction__coulomb": [1.0] * 7}
+    served = serve(
+        "panda7", payload_estimation__link=HAND, payload_estimation__friction=False, backend="c", **rubs
+    )
+    q, qd, tau, _ = moved
+    own = feed(served, q, qd, tau - rubbing(qd) + 2.0 * qd + np.tanh(qd / 0.01))
+    assert is_right(own.found(""))
+
+
+def test_asked_for_again_before_it_is_built(bearing, moved):
+    """While NumPy serves, nothing estimates."""
+    own, core, text = bearing.core.payload_estimation, bearing.core, ROBOTS["panda7"].file.read_text()
+    chosen, none = core.settings, robot_settings("panda7", backend="c")
+    feed(bearing, *moved[:3])
+    core.replace(built(text, none), chosen)
+    counted = own.samples
+    feed(bearing, *(part[:20] for part in moved[:3]))
+    assert own.running and own.samples == counted
+    assert not own.start(core.unloaded, HAND)
+    core.replace(built(text, chosen), chosen)
+    assert own.running and own.samples == 0
+
+
 def test_settings_count_at_once(bearing, moved):
     q, qd, tau, _ = moved
     own = feed(bearing, q, qd, tau)
