@@ -8,7 +8,6 @@ Means are by the trapezoidal rule, so steps may vary.
 """
 
 from dataclasses import dataclass, replace
-from math import isfinite
 
 import numpy as np
 
@@ -19,12 +18,14 @@ from dynamics_node.identification.payload import Payload, felt_parameters, paylo
 from dynamics_node.identification.payload_sums import COLUMNS, PayloadSums, fitted
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
+from dynamics_node.model.validate import HUGE
 from dynamics_node.solver import InputError, build_quantity
 from dynamics_node.solver.solvers import Quantity
 
 WINDOW = 0.1  # s: motion faster than that is not seen, noise of velocities counts with its inverse
 LONGEST_GAP = 0.2  # s between two samples; beyond, a window begins anew
 OFFSET, COULOMB, VISCOUS = range(PER_BODY, COLUMNS - 1)
+LARGEST = 1e8  # N m, or what takes it: numbers beyond would leave nothing of the others in the sums
 FROZEN = 0.01  # rad or m that velocities tell of while positions stay to the last bit
 
 
@@ -134,7 +135,7 @@ class RecursivePayload:
         _compute(own.momentum, (q, qd, g), (self._p, rate))
         _compute(own.regressor, (q, qd, g), (self._P, R))
         drive = tau + rate
-        if not isfinite(drive @ drive):
+        if not np.abs(drive).max(initial=0.0) < HUGE:
             raise InputError(f"tau is not finite, or beyond all torques: {tau}")
         into = self._drive
         np.negative(R, out=into[:, :PER_BODY])
@@ -151,6 +152,9 @@ class RecursivePayload:
         row[:, -1] -= (self._p - self._first_p) / length
         if carried is not None:
             row[:, -1] += row[:, :PER_BODY] @ carried
+        if not np.abs(row).max(initial=0.0) < LARGEST:
+            self.trouble = "efforts or velocities are beyond all robots"
+            return False
         if self.horizon > 0:
             self.sums.fade(np.exp(-length / self.horizon))
         self.sums.add(row[None])

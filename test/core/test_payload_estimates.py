@@ -210,6 +210,29 @@ def test_a_robot_with_loops():
     assert found.inertia[2, 2] == pytest.approx(MOMENTS[2, 2], rel=1e-2)
 
 
+@pytest.mark.parametrize("backend", ["c", "numpy"])
+def test_a_robot_with_loops_sample_by_sample(backend):
+    robot = mechanism_of("five_bar")
+    link, time = robot.bodies[-1].name, np.arange(0.0, 4.0, 0.01)
+    phase = np.outer(time, [3.0, 4.3])
+    start = dn.close_loops(robot, np.full(robot.nq, 0.1))
+    q = np.tile(start, (len(time), 1))
+    own = [robot.tree.independent_joints[v].q.start for v in robot.independent]
+    q[:, own] += 0.2 * np.sin(phase)
+    q = dn.close_loops(robot, q)
+    yd, ydd = 0.2 * np.cos(phase) * [3.0, 4.3], -0.2 * np.sin(phase) * np.square([3.0, 4.3])
+    loaded = dn.with_payload(robot, link, MASS, COM, MOMENTS)
+    tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, yd, ydd)
+    every = slice(None, None, 1 if backend == "c" else 4)
+    functions = dn.payload_functions(robot, link, backend)
+    found = fed(functions, q[every], yd[every], tau[every], time[every]).found(friction=False)
+    assert found.mass == pytest.approx(MASS, rel=0.02) and found.com[:2] == pytest.approx(COM[:2], abs=5e-3)
+    recursive = dn.RecursivePayload(functions)
+    open_loop = q[0] + np.where(np.isin(np.arange(robot.nq), own), 0.0, 0.3)
+    with pytest.raises(dn.SolutionError):
+        recursive.step(0.0, open_loop, yd[0], tau[0])
+
+
 # --- friction, tare, and what is carried already ---------------------------------------------------------------
 
 
@@ -387,6 +410,27 @@ def test_samples_with_nan(functions, moved, argument, told):
         own.step(TIME[k], *sample)
         clean.step(TIME[k], *sample)
     assert own.samples == clean.samples > 0 and np.array_equal(own.sums.S, clean.sums.S)
+
+
+@pytest.mark.parametrize("which, size", [(1, 1e9), (1, 1e90), (2, 1e20), (2, 1e140), (2, 1e300)])
+def test_numbers_beyond_all_robots(functions, moved, which, size):
+    """Are finite, and must not stay in the sums."""
+    q, qd, _, tau, _ = moved
+    own = fed(functions, q[:40], qd[:40], tau[:40], TIME[:40])
+    counted = own.samples
+    for k in range(3):
+        sample = [part[40 + 6 * k] for part in (q, qd, tau)]
+        sample[which] = size * sample[which]
+        try:
+            own.step(TIME[40 + 6 * k], *sample)
+        except dn.InputError as error:
+            assert "beyond all torques" in str(error)
+        else:
+            assert k == 0 or "beyond all robots" in own.trouble
+    assert own.samples == counted
+    for k in range(60, len(TIME)):
+        own.step(TIME[k], q[k], qd[k], tau[k])
+    assert own.found().mass == pytest.approx(MASS, abs=5e-3)
 
 
 def test_clocks_and_positions_that_stand_still(functions, moved):
