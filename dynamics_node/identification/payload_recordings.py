@@ -51,7 +51,8 @@ def estimate_payload(
             samples += count if own is sums else 0
             if advance:
                 advance(len(chunk["qd"]))
-        complaints += look.complaints()
+        which = "tare: " if own is empty else ""
+        complaints += [which + told for told in look.complaints()]
     if not samples:
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
     found = fitted(sums, friction, torque_std, empty if empty.count else None)

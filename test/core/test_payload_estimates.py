@@ -388,6 +388,8 @@ def test_rows_that_cannot_be_used(panda7, functions, moved):
     found = estimated(panda7, q, qd, qdd, spoilt)
     assert found.samples == len(TIME) - 10 and found.mass == pytest.approx(MASS, abs=1e-8)
     assert "tau is not finite" in found.complaints[0]
+    still = recording(q[:50], 0 * qd[:50], 0 * qdd[:50], tau[:50])
+    assert "tare: nothing moves" in estimated(panda7, q, qd, qdd, tau, tare=[still]).complaints
     with pytest.raises(IdentificationError, match="no row can be used"):
         estimated(panda7, q, qd, qdd, np.nan * tau)
     with pytest.raises(IdentificationError, match="nothing is gathered yet"):
