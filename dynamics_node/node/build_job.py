@@ -46,6 +46,7 @@ log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
+NO_PAYLOAD = "no payload is estimated"  # how a note begins that says why
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
 CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
@@ -231,7 +232,7 @@ def _payload(model, job):
     try:
         return payload_functions(model, job.payload_link, _beside(backend), changeable(model))
     except (ValueError, KeyError) as error:
-        log.warning("no payload is estimated: %s", error.args[0])
+        log.warning("%s: %s", NO_PAYLOAD, error.args[0])
         return None
 
 

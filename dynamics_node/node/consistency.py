@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dynamics_node.identification import require_bearing
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.beyond import beyond, with_tool
@@ -191,7 +190,6 @@ def check_against(settings: Settings, model: Model | Mechanism):
     if settings.driven_joints and not isinstance(model, Mechanism):
         raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
     _check_observed(settings, model)
-    _check_carrier(settings, model)
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
@@ -212,14 +210,6 @@ def require_joints(settings: DescriptionSettings, model: Model | Mechanism, para
         for name in _of(settings, parameter):
             if name not in known:
                 raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
-
-
-def _check_carrier(settings, model):
-    try:
-        if settings.payload_estimation_link:
-            require_bearing(model, settings.payload_estimation_link)
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"payload_estimation.link: {error.args[0]}") from None
 
 
 def _check_observed(settings, model):

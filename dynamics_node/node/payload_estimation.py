@@ -8,7 +8,7 @@ from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.identification import Payload, RecursivePayload
 from dynamics_node.loops import tree_of
 from dynamics_node.model.parameters import changed_parameters, same_geometry
-from dynamics_node.node.build_job import Robot
+from dynamics_node.node.build_job import NO_PAYLOAD, Robot
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.observing import measured_torques
 from dynamics_node.node.settings import Settings
@@ -30,15 +30,15 @@ class PayloadEstimation:
         self._carried: np.ndarray | None = None
         self._model: Any = None  # of the robot that bears it, without payloads
         self._there: str | None = None  # link of the functions that were seen last
+        self._refusal = ""  # why the robot has none
 
     def apply(self, settings: Settings, robot: Robot):
         """Take over settings, which may be ahead of the robot while it is built anew. A link that has come
         with them is begun with."""
-        self._friction, self._horizon = (
-            settings.payload_estimation_friction,
-            settings.payload_estimation_horizon,
-        )
+        self._friction = settings.payload_estimation_friction
+        self._horizon = settings.payload_estimation_horizon
         there = robot.payload.link if robot.payload is not None else None
+        self._refusal = next((note for note in robot.notes if note.startswith(NO_PAYLOAD)), "")
         if self._recursive is not None:
             self._recursive.horizon = self._horizon
         wanted = settings.payload_estimation_link
@@ -102,8 +102,10 @@ class PayloadEstimation:
     def _why_not(self, link):
         if not link:
             return "nothing was started: name a link"
+        if self._refusal:
+            return self._refusal
         if link == self.awaited:
-            return f"what estimates at {link!r} is being built, or the log says why not"
+            return f"what estimates at {link!r} is being built"
         return f"nothing was started at {link!r}" + (f", but at {self.link!r}" if self.link else "")
 
     @property
@@ -113,6 +115,8 @@ class PayloadEstimation:
 
     def status(self) -> str:
         """For the diagnostics."""
+        if self._refusal:
+            return self._refusal
         if self.awaited:
             return f"{self.awaited}: being built"
         if not self.link:

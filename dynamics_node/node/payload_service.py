@@ -2,6 +2,7 @@
 
 from dynamics_interfaces.srv import SetPayload
 
+from dynamics_node.identification import require_bearing
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import doubles, inertia_message, vector_message
 from dynamics_node.node.services import set_payload
@@ -35,6 +36,7 @@ def _start(set_parameters, core, link):
     if not link:
         raise BadMessage("name the link of which is to be estimated what it carries")
     own = core.payload_estimation
+    require_bearing(core.model, link)
     if refused := set_parameters({"payload_estimation.link": link}):
         raise BadMessage(refused)
     if own.start(core.unloaded, link):
