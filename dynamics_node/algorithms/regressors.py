@@ -12,7 +12,7 @@ from dynamics_node.algorithms.accelerations import body_motions
 from dynamics_node.algorithms.columns import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import cross_motion, matvec, skew, transpose
+from dynamics_node.spatial import congruence, cross_motion, matvec, skew, transpose
 
 PER_BODY = 10
 NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")
@@ -41,17 +41,20 @@ def inertias_of_parameters(parameters):
 # --- of joint torques and generalised momenta ---------------------------------------------------------------
 
 
-def joint_torque_regressor(model, q, qd, qdd, gravity=None):
+def joint_torque_regressor(model, q, qd, qdd, gravity=None, link=None):
     """Y (..., nv, 10 nbodies) with rnea(q, qd, qdd) = Y p + armature qdd, p the inertial parameters.
-    Arguments as of `rnea`."""
+    Arguments as of `rnea`. link: Y (..., nv, 10) of what this link alone carries, about its origin in its
+    axes. Raises KeyError for an unknown one."""
     X_up = joint_transforms(model, q)
     motions = body_motions(model, X_up, qd, qdd, gravity)
-    return _felt(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
+    Y = _felt(model, q, body_jacobians(model, X_up), [_of_wrench(motion) for motion in motions])
+    return Y if link is None else Y @ link_columns(model, link)
 
 
-def momentum_regressor(model, q, qd, gravity=None):
+def momentum_regressor(model, q, qd, gravity=None, link=None):
     """P and R (..., nv, 10 nbodies) with momentum = P p + armature qd and rate = R p of `momentum`: d(P p +
-    armature qd)/dt = tau + R p needs no acceleration. Arguments as there."""
+    armature qd)/dt = tau + R p needs no acceleration. Arguments as there; link as of
+    `joint_torque_regressor`."""
     X_up = joint_transforms(model, q)
     velocities = _each(model, outward(model, X_up, joint_motions(model, qd)))
     still = np.zeros((*q.shape[:-1], model.nbodies, 6))
@@ -61,7 +64,21 @@ def momentum_regressor(model, q, qd, gravity=None):
     momenta = [_of_momentum(v) for v in velocities]
     P = _felt(model, q, J, momenta)
     R = _felt(model, q, J, [_of_momentum(fall) for fall in falls])
-    return P, R + _felt(model, q, turning, momenta)
+    R = R + _felt(model, q, turning, momenta)
+    if link is None:
+        return P, R
+    T = link_columns(model, link)
+    return P @ T, R @ T
+
+
+def link_columns(model, link):
+    """T (10 nbodies, 10): what a link carries, about its origin in its axes, as inertial parameters of the
+    bodies; zero on a link that is fixed to the root. Raises KeyError for an unknown link."""
+    frame, T = model.frame(link), np.zeros((model.nbodies, PER_BODY, PER_BODY))
+    if frame.body >= 0:
+        moved = congruence(frame.X, inertias_of_parameters(np.eye(PER_BODY)))
+        T[frame.body] = inertial_parameters(moved).T
+    return T.reshape(-1, PER_BODY)
 
 
 def energy_regressor(model, q, qd, gravity=None):

@@ -14,6 +14,7 @@ from dynamics_node.cli import (
     identifying,
     info,
     inverting,
+    payload,
     sensors,
     simulating,
 )
@@ -34,6 +35,7 @@ COMMANDS = (
     inverting,
     estimating,
     identifying,
+    payload,
 )
 
 EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)

@@ -93,20 +93,24 @@ def base_parameters(linear: LinearModel, measured=None, tolerance=TOLERANCE, see
     """
     robot = linear.robot
     rows = _rows_of(robot.v_names, measured)
-    random = np.random.default_rng(seed)
     count = 2 + SPARE * len(linear.names) // max(1, len(rows))
-    if isinstance(robot, Mechanism):
-        q = np.asarray(closed_samples(robot, count, random))
-    else:
-        q = sample_positions(robot, count, random, REACH)
-    qd, qdd = random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
-    W = linear.matrix(q, qd, qdd)[:, rows, :]
+    W = linear.matrix(*random_states(robot, count, seed))[:, rows, :]
     size = np.abs(W).max(axis=(1, 2), keepdims=True)
     W = W[np.isfinite(size[:, 0, 0])] / np.maximum(size[np.isfinite(size[:, 0, 0])], 1e-300)
     felt = np.zeros((robot.nv, len(linear.names)), dtype=bool)
     felt[rows] = np.abs(W).max(axis=0, initial=0.0) > tolerance * np.abs(W).max(axis=(0, 1), initial=1e-300)
     chosen, combinations = independent_columns(W.reshape(-1, W.shape[-1]), tolerance)
     return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, felt)
+
+
+def random_states(robot, count, seed=0):
+    """q (k, nq), qd and qdd (k, nv) all over what a robot can do; of one with loops, where these close."""
+    random = np.random.default_rng(seed)
+    if isinstance(robot, Mechanism):
+        q = np.asarray(closed_samples(robot, count, random))
+    else:
+        q = sample_positions(robot, count, random, REACH)
+    return q, *random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
 
 
 def _rows_of(names, measured):

@@ -38,33 +38,40 @@ def consistent_parameters(linear: LinearModel, base: BaseParameters, solution: S
     fit the solution. doubt: how far the described bodies may be off, relative: what torques tell only
     vaguely follows the description so much the more as it is smaller. Bodies described without mass keep
     what they have."""
-    fit, free = _Fit(linear, base, solution, doubt), None
+    described, places = linear.described, np.arange(len(linear.described))
+    shaped = places[linear.places("inertia")].reshape(-1, 10)
+    own, joints = shaped[described[shaped][:, 0] > 0], np.setdiff1d(places, shaped)
+    bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
+    known = (base.combinations, solution.x, solution.information)
+    fit, free = _Fit(described, own, joints, bounded, known, doubt), joints
     while True:
         p, negative = fit.parameters(free)
         if not len(negative):
             return p
         fit.described[negative] = 0.0
-        free = np.setdiff1d(fit.joints if free is None else free, negative)
+        free = np.setdiff1d(free, negative)
+
+
+def consistent_body(x, information, described, doubt=DOUBT):
+    """(10,): parameters of one body that fit x (10,), of which `information` (10, 10) is known. described
+    (10,): the body that counts where nothing is known; doubt: how far it may be off, relative."""
+    own, none = np.arange(10)[None], np.zeros(0, dtype=int)
+    return _Fit(described, own, none, none, (np.eye(10), x, information), doubt).parameters(none)[0]
 
 
 class _Fit:
-    """The function to be minimised, of the parameters `own` of bodies (bodies, 10) and of joints."""
+    """The function to be minimised, of the parameters `own` of bodies (bodies, 10) and of joints. known: K, x
+    and A of (K p - x)^T A (K p - x) / 2; bounded: places of what cannot be negative."""
 
-    def __init__(self, linear, base, solution, doubt):
-        self.described = linear.described.copy()
-        places = np.arange(len(self.described))
-        shaped = places[linear.places("inertia")].reshape(-1, 10)
-        self.own = shaped[self.described[shaped][:, 0] > 0]
-        self.joints = np.setdiff1d(places, shaped)
-        self.bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
-        self.J0 = nearby_bodies(_pseudo(self.described[self.own]))
-        self.K, self.x, self.A = base.combinations, solution.x, solution.information
-        self.least = 1.0 / doubt**2
+    def __init__(self, described, own, joints, bounded, known, doubt):
+        self.described, self.own = described.copy(), own
+        self.bounded, self.least = bounded, 1.0 / doubt**2
+        self.J0 = nearby_bodies(_pseudo(self.described[own]))
+        self.K, self.x, self.A = known
 
-    def parameters(self, free=None):
-        """(p,), where the parameters of joints `free` (all by default) are fitted; and those of them that
-        came out negative and must not."""
-        free = self.joints if free is None else free
+    def parameters(self, free):
+        """(p,), where the parameters of joints `free` are fitted; and those of them that came out negative
+        and must not."""
         moving = np.concatenate([self.own.ravel(), free])
         p = self.described.copy()
         p[self.own] = np.einsum("aij,bij->ba", _dual(), self.J0)

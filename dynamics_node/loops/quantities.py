@@ -69,9 +69,9 @@ def joint_wrenches(mechanism, q, yd, ydd, gravity, redundant="refuse"):
     return (algorithms.joint_wrenches(tree, q, rates.qd, qdd, gravity, f_ext),), rates.condition
 
 
-def momentum_regressor(mechanism, q, yd, gravity):
-    """P and R (nv, 10 nbodies) of `algorithms.momentum_regressor`, as momenta and rates of `loops.momentum`,
-    and the condition of the constraints."""
+def momentum_regressor(mechanism, q, yd, gravity, link=None):
+    """P and R (nv, 10 nbodies), or (nv, 10) of a link, of `algorithms.momentum_regressor`, as momenta and
+    rates of `loops.momentum`, and the condition of the constraints."""
     rates = Rates(mechanism, q, yd, explicit=True)
-    P, R = tree_momentum_regressor(mechanism.tree, q, rates.qd, gravity)
+    P, R = tree_momentum_regressor(mechanism.tree, q, rates.qd, gravity, link)
     return (rates.G.T @ P, rates.G.T @ R + rates.change().T @ P), rates.condition

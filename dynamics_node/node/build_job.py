@@ -20,6 +20,7 @@ import numpy as np
 
 from dynamics_node.backends import DEVICES
 from dynamics_node.backends.cache import sweep
+from dynamics_node.identification import PayloadFunctions, payload_functions
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
 from dynamics_node.model.names import Pairs, with_their_names
@@ -46,6 +47,7 @@ log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
 INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
+NO_PAYLOAD = "no payload is estimated"  # how a note begins that says why
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
 CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
@@ -59,9 +61,10 @@ class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
     loops_file, parameters_file, sensors_file: paths of a sidecar file, of numbers that count instead of the
-    description's, and of a measured problem's sensors, or ''; names: pairs of what drivers call
-    joints and what the description does; sensor_joint: that of a force/torque sensor, or ''; filter:
-    position_std and jerk_density of a JointFilter. The robot has the drivers' names."""
+    description's, and of a measured problem's sensors, or ''; names: pairs of what drivers call joints and
+    what the description does; sensor_joint: that of a force/torque sensor, or ''; filter: position_std and
+    jerk_density of a JointFilter; payload_link: of which is estimated what it carries, or ''. The robot has
+    the drivers' names."""
 
     text: str | bytes
     choices: dict
@@ -79,17 +82,18 @@ class Job:
     sensor_joint: str = ""
     observer: ObserverOptions | None = None
     filter: tuple[float, float] | None = None
+    payload_link: str = ""
 
     def make(self) -> "Robot":
         """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
         return _build(self)
 
     def first(self) -> "Job":
-        """What serves a new robot while the rest is compiled; an observer would take milliseconds a
-        sample."""
+        """What serves a new robot while the rest is compiled; an observer, or what estimates a payload, would
+        take milliseconds a sample."""
         if self.backend not in COMPILING:
             return self
-        return replace(self, backend="numpy", services="numpy", observer=None)
+        return replace(self, backend="numpy", services="numpy", observer=None, payload_link="")
 
     def topics_first(self) -> "Job":
         """What serves topics, while that for services is compiled."""
@@ -103,7 +107,8 @@ class Robot:
     what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
     words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
     observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
-    one coordinate, if one is asked for; notes: what was not to be had, and why."""
+    one coordinate, if one is asked for; payload: what estimates what a link carries, or None; notes: what was
+    not to be had, and why."""
 
     model: Model | Mechanism
     solver: Solver | Estimator
@@ -118,6 +123,7 @@ class Robot:
     carried: Quantity | None = None
     observer: MomentumObserver | None = None
     rates: JointFilter | None = None
+    payload: PayloadFunctions | None = None
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,7 +141,8 @@ class Robot:
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
         carried = self.carried and self.carried.with_model(model)
         observer = self.observer and self.observer.with_model(model)
-        changed |= {"inertias": inertias, "carried": carried, "observer": observer}
+        payload = self.payload and self.payload.with_model(model)
+        changed |= {"inertias": inertias, "carried": carried, "observer": observer, "payload": payload}
         return replace(self, model=model, **changed)
 
     def operational_space_inertia(self, links, reference) -> Quantity:
@@ -189,6 +196,7 @@ def _build(job):
         carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
         observer=_observer(model, job),
         rates=_rates(model, job),
+        payload=_payload(model, job),
     )
 
 
@@ -215,6 +223,18 @@ def _observer(model, job):
         return build_observer(model, job.observer, _beside(backend), changeable(model))
     except (ValueError, KeyError) as error:
         log.warning("no observer: %s", error.args[0])
+        return None
+
+
+def _payload(model, job):
+    """As with the observer."""
+    if not job.payload_link:
+        return None
+    backend = job.backend if job.backend in COMPILING else "numpy"
+    try:
+        return payload_functions(model, job.payload_link, _beside(backend), changeable(model))
+    except (ValueError, KeyError) as error:
+        log.warning("%s: %s", NO_PAYLOAD, error.args[0])
         return None
 
 

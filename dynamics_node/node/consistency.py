@@ -45,6 +45,8 @@ def check_together(settings: Settings):
     _check_wrench_sensor(settings)
     _check_filter(settings)
     _check_observer(settings)
+    if settings.payload_estimation_link and settings.velocity_source == "zero":
+        raise ValueError("payload_estimation.link needs velocities: velocity_source must not be zero")
     resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
 
 

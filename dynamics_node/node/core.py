@@ -17,6 +17,7 @@ from dynamics_node.node.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.estimation import Estimation
 from dynamics_node.node.joint_memory import JointMemory
 from dynamics_node.node.measured import Filtered, Measured
+from dynamics_node.node.payload_estimation import PayloadEstimation
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
@@ -61,6 +62,7 @@ class Core:
         self.gravity = Gravity()
         self.reference: Reference | None = None
         self.wrench_sensor = WrenchSensor()
+        self.payload_estimation = PayloadEstimation()
         self._tool: tuple = ()
         self.apply(settings)
 
@@ -95,6 +97,7 @@ class Core:
         self.settings = settings
         self.state.apply(settings)
         self.wrench_sensor.apply(settings, self.unloaded)
+        self.payload_estimation.apply(settings, self.unloaded)
         if _tool(settings) != self._tool:
             self._load(self.payloads)
         self.reference_timeout = int(settings.reference_timeout * 1e9)

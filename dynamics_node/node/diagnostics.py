@@ -67,6 +67,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
         "sensors": _sensors(core, now),
         "wrench sensor": core.wrench_sensor.status(now),
+        "payload estimation": core.payload_estimation.status(),
         "pushed": told(core) if core.settings.observer_enabled else "",
         "model warnings": "; ".join(robot.model.warnings[:5]),
     }

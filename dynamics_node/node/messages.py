@@ -9,7 +9,7 @@ import numpy as np
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from dynamics_interfaces.msg import NamedMatrix
-from geometry_msgs.msg import Vector3, Wrench, WrenchStamped
+from geometry_msgs.msg import Inertia, Vector3, Wrench, WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -65,6 +65,13 @@ def inertia_numbers(inertia):
     """Mass, com (3,) and inertia about it (3, 3) of a geometry_msgs/Inertia."""
     c, i = inertia.com, inertia
     return inertia.m, (c.x, c.y, c.z), ((i.ixx, i.ixy, i.ixz), (i.ixy, i.iyy, i.iyz), (i.ixz, i.iyz, i.izz))
+
+
+def inertia_message(mass, com, inertia) -> Inertia:
+    """Of com (3,) and inertia about it (3, 3)."""
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = np.asarray(inertia).tolist()
+    moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
+    return Inertia(m=float(mass), com=vector_message(com), **moments)
 
 
 def imu_numbers(imu):

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.node.joint_memory import all_finite
 from dynamics_node.node.silence import Silence, listed
 from dynamics_node.solver import InputError, SolutionError
 
@@ -28,7 +29,7 @@ def observed(core, steady_now) -> Push | None:
     if observer is None:
         raise Silence(NO_OBSERVER)
     q, qd = core.state.vectors_now(steady_now)
-    tau = _measured_torques(core, q) - core.torques.friction(q, qd)
+    tau = measured_torques(core, q) - core.torques.friction(q, qd)
     gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
     try:
         if not observer.step(now, q, qd, tau, gravity, _velocity_variance(core)):
@@ -55,9 +56,11 @@ def _require_often(now, before, longest):
         raise Silence(f"joint states {now - before:.3g} s apart, where at most {longest:g} s will do")
 
 
-def _measured_torques(core, q):
+def measured_torques(core, q):
     """tau (nv,) of the efforts in joint_states. Raises Silence, joints by name, where there are none."""
     at, effort = core.coordinates, core.joints.effort
+    if all_finite(effort):
+        return at.collect(q, effort)
     needed = at.efforts_needed(np.ones(core.model.nv, dtype=bool))
     lacking = needed[~np.isfinite(effort[needed])]
     if lacking.size:

@@ -3,7 +3,7 @@
 from functools import partial
 from time import monotonic_ns
 
-from dynamics_interfaces.srv import CalibrateWrenchSensor, SetPayload
+from dynamics_interfaces.srv import CalibrateWrenchSensor, EstimatePayload, SetPayload
 from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
@@ -11,6 +11,7 @@ from dynamics_node.node.answers import Answers
 from dynamics_node.node.diagnostics import report
 from dynamics_node.node.inputs import Inputs
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
+from dynamics_node.node.payload_service import estimate_payload
 from dynamics_node.node.robot_node import RobotNode
 from dynamics_node.node.service_process import ServiceProcess, Start
 from dynamics_node.node.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
@@ -52,6 +53,8 @@ class DynamicsNode(RobotNode):
         self.create_service(SetPayload, "~/set_payload", payload)
         calibrate = guarded(lambda: self._serving.core, partial(calibrate_wrench_sensor, self._set))
         self.create_service(CalibrateWrenchSensor, "~/calibrate_wrench_sensor", calibrate)
+        estimate = guarded(lambda: self._serving.core, partial(estimate_payload, self._set))
+        self.create_service(EstimatePayload, "~/estimate_payload", estimate)
         self.create_service(SetBool, "~/set_enabled", self._set_enabled)
 
     def _wake(self):
@@ -79,9 +82,16 @@ class DynamicsNode(RobotNode):
             if self._serving.settings.rate == 0:
                 self._answers.answer()
             self._answers.observe()
+            self._gather()
         self._compensate()
         self._computing.step(self._serving.core)
         return self._inputs.read_on()
+
+    def _gather(self):
+        """Let a joint state count for what a link carries, if that is asked for."""
+        core = self._serving.core
+        if core is not None and core.payload_estimation.running:
+            core.payload_estimation.gather(core, monotonic_ns())
 
     def _publish(self, core, result):
         self._results.publish(core, result, self._inputs.stamp)

@@ -14,7 +14,7 @@ from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
 PROBLEMS = (*KINDS, "measured")
-GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter")
+GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter", "payload_estimation")
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,17 @@ class Settings(DescriptionSettings):
         choices=("zero", "reference", "filter"),
     )
     wrench_sensor_timeout: float = parameter(0.1, "Age at which a reading is stale, s", bounds=(1e-3, 60))
+    payload_estimation_link: str = parameter(
+        "",
+        "Link of which is estimated, from measured efforts, what it carries: ~/estimate_payload; empty: none",
+    )
+    payload_estimation_friction: bool = parameter(
+        True,
+        "An offset, Coulomb and viscous friction of every joint are estimated with it, beside friction.*",
+    )
+    payload_estimation_horizon: float = parameter(
+        0.0, "After which a state counts by a third, s; 0: all count alike", bounds=(0.0, 86_400.0)
+    )
     controller_state_topic: str = parameter(
         "",
         "A controller's state whose reference is taken as ours (control_msgs/JointTrajectoryControllerState)",
@@ -170,6 +181,7 @@ class Settings(DescriptionSettings):
             sensor_joint=self.wrench_sensor_joint,
             observer=self.observer(),
             filter=self.filter(),
+            payload_link=self.payload_estimation_link,
         )
 
     def filter(self) -> tuple[float, float] | None:

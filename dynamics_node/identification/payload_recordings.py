@@ -1,0 +1,81 @@
+"""What a link carries, from recordings with accelerations."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from dynamics_node.identification.identify import Chunks, IdentificationError
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.looks import Look
+from dynamics_node.identification.payload import Payload, felt_parameters, payload_of, require_bearing
+from dynamics_node.identification.payload_sums import PayloadSums, fitted, friction_columns
+from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.model import Model
+from dynamics_node.problem import inverse_dynamics
+from dynamics_node.solver import build, build_quantity
+
+ROWS = 2000  # in memory at a time, as regressors
+
+
+def estimate_payload(
+    robot: Model | Mechanism,
+    link: str,
+    recordings: Iterable[Chunks],
+    *,
+    tare: Iterable[Chunks] = (),
+    friction=True,
+    torque_std=None,
+    advance: Callable[[int], object] | None = None,
+    backend="auto",
+) -> Payload:
+    """What a link carries, from recordings of a robot, with loops or without, on a fixed base.
+
+    recordings: callables that give chunks {q (k, nq), qd, qdd, tau (k, nv), maybe time}, as of `identify`;
+    tare: others with nothing on the link, which tell what the model lacks without it; that is taken off, as
+    far as payloads could explain it, and friction is that of both. friction: an offset, Coulomb and viscous
+    friction of every coordinate are estimated, too, beside those that are described; False takes these as
+    they are. torque_std: N m or N, of one torque, a number or (nv,); by default as residuals show it.
+    advance(rows): called on the way.
+
+    Raises KeyError for an unknown link, ValueError for one that no joint bears and for a floating base,
+    IdentificationError where no row can be used.
+    """
+    require_bearing(robot, link)
+    rows_of, complaints = _Rows(robot, link, backend), []
+    empty, sums, samples = PayloadSums(robot.nv), PayloadSums(robot.nv), 0
+    for own, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
+        look = Look(robot)
+        for chunk in chunks():
+            look.add(chunk)
+            count = rows_of.add(own, chunk)
+            samples += count if own is sums else 0
+            if advance:
+                advance(len(chunk["qd"]))
+        which = "tare: " if own is empty else ""
+        complaints += [which + told for told in look.complaints()]
+    if not samples:
+        raise IdentificationError("; ".join(["no row can be used", *complaints]))
+    found = fitted(sums, friction, torque_std, empty if empty.count else None)
+    return payload_of(link, found, felt_parameters(robot, rows_of.regressor), samples, tuple(complaints))
+
+
+class _Rows:
+    """What sums get of recordings, by accelerations."""
+
+    def __init__(self, robot, link, backend):
+        self.regressor = build_quantity(robot, "joint_torque_regressor", backend, link=link)
+        self._nominal = build(robot, inverse_dynamics(robot), backend=backend)
+        self._friction = LinearModel(robot, ("viscous", "coulomb"), backend)
+
+    def add(self, sums, chunk):
+        """How many rows count."""
+        arrays = [np.asarray(chunk[kind], dtype=float) for kind in ("q", "qd", "qdd", "tau")]
+        good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in arrays], axis=0))
+        for start in range(0, len(good), ROWS):
+            q, qd, qdd, tau = (np.ascontiguousarray(array[good[start : start + ROWS]]) for array in arrays)
+            W = self.regressor(q, qd, qdd)
+            known = self._nominal(q, qd, qdd)
+            if self._friction.described.any():
+                known = known + self._friction.matrix(q, qd, qdd) @ self._friction.described
+            sums.add(np.concatenate([W, friction_columns(qd), (tau - known)[..., None]], axis=-1))
+        return len(good)

@@ -1,0 +1,121 @@
+"""dynamics payload: from recordings to a request of set_payload."""
+
+import numpy as np
+import pytest
+import yaml
+from carrying import COM, HAND, MASS, MOMENTS, motion, rubbing, torques
+from robots import PANDA_JOINTS, ROBOTS
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+
+TIME = np.arange(0.0, 8.0, 0.01)
+URDF, JOINTS = str(ROBOTS["panda7"].file), ["--joints", *PANDA_JOINTS]
+
+
+def run(*recordings, link=HAND, more=()):
+    return main(["payload", URDF, *recordings, *JOINTS, "--link", link, *more])
+
+
+def write(path, q, tau, names=PANDA_JOINTS):
+    """Positions, efforts and time: accelerations follow by differentiation."""
+    header = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in names)]
+    rows = np.column_stack([TIME, q, tau])
+    np.savetxt(path, rows, delimiter=",", header=",".join(header), comments="")
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """With the payload, and without; with joints that have other names, and of an arm at rest."""
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    folder, states = tmp_path_factory.mktemp("recordings"), motion(1, time=TIME)
+    noise = 0.1 * np.random.default_rng(0).normal(size=states[0].shape)
+    loaded = torques(*states) + rubbing(states[1]) + noise
+    empty = torques(*states, carried=False) + rubbing(states[1]) + noise[::-1]
+    still = [np.tile(state[:1], (len(TIME), 1)) * (k == 0) for k, state in enumerate(states)]
+    return {
+        "loaded": write(folder / "loaded.csv", states[0], loaded),
+        "theirs": write(folder / "theirs.csv", states[0], loaded, [f"fer_{k}" for k in range(1, 8)]),
+        "empty": write(folder / "empty.csv", states[0], empty),
+        "still": write(folder / "still.csv", still[0], torques(*still) + noise),
+    }
+
+
+@pytest.mark.parametrize(
+    "which, more", [("loaded", []), ("theirs", ["--joints-map", "fer_*=panda_joint*"]), ("loaded", "tare")]
+)
+def test_a_table_and_a_request(files, tmp_path, capsys, which, more):
+    out = tmp_path / "payload.yaml"
+    more = ["--tare", files["empty"]] if more == "tare" else more
+    assert run(files[which], more=["-o", str(out), *more]) == 0
+    told = capsys.readouterr()
+    assert "are derivatives of the recorded positions below 10 Hz" in told.err
+    assert "judge: good to be set" in told.out and "check:" not in told.out
+    shown = {line[:24].strip(): float(line.split()[-2]) for line in told.out.splitlines() if "[m]" in line}
+    assert tuple(shown.values()) == pytest.approx(tuple(COM), abs=2e-3)
+    asked = yaml.safe_load(out.read_text())
+    own, c = asked["inertia"], asked["inertia"]["com"]
+    assert asked["link"] == HAND and own["m"] == pytest.approx(MASS, abs=0.02)
+    inertia = np.array(
+        [
+            [own["ixx"], own["ixy"], own["ixz"]],
+            [own["ixy"], own["iyy"], own["iyz"]],
+            [own["ixz"], own["iyz"], own["izz"]],
+        ]
+    )
+    assert np.allclose(inertia, MOMENTS, atol=5e-3)
+    loaded = dn.with_payload(ROBOTS["panda7"].model(), HAND, own["m"], (c["x"], c["y"], c["z"]), inertia)
+    assert loaded.bodies[-1].inertia[5, 5] > own["m"]
+
+
+def test_a_request_is_what_set_payload_takes(files, tmp_path):
+    srv = pytest.importorskip(
+        "dynamics_interfaces.srv", reason="build dynamics_interfaces first, or use ./dev"
+    )
+
+    def fill(message, values):
+        assert values.keys() <= message.get_fields_and_field_types().keys()
+        for name, value in values.items():
+            if isinstance(value, dict):
+                fill(getattr(message, name), value)
+            else:
+                setattr(message, name, value)
+
+    out, request = tmp_path / "payload.yaml", srv.SetPayload.Request()
+    assert run(files["loaded"], more=["-o", str(out)]) == 0
+    asked = yaml.safe_load(out.read_text())
+    fill(request, asked)
+    assert request.link == HAND and request.inertia.m == asked["inertia"]["m"]
+    assert request.inertia.com.z == pytest.approx(COM[2], abs=2e-3)
+
+
+def test_what_is_not_told(files, tmp_path, capsys):
+    out = tmp_path / "payload.yaml"
+    for recording, told in (
+        (
+            "still",
+            ["check: nothing moves", "check: mass is not excited", "judge: not excited enough: mass"],
+        ),
+        ("empty", ["judge: the mass is", "not significantly above zero"]),
+    ):
+        assert run(files[recording], more=["-o", str(out)]) == 2
+        shown = capsys.readouterr().out
+        assert all(words in shown for words in told), shown
+    assert not out.exists()
+    assert run(files["still"], more=["--no-friction"]) == 2
+    shown = capsys.readouterr().out
+    assert "check: mass" not in shown and "check: centre of mass along x is told only together" in shown
+
+
+def test_what_is_refused(files, tmp_path, capsys):
+    missing = str(tmp_path / "none.csv")
+    for link, recording, told in (
+        ("tool9", files["loaded"], "--link: unknown link 'tool9'; the robot has: panda_hand"),
+        ("panda_link0", files["loaded"], "'panda_link0' is fixed to the root"),
+        (HAND, missing, "no such file"),
+    ):
+        assert run(recording, link=link) == 1
+        assert told in capsys.readouterr().err
+    assert run(files["loaded"], more=["--floating-base"]) == 1
+    assert "what the ground does to a floating base is not measured" in capsys.readouterr().err
