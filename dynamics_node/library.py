@@ -3,6 +3,7 @@
 from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
 from dynamics_node.backends import DeviceArray
+from dynamics_node.excitation import Box, ExcitationError, Excited, excite
 from dynamics_node.identification import (
     IdentificationError,
     Identified,
@@ -65,10 +66,13 @@ from dynamics_node.trajectory import (
 )
 
 __all__ = [
+    "Box",
     "ClosureError",
     "DeviceArray",
     "Estimate",
     "Estimator",
+    "ExcitationError",
+    "Excited",
     "Function",
     "IdentificationError",
     "Identified",
@@ -98,6 +102,7 @@ __all__ = [
     "build_quantity",
     "close_loops",
     "estimate",
+    "excite",
     "external_wrenches",
     "forward_dynamics",
     "friction_torque",

@@ -9,6 +9,7 @@ from dynamics_node.cli import (
     doctoring,
     estimating,
     evaluating,
+    exciting,
     explaining,
     graph,
     identifying,
@@ -34,6 +35,7 @@ COMMANDS = (
     inverting,
     estimating,
     identifying,
+    exciting,
 )
 
 EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
