@@ -12,6 +12,7 @@ from dynamics_node.cli.robot import robot_command
 from dynamics_node.excitation import (
     CRITERIA,
     RATE,
+    UNITS,
     Box,
     Excited,
     excite,
@@ -42,10 +43,16 @@ def add_parser(commands):
         help="condition: of the base regressor; volume: of what stays unknown (condition)",
     )  # fmt: skip
     parser.add_argument(
-        "--terms", nargs="+", choices=TERMS, default=list(USUAL), help=f"what will be identified ({' '.join(USUAL)})"
+        "--units", choices=UNITS, default="usual",
+        help="of parameters where the condition is told: their usual sizes, or si (usual)",
     )  # fmt: skip
     parser.add_argument(
-        "--noise", type=float, nargs="+", default=[1.0], metavar="X", help="of torques, N m or N, of all or each (1)"
+        "--terms", nargs="+", choices=TERMS, default=list(USUAL),
+        help=f"what will be identified ({' '.join(USUAL)})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--noise", type=float, nargs="+", default=[1.0], metavar="X",
+        help="of torques, N m or N, of all or each (1)",
     )  # fmt: skip
     parser.add_argument("--restarts", type=int, default=4, metavar="N", help="of the search (4)")
     parser.add_argument("--seed", type=int, default=0, help="of random starts (0)")
@@ -63,7 +70,7 @@ def _add_motion(parser):
         type=float,
         default=RATE,
         metavar="HZ",
-        help=f"points a second in trajectory.yaml ({RATE:g})",
+        help=f"points a second that are written ({RATE:g})",
     )
 
 
@@ -91,8 +98,8 @@ def excite_robot(robot, options):
     limits = None if options.limits is None else read_limits(options.limits)
     with progress("solutions", solutions(options.criterion, options.restarts)) as advance:
         found = excite(
-            robot, options.period, options.harmonics, criterion=options.criterion, boxes=boxes,
-            start=options.start, factor=options.limits_factor, velocity=options.velocity,
+            robot, options.period, options.harmonics, criterion=options.criterion, units=options.units,
+            boxes=boxes, start=options.start, factor=options.limits_factor, velocity=options.velocity,
             acceleration=options.acceleration, limits=limits, noise=options.noise, terms=options.terms,
             restarts=options.restarts, seed=options.seed, time_limit=options.time_limit, advance=advance,
         )  # fmt: skip
@@ -149,7 +156,7 @@ def _show(found: Excited, factor):
     base = found.base
     print(
         f"condition of the regressor of {base.count} base parameters: {found.before:.4g}, the best of "
-        f"{found.tried} random motions; {found.excitation.condition:.4g} now"
+        f"{found.tried} random motions; {found.condition:.4g} now"
     )
     _show_known(found)
     _show_used(found, factor)
@@ -160,7 +167,7 @@ def _show(found: Excited, factor):
 def _show_known(found):
     count = round(found.period * RECORDED)
     std, base = found.std(count), found.base
-    order = np.argsort(std / found.sizes)
+    order = np.argsort(std / found.problem.regressor.sizes)
     noise = found.problem.regressor.noise
     told = f"{noise[0]:g}" if np.ptp(noise) == 0 else "the given"
     print(f"expected standard deviation from {count} samples with {told} N m (or N) of noise")
@@ -179,4 +186,4 @@ def _show_used(found, factor):
         own = (used.pop(f"{kind} of {name}", None) for kind in KINDS)
         print(f"{name:{width}} " + " ".join(f"{'-' if x is None else f'{100 * x:.1f} %':>12}" for x in own))
     for name, x in used.items():
-        print(f"{name}: {100 * x:.1f} % of the way from the middle of its box to the wall")
+        print(f"{name} in its box: {100 * x:.1f} %")

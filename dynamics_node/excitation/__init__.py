@@ -2,7 +2,7 @@
 
 from dynamics_node.excitation.bounds import Bounds, joint_bounds
 from dynamics_node.excitation.constraints import Box
-from dynamics_node.excitation.excite import CRITERIA, ExcitationError, excite, solutions
+from dynamics_node.excitation.excite import CRITERIA, UNITS, ExcitationError, excite, solutions
 from dynamics_node.excitation.excited import RATE, Excited
 from dynamics_node.excitation.limits_file import read_limits
 from dynamics_node.excitation.message import joint_trajectory, message_text
@@ -10,6 +10,7 @@ from dynamics_node.excitation.message import joint_trajectory, message_text
 __all__ = [
     "CRITERIA",
     "RATE",
+    "UNITS",
     "Bounds",
     "Box",
     "ExcitationError",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dynamics_node.excitation.bounds import Bounds
 from dynamics_node.model import Model
@@ -26,25 +27,29 @@ class Box:
     root axes; infinite where there is no wall."""
 
     link: str
-    lower: np.ndarray
-    upper: np.ndarray
-    point: np.ndarray = (0.0, 0.0, 0.0)  # type: ignore[assignment]
+    lower: ArrayLike
+    upper: ArrayLike
+    point: ArrayLike = (0.0, 0.0, 0.0)
 
     def __post_init__(self):
         for name in ("lower", "upper", "point"):
             value = np.asarray(getattr(self, name), dtype=float)
             if value.shape != (3,) or np.isnan(value).any():
                 raise ValueError(f"{name} of the box of {self.link} needs three numbers: x, y and z")
-            object.__setattr__(self, name, value)
-        if np.any(self.lower >= self.upper):
-            raise ValueError(f"the box of {self.link} is empty: {self.lower} is not below {self.upper}")
+        if np.any(self.walls[0] >= self.walls[1]):
+            raise ValueError(f"the box of {self.link} is empty: not all of its walls have room between them")
+
+    @property
+    def walls(self):
+        """(2, 3)"""
+        return np.array([self.lower, self.upper], dtype=float)
 
 
 class JointRows:
     """Positions, velocities and accelerations of all joints."""
 
-    def __init__(self, model: Model, bounds: Bounds):
-        self.names = tuple(f"{kind} of {name}" for kind in KINDS for name in model.v_names)
+    def __init__(self, names, bounds: Bounds):
+        self.names = tuple(f"{kind} of {name}" for kind in KINDS for name in names)
         self.two_sided = np.ones(len(self.names), dtype=bool)
         self._bounds = bounds
         self.limits = (bounds.half, bounds.velocity, bounds.acceleration)
@@ -125,7 +130,7 @@ class BoxRows:
     def _walls(self):
         """Of every row its axis, whether it has two sides, centre or wall, and unit, negative below."""
         rows = []
-        for axis, (low, high) in enumerate(zip(self.box.lower, self.box.upper, strict=True)):
+        for axis, (low, high) in enumerate(self.box.walls.T.tolist()):
             if np.isfinite(low) and np.isfinite(high):
                 rows.append((axis, True, (low + high) / 2, (high - low) / 2))
             elif np.isfinite(high):
@@ -161,7 +166,7 @@ class BoxRows:
 
         def position(q):
             found = interpret(motion, q=q, qd=still, qdd=still)
-            arm = found["rotation"] @ self.box.point
+            arm = found["rotation"] @ np.asarray(self.box.point, dtype=float)
             J = interpret(jacobian, q=q)["jacobian"]
             return {"position": found["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
 

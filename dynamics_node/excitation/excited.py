@@ -8,8 +8,7 @@ import numpy as np
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.excitation.message import joint_trajectory
 from dynamics_node.excitation.problem import Problem
-from dynamics_node.identification import BaseParameters, Excitation, LinearModel, excitation
-from dynamics_node.identification.excitation import usual_size
+from dynamics_node.identification import BaseParameters, LinearModel
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.solver import build
 
@@ -83,25 +82,15 @@ class Excited:
         return dict(zip(self.problem.names, most.tolist(), strict=True))
 
     @cached_property
-    def excitation(self) -> Excitation:
-        """What one sample of every torque tells, in the mean over the period."""
-        return told(self.problem, self.coefficients)
+    def information(self):
+        """(r, r) of one sample of every torque, in the mean over the period: see Regressor."""
+        return self.problem.regressor.information(*self.problem.fine.states(self.coefficients))
 
     @property
-    def sizes(self):
-        """(base parameters,) usual sizes."""
-        return np.array([usual_size(self.base.names[k]) for k in self.base.chosen])
+    def condition(self):
+        """Of the base regressor, in the units that were asked for."""
+        return float(np.sqrt(np.linalg.cond(self.information)))
 
     def std(self, count):
         """(base parameters,) expected standard deviations from `count` samples."""
-        found = self.excitation
-        shares = found.directions / np.maximum(found.singular, 1e-300)[:, None]
-        return self.sizes * np.sqrt((shares**2).sum(axis=0) / count)
-
-
-def told(problem: Problem, x) -> Excitation:
-    """The Excitation by a motion, with friction as `identify` has it."""
-    linear, base = problem.regressor.linear, problem.regressor.base
-    W = base.reduced(linear.matrix(*problem.fine.states(x))) / problem.regressor.noise[:, None]
-    rows = W.reshape(-1, base.count)
-    return excitation(base, rows.T @ rows / len(W))
+        return self.problem.regressor.sizes * np.sqrt(np.diagonal(np.linalg.inv(self.information)) / count)

@@ -6,7 +6,6 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.identification import BaseParameters, LinearModel
-from dynamics_node.identification.excitation import usual_size
 from dynamics_node.program import gradient, interpret, trace
 from dynamics_node.programs import quantity_program
 from dynamics_node.solver import function
@@ -16,13 +15,14 @@ STATE = ("q", "qd", "qdd")
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """The base regressor of a tree in usual sizes (see `identification.Excitation`), each torque divided by
-    the noise (nv,) of its measurement. smoothing: rad/s or m/s (nv,) below which Coulomb friction changes
+    """The base regressor of a tree, base parameters counted in sizes (base parameters,), each torque divided
+    by the noise (nv,) of its measurement. smoothing: rad/s or m/s (nv,) below which Coulomb friction changes
     its sign little by little: wider than it does in truth, so that the moment of a reversal, which lies
     between two samples, has a derivative."""
 
     linear: LinearModel
     base: BaseParameters
+    sizes: np.ndarray
     noise: np.ndarray
     smoothing: np.ndarray
 
@@ -35,7 +35,7 @@ class Regressor:
             W[:, at, column] = self._joint_term(term, at, q, qd, qdd)[0]
         return W * self._scale
 
-    def pulled(self, q, qd, qdd, weights):
+    def pulled(self, weights, q, qd, qdd):
         """Derivatives by q, qd and qdd, each (states, nv), of the sum of weights * matrix."""
         weights = weights * self._scale
         own = np.ascontiguousarray(weights[..., self._inertial])
@@ -56,11 +56,17 @@ class Regressor:
         kind = {"rotor": "qdd", "viscous": "qd", "spring": "q"}[term]
         return {"q": q, "qd": qd, "qdd": qdd}[kind][:, at], kind, 1.0
 
+    def information(self, q, qd, qdd):
+        """(r, r) of one sample of every torque, in the mean over states (states, nv), with the friction that
+        `identify` has."""
+        W = self.base.reduced(self.linear.matrix(q, qd, qdd)) * self._scale
+        rows = W.reshape(-1, self.base.count)
+        return rows.T @ rows / len(W)
+
     @cached_property
     def _scale(self):
         """(nv, base parameters)"""
-        sizes = np.array([usual_size(self.base.names[k]) for k in self.base.chosen])
-        return sizes / self.noise[:, None]
+        return self.sizes / self.noise[:, None]
 
     @cached_property
     def _places(self):

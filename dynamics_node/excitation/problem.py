@@ -20,10 +20,8 @@ class Curves:
     def __init__(self, series: Series, bounds: Bounds, time):
         parts = series.curves(time)
         limits = (bounds.half, bounds.velocity, bounds.acceleration)
-        reach = [
-            np.abs(part).max(axis=0) / limit[:, None]
-            for part, limit in zip(series.curves(series.dense), limits, strict=True)
-        ]
+        pairs = zip(series.curves(series.dense), limits, strict=True)
+        reach = [np.abs(part).max(axis=0) / limit[:, None] for part, limit in pairs]
         self.scale = 1.0 / np.max(reach, axis=0)  # (nv, size)
         self._parts = [part * self.scale[:, None, :] for part in parts]  # each (nv, times, size)
         self._middle = bounds.centre if series.start is None else series.start
@@ -33,7 +31,7 @@ class Curves:
         q, qd, qdd = (np.ascontiguousarray((part @ x[..., None])[..., 0].T) for part in self._parts)
         return q + self._middle, qd, qdd
 
-    def pulled(self, *slopes):
+    def pulled(self, slopes):
         """(..., nv, size) of derivatives (times, ..., nv) by q, qd and qdd."""
         pairs = zip(slopes, self._parts, strict=True)
         return sum(np.einsum("t...j,jtm->...jm", slope, part) for slope, part in pairs)
@@ -49,7 +47,7 @@ class Problem:
 
     def __init__(self, series: Series, bounds: Bounds, regressor: Regressor, nonlinear):
         self.series, self.bounds, self.regressor = series, bounds, regressor
-        self.joints, self.nonlinear = JointRows(regressor.linear.robot, bounds), tuple(nonlinear)
+        self.joints, self.nonlinear = JointRows(regressor.linear.robot.v_names, bounds), tuple(nonlinear)
         self.count = SAMPLES * series.harmonics
         self.curves = self.curves_at(series.times(self.count))
         self.shape = self.curves.scale.shape
@@ -66,7 +64,7 @@ class Problem:
         """Those of other times (times,), s."""
         return Curves(self.series, self.bounds, time)
 
-    # --- criterion --------------------------------------------------------------------------------------------
+    # --- criterion ------------------------------------------------------------------------------------------
 
     def criterion(self, x, of):
         """The value of `of`, a function of `criteria`, at the mean information of the samples, and its
@@ -76,9 +74,9 @@ class Problem:
         rows = W.reshape(-1, W.shape[-1])
         value, slope = of(rows.T @ rows / len(W))
         weights = (rows @ (2.0 / len(W) * slope)).reshape(W.shape)
-        return value, self.curves.pulled(*self.regressor.pulled(*states, weights))
+        return value, self.curves.pulled(self.regressor.pulled(weights, *states))
 
-    # --- constraints ------------------------------------------------------------------------------------------
+    # --- constraints ----------------------------------------------------------------------------------------
 
     def rows(self, states):
         """(states, rows): units of limits."""
@@ -102,7 +100,7 @@ class Problem:
         for part in self.nonlinear:
             stop = start + len(part.names)
             own = weights[:, start:stop, None]
-            found.append(self.curves.pulled(*(own * slope for slope in part.slopes(*states))))
+            found.append(self.curves.pulled([own * slope for slope in part.slopes(*states)]))
             start = stop
         return most, np.concatenate(found)
 

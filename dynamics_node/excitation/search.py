@@ -5,6 +5,7 @@ of them (see Problem.smooth_used); by how much, and how far the motion goes betw
 fine grid after every solution, and the next one is allowed that much more or less.
 """
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -32,32 +33,55 @@ class Clock:
         return time.monotonic() > self._end
 
 
-class _OutOfTime(Exception):
+class _Stop(Exception):
     pass
 
 
+def brought_inside(problem: Problem, x, clock: Clock):
+    """Coefficients near x whose motion keeps within all limits, or those that come nearest to it on a way
+    downhill: the smooth largest of all smooth maxima is minimised until no limit is exceeded. And how much of
+    every limit (rows,) they use."""
+    shape, best = x.shape, [x, problem.used(x, problem.fine)]
+
+    def most(y):
+        used, slopes = problem.smooth_used(y.reshape(shape), SHARPNESS)
+        shares = np.exp(SHARPNESS * (used - used.max()))
+        value = used.max() + np.log(shares.sum()) / SHARPNESS
+        return value, np.tensordot(shares / shares.sum(), slopes, 1).ravel()
+
+    def look(y):
+        used = problem.used(y.reshape(shape), problem.fine)
+        if used.max() < best[1].max():
+            best[:] = y.reshape(shape), used
+        if best[1].max() <= 1.0 or clock.out:
+            raise _Stop
+
+    with contextlib.suppress(_Stop):
+        look(x)
+        minimize(most, x.ravel(), jac=True, method="L-BFGS-B", callback=look)
+    return tuple(best)
+
+
 def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = lambda solutions: None):
-    """The best motion found from x that keeps within all limits on the fine grid, None if there is none;
-    and how much of every limit (rows,) the last one uses. criteria: functions of `criteria`, minimised one
-    after the other. advance(1): called after each of the solutions, of which there are len(criteria) +
-    ROUNDS at most."""
-    found, least, allowed = None, np.inf, np.zeros(len(problem.names))
+    """The best motion from x, which keeps within all limits on the fine grid, and so does the best one.
+    criteria: functions of `criteria`, minimised one after the other. advance(1): called after each of the
+    solutions, of which there are len(criteria) + ROUNDS at most."""
+    found, least, allowed = x, problem.criterion(x, criteria[-1])[0], np.zeros(len(problem.names))
     for of in criteria:
         x = _solved(problem, x, of, allowed, clock)
         advance(1)
     for done in range(ROUNDS + 1):
         used, value = problem.used(x, problem.fine), problem.criterion(x, criteria[-1])[0]
-        if used.max() <= 1.0:
-            gained, found, least = least - value, x if value < least else found, min(value, least)
-            if gained < ENOUGH:
-                break
-        if done == ROUNDS or clock.out:
+        gained = least - value
+        if used.max() <= 1.0 and gained > 0:
+            found, least = x, value
+        if done == ROUNDS or clock.out or (used.max() <= 1.0 and gained < ENOUGH):
             break
         beyond = np.maximum(used - 1.0, 0.0)
         allowed = problem.smooth_used(x, SHARPNESS)[0] - used - MARGIN - 0.5 * beyond
         x = _solved(problem, x, criteria[-1], allowed, clock)
         advance(1)
-    return found, used
+    return found
 
 
 def _solved(problem, x, of, allowed, clock):
@@ -67,7 +91,7 @@ def _solved(problem, x, of, allowed, clock):
 
     def criterion(y):
         if clock.out:
-            raise _OutOfTime
+            raise _Stop
         value, slope = problem.criterion(y.reshape(shape), of)
         return value, slope.ravel()
 
@@ -80,12 +104,10 @@ def _solved(problem, x, of, allowed, clock):
     def keep(y):
         last[0] = np.array(y)
 
-    try:
+    with contextlib.suppress(_Stop):
         minimize(
             criterion, last[0], jac=True, method="SLSQP", callback=keep,
             constraints={"type": "ineq", "fun": left, "jac": left_slopes},
             options={"maxiter": ITERATIONS, "ftol": PRECISE},
         )  # fmt: skip
-    except _OutOfTime:
-        pass
     return last[0].reshape(shape)

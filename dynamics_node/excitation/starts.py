@@ -4,21 +4,19 @@ import numpy as np
 
 from dynamics_node.excitation.problem import Problem
 
-DRAWS = 30  # until a motion keeps within all limits
-SHRINKS = 6  # of each
+SHRINKS = 8
 SMALLER = 0.8
 TOUCHING = 0.999  # of a limit: not over it by rounding
 
 
 def random_motion(problem: Problem, random: np.random.Generator):
-    """Coefficients (nv, size): every joint reaches one of its own limits, unless torques or boxes are
-    exceeded: then all move less, or another one is drawn. The last one if none keeps within everything."""
-    for _ in range(DRAWS):
-        x = _within_joint_limits(problem, random)
-        for _ in range(SHRINKS):
-            if problem.used(x).max() <= 1.0:
-                return x
-            x = _smaller(problem, x)
+    """Coefficients (nv, size): every joint reaches one of its own limits; where torques or boxes are exceeded
+    then, all move less, until they are not or after SHRINKS times."""
+    x = _within_joint_limits(problem, random)
+    for _ in range(SHRINKS):
+        if problem.used(x).max() <= 1.0:
+            break
+        x = np.where(_moving(problem), SMALLER * x, x)
     return x
 
 
@@ -27,10 +25,6 @@ def _moving(problem):
     moving = np.ones(problem.shape[1], dtype=bool)
     moving[0] = problem.series.start is not None
     return moving
-
-
-def _smaller(problem, x):
-    return np.where(_moving(problem), SMALLER * x, x)
 
 
 def _within_joint_limits(problem, random):
