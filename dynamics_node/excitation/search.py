@@ -15,6 +15,9 @@ from scipy.optimize import minimize
 from dynamics_node.excitation.problem import Problem
 
 SHARPNESS = 50.0  # of smooth maxima
+REACHES = (1.0, 0.3, 0.1)  # of every coefficient in a solution
+LOST = 1.1  # of limits, beyond which a solution has lost its way
+FIRST = 0.3  # length of the first step
 ROUNDS = 5  # in which what is between samples is measured
 MARGIN = 2e-3  # of limits, for what changes from one round to the next
 ITERATIONS = 300  # of one solution
@@ -85,15 +88,28 @@ def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = la
 
 
 def _solved(problem, x, of, allowed, clock):
-    """x (nv, size) at which `of` is least where smooth maxima are at most 1 + allowed (rows,); the last one
-    on the way there when time is out."""
+    """x (nv, size) at which `of` is least where smooth maxima are at most 1 + allowed (rows,). A solution
+    that loses its way is begun anew with shorter ones."""
+    for reach in REACHES:
+        found, success = _solved_near(problem, x, of, allowed, clock, reach)
+        if problem.used(found).max() < LOST:
+            x = found
+            if success:
+                break
+    return x
+
+
+def _solved_near(problem, x, of, allowed, clock, reach):
+    """The same with every coefficient at most `reach` away, and whether it was found: the last one on the way
+    there otherwise."""
     shape, last = x.shape, [x.ravel()]
+    steep = np.linalg.norm(problem.criterion(x, of)[1]) / FIRST
 
     def criterion(y):
         if clock.out:
             raise _Stop
         value, slope = problem.criterion(y.reshape(shape), of)
-        return value, slope.ravel()
+        return value / steep, slope.ravel() / steep
 
     def left(y):
         return 1.0 + allowed - problem.smooth_used(y.reshape(shape), SHARPNESS)[0]
@@ -104,10 +120,13 @@ def _solved(problem, x, of, allowed, clock):
     def keep(y):
         last[0] = np.array(y)
 
-    with contextlib.suppress(_Stop):
-        minimize(
+    try:
+        found = minimize(
             criterion, last[0], jac=True, method="SLSQP", callback=keep,
+            bounds=np.stack([last[0] - reach, last[0] + reach], axis=1),
             constraints={"type": "ineq", "fun": left, "jac": left_slopes},
-            options={"maxiter": ITERATIONS, "ftol": PRECISE},
+            options={"maxiter": ITERATIONS, "ftol": PRECISE / steep},
         )  # fmt: skip
-    return last[0].reshape(shape)
+    except _Stop:
+        return last[0].reshape(shape), True
+    return last[0].reshape(shape), found.success

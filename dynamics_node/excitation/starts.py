@@ -14,7 +14,7 @@ def random_motion(problem: Problem, random: np.random.Generator):
     then, all move less, until they are not or after SHRINKS times."""
     x = _within_joint_limits(problem, random)
     for _ in range(SHRINKS):
-        if problem.used(x).max() <= 1.0:
+        if problem.used(x, problem.fine).max() <= 1.0:
             break
         x = np.where(_moving(problem), SMALLER * x, x)
     return x
@@ -29,7 +29,7 @@ def _moving(problem):
 
 def _within_joint_limits(problem, random):
     x = np.where(_moving(problem), random.normal(size=problem.shape), 0.0)
-    q, qd, qdd = problem.curves.states(x)
+    q, qd, qdd = problem.fine.states(x)
     bounds, fixed = problem.bounds, problem.series.start is not None
     low, high = q.min(axis=0), q.max(axis=0)
     used = [np.abs(qd).max(axis=0) / bounds.velocity, np.abs(qdd).max(axis=0) / bounds.acceleration]
@@ -41,7 +41,7 @@ def _within_joint_limits(problem, random):
         used.append((high - low) / (2 * bounds.half))
     x = TOUCHING * x / np.max(used, axis=0)[:, None]
     if not fixed:
-        q = problem.curves.states(x)[0]
+        q = problem.fine.states(x)[0]
         low, high = q.min(axis=0), q.max(axis=0)
         down, up = bounds.centre - bounds.half - low, bounds.centre + bounds.half - high
         x[:, 0] = (down + random.uniform(size=len(down)) * (up - down)) / problem.curves.scale[:, 0]
