@@ -20,6 +20,7 @@ UNITS = ("usual", "si")
 CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
 RANDOM = 100  # motions of which the best ones are starts
 TRIES = 8  # of them that are brought inside where none is
+NAMED = 3  # limits, of those that are exceeded
 SMOOTHING = 0.05  # of the highest velocity, see Regressor
 NOISE = 1.0  # N m or N
 
@@ -157,10 +158,11 @@ def _brought_inside(problem, drawn, clock, needed):
     if inside or not needed:
         return inside
     used = min((used for _, used in found), key=np.max)
-    k = int(np.argmax(used))
+    beyond = [k for k in np.argsort(-used)[:NAMED] if used[k] > 1.0]
+    told = ", ".join(f"{problem.names[k]} comes to {100 * used[k]:.4g} %" for k in beyond)
     raise ExcitationError(
-        f"no motion within all limits was found: {problem.names[k]} comes to {100 * used[k]:.4g} % of what "
-        "may be used. Give it more room, another start, or a longer period"
+        f"no motion within all limits was found: of what may be used {told}. Give more room, another start, "
+        "or a longer period"
     )
 
 
