@@ -19,7 +19,7 @@ from dynamics_node.model import Model
 UNITS = ("usual", "si")
 CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
 RANDOM = 100  # motions of which the best ones are starts
-TRIES = 8  # of them that are brought inside where none is
+TRIES = 8  # of them that are brought inside, besides as many as starts are wanted
 NAMED = 3  # limits, of those that are exceeded
 SMOOTHING = 0.05  # of the highest velocity, see Regressor
 NOISE = 1.0  # N m or N
@@ -63,8 +63,7 @@ def excite(
     way, of `solutions` in all. backend: of LinearModel.
 
     Raises ExcitationError where no motion keeps within limits and for robots with loops, floating bases and
-    joints with several coordinates, ValueError for other arguments that make no sense, KeyError for an
-    unknown link of a box; all by name.
+    joints with several coordinates, ValueError for other arguments that make no sense; all by name.
     """
     _require_possible(robot)
     if criterion not in CRITERIA:

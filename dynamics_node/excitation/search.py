@@ -66,24 +66,25 @@ def brought_inside(problem: Problem, x, clock: Clock):
 
 
 def improved(problem: Problem, x, criteria, clock: Clock, advance: Callable = lambda solutions: None):
-    """The best motion from x, which keeps within all limits on the fine grid, and so does the best one.
-    criteria: functions of `criteria`, minimised one after the other. advance(1): called after each of the
-    solutions, of which there are len(criteria) + ROUNDS at most."""
+    """Coefficients of the best motion on the way from x; both keep within all limits on the fine grid.
+    criteria: functions of `criteria`, minimised one after the other. advance(solutions): called on the way,
+    of len(criteria) + ROUNDS in all."""
     found, least, allowed = x, problem.criterion(x, criteria[-1])[0], np.zeros(len(problem.names))
     for of in criteria:
         x = _solved(problem, x, of, allowed, clock)
         advance(1)
-    for done in range(ROUNDS + 1):
+    for left in range(ROUNDS, -1, -1):
         used, value = problem.used(x, problem.fine), problem.criterion(x, criteria[-1])[0]
         gained = least - value
         if used.max() <= 1.0 and gained > 0:
             found, least = x, value
-        if done == ROUNDS or clock.out or (used.max() <= 1.0 and gained < ENOUGH):
+        if not left or clock.out or (used.max() <= 1.0 and gained < ENOUGH):
             break
         beyond = np.maximum(used - 1.0, 0.0)
         allowed = problem.smooth_used(x, SHARPNESS)[0] - used - MARGIN - 0.5 * beyond
         x = _solved(problem, x, criteria[-1], allowed, clock)
         advance(1)
+    advance(left)
     return found
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.excitation.problem import Problem
 
-SHRINKS = 8
+SHRINKS = 8  # at most
 SMALLER = 0.8
 TOUCHING = 0.999  # of a limit: not over it by rounding
 
