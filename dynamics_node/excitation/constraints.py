@@ -36,6 +36,8 @@ class Box:
             value = np.asarray(getattr(self, name), dtype=float)
             if value.shape != (3,) or np.isnan(value).any():
                 raise ValueError(f"{name} of the box of {self.link} needs three numbers: x, y and z")
+        if not np.isfinite(np.asarray(self.point, dtype=float)).all():
+            raise ValueError(f"point of the box of {self.link} must be finite")
         if np.any(self.walls[0] >= self.walls[1]):
             raise ValueError(f"the box of {self.link} is empty: not all of its walls have room between them")
 

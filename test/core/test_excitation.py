@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import yaml
+from cart_pole import CART
 from closed_loops import mechanism_of
 from oracle import Oracle, pin
 from robots import ROBOTS
@@ -19,16 +20,6 @@ from dynamics_node.excitation.series import Series
 from dynamics_node.excitation.starts import random_motion
 from dynamics_node.identification import TERMS, LinearModel, base_parameters
 
-CART = """
-<robot name="cart_pole"><link name="rail"/>
-<link name="cart"><inertial><origin xyz="0.1 0 0.05"/><mass value="3"/>
-<inertia ixx="0.02" ixy="0" ixz="0" iyy="0.03" iyz="0" izz="0.04"/></inertial></link>
-<link name="pole"><inertial><origin xyz="0 0.02 0.4"/><mass value="0.5"/>
-<inertia ixx="0.03" ixy="0" ixz="0" iyy="0.03" iyz="0" izz="0.002"/></inertial></link>
-<joint name="slide" type="prismatic"><parent link="rail"/><child link="cart"/><axis xyz="1 0 0"/>
-<limit lower="-0.8" upper="0.5" velocity="2" effort="60"/><dynamics damping="0.5" friction="2"/></joint>
-<joint name="hinge" type="revolute"><parent link="cart"/><child link="pole"/><origin xyz="0 0 0.1"/>
-<axis xyz="0 1 0"/><limit lower="-1" upper="2" velocity="4" effort="5"/></joint></robot>"""
 WALLS = {
     "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),
     "two_links": ("lower", [-np.inf, -1.0, -0.5], [0.9, 1.0, np.inf]),
@@ -58,7 +49,7 @@ def problem_of(name, start=None, boxed=True):
 def small(**choices):
     """Of the two links, interpreted."""
     return dn.excite(
-        dn.parse_model(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
+        dn.parse_model(ARM), 5.0, 2, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
     )
 
 
@@ -369,3 +360,7 @@ def test_boxes_that_are_none():
         dn.Box("lower", [0, 0, 0], [1, 0, 1])
     with pytest.raises(ValueError, match="upper of the box of lower needs three numbers"):
         dn.Box("lower", [0, 0, 0], [1, 1])
+    with pytest.raises(ValueError, match="point of the box of lower must be finite"):
+        dn.Box("lower", [0, 0, 0], [1, 1, 1], [0, np.inf, 0])
+    everywhere = BoxRows(dn.parse_model(ARM), dn.Box("lower", [-np.inf] * 3, [np.inf] * 3), "numpy")
+    assert everywhere.names == () and everywhere.values(*np.zeros((3, 4, 2))).shape == (4, 0)

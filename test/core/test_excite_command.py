@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 import yaml
-from test_excitation import CART
+from cart_pole import CART
 from two_links import ARM
 
 import dynamics_node as dn
