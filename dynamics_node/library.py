@@ -3,6 +3,7 @@
 from dynamics_node import sensors
 from dynamics_node.algorithms import external_wrenches, friction_torque
 from dynamics_node.backends import DeviceArray
+from dynamics_node.excitation import Box, ExcitationError, Excited, excite
 from dynamics_node.identification import (
     IdentificationError,
     Identified,
@@ -69,10 +70,13 @@ from dynamics_node.trajectory import (
 )
 
 __all__ = [
+    "Box",
     "ClosureError",
     "DeviceArray",
     "Estimate",
     "Estimator",
+    "ExcitationError",
+    "Excited",
     "Function",
     "IdentificationError",
     "Identified",
@@ -105,6 +109,7 @@ __all__ = [
     "close_loops",
     "estimate",
     "estimate_payload",
+    "excite",
     "external_wrenches",
     "forward_dynamics",
     "friction_torque",

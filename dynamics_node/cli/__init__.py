@@ -9,6 +9,7 @@ from dynamics_node.cli import (
     doctoring,
     estimating,
     evaluating,
+    exciting,
     explaining,
     graph,
     identifying,
@@ -35,6 +36,7 @@ COMMANDS = (
     inverting,
     estimating,
     identifying,
+    exciting,
     payload,
 )
 

@@ -4,7 +4,7 @@
 says what a Program means; `jacobian` derives it.
 """
 
-from dynamics_node.program.derivative import derivative_name, jacobian
+from dynamics_node.program.derivative import derivative_name, gradient, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.fused import Fused, fused
 from dynamics_node.program.interpret import interpret
@@ -32,6 +32,7 @@ __all__ = [
     "entries",
     "flattened",
     "fused",
+    "gradient",
     "group_after_group",
     "in_order",
     "interpret",

@@ -24,6 +24,12 @@ def jacobian(program: Program, outputs, inputs) -> Program:
     return min(found, key=lambda derivative: len(derivative.ops))
 
 
+def gradient(program: Program, output, inputs) -> Program:
+    """As `jacobian` of one output that is a scalar: by reverse accumulation, in which all derivatives
+    together cost a few times what the Program does, however many inputs there are."""
+    return _accumulated(program, [output], list(inputs), _reverse)
+
+
 def derivative_name(output, of):
     """Name of an output of `jacobian`."""
     return f"d{output}_d{of}"

@@ -1,0 +1,366 @@
+"""Motions that make base parameters best known: exact derivatives, limits, what is refused."""
+
+import numpy as np
+import pytest
+import yaml
+from cart_pole import CART
+from closed_loops import mechanism_of
+from oracle import Oracle, pin
+from robots import ROBOTS
+from scipy.interpolate import BPoly
+from two_links import ARM
+
+import dynamics_node as dn
+from dynamics_node.excitation import joint_bounds, message_text, read_limits, solutions
+from dynamics_node.excitation.constraints import BoxRows, TorqueRows
+from dynamics_node.excitation.criteria import roundness, volume
+from dynamics_node.excitation.information import Regressor
+from dynamics_node.excitation.problem import Problem
+from dynamics_node.excitation.series import Series
+from dynamics_node.excitation.starts import random_motion
+from dynamics_node.identification import TERMS, LinearModel, base_parameters
+
+WALLS = {
+    "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),
+    "two_links": ("lower", [-np.inf, -1.0, -0.5], [0.9, 1.0, np.inf]),
+    "cart_pole": ("pole", [-1.0, -np.inf, -np.inf], [0.6, np.inf, np.inf]),
+}
+
+
+def model_of(name):
+    texts = {"two_links": ARM, "cart_pole": CART}
+    return dn.parse_model(texts[name]) if name in texts else ROBOTS[name].model()
+
+
+def problem_of(name, start=None, boxed=True):
+    """With all terms; boxed: a point beside a link's origin."""
+    model = model_of(name)
+    bounds, linear = joint_bounds(model), LinearModel(model, TERMS, "numpy")
+    base = base_parameters(linear)
+    random = np.random.default_rng(5)
+    sizes, noise = random.uniform(0.5, 2.0, base.count), random.uniform(0.5, 2.0, model.nv)
+    regressor = Regressor(linear, base, sizes, noise, 0.1 * bounds.velocity)
+    rows = [TorqueRows(model, bounds, "numpy")]
+    if boxed:
+        rows.append(BoxRows(model, dn.Box(*WALLS[name], point=[0.1, 0.2, 0.3]), "numpy"))
+    return Problem(Series(6.0, 3, start), bounds, regressor, rows)
+
+
+def small(**choices):
+    """Of the two links, interpreted."""
+    return dn.excite(
+        dn.parse_model(ARM), 5.0, 2, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
+    )
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return small()
+
+
+# --- derivatives --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", WALLS)
+def test_derivatives_are_exact(name):
+    """Beside central differences along random directions: criteria, and smooth maxima of every limit."""
+    problem, random = problem_of(name), np.random.default_rng(0)
+    x = 0.3 * random.normal(size=problem.shape)
+    for of in (volume, roundness):
+        slope = problem.criterion(x, of)[1]
+        for step in 1e-6 * random.normal(size=(3, *x.shape)):
+            ahead, back = problem.criterion(x + step, of)[0], problem.criterion(x - step, of)[0]
+            assert (ahead - back) / 2 == pytest.approx((slope * step).sum(), rel=2e-5, abs=1e-9)
+    slopes = problem.smooth_used(x, 30.0)[1]
+    assert len(slopes) == len(problem.names) == len(problem.two_sided)
+    for step in 1e-6 * random.normal(size=(3, *x.shape)):
+        ahead, back = problem.smooth_used(x + step, 30.0)[0], problem.smooth_used(x - step, 30.0)[0]
+        assert np.allclose((ahead - back) / 2, (slopes * step).sum(axis=(1, 2)), rtol=1e-5, atol=1e-10)
+
+
+def test_smooth_maxima_are_above_and_near():
+    problem = problem_of("cart_pole")
+    x = random_motion(problem, np.random.default_rng(1))
+    used, smooth = problem.used(x), problem.smooth_used(x, 50.0)[0]
+    assert np.all(smooth >= used) and np.all(smooth <= used + np.log(2 * problem.count) / 50.0)
+
+
+@pytest.mark.parametrize("name", ["two_links", "cart_pole"])
+def test_the_regressor_is_the_robots(name):
+    """Its product with base parameters: torques of the described robot, friction but for reversals."""
+    problem = problem_of(name)
+    regressor, model = problem.regressor, problem.regressor.linear.robot
+    random = np.random.default_rng(2)
+    q, qd, qdd = random.uniform(-1, 1, (3, 40, model.nv))
+    qd = np.sign(qd) * (0.6 + np.abs(qd)) * problem.bounds.velocity  # far from standing still
+    W = regressor.matrix(q, qd, qdd) * regressor.noise[:, None] / regressor.sizes
+    described = regressor.base.values(regressor.linear.described)
+    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
+    tau += dn.friction_torque(qd, model.damping, model.friction)
+    assert np.allclose(W @ described, tau, atol=1e-5)
+
+
+# --- motions ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", [None, [0.3, -0.2]])
+def test_series_are_periodic_and_at_rest_at_their_ends(start):
+    problem = problem_of("cart_pole", None if start is None else np.array([0.3, -0.2]))
+    x = np.random.default_rng(3).normal(size=problem.shape)
+    curves = problem.curves_at(np.array([0.0, 6.0, 2.0, 2.0 - 1e-5, 2.0 + 1e-5]))
+    q, qd, qdd = curves.states(x)
+    assert np.allclose(q[0], q[1]) and np.allclose(qd[:2], 0) and np.allclose(qdd[:2], 0)
+    assert start is None or np.allclose(q[0], start)
+    assert np.allclose(qd[2], (q[4] - q[3]) / 2e-5, rtol=1e-6, atol=1e-7)
+    assert np.allclose(qdd[2], (qd[4] - qd[3]) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_random_motions_keep_within_limits():
+    problem, random = problem_of("two_links", boxed=False), np.random.default_rng(0)
+    most = [problem.used(random_motion(problem, random), problem.fine).max() for _ in range(10)]
+    assert 0.99 < max(most) <= 1.0
+
+
+def test_limits_hold_between_samples_by_pinocchio():
+    """Torques of a Panda and where its hand is; a hundred times as many instants as were optimised on."""
+    robot, model = ROBOTS["panda7"], ROBOTS["panda7"].model()
+    box = dn.Box("panda_link7", [0.2, -0.4, 0.2], [0.7, 0.4, np.inf])
+    limits = {"panda_joint2": {"max_acceleration": 3.0, "max_effort": 40.0}}
+    found = dn.excite(
+        model, 8.0, 3, terms=("inertia",), boxes=[box], limits=limits, restarts=1, acceleration=9.0
+    )
+    time = np.linspace(0.0, 8.0, 6001)
+    q, qd, qdd = found.states(time)
+    bound = model.independent_joints
+    lower, upper, speed, effort = (
+        np.array([getattr(joint.limits, name) for joint in bound])
+        for name in ("lower", "upper", "velocity", "effort")
+    )
+    most = np.full(7, 9.0)
+    most[1], effort[1] = 3.0, 40.0
+    middle, half = (lower + upper) / 2, 0.45 * (upper - lower)
+    used = [np.abs(q - middle) / half, np.abs(qd) / (0.9 * speed), np.abs(qdd) / (0.9 * most)]
+    oracle, tau, hand = Oracle(robot, model), np.zeros((len(time) // 10 + 1, 7)), []
+    frame = oracle.pin.getFrameId("panda_link7")
+    for k, state in enumerate(zip(q[::10], qd[::10], qdd[::10], strict=True)):
+        tau[k] = oracle.inverse(*state) + model.damping * state[1]
+        pin.framesForwardKinematics(oracle.pin, oracle.data, oracle.q(state[0]))
+        hand.append(oracle.data.oMf[frame].translation.copy())
+    used.append(np.abs(tau) / (0.9 * effort))
+    assert max(own.max() for own in used) <= 1.0 + 1e-9
+    assert max(own.max() for own in used) > 0.99
+    hand = np.array(hand)
+    assert np.all(hand >= box.lower) and np.all(hand <= box.upper)
+    assert np.abs(found.torques(time[::10]) - tau).max() <= 1e-9 * np.abs(tau).max()
+    assert found.condition < 0.5 * found.before
+
+
+def test_better_than_random(arm):
+    assert arm.condition < 0.95 * arm.before and max(arm.used.values()) <= 1.0
+    W = arm.base.reduced(arm.linear.matrix(*arm.states(np.linspace(0, 5, 1200, endpoint=False))))
+    sizes = arm.problem.regressor.sizes
+    assert np.linalg.cond((W * sizes).reshape(-1, arm.base.count)) == pytest.approx(arm.condition, rel=1e-3)
+
+
+def test_the_largest_volume_is_another_motion(arm):
+    """Of what becomes known at all more, of what is known worst less."""
+    round_one, large = arm.information, small(criterion="volume").information
+    assert np.linalg.slogdet(large)[1] > np.linalg.slogdet(round_one)[1]
+    assert np.linalg.cond(large) > np.linalg.cond(round_one)
+
+
+def test_expected_deviations_are_those_of_least_squares(arm):
+    """Of fits to torques with noise."""
+    random, time = np.random.default_rng(0), np.linspace(0, 5, 1000, endpoint=False)
+    W = arm.base.reduced(arm.linear.matrix(*arm.states(time))).reshape(-1, arm.base.count)
+    fits = np.linalg.lstsq(W, random.normal(size=(len(W), 400)), rcond=None)[0]
+    assert np.allclose(fits.std(axis=1), arm.std(len(time)), rtol=0.2)
+
+
+def test_the_same_seed_gives_the_same_motion(arm):
+    again, other = small(), small(seed=1)
+    assert np.array_equal(again.coefficients, arm.coefficients)
+    assert not np.allclose(other.coefficients, arm.coefficients)
+    assert other.condition < other.before
+
+
+def test_time_is_limited(arm):
+    """What was the best random motion is left."""
+    hasty = small(time_limit=0.0)
+    assert hasty.condition == pytest.approx(hasty.before) and max(hasty.used.values()) <= 1.0
+
+
+def test_where_it_starts_and_what_moves_on_a_rail():
+    counted = []
+    found = dn.excite(
+        dn.parse_model(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
+        terms=("inertia", "viscous"), advance=counted.append, units="si",
+    )  # fmt: skip
+    q, qd, qdd = found.states(np.array([0.0, 4.0]))
+    assert np.allclose(q, [-0.1, 0.5]) and np.allclose(qd, 0) and np.allclose(qdd, 0)
+    assert np.allclose(found.start, [-0.1, 0.5]) and sum(counted) == solutions("condition", 1)
+    tau = found.torques(np.linspace(0, 4, 997))
+    assert np.all(np.abs(tau) <= 0.9 * np.array([60.0, 5.0])) and max(found.used.values()) <= 1.0
+
+
+# --- limits that nobody tells -------------------------------------------------------------------------------
+
+
+def test_limits_that_nobody_tells_are_told():
+    bounds = joint_bounds(dn.parse_model(ARM), factor=0.5)
+    assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, [1.5, np.pi / 2])
+    assert np.allclose(bounds.velocity, 2.5) and np.allclose(bounds.acceleration, 7.5)
+    assert np.allclose(bounds.effort, 25)
+    assert bounds.notes == (
+        "joint2: no limits of position, a range of 6.283 rad",
+        "joint1, joint2: no limit of acceleration, the highest velocity takes 0.33 s to reach",
+    )
+    free = joint_bounds(ROBOTS["double_pendulum"].model(), acceleration=2.0, factor=1.0)
+    assert np.allclose(free.velocity, 1.0) and np.allclose(free.acceleration, 2.0)
+    assert "joint1, joint2: no limit of velocity, 1 rad/s" in free.notes
+
+
+def test_joints_that_mimic_limit_their_master():
+    """The second finger of a Panda has the limits of the first; now it may go less far and slower."""
+    model = ROBOTS["panda"].model()
+    k = model.v_names.index("panda_finger_joint1")
+    own = {"max_position": 0.03, "max_velocity": 0.05}
+    bounds = joint_bounds(model, factor=1.0, limits={"panda_finger_joint2": own, "wrist": {}})
+    assert bounds.centre[k] + bounds.half[k] == pytest.approx(0.03)
+    assert bounds.velocity[k] == pytest.approx(0.05)
+    assert "wrist: limits are not used, no joint that moves" in bounds.notes
+
+
+LIMITS = """joint_limits:
+  joint1: {has_velocity_limits: true, max_velocity: 2.5, has_acceleration_limits: false, max_acceleration: 1.0}
+  joint2:
+    has_position_limits: true
+    min_position: -0.5
+    max_position: 1.5
+    max_jerk: 3.0
+"""
+
+
+def test_files_of_limits(tmp_path):
+    path = tmp_path / "joint_limits.yaml"
+    path.write_text(LIMITS)
+    limits = read_limits(path)
+    assert limits == {"joint1": {"max_velocity": 2.5}, "joint2": {"min_position": -0.5, "max_position": 1.5}}
+    bounds = joint_bounds(dn.parse_model(ARM), factor=1.0, limits=limits)
+    assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.centre, [0.0, 0.5])
+    for text, told in (
+        ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity of joint1 is not a positive number"),
+        ("joint_limits: {joint1: {max_velocity: -1}}", "max_velocity of joint1 is not a positive number"),
+        ("joint_limits: {joint1: {min_position: .nan}}", "min_position of joint1 is not a number"),
+        ("joint_limits: {joint1: 3}", "joint1 has no mapping"),
+        ("joints: {}", "no mapping joint_limits"),
+        ("joint_limits: {a: &x {}, b: *x}", "has an alias"),
+    ):
+        path.write_text(text)
+        with pytest.raises(ValueError, match=told):
+            read_limits(path)
+
+
+# --- messages -----------------------------------------------------------------------------------------------
+
+
+def test_controllers_that_join_the_points_follow_the_motion(arm):
+    """By polynomials of fifth degree through positions, velocities and accelerations, as a
+    joint_trajectory_controller does."""
+    message = yaml.safe_load(message_text(arm.message()))
+    assert message["joint_names"] == ["joint1", "joint2"]
+    points = message["points"]
+    time = [p["time_from_start"]["sec"] + 1e-9 * p["time_from_start"]["nanosec"] for p in points]
+    assert time[0] == 0 and time[-1] == 5.0 and np.allclose(np.diff(time), 0.05)
+    states = [[p[kind] for p in points] for kind in ("positions", "velocities", "accelerations")]
+    joined = BPoly.from_derivatives(time, np.array(states).swapaxes(0, 1))
+    fine = np.linspace(0, 5, 3001)
+    for order, right in enumerate(arm.states(fine)):
+        assert np.abs(joined.derivative(order)(fine) - right).max() <= 1e-5 * 30**order
+
+
+def test_messages_are_messages_of_ros(arm):
+    msg = pytest.importorskip("trajectory_msgs.msg", reason="ROS 2: source an installation, or use ./dev")
+    from builtin_interfaces.msg import Duration
+
+    read = yaml.safe_load(message_text(arm.message()))
+    points = [
+        msg.JointTrajectoryPoint(**point | {"time_from_start": Duration(**point["time_from_start"])})
+        for point in read["points"]
+    ]
+    message = msg.JointTrajectory(joint_names=read["joint_names"], points=points)
+    assert len(message.points) == 101 and message.points[-1].time_from_start.sec == 5
+    assert np.allclose(message.points[0].positions, arm.start, atol=1e-6)
+    assert not np.any(message.points[0].velocities) and not np.any(message.points[100].accelerations)
+
+
+def test_names_that_are_yaml_stay_names():
+    names = ["a: b", "- c", "yes", "1.0", "d\ne", "#f"]
+    rows = np.zeros((1, 6))
+    message = dn.excitation.joint_trajectory(names, np.zeros(1), rows, rows, rows)
+    assert yaml.safe_load(message_text(message))["joint_names"] == names
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_robots_that_are_refused():
+    for robot, told in (
+        (mechanism_of("five_bar"), "has closed loops .*for trees"),
+        (ROBOTS["solo12"].model(), "floating base"),
+        (
+            dn.parse_model(ARM.replace('type="continuous"', 'type="ball"')),
+            "joint2 is a ball joint with 3 coordinates",
+        ),
+        (dn.parse_model(ARM, joints=[]), "no joint that moves"),
+    ):
+        with pytest.raises(dn.ExcitationError, match=told):
+            dn.excite(robot)
+
+
+def test_limits_that_no_motion_keeps_within():
+    weak = dn.parse_model(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
+    with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
+        dn.excite(
+            weak, 5.0, 2, backend="numpy", restarts=1,
+            limits={"joint1": {"min_position": 0.1, "max_position": 0.5}},
+        )  # fmt: skip
+    stuck = dn.parse_model(CART.replace('friction="2"', 'friction="55"'))
+    with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
+        dn.excite(stuck, backend="numpy")
+    with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
+        dn.excite(dn.parse_model(CART.replace('lower="-1" upper="2"', "")))
+
+
+@pytest.mark.parametrize(
+    "choices, told",
+    [
+        ({"criterion": "best"}, "unknown criterion 'best'"),
+        ({"units": "inch"}, "unknown units 'inch'"),
+        ({"restarts": 0}, "restarts must be at least 1"),
+        ({"period": 0.0}, "period must be positive"),
+        ({"harmonics": 1}, "at least 2 harmonics"),
+        ({"factor": 1.5}, "factor of limits"),
+        ({"velocity": -1.0}, "highest velocity must be positive"),
+        ({"noise": [1.0, 2.0, 3.0]}, "noise needs one number, or 2: joint1, joint2"),
+        ({"noise": 0.0}, "noise must be positive"),
+        ({"start": [0.0]}, "start needs 2 numbers: joint1, joint2"),
+        ({"start": [2.9, 0.0]}, "start: joint1 at 2.9 is not between -2.7 and 2.7"),
+        ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "the box of hand: unknown link 'hand'"),
+        ({"terms": ("mass",)}, "unknown terms"),
+    ],
+)
+def test_arguments_that_make_no_sense(choices, told):
+    with pytest.raises(ValueError, match=told):
+        dn.excite(dn.parse_model(ARM), **choices)
+
+
+def test_boxes_that_are_none():
+    with pytest.raises(ValueError, match="the box of lower is empty"):
+        dn.Box("lower", [0, 0, 0], [1, 0, 1])
+    with pytest.raises(ValueError, match="upper of the box of lower needs three numbers"):
+        dn.Box("lower", [0, 0, 0], [1, 1])
+    with pytest.raises(ValueError, match="point of the box of lower must be finite"):
+        dn.Box("lower", [0, 0, 0], [1, 1, 1], [0, np.inf, 0])
+    everywhere = BoxRows(dn.parse_model(ARM), dn.Box("lower", [-np.inf] * 3, [np.inf] * 3), "numpy")
+    assert everywhere.names == () and everywhere.values(*np.zeros((3, 4, 2))).shape == (4, 0)

@@ -1,0 +1,82 @@
+"""dynamics excite: what it writes, prints and refuses."""
+
+import re
+
+import numpy as np
+import pytest
+import yaml
+from cart_pole import CART
+from two_links import ARM
+
+import dynamics_node as dn
+from dynamics_node.cli import exciting, main
+from dynamics_node.robots import five_bar
+
+QUICK = ["--period", "5", "--harmonics", "2", "--restarts", "1"]
+
+
+@pytest.fixture
+def arm(tmp_path):
+    path = tmp_path / "arm.urdf"
+    path.write_text(ARM)
+    return str(path)
+
+
+def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
+    pytest.importorskip("matplotlib", reason="plots: pip install 'dynamics_node[tables]'")
+    limits, out = tmp_path / "limits.yaml", tmp_path / "out"
+    limits.write_text("joint_limits: {joint2: {max_velocity: 1.5}}")
+    box = ["--box", "lower", "-", "0.9", "-", "-", "-0.5", "-", "0.1", "0", "0"]
+    asked = [*QUICK, "--acceleration", "4", "--limits", str(limits), "--rate", "50", "--limits-factor", "0.8"]
+    assert main(["excite", arm, "-o", str(out), *asked, *box]) == 0
+    told = capsys.readouterr()
+    message = yaml.safe_load((out / "trajectory.yaml").read_text())
+    assert message["joint_names"] == ["joint1", "joint2"] and len(message["points"]) == 251
+    kinds = ("positions", "velocities", "accelerations")
+    q, qd, qdd = (np.array([point[kind] for point in message["points"]]) for kind in kinds)
+    assert np.abs(qd[:, 1]).max() <= 0.8 * 1.5 and np.abs(qdd).max() <= 0.8 * 4 and np.ptp(q) > 0.5
+    model = dn.load_model(arm)
+    R, p = dn.link_pose(model, q, "lower")
+    point = p + R @ [0.1, 0, 0]
+    assert point[:, 0].max() <= 0.9 and point[:, 2].min() >= -0.5
+    assert (out / "trajectory.png").read_bytes().startswith(b"\x89PNG")
+    assert "joint2: no limits of position, a range of 6.283 rad" in told.out
+    before, after = re.search(
+        r"12 base parameters: (\S+), the best of \d+ random motions; (\S+) now", told.out
+    ).groups()
+    assert float(after) <= float(before)
+    assert "used at most, of 80 % of every limit" in told.out and "x of lower in its box:" in told.out
+    assert len(re.findall(r"^  (?:best |worst) +\S+  \w", told.out, re.M)) == 10
+    start = re.search(r"start and end, at rest: joint1 (\S+), joint2 (\S+)", told.out).groups()
+    assert np.allclose([float(value) for value in start], q[0], atol=1e-4)
+
+
+def test_without_matplotlib(arm, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(exciting, "find_spec", lambda name: None)
+    assert main(["excite", arm, "-o", str(tmp_path / "out"), *QUICK, "--time-limit", "0"]) == 0
+    assert "no plot: pip install 'dynamics_node[tables]'" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["trajectory.yaml"]
+
+
+def test_what_is_refused(arm, tmp_path, capsys):
+    loops, cart = tmp_path / "loops.urdf", tmp_path / "cart.urdf"
+    loops.write_text(five_bar())
+    cart.write_text(CART)
+    limits = tmp_path / "limits.yaml"
+    limits.write_text("{}")
+    for urdf, arguments, told in (
+        (loops, [], "closed loops"),
+        (arm, ["--floating-base"], "floating base"),
+        (arm, ["--box", "lower", "0", "1"], "--box lower needs 6 numbers"),
+        (arm, ["--box", "lower", "0", "1", "0", "1", "0", "z"], "'z' is no number"),
+        (arm, ["--box", "hand", "0", "1", "0", "1", "0", "1"], "the box of hand: unknown link"),
+        (arm, ["--limits", str(limits)], "no mapping joint_limits"),
+        (arm, ["--limits", str(tmp_path / "none.yaml")], "no such file"),
+        (arm, ["--rate", "0"], "--rate must be positive"),
+        (arm, ["--restarts", "0"], "restarts must be at least 1"),
+        (arm, ["--start", "0"], "start needs 2 numbers"),
+        (cart, ["--box", "cart", "5", "6", "-", "-", "-", "-", *QUICK], "x of cart comes to"),
+    ):
+        assert main(["excite", str(urdf), "-o", str(tmp_path / "out"), *arguments]) == 1
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
