@@ -1,7 +1,7 @@
 """A Program with what its lanes have in common side by side: a Staged."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dynamics_node.program.program import Program
 from dynamics_node.program.staged import Staged
 from dynamics_node.program.staging import Staging
 
-_MEANING = {
+_MEANING: dict[Op, Callable] = {
     Op.ADD: lambda a, b: a + b,
     Op.MUL: lambda a, b: a * b,
     Op.RECIPROCAL: lambda a: 1.0 / a,
@@ -39,7 +39,7 @@ def packed(program: Program, alike: Iterable[Row]) -> Staged | None:
     if stages is None:
         return None
     ordered = {row: units[row] for rows in stages for row in rows}
-    outputs = defaultdict(dict)
+    outputs: dict[Row, dict[int, int]] = defaultdict(dict)
     for n, sign in (values[n] for numbers in program.outputs.values() for n in numbers.ravel().tolist()):
         if n in places:
             row, lane = places[n]

@@ -8,13 +8,15 @@ stay alone.
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
+from math import inf
 from typing import NamedTuple
 
 from dynamics_node.program.expression import TURNING, Op
 from dynamics_node.program.program import Program
 
 Row = tuple[int, ...]  # of every lane a value's number
-DEPTH = 4  # operations between what lanes share and where they are first told apart
+DEPTH = 3  # operations between what lanes share and where they are first told apart
+SAME = 1e-6  # how far, beside their size, constants are apart that limbs have in common
 
 
 class Unit(NamedTuple):
@@ -89,6 +91,8 @@ class _Matching:
             for (value,) in dict.fromkeys(unit.operands):
                 self.uses[value].append(n)
         self._new = count(program.first_operation + len(program.ops))
+        self._zero = next(self._new)
+        self.constants[self._zero] = 0.0
         self.before = set(range(program.first_operation)) - {n for row in alike for n in row}
         for n, unit in units.items():
             if all(m in self.before for (m,) in unit.operands):
@@ -124,22 +128,30 @@ class _Matching:
 
     def _other(self, row, operand):
         """The operation on the operand of the next lane that goes together with a row: rather with the same
-        constants than with others, rather without a term that is to be added."""
-        unit, size = self.units[row[0]], self._sizes(row[0])
+        constant than with another, rather without a term that is to be added, rather with less to add."""
+        first, op = row[0], self.units[row[0]].op
         longer = [n for n in self.uses[operand] if any(term.rest == operand for term in self._terms(n))]
         users = [n for m in (operand, *longer) for n in self.uses[m]]
-        fitting = [n for n in users if self.units[n].op == unit.op and n not in self.taken and n not in row]
-        for alike, completed in ((True, False), (True, True), (False, False), (False, True)):
-            known = [n for n in fitting if (self._sizes(n) == size) == alike]
-            found = {n: self._together((*row, n), DEPTH, False, completed) for n in known}
-            costs = {n: len(more) for n, more in found.items() if more is not None}
-            if costs:
-                return min(costs, key=costs.__getitem__)
+        fitting = [n for n in users if self.units[n].op == op and n not in self.taken and n not in row]
+        apart = {n: self._apart(first, n) for n in fitting}
+        for same, completed in ((True, False), (True, True), (False, False), (False, True)):
+            best, least = None, inf
+            for n in (n for n in fitting if (apart[n] < SAME) == same):
+                found = self._together((*row, n), DEPTH, False, completed)
+                if found is not None and len(found) < least:
+                    best, least = n, len(found)
+                    if not found:
+                        break
+            if best is not None:
+                return best
         return None
 
-    def _sizes(self, n):
-        """Of the constants of an operation."""
-        return [abs(self.constants[m]) for (m,) in self.units[n].operands if m in self.constants]
+    def _apart(self, *units):
+        """How far the constants of two operations are from each other, beside their size; 1 where only one
+        has a constant."""
+        operands = ([m for (m,) in self.units[n].operands if m in self.constants] for n in units)
+        a, b = (abs(self.constants[own[0]]) if own else 0.0 for own in operands)
+        return abs(a - b) / (a + b) if a + b else 0.0
 
     def _together(self, row, depth, whole, completed):
         """What is to be added so that values go together, [(row, unit)]; None if they do not. whole: the row
@@ -199,17 +211,14 @@ class _Matching:
         factors, more = self._factors(term.factor, lane, len(row), depth)
         if more is None:
             return None
-        product, constants = self._numbers(len(row)), self._numbers(len(row))
-        self.constants |= {n: term.constant if k == lane else 0.0 for k, n in enumerate(constants)}
+        constants = tuple(term.constant if k == lane else self._zero for k in range(len(row)))
+        product = tuple(next(self._new) for _ in row)
         return [
             *found,
             *more,
             (product, Unit(Op.MUL, (constants, factors), (0, term.signs[1] << lane))),
             (row, Unit(Op.ADD, (rest, product), (term.signs[0] << lane, 0))),
         ]
-
-    def _numbers(self, size):
-        return tuple(next(self._new) for _ in range(size))
 
     def _factors(self, value, lane, lanes, depth):
         """The row of a value of one lane and what is to be added for it, as of `_together`; what lanes share
@@ -235,14 +244,14 @@ class _Matching:
             for (constant,), (factor,) in _both_ways(other.operands) if other and other.op == Op.MUL else ():
                 if constant in self.constants:
                     negative = unit.signs[k] ^ other.signs[0] ^ other.signs[1]
-                    yield _Term(rest, self.constants[constant], factor, (unit.signs[1 - k], negative))
+                    yield _Term(rest, constant, factor, (unit.signs[1 - k], negative))
 
 
 class _Term(NamedTuple):
     """rest + constant factor, each with its sign."""
 
     rest: int
-    constant: float
+    constant: int
     factor: int
     signs: tuple[int, int]
 

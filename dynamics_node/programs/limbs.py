@@ -38,8 +38,9 @@ def limb_after_limb(robot: Model | Mechanism, program: Program) -> Program:
 def alike(robot: Model | Mechanism, program: Program | Rolled | Staged) -> list[tuple[int, ...]]:
     """Inputs of a Program, by their numbers, that mean the same on limbs that are built alike: one of each
     limb. Four limbs go together, or two."""
-    places, start, found = _entries(robot), 0, {}
+    places, start = _entries(robot), 0
     together = _bodies_alike(tree_of(robot))
+    found: dict[tuple[int, ...], None] = {}
     for name, shape in program.inputs.items():
         numbers = np.arange(start, start + int(np.prod(shape, dtype=int))).reshape(shape)
         start += numbers.size
@@ -66,7 +67,8 @@ def _entries(robot):
 def _bodies_alike(tree):
     """Tuples of bodies, by twos and fours, at the same place of limbs that hang on the same body."""
     limbs = _Limbs(tree)
-    waiting, found = [(-1,)], []
+    waiting: list[tuple[int, ...]] = [(-1,)]
+    found: list[tuple[int, ...]] = []
     while waiting:
         bodies = waiting.pop()
         if len(bodies) == 1:
@@ -102,7 +104,7 @@ class _Limbs:
     def together(self, body):
         """The limbs on a body by fours and twos that are built alike, then those that nearly are, and what is
         left."""
-        left = []
+        left: list[int] = []
         for _, group in groupby(self.on(body), key=self.built.__getitem__):
             limbs = tuple(group)
             while len(limbs) > 1:
