@@ -10,7 +10,7 @@ from functools import reduce
 from operator import xor
 
 from dynamics_node.program.expression import TURNING, Op
-from dynamics_node.program.packs import Row, Unit
+from dynamics_node.program.units import Row, Unit
 
 SWEEPS = 2
 
@@ -67,7 +67,7 @@ class LaneSigns:
     def _turned(self, row):
         """How many products with 1 and -1 a row needs."""
         uniform = (0, (1 << len(row)) - 1)
-        wanted = sum(self._wanted(row, mask) for mask in uniform) == 2 if row in self.outputs else 0
+        wanted = all(self._wanted(row, mask) for mask in uniform)
         if self.units[row].op == Op.MUL and self._has_constant(row):
             return wanted
         return wanted + sum(mask not in uniform for mask in self.factors(row))
@@ -75,15 +75,19 @@ class LaneSigns:
     def _flip(self):
         """Choose the sign that all lanes have in common."""
         for row, unit in self.units.items():
-            if unit.op not in TURNING:
-                given, full = self.of[row], (1 << len(row)) - 1
-                costs = {}
-                for self.of[row] in (given, given ^ full):
-                    factors = self.factors(row)
-                    free = unit.op == Op.MUL and self._has_constant(row)
-                    negative = not free and all(mask == full for mask in factors)
-                    costs[self.of[row]] = negative + self._wanted(row, 0)
-                self.of[row] = min(costs, key=costs.__getitem__)
+            if unit.op in TURNING:
+                continue
+            costs = {}
+            for mask in (self.of[row], self.of[row] ^ (1 << len(row)) - 1):
+                self.of[row] = mask
+                costs[mask] = self._negative(row) + self._wanted(row, 0)
+            self.of[row] = min(costs, key=costs.__getitem__)
+
+    def _negative(self, row):
+        """True where a row is the negative of its operation on all lanes."""
+        if self.units[row].op == Op.MUL and self._has_constant(row):
+            return False
+        return all(mask == (1 << len(row)) - 1 for mask in self.factors(row))
 
     def _wanted(self, row, mask):
         """1 if an output does not have the sign that is wanted, all lanes being multiplied with a mask."""

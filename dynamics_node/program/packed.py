@@ -7,10 +7,11 @@ import numpy as np
 
 from dynamics_node.program.expression import TURNING, Op
 from dynamics_node.program.lane_signs import LaneSigns
-from dynamics_node.program.packs import Row, packs, without_negations
+from dynamics_node.program.packs import packs
 from dynamics_node.program.program import Program
 from dynamics_node.program.staged import Staged
 from dynamics_node.program.staging import Staging
+from dynamics_node.program.units import Row, without_negations
 
 _MEANING: dict[Op, Callable] = {
     Op.ADD: lambda a, b: a + b,
