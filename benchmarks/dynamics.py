@@ -15,10 +15,11 @@ import peers
 from robots import random_chain, random_states, robot, robot_file
 
 import dynamics_node as dn
+from dynamics_node.backends.c import Kernel
 from dynamics_node.programs import cheapest, recursive_programs
 
 ROBOTS = ("panda", "solo12", "talos")
-STATES, BATCHES = 256, 40
+STATES, BATCHES, ROUNDS = 256, 40, 8
 KINDS = (("inverse", "rnea"), ("forward", "aba"))
 CORE_TARGET = {
     ("panda", "inverse"): 0.13,
@@ -27,6 +28,7 @@ CORE_TARGET = {
     ("talos", "forward"): 0.3,
 }
 CASADI_TARGET = {"Intel": 0.65}  # by what the processor's name begins with; of all others 0.5
+ORDER_TARGET = {("talos", "inverse"): 0.65}
 PYTHON_TARGET = {("panda", "inverse"): 0.4, ("panda", "forward"): 0.33}
 TIP = "panda_link7"
 
@@ -84,6 +86,26 @@ def kernels(name):
                 f"{name} {kind}, kernel", ours, "us", "lower", f"CasADi C of {algorithm}", value,
                 target=casadi_target(), reason=no_casadi,
             )  # fmt: skip
+
+
+def orders(name):
+    """Rows of the way that was chosen to arrange and compile operations, beside the order in which they were
+    traced: both take turns, of each the least median counts."""
+    model = robot(name)
+    x = np.hstack((*random_states(model, STATES), np.tile(model.gravity, (STATES, 1))))
+    y = np.empty((STATES, model.nv))
+    for kind, _ in KINDS:
+        chosen = dn.build(model, problem(model, kind), backend="c").runner.kernel
+        ways = (chosen, Kernel(chosen.program, tuned=False))
+        turns = [
+            [microseconds(lambda _, way=way: way.run(x, y), 1) / STATES for way in ways]
+            for _ in range(ROUNDS)
+        ]
+        ours, traced = np.min(turns, axis=0)
+        yield harness.Row(
+            f"{name} {kind}, one state", ours, "us", "lower", "in the trace's order", traced,
+            target=ORDER_TARGET.get((name, kind)),
+        )  # fmt: skip
 
 
 def casadi_target():
@@ -256,7 +278,7 @@ def main():
     options = harness.arguments("dynamics").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     rows = [row for name in ROBOTS for part in (kernels, calls, building) for row in part(name)]
-    rows += [*quantities(), *operation_rows()]
+    rows += [*orders("talos"), *orders("solo12"), *quantities(), *operation_rows()]
     versions = harness.versions("pin", "casadi", "mujoco", "numpy")
     harness.finish("dynamics", rows, versions, options.save)
 

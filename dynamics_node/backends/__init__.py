@@ -105,6 +105,7 @@ def make(
     quaternions=(),
     instead=None,
     other=None,
+    alike=(),
 ) -> Runner:
     """The Runner of a Program.
 
@@ -112,10 +113,11 @@ def make(
     for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
     which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
     instead: the Runner that serves where nothing is compiled, by default the interpreter; other: the same
-    operations in another order, one of which is faster. Raises CompileError for backend c without a compiler;
-    DeviceError, and ImportError for an absent extra, for one of DEVICES.
+    operations in another order, one of which is faster; alike: inputs that go together: see `packed`. Raises
+    CompileError for backend c without a compiler; DeviceError, and ImportError for an absent extra, for one
+    of DEVICES.
     """
-    runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
+    runner = _on_cpu(program, backend, parameters, quaternions, instead, other, alike)
     if backend in DEVICES:
         return _on_device(backend, program, runner, parameters, quaternions, other)
     if backend == "auto" and not isinstance(program, Rolled) and driver_is_there():
@@ -123,10 +125,10 @@ def make(
     return runner
 
 
-def _on_cpu(program, backend, parameters, quaternions, instead, other) -> Runner:
+def _on_cpu(program, backend, parameters, quaternions, instead, other, alike) -> Runner:
     if backend != "numpy":
         try:
-            return CRunner(program, parameters, quaternions, other)
+            return CRunner(program, parameters, quaternions, other, alike)
         except CompileError as error:
             if backend == "c":
                 raise

@@ -9,6 +9,7 @@ from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.fused import Fused, fused
 from dynamics_node.program.interpret import interpret
 from dynamics_node.program.order import depth_first, group_after_group, in_order, most_alive
+from dynamics_node.program.packed import packed
 from dynamics_node.program.program import Program, ProgramError
 from dynamics_node.program.rolled import Rolled, Sweep
 from dynamics_node.program.staged import Stage, Staged
@@ -39,5 +40,6 @@ __all__ = [
     "jacobian",
     "mapped",
     "most_alive",
+    "packed",
     "trace",
 ]

@@ -15,7 +15,7 @@ from dynamics_node.programs.dynamics import (
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
-from dynamics_node.programs.limbs import limb_after_limb, reordered
+from dynamics_node.programs.limbs import alike, limb_after_limb, reordered
 from dynamics_node.programs.measured import measured_program, regroups
 from dynamics_node.programs.observer import begin_program, cycle_program, kept_size
 from dynamics_node.programs.quantities import QUANTITIES, Quantity
@@ -28,6 +28,7 @@ __all__ = [
     "Found",
     "Memory",
     "Quantity",
+    "alike",
     "begin_program",
     "best_ordering",
     "can_roll",

@@ -12,7 +12,7 @@ from dynamics_node.loops.mechanism import Mechanism, same_loops, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.model.reframe import reframe
-from dynamics_node.programs import parameter_values, reordered, watched_coordinates
+from dynamics_node.programs import alike, parameter_values, reordered, watched_coordinates
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +50,7 @@ class Recipe:
             self.robot.quaternion_places,
             numeric,
             reordered(self.robot, program) if self.backend != "numpy" else None,
+            alike(self.robot, program),
         )
         backs = self.refines and runner is not numeric
         return Backed(runner, numeric) if backs else runner

@@ -14,7 +14,7 @@ from dynamics_node.backends.c.threads import in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.results import returned, taken
-from dynamics_node.program import Program, Rolled
+from dynamics_node.program import Program, Rolled, packed
 
 WIDE = 15  # operations on every step of the longest chain
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
@@ -38,14 +38,15 @@ class Kernel(Loaded):
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
     health, the last output of a Program with limits: it declines beyond them. other: the same operations in
-    another order; the faster one runs. tuned: so it does of other ways to compile.
+    another order; alike: inputs that go together on lanes side by side, see `packed`; the fastest one runs.
+    tuned: so it does of other ways to compile.
     """
 
     PER_PROCESS = ("_entry", "_library", "_rows", "few", "scan", "solve")
 
-    def __init__(self, program, parameters=None, quaternions=(), other=None, tuned=True):
+    def __init__(self, program, parameters=None, quaternions=(), other=None, alike=(), tuned=True):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._other, self._tuned = other, tuned
+        self._other, self._alike, self._tuned = other, tuple(alike), tuned
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
@@ -61,11 +62,21 @@ class Kernel(Loaded):
             ways["separate"] = self._way(self.program, NOT_FUSED)
         if self._other is not None:
             ways["reordered"] = self._way(self._other, SCHEDULED)
+        if self._alike and self._tuned and _is_worth_it(self.program):
+            ways["side by side"] = self._side_by_side()
         return compile_fastest(ways, self._trial)
 
     def _way(self, program, flags=()):
         how = (self._names, self._quaternions)
         return Way(f"{renderer()} {program.digest()} {how}", partial(render, program, *how), flags)
+
+    def _side_by_side(self):
+        """A way that looks for what goes together when it is compiled; where nothing does, as scheduled."""
+        how = (self._names, self._quaternions)
+        identity = f"{renderer()} {self.program.digest()} {how} {self._alike}"
+        return Way(
+            identity, lambda: render(packed(self.program, self._alike) or self.program, *how), SCHEDULED
+        )
 
     def _trial(self, key):
         """A function that runs a library over some states."""

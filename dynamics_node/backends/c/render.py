@@ -75,8 +75,9 @@ def _run(program):
 
 @cache
 def renderer() -> str:
-    """Digest of what turns a Program into C: the files of this folder."""
-    ours = [file for file in files(__package__).iterdir() if file.name.endswith((".c", ".py"))]
+    """Digest of what turns a Program into C: the files of this folder and those of Programs."""
+    folders = (files(__package__), files("dynamics_node.program"))
+    ours = [file for folder in folders for file in folder.iterdir() if file.name.endswith((".c", ".py"))]
     texts = [file.read_text() for file in sorted(ours, key=lambda file: file.name)]
     return hashlib.sha256("".join(texts).encode()).hexdigest()
 

@@ -18,12 +18,12 @@ class CRunner:
     backend = "c"
     checks = True
 
-    def __init__(self, program, parameters=None, quaternions=(), other=None):
-        """Raises CompileError."""
+    def __init__(self, program, parameters=None, quaternions=(), other=None, alike=()):
+        """other, alike: as of Kernel. Raises CompileError."""
         self.program, self._quaternions, self._other = program, tuple(quaternions), other
         self.batches: dict[np.dtype, BatchKernel] = {}
         self._few = BATCH if is_for_vectors(program) else np.inf
-        self._take(Kernel(program, parameters, quaternions, other))
+        self._take(Kernel(program, parameters, quaternions, other, alike))
 
     def _take(self, kernel):
         self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few

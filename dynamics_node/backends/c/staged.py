@@ -2,19 +2,21 @@
 
 All that stages leave lies in one memory w. What a stage of one lane computes is put where the first stage
 that reads it on several lanes wants it, beside what the other lanes read; only what is not there, or belongs
-elsewhere too, is copied. A stage of several lanes loops over vectors of them.
+elsewhere too, is copied. A stage of several lanes loops over vectors of them; one of two or four is straight
+lines on a vector of just as many, which brings together in registers what does not lie side by side.
 """
 
 import numpy as np
 
-from dynamics_node.backends.c.straight import Names, call_parts, render_parts
-from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal
+from dynamics_node.backends.c.layout import FEW, Layout
+from dynamics_node.backends.c.straight import call_parts, render_parts
+from dynamics_node.backends.c.text import OPERATIONS, VECTOR, literal, memory
 from dynamics_node.program import Op
 
 
 def render_stages(program):
     """The stages of a Staged, each a function, and `run`."""
-    layout = _Layout(program)
+    layout = Layout(program)
     functions, calls = [], []
     for k, stage in enumerate(program.stages):
         if not len(stage.results):
@@ -29,11 +31,18 @@ def render_stages(program):
         *functions,
         "static void run(const number *restrict x, number *restrict y)",
         "{",
-        f"  static _Thread_local number w[{layout.size + VECTOR}] __attribute__((aligned(64)));",
+        _memory(layout),
         *calls,
         *_results(layout, numbers),
         "}",
     ]
+
+
+def _memory(layout):
+    """The line that defines w: where stages loop over lanes, zeros among what they read are there already."""
+    if all(stage.lanes in (1, *FEW) for stage in layout.program.stages):
+        return memory("number", "w", layout.size + VECTOR)
+    return f"  static _Thread_local number w[{layout.size + VECTOR}] __attribute__((aligned(64)));"
 
 
 _LANES = (
@@ -42,139 +51,15 @@ _LANES = (
     "#else",
     "#define SIDE 4",
     "#endif",
-    "typedef double side __attribute__((vector_size(8 * SIDE)));",
-    "typedef double loose __attribute__((vector_size(8 * SIDE), aligned(8)));",
+    *(
+        f"typedef double {name}{lanes or ''} __attribute__((vector_size(8 * {lanes or 'SIDE'}){aligned}));"
+        for lanes in (0, *FEW)
+        for name, aligned in (("side", ""), ("loose", ", aligned(8)"))
+    ),
 )
 
 
 _DECLARED = "static void stage{}(const number *restrict x, number *restrict w, number *restrict y)"
-
-
-class _Layout:
-    """Where every value is: at an address of w, in x, or a literal."""
-
-    def __init__(self, program):
-        self.program = program
-        self.inputs, self.first = program.input_size, program.first_result
-        self.address: dict[int, int] = {}
-        self.size = 0
-        self.vectors: dict[tuple, str] = {}  # where what several lanes read lies side by side
-        self.copies: list[list[str]] = []
-        self.after: dict[int, list[str]] = {}
-        self.tables: list[str] = []
-        self.names: dict[int, Names] = {}
-        starts = [self.first]
-        for stage in program.stages:
-            starts.append(starts[-1] + stage.size)
-        self.starts = starts
-        for k, stage in enumerate(program.stages):
-            self.copies.append(self._read(stage))
-            if stage.lanes > 1:
-                for n in range(len(stage.results)):
-                    block = self._block(stage.lanes)
-                    for lane in range(stage.lanes):
-                        self.address[starts[k] + n * stage.lanes + lane] = block + lane
-        for k, stage in enumerate(program.stages):
-            if stage.lanes == 1 and len(stage.results):
-                self._work(k, stage)
-
-    def _block(self, size):
-        """Address of a new block."""
-        at = self.size
-        self.size += -(-size // VECTOR) * VECTOR
-        return at
-
-    def _read(self, stage):
-        """Lines that bring together what several lanes read."""
-        copies: list[tuple[int, int]] = []
-        if stage.lanes == 1:
-            return []
-        for row in stage.reads:
-            key = tuple(row.tolist())
-            if self.is_shared(row) or self.vector(key) is not None:
-                continue
-            if all(self.inputs <= n < self.first for n in key):
-                self.vectors[key] = self._table(key)
-                continue
-            block = self._block(stage.lanes)
-            self.vectors[key] = f"w + {block}"
-            for lane, n in enumerate(key):
-                if n >= self.first and n not in self.address:
-                    self.address[n] = block + lane
-                elif not self.is_zero(n):
-                    copies.append((block + lane, n))
-        return self.moves(copies, "w")
-
-    def _table(self, key):
-        """A constant for every lane."""
-        size, name = -(-len(key) // VECTOR) * VECTOR, f"c{len(self.tables)}"
-        text = ", ".join(self.text(n) for n in key)
-        self.tables.append(f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};")
-        return name
-
-    def is_shared(self, row):
-        """True where all lanes read the same."""
-        return np.ptp(row) == 0
-
-    def is_zero(self, n):
-        return self.inputs <= n < self.first and self.program.constants[n - self.inputs] == 0.0
-
-    def vector(self, key):
-        """Where values lie side by side, None if they do not."""
-        if key in self.vectors:
-            return self.vectors[key]
-        first = self.address.get(key[0])
-        if first is None or any(self.address.get(n) != first + k for k, n in enumerate(key)):
-            return None
-        return f"w + {first}"
-
-    def _work(self, k, stage):
-        """Places of what a stage of one lane computes, and its workspace."""
-        results = list(enumerate(stage.results.tolist(), start=self.starts[k]))
-        wanted = [(number, value) for number, value in results if number in self.address]
-        others = [(number, value) for number, value in results if number not in self.address]
-        placed = {value: self.address[number] for number, value in wanted}
-        given = [self.text(int(n)) for n in stage.reads[:, 0]]
-        start = self._block(0)
-        names = self.names[k] = Names(stage.program, given, "", placed, start)
-        self.after[k] = [
-            f"  w[{self.address[number]}] = w[{names.slot[value]}];"
-            for number, value in wanted
-            if names.slot[value] != self.address[number]
-        ]
-        self._block(names.workspace - start)
-        self.address |= {number: names.slot[value] for number, value in others}
-
-    def text(self, n):
-        """How a value is written."""
-        if n < self.inputs:
-            return f"x[{n}]"
-        if n < self.first:
-            return literal(self.program.constants[n - self.inputs])
-        return f"w[{self.address[n]}]"
-
-    def moves(self, pairs, target):
-        """Lines that write values to addresses [(address, value)]."""
-        lines, k = [], 0
-        while k < len(pairs):
-            run = 1
-            while k + run < len(pairs) and self._goes_on(pairs[k], pairs[k + run], run):
-                run += 1
-            to, n = pairs[k]
-            if run > 1:
-                lines.append(f"  memcpy({target} + {to}, &{self.text(n)}, {run} * sizeof(number));")
-            else:
-                lines.append(f"  {target}[{to}] = {self.text(n)};")
-            k += run
-        return lines
-
-    def _goes_on(self, first, other, run):
-        if other[0] != first[0] + run:
-            return False
-        a, b = first[1], other[1]
-        if a < self.first or b < self.first:
-            return b < self.inputs and b == a + run
-        return self.address[b] == self.address[a] + run
 
 
 def _results(layout, numbers):
@@ -197,17 +82,31 @@ def _alone(layout, k, stage):
 
 
 def _side_by_side(layout, k, stage):
-    program = stage.program
+    few = stage.lanes in FEW
+    side, loose = (f"{name}{stage.lanes if few else ''}" for name in ("side", "loose"))
     before, inside = [], []  # the loop over vectors of lanes
     text, alike = [], []
     for n, row in enumerate(stage.reads):
         text.append(f"i{n}")
         alike.append(layout.is_shared(row))
+        at = layout.vector(tuple(row.tolist()))
         if alike[n]:
             before.append(f"  const number i{n} = {layout.text(int(row[0]))};")
+        elif at is not None:
+            inside.append(f"    const {side} i{n} = *(const {loose} *)({at} + k);")
         else:
-            at = layout.vector(tuple(row.tolist()))
-            inside.append(f"    const side i{n} = *(const loose *)({at} + k);")
+            inside.append(f"    const {side} i{n} = {{{', '.join(map(layout.text, row.tolist()))}}};")
+    _operations(stage.program, text, alike, side, before, inside)
+    for n, value in enumerate(stage.results.tolist()):
+        at = layout.address[layout.starts[k] + n * stage.lanes]
+        filled = f"({side}){{0}} + {text[value]}" if alike[value] else text[value]
+        inside.append(f"    *({side} *)(w + {at} + k) = {filled};")
+    loop = "const int k = 0;" if few else f"for (int k = 0; k < {stage.lanes}; k += SIDE)"
+    return [_DECLARED.format(k), "{", *before, f"  {loop} {{", *inside, "  }", "}"]
+
+
+def _operations(program, text, alike, side, before, inside):
+    """Write all operations; `text` and `alike`, whether lanes agree, go on with what they compute."""
     text += [literal(value) for value in program.constants]
     alike += [True] * len(program.constants)
     columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
@@ -218,18 +117,5 @@ def _side_by_side(layout, k, stage):
         if alike[n]:
             before.append(f"  const number t{n} = {operation};")
         else:
-            inside.append(f"    const side t{n} = {operation};")
+            inside.append(f"    const {side} t{n} = {operation};")
         text.append(f"t{n}")
-    for n, value in enumerate(stage.results.tolist()):
-        at = layout.address[layout.starts[k] + n * stage.lanes]
-        filled = f"(side){{0}} + {text[value]}" if alike[value] else text[value]
-        inside.append(f"    *(side *)(w + {at} + k) = {filled};")
-    return [
-        _DECLARED.format(k),
-        "{",
-        *before,
-        f"  for (int k = 0; k < {stage.lanes}; k += SIDE) {{",
-        *inside,
-        "  }",
-        "}",
-    ]
