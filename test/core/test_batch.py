@@ -14,6 +14,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.backends.c import BatchKernel, Kernel
 from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
+from dynamics_node.backends.c.straight import PART
 from dynamics_node.program import interpret, trace
 
 pytestmark = pytest.mark.optimised
@@ -270,3 +271,46 @@ def test_stretches_of_zeros_among_the_results(dtype):
     bad = x.copy()
     bad[5, 1] = np.nan
     assert not BatchKernel(program, dtype)(83, bad)[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_that_are_computed_far_apart(dtype):
+    """A vector of columns is written when the last one is there: first and last operations, inputs,
+    constants and zeros stand side by side in it."""
+
+    def function(x):
+        steps = [x]
+        while len(steps) < PART:
+            steps.append(np.roll(steps[-1], 1) * 0.5 + x)  # several parts of operations
+        kinds = [steps[1], steps[-1], x, np.array([0.0, 2.0, 0.0], dtype=object), steps[PART // 2]]
+        row = np.concatenate([kinds[k % 5] * (k % 5 + 1.0) for k in range(11)])
+        return {"y": np.concatenate([row, np.zeros(40), row[::-1]]), "z": row[:1]}
+
+    written = trace(function, {"x": (3,)})
+    batch = BatchKernel(written, dtype)
+    for count in (1, 7, 8, 9, 4097):
+        x = np.random.default_rng(count).uniform(-1, 1, (count, 3)).astype(dtype)
+        (y, z), good = batch(count, x)
+        right = interpret(written, x=x.astype(float))
+        assert good and np.array_equal(y[:, 6:9], 3 * x)
+        assert error(np.hstack([y, z]), np.hstack([right["y"], right["z"]])).max() <= 10 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_regressors_of_many_states(precision):
+    model = ROBOTS["panda7"].model()
+    function = dn.build_quantity(model, "joint_torque_regressor", backend="c", precision=precision)
+    plain = dn.build_quantity(model, "joint_torque_regressor", backend="numpy")
+    agreement = EXACT if precision == "float64" else SINGLE
+    q, qd, qdd, _ = random_states(model, 4097, seed=3)
+    right, whole = plain(q, qd, qdd), function(q, qd, qdd)
+    assert error(whole, right).max() <= agreement
+    for count in (1, 7, 8, 9, BATCH + 1):
+        assert error(function(q[:count], qd[:count], qdd[:count]), right[:count]).max() <= agreement
+    strided = np.zeros((2 * len(q), model.nv))
+    strided[::2] = q
+    assert np.array_equal(function(strided[::2], qd, qdd), whole)
+    out = np.full((4097, 7, 70), np.nan, function.dtype)
+    assert function(q, qd, qdd, out=out) is out and np.array_equal(out, whole)
+    turned = np.empty((70, 7, 4097)).T
+    assert np.array_equal(function(q, qd, qdd, out=turned), whole)
