@@ -12,7 +12,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.backends.c import BatchKernel, Kernel
+from dynamics_node.backends.c import BatchKernel, Kernel, render
 from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
 from dynamics_node.backends.c.straight import PART
 from dynamics_node.program import interpret, trace
@@ -314,3 +314,64 @@ def test_regressors_of_many_states(precision):
     assert function(q, qd, qdd, out=out) is out and np.array_equal(out, whole)
     turned = np.empty((70, 7, 4097)).T
     assert np.array_equal(function(q, qd, qdd, out=turned), whole)
+
+
+@pytest.mark.parametrize("count", [BATCH, 200])
+def test_results_go_where_they_are_wanted(count):
+    """They are computed in `out` itself, unless that lies over inputs or is no plain array of the right type."""
+    model = ROBOTS["panda7"].model()
+    q, qd, u, _ = random_states(model, count, seed=8)
+    solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[-1:]), backend="c")
+    expected = solver(q, qd, u, u)
+    kernel = solver.runner.batches[np.dtype(float)]
+    out = tuple(np.full((count, 7), np.nan) for _ in range(2))
+    written = kernel.quick(count, q, qd, u, u, model.gravity, out=out)
+    assert all(a is b for a, b in zip(written, out, strict=True))
+    both = np.empty((2, count, 7))
+    for places in (out, tuple(both), tuple(both.transpose(0, 2, 1).reshape(2, count, 7).astype(np.float32))):
+        found = solver(q, qd, u, u, out=places)
+        for place, array, right in zip(places, found, expected, strict=True):
+            assert place is array and error(array, right).max() <= 1e-6
+    with pytest.raises(dn.InputError, match="out must have shape"):
+        solver(q, qd, u, u, out=(out[0], np.empty((count + 1, 7))))
+
+
+@pytest.mark.parametrize("count", [BATCH, 200])
+def test_results_over_inputs(count):
+    model = ROBOTS["panda7"].model()
+    q, qd, qdd, _ = random_states(model, count + BATCH, seed=8)
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    expected = solver(q[:count], qd[:count], qdd[:count])
+    for k in (0, 1, 3, BATCH):  # results are written over inputs of states that come later
+        memory = np.empty((count + BATCH, 7))
+        given, out = memory[k : count + k], memory[:count]
+        given[:] = qdd[:count]
+        assert solver(q[:count], qd[:count], given, out=out) is out
+        assert np.array_equal(out, expected)
+    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    expected = f(q, qd, qdd)
+    memory = np.empty((len(q) + 1, 7, 7))
+    f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later one wins
+    assert np.array_equal(memory[1:], expected[1])
+
+
+def test_out_of_many_states_run_one_by_one(monkeypatch):
+    monkeypatch.setattr(render, "STRAIGHT", 0)
+    model = ROBOTS["panda7"].model()
+    q, qd, qdd, _ = random_states(model, 2 * BATCH, seed=8)
+    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    expected = f(q, qd, qdd)
+    assert not f.runner.batches
+    out = tuple(np.full_like(a, np.nan) for a in expected)
+    found = f.runner.many(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
+    assert all(a is b for a, b in zip(found, out, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True))
+    assert all(a is b for a, b in zip(f(q, qd, qdd, out=out), out, strict=True))
+    with pytest.raises(dn.InputError):
+        f(q, np.vstack([qd, qd]), qdd)
+    with pytest.raises(dn.InputError, match="out must have shape"):
+        f(q, qd, qdd, out=tuple(np.vstack([a, a]) for a in out))
+    qd[5, 1] = np.nan
+    assert np.isnan(f(q, qd, qdd, errors="nan")[0][5]).all()
+    with pytest.raises(dn.InputError, match="is not finite"):
+        f(q, qd, qdd)

@@ -12,7 +12,7 @@ from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arra
 from dynamics_node.backends.c.render import BATCH, renderer
 from dynamics_node.backends.c.threads import WORTH_A_THREAD, in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
-from dynamics_node.backends.results import limits_in, returned
+from dynamics_node.backends.results import limits_in, returned, usable
 from dynamics_node.program import depth_first
 
 __all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
@@ -92,10 +92,11 @@ class BatchKernel(Loaded):
     def _threads(self, count, most=None):
         return threads_worth(count * len(self.program.ops), most)
 
-    def quick(self, count, *inputs):
-        """The outputs but health; None when an input is not contiguous, of the type and of the right shape,
-        or a state is not good."""
-        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+    def quick(self, count, *inputs, out=None):
+        """The outputs but health; None when an array is not contiguous, of the type and of the right shape,
+        or a state is not good. out: arrays for them, not used where they lie over inputs."""
+        results = usable(out, inputs)
+        results += [np.empty((count, *shape), self.dtype) for shape in self._shapes[len(results) :]]
         if count < self._one_thread:
             good = self._run(0, count, count, *inputs, *results)
         elif (good := self._run(0, 0, count, *inputs, *results)) > 0:

@@ -20,7 +20,9 @@ from dynamics_node.backends.results import UNIT_TOLERANCE
 from dynamics_node.program import Program, Rolled, Staged
 
 BATCH = 64  # states from which vectors are worth another compilation
-STRAIGHT = 36_000  # operations of a Staged up to which straight lines over vectors of states are faster
+# Instructions of a Staged up to which straight lines over vectors of states are faster: longer ones leave the
+# caches near a core, and an operation took four times as long. A result takes some: it is transposed.
+STRAIGHT, A_RESULT = 45_000, 5
 
 
 def render(program, parameters=(), quaternions=()) -> str:
@@ -56,7 +58,8 @@ def is_for_vectors(program: Program | Rolled | Staged):
     """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
     would be long, keeps more for a vector of states than caches hold."""
     if isinstance(program, Staged):
-        return sum(program.op_count().values()) <= STRAIGHT
+        results = sum(numbers.size for numbers in program.outputs.values())
+        return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
     return isinstance(program, Program)
 
 
