@@ -46,6 +46,7 @@ class Kernel(Loaded):
     def __init__(self, program, parameters=None, quaternions=(), other=None, tuned=True):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
         self._other, self._tuned = other, tuned
+        self._operations = sum(program.op_count().values())  # counting takes milliseconds
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
@@ -129,7 +130,7 @@ class Kernel(Loaded):
             given = [a[start:stop] if own else a for a, own in zip(inputs, differ, strict=True)]
             return self._rows(stop - start, *given, *(array[start:stop] for array in results))
 
-        return in_parts(count, threads_worth(count * sum(self.program.op_count().values())), solve)
+        return in_parts(count, threads_worth(count * self._operations), solve)
 
     def run(self, x, y):
         """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
