@@ -41,9 +41,11 @@ def rows(name):
         fresh = microseconds(lambda k, f=ours: f(q[k], qd[k], u[k]))
         yield harness.Row(f"{name} {kind}, f(...)", fresh, "us", "lower", f"pin.{function}", theirs_time)
         states = random_states(model, 4096)
-        ours(*states)
+        places = ours(*states)
         many = microseconds(lambda _, f=ours, s=states: f(*s), 2) / 4096
         yield harness.Row(f"{name} {kind}, of 4096", many, "us", "lower", f"pin.{function}", theirs_time)
+        many = microseconds(lambda _, f=ours, s=states, o=places: f(*s, out=o), 2) / 4096
+        yield harness.Row(f"{name} {kind}, of 4096, out", many, "us", "lower", f"pin.{function}", theirs_time)
 
 
 def main():

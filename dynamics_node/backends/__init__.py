@@ -78,9 +78,10 @@ class Runner(Protocol):
         """A few states, the quick way: inputs (count, *shape), or (*shape) for all states. The output (count,
         *shape), a tuple if there are several; None when it declines, as `solve`, or there are too many."""
 
-    def many(self, count: int, inputs, dtype: np.dtype) -> list[np.ndarray] | None:
+    def many(self, count: int, inputs, dtype: np.dtype, out=None) -> list[np.ndarray] | None:
         """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `solve`, or there
-        are too few; arrays of dtype, which is the precision of the arithmetic."""
+        are too few; arrays of dtype, which is the precision of the arithmetic. out: arrays for the outputs,
+        which those that come back may be, or not; when it declines anything may be in them."""
 
     def run(self, count: int, inputs, dtype=np.float64) -> tuple[list[np.ndarray], bool]:
         """Outputs [(count, *shape)] over many states, and whether all are good: finite, quaternions of unit

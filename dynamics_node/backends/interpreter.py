@@ -26,7 +26,7 @@ class Unhurried:
     def few(self, *inputs):
         """Declined: None."""
 
-    def many(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype, out=None):
         """Declined: None."""
 
 

@@ -1,6 +1,8 @@
 """What a Program gives to those who call it, and whether it counts: health within its limits, in the
 precision of the arithmetic."""
 
+from itertools import combinations
+
 import numpy as np
 
 from dynamics_node.spatial import UNIT
@@ -18,6 +20,16 @@ def returned(program) -> dict[str, tuple[int, ...]]:
     """{name: shape} of the outputs that a call gives: all but health, the last one where there are limits."""
     shapes = [(name, numbers.shape) for name, numbers in program.outputs.items()]
     return dict(shapes[:-1] if program.limits else shapes)
+
+
+def usable(out, inputs) -> list[np.ndarray]:
+    """The arrays of `out` for results that are written while inputs are read: none of them where some may lie
+    over others."""
+    if out is None or not all(type(array) is np.ndarray for array in (*out, *inputs)):
+        return []
+    over = any(np.may_share_memory(array, other) for array in out for other in inputs)
+    over = over or any(np.may_share_memory(array, other) for array, other in combinations(out, 2))
+    return [] if over else list(out)
 
 
 def limits_in(program, dtype=np.float64) -> tuple[float, ...]:

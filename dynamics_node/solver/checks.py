@@ -91,5 +91,6 @@ def delivered(result, out):
         raise InputError(f"out must be an array of floats, not {getattr(out, 'dtype', type(out).__name__)}")
     if np.shape(out) != result.shape:
         raise InputError(f"out must have shape {result.shape}, not {np.shape(out)}")
-    out[...] = result
+    if out is not result:
+        out[...] = result
     return out

@@ -73,7 +73,7 @@ class Function:
     def _states(self, found, runner, arrays, out, errors):
         """The results (..., *shape) in a tuple; found: what `few` gave, arrays: all inputs of the runner."""
         if found is None:
-            found = self._many(runner, arrays)
+            found = self._many(runner, arrays, out)
             if found is None and any(map(on_device, arrays)):
                 return self._on_device(runner, arrays, out, errors)
             if found is None:
@@ -84,12 +84,12 @@ class Function:
             return tuple(found)
         return tuple(delivered(result, place) for result, place in zip(found, out, strict=True))
 
-    def _many(self, runner, arrays):
+    def _many(self, runner, arrays, out):
         """The results by `many`, without a look at the arrays here; else None."""
         first = arrays[0] if arrays else None
         if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
-        return runner.many(len(first), arrays, self.dtype)
+        return runner.many(len(first), arrays, self.dtype, out)
 
     def _on_device(self, runner, arrays, out, errors):
         """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
@@ -194,7 +194,8 @@ class ProgramFunction(Function):
         self._keep(_shapes=list(self.runner.outputs.values()), _rest=tuple(self.defaults.values()))
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
-        """out: an array for every result (a tuple if there are several); errors: 'raise' or 'nan'."""
+        """out: an array for every result (a tuple if there are several), of many states written while they
+        are computed: anything may be in it when the call raises; errors: 'raise' or 'nan'."""
         arrays = self._placed(arrays, named) if named else arrays + self._rest
         if out is None:
             results = tuple([np.empty(shape) for shape in self._shapes])

@@ -12,9 +12,10 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.backends.c import BatchKernel, Kernel
+from dynamics_node.backends.c import BatchKernel, Kernel, render
 from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
-from dynamics_node.program import interpret, trace
+from dynamics_node.backends.c.straight import PART
+from dynamics_node.program import Staged, interpret, trace
 
 pytestmark = pytest.mark.optimised
 
@@ -270,3 +271,108 @@ def test_stretches_of_zeros_among_the_results(dtype):
     bad = x.copy()
     bad[5, 1] = np.nan
     assert not BatchKernel(program, dtype)(83, bad)[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_columns_that_are_computed_far_apart(dtype):
+    """A vector of columns is written when the last one is there: first and last operations, inputs,
+    constants and zeros stand side by side in it."""
+
+    def function(x):
+        steps = [x]
+        while len(steps) < PART:
+            steps.append(np.roll(steps[-1], 1) * 0.5 + x)  # several parts of operations
+        kinds = [steps[1], steps[-1], x, np.array([0.0, 2.0, 0.0], dtype=object), steps[PART // 2]]
+        row = np.concatenate([kinds[k % 5] * (k % 5 + 1.0) for k in range(11)])
+        return {"y": np.concatenate([row, np.zeros(40), row[::-1]]), "z": row[:1]}
+
+    written = trace(function, {"x": (3,)})
+    batch = BatchKernel(written, dtype)
+    for count in (1, 7, 8, 9, 4097):
+        x = np.random.default_rng(count).uniform(-1, 1, (count, 3)).astype(dtype)
+        (y, z), good = batch(count, x)
+        right = interpret(written, x=x.astype(float))
+        assert good and np.array_equal(y[:, 6:9], 3 * x)
+        assert error(np.hstack([y, z]), np.hstack([right["y"], right["z"]])).max() <= 10 * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_regressors_of_many_states(precision):
+    model = ROBOTS["panda7"].model()
+    function = dn.build_quantity(model, "joint_torque_regressor", backend="c", precision=precision)
+    plain = dn.build_quantity(model, "joint_torque_regressor", backend="numpy")
+    agreement = EXACT if precision == "float64" else SINGLE
+    q, qd, qdd, _ = random_states(model, 4097, seed=3)
+    right, whole = plain(q, qd, qdd), function(q, qd, qdd)
+    assert error(whole, right).max() <= agreement
+    for count in (1, 7, 8, 9, BATCH + 1):
+        assert error(function(q[:count], qd[:count], qdd[:count]), right[:count]).max() <= agreement
+    strided = np.zeros((2 * len(q), model.nv))
+    strided[::2] = q
+    assert np.array_equal(function(strided[::2], qd, qdd), whole)
+    out = np.full((4097, 7, 70), np.nan, function.dtype)
+    assert function(q, qd, qdd, out=out) is out and np.array_equal(out, whole)
+    turned = np.empty((70, 7, 4097)).T
+    assert np.array_equal(function(q, qd, qdd, out=turned), whole)
+
+
+@pytest.mark.parametrize("count", [BATCH, 200])
+def test_results_go_where_they_are_wanted(count):
+    """They are computed in `out` itself, unless that lies over inputs or is no plain array of the right type."""
+    model = ROBOTS["panda7"].model()
+    q, qd, u, _ = random_states(model, count, seed=8)
+    solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[-1:]), backend="c")
+    expected = solver(q, qd, u, u)
+    kernel = solver.runner.batches[np.dtype(float)]
+    out = tuple(np.full((count, 7), np.nan) for _ in range(2))
+    written = kernel.quick(count, q, qd, u, u, model.gravity, out=out)
+    assert all(a is b for a, b in zip(written, out, strict=True))
+    both = np.empty((2, count, 7))
+    for places in (out, tuple(both), tuple(both.transpose(0, 2, 1).reshape(2, count, 7).astype(np.float32))):
+        found = solver(q, qd, u, u, out=places)
+        for place, array, right in zip(places, found, expected, strict=True):
+            assert place is array and error(array, right).max() <= 1e-6
+    with pytest.raises(dn.InputError, match="out must have shape"):
+        solver(q, qd, u, u, out=(out[0], np.empty((count + 1, 7))))
+
+
+@pytest.mark.parametrize("count", [BATCH, 200])
+def test_results_over_inputs(count):
+    model = ROBOTS["panda7"].model()
+    q, qd, qdd, _ = random_states(model, count + BATCH, seed=8)
+    solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    expected = solver(q[:count], qd[:count], qdd[:count])
+    for k in (0, 1, 3, BATCH):  # results are written over inputs of states that come later
+        memory = np.empty((count + BATCH, 7))
+        given, out = memory[k : count + k], memory[:count]
+        given[:] = qdd[:count]
+        assert solver(q[:count], qd[:count], given, out=out) is out
+        assert np.array_equal(out, expected)
+    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    expected = f(q, qd, qdd)
+    memory = np.empty((len(q) + 1, 7, 7))
+    f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later one wins
+    assert np.array_equal(memory[1:], expected[1])
+
+
+def test_out_of_many_states_run_one_by_one(monkeypatch):
+    monkeypatch.setattr(render, "STRAIGHT", 0)
+    model = ROBOTS["panda7"].model()
+    q, qd, qdd, _ = random_states(model, 2 * BATCH, seed=8)
+    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    expected = f(q, qd, qdd)
+    assert not f.runner.batches
+    monkeypatch.setattr(Staged, "op_count", None)  # it takes milliseconds: no call counts
+    out = tuple(np.full_like(a, np.nan) for a in expected)
+    found = f.runner.many(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
+    assert all(a is b for a, b in zip(found, out, strict=True))
+    assert all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True))
+    assert all(a is b for a, b in zip(f(q, qd, qdd, out=out), out, strict=True))
+    with pytest.raises(dn.InputError):
+        f(q, np.vstack([qd, qd]), qdd)
+    with pytest.raises(dn.InputError, match="out must have shape"):
+        f(q, qd, qdd, out=tuple(np.vstack([a, a]) for a in out))
+    qd[5, 1] = np.nan
+    assert np.isnan(f(q, qd, qdd, errors="nan")[0][5]).all()
+    with pytest.raises(dn.InputError, match="is not finite"):
+        f(q, qd, qdd)

@@ -13,7 +13,7 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_forces, joint_motions
 from dynamics_node.backends.c import BatchKernel
-from dynamics_node.backends.c.render import render_batch
+from dynamics_node.backends.c.batched import render_batch
 from dynamics_node.backends.c.text import memory
 from dynamics_node.model.description import JointDescription, Mimic
 from dynamics_node.model.from_description import resolve_mimic

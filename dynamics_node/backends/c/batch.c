@@ -5,28 +5,54 @@
 #else
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (bits){__VA_ARGS__})
 #endif
+/* A vector has CHUNKS of 16 bytes. LOW and HIGH mix the numbers within the chunks of two vectors, the others take whole
+   chunks of them: each is one quick instruction. */
+enum { CHUNKS = 4, CHUNK = LANES / CHUNKS };
 #if LANES == 8
-#define LOW(a, b) SHUFFLE(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
-#define HIGH(a, b) SHUFFLE(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define LOW(a, b) SHUFFLE(a, b, 0, 8, 2, 10, 4, 12, 6, 14)
+#define HIGH(a, b) SHUFFLE(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
+#define FIRST(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
+#define SECOND(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
+#define EVEN(a, b) SHUFFLE(a, b, 0, 1, 4, 5, 8, 9, 12, 13)
+#define ODD(a, b) SHUFFLE(a, b, 2, 3, 6, 7, 10, 11, 14, 15)
 #else
-#define LOW(a, b) SHUFFLE(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23)
-#define HIGH(a, b) SHUFFLE(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+#define LOW(a, b) SHUFFLE(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29)
+#define HIGH(a, b) SHUFFLE(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31)
+#define FIRST(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+#define SECOND(a, b) SHUFFLE(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+#define EVEN(a, b) SHUFFLE(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27)
+#define ODD(a, b) SHUFFLE(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31)
 #endif
 
-/* LANES vectors, transposed: a perfect shuffle of all their entries turns the bits of an entry's number by one, and
-   log2(LANES) of them exchange row and column. */
-static inline void transpose(vector *a)
+/* LANES vectors are transposed by both of the following in any order: one turns the numbers of every chunk over CHUNK
+   vectors, by perfect shuffles; one turns chunks over every CHUNK-th vector. */
+static inline void transpose_numbers(vector *a)
 {
-#pragma GCC unroll 4
-  for (int turned = 1; turned < LANES; turned *= 2) {
+#pragma GCC unroll 2
+  for (int turned = 1; turned < CHUNK; turned *= 2) {
     vector b[LANES];
 #pragma GCC unroll 8
     for (int i = 0; i < LANES / 2; ++i) {
-      b[2 * i] = LOW(a[i], a[i + LANES / 2]);
-      b[2 * i + 1] = HIGH(a[i], a[i + LANES / 2]);
+      const int k = i + i / (CHUNK / 2) * (CHUNK / 2);
+      b[2 * i] = LOW(a[k], a[k + CHUNK / 2]);
+      b[2 * i + 1] = HIGH(a[k], a[k + CHUNK / 2]);
     }
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; ++i) a[i] = b[i];
+  }
+}
+
+static inline void transpose_chunks(vector *a)
+{
+#pragma GCC unroll 4
+  for (int n = 0; n < CHUNK; ++n) {
+    vector *const v = a + n;
+    const vector low = FIRST(v[0], v[CHUNK]), low_too = FIRST(v[2 * CHUNK], v[3 * CHUNK]);
+    const vector high = SECOND(v[0], v[CHUNK]), high_too = SECOND(v[2 * CHUNK], v[3 * CHUNK]);
+    v[0] = EVEN(low, low_too);
+    v[CHUNK] = ODD(low, low_too);
+    v[2 * CHUNK] = EVEN(high, high_too);
+    v[3 * CHUNK] = ODD(high, high_too);
   }
 }
 
@@ -37,7 +63,8 @@ static inline __attribute__((always_inline)) void read_rows(const number *rows, 
     vector a[LANES];
 #pragma GCC unroll 16
     for (int j = 0; j < LANES; ++j) memcpy(a + j, rows + j * size + n, sizeof(vector));
-    transpose(a);
+    transpose_chunks(a); /* first, for of few columns most chunks fall away */
+    transpose_numbers(a);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; ++i)
       if (n + i < size) in[n + i] = a[i];
@@ -80,45 +107,42 @@ static inline int any(vector x)
   return one;
 }
 
-/* `width` numbers from n on of the first `lanes` rows, and their sum. A width that the compiler knows needs no call to
-   copy. */
-static inline __attribute__((always_inline)) vector write_part(
-    const vector *out, number *rows, int size, int lanes, int n, int width)
+/* Where the results of LANES states go: of every output the first of their rows. `sum`: of all numbers written;
+   `beyond`: not 0 in the lanes where a number is beyond its limit. */
+typedef struct {
+  vector sum, beyond;
+  number *row[OUTPUTS + 1];
+} Results;
+
+/* The compiler keeps what is written before and behind it apart: caches want rows written in order. */
+#define IN_ORDER __asm__ volatile("" ::: "memory")
+
+/* `width` numbers of every row from n on, a vector over the states of each. A width that the compiler knows needs no
+   call to copy. */
+static inline __attribute__((always_inline)) void write_part(
+    Results *restrict y, int output, int size, int n, int width, const vector *numbers)
 {
   vector a[LANES], sum[4] = {0};
 #pragma GCC unroll 16
   for (int j = 0; j < LANES; ++j) {
-    a[j] = j < width ? out[n + j] : (vector){0};
+    a[j] = j < width ? numbers[j] : (vector){0};
     if (j < width) sum[j % 4] += a[j];
   }
-  transpose(a);
+  y->sum += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  transpose_numbers(a);
+  transpose_chunks(a);
 #pragma GCC unroll 16
-  for (int j = 0; j < LANES; ++j)
-    if (j < lanes) memcpy(rows + j * size + n, a + j, width * sizeof(number));
-  return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-}
-
-/* The first `count` numbers of the first `lanes` rows, of what was computed: 0 in the lanes where all of them and their
-   sum are finite, else NaN. */
-static inline __attribute__((always_inline)) vector write_rows(
-    const vector *out, number *rows, int size, int lanes, int count)
-{
-  const int whole = count - count % LANES;
-  vector total = {0};
-  for (int n = 0; n < whole; n += LANES) total += write_part(out, rows, size, lanes, n, LANES);
-  if (whole < count) total += write_part(out, rows, size, lanes, whole, count - whole);
-  return total - total;
+  for (int j = 0; j < LANES; ++j) memcpy(y->row[output] + j * size + n, a + j, width * sizeof(number));
+  IN_ORDER;
 }
 
 /* Zeros in their place. */
-static inline __attribute__((always_inline)) void write_zeros(number *rows, int size, int lanes, int count)
+static inline __attribute__((always_inline)) void write_zeros(Results *restrict y, int output, int size, int n, int width)
 {
-  const int whole = count - count % LANES;
   const vector zero = {0};
-  for (int j = 0; j < lanes; ++j) {
-    for (int n = 0; n < whole; n += LANES) memcpy(rows + j * size + n, &zero, sizeof zero);
-    if (whole < count) memcpy(rows + j * size + whole, &zero, (count - whole) * sizeof(number));
-  }
+#pragma GCC unroll 16
+  for (int j = 0; j < LANES; ++j) memcpy(y->row[output] + j * size + n, &zero, width * sizeof(number));
+  IN_ORDER;
 }
 
 /* Of the rows of an array from state k on, LANES that can be read with LANES - 1 numbers beyond: those of the array,

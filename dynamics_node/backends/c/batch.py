@@ -4,16 +4,21 @@ from functools import partial
 
 import numpy as np
 
+from dynamics_node.backends.c.batched import render_batch
 from dynamics_node.backends.c.compiler import FOR_VECTORS
+from dynamics_node.backends.c.kernel import QUICK, SHORT
 from dynamics_node.backends.c.library import open_library
 from dynamics_node.backends.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.backends.c.render import BATCH, render_batch, renderer
+from dynamics_node.backends.c.render import BATCH, renderer
 from dynamics_node.backends.c.threads import WORTH_A_THREAD, in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
-from dynamics_node.backends.results import limits_in, returned
+from dynamics_node.backends.results import limits_in, returned, usable
+from dynamics_node.program import depth_first
 
 __all__ = ["BATCH", "PRECISIONS", "BatchKernel"]
 
+TRIED = 1024  # states of a trial, at most
+BEYOND_CACHES = 4 << 20  # bytes
 PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 
 
@@ -38,30 +43,38 @@ class BatchKernel(Loaded):
 
     def _compile(self):
         how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
-        orders = {"traced": self.program, "reordered": self._other}
         ways = {
             name: Way(
                 f"batch {renderer()} {program.digest()} {how}",
                 partial(render_batch, program, *how),
                 FOR_VECTORS,
             )
-            for name, program in orders.items()
-            if program is not None
+            for name, program in self._orders().items()
         }
         return compile_fastest(ways, self._trial)
 
+    def _orders(self):
+        """The Program with its operations in several orders, of which one is the fastest. Depth first results
+        are computed in the order in which they lie in memory, and little waits."""
+        orders = {"traced": self.program, "reordered": self._other}
+        if SHORT < len(self.program.ops) <= QUICK:
+            orders["depth first"] = depth_first(self.program)
+        return {name: program for name, program in orders.items() if program is not None}
+
     def _trial(self, key):
-        """A function that runs a library over some states."""
+        """A function that runs a library over some states: where there are many results, over so many that
+        they leave the caches near a core."""
         library = open_library(key)
         trust_arrays(library, self.dtype)
         run = builtin_function(library, "batch_definition")
+        count = max(BATCH, min(TRIED, BEYOND_CACHES // max(1, self._outputs * self.dtype.itemsize)))
         random = np.random.default_rng(0)
         inputs = [
-            random.uniform(-1.0, 1.0, (BATCH, *shape)).astype(self.dtype)
+            random.uniform(-1.0, 1.0, (count, *shape)).astype(self.dtype)
             for shape in self.program.inputs.values()
         ]
-        outputs = [np.empty((BATCH, *shape), self.dtype) for shape in self._shapes]
-        return lambda: run(0, BATCH, BATCH, *inputs, *outputs)
+        outputs = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        return lambda: run(0, count, count, *inputs, *outputs)
 
     def _open(self, library):
         trust_arrays(library, self.dtype)
@@ -79,10 +92,11 @@ class BatchKernel(Loaded):
     def _threads(self, count, most=None):
         return threads_worth(count * len(self.program.ops), most)
 
-    def quick(self, count, *inputs):
-        """The outputs but health; None when an input is not contiguous, of the type and of the right shape,
-        or a state is not good."""
-        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+    def quick(self, count, *inputs, out=None):
+        """The outputs but health; None when an array is not contiguous, of the type and of the right shape,
+        or a state is not good. out: arrays for them, not used where they lie over inputs."""
+        results = usable(out, inputs)
+        results += [np.empty((count, *shape), self.dtype) for shape in self._shapes[len(results) :]]
         if count < self._one_thread:
             good = self._run(0, count, count, *inputs, *results)
         elif (good := self._run(0, 0, count, *inputs, *results)) > 0:

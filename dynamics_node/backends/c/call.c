@@ -119,9 +119,12 @@ static long solved_rows(PyObject *self, long count, const Numbers *given, const 
       memcpy(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k] * sizeof(double));
     const int solved_it = solved(x, y);
     good &= solved_it;
-    for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++])
-      for (long n = 0; n < output_size[k]; ++n)
-        given[INPUTS + k].data[row * output_size[k] + n] = solved_it ? y[from + n] : NAN;
+    for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++]) {
+      double *const to = given[INPUTS + k].data + row * output_size[k];
+      if (solved_it) memcpy(to, y + from, output_size[k] * sizeof(double));
+      else
+        for (long n = 0; n < output_size[k]; ++n) to[n] = NAN;
+    }
   }
   if (thread) PyEval_RestoreThread(thread);
   return good;

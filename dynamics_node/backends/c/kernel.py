@@ -13,7 +13,7 @@ from dynamics_node.backends.c.render import BATCH, render, renderer
 from dynamics_node.backends.c.threads import in_parts, threads_worth
 from dynamics_node.backends.c.tuning import Way, compile_fastest
 from dynamics_node.backends.errors import CompileError
-from dynamics_node.backends.results import returned, taken
+from dynamics_node.backends.results import returned, taken, usable
 from dynamics_node.program import Program, Rolled, packed
 
 WIDE = 15  # operations on every step of the longest chain
@@ -47,6 +47,7 @@ class Kernel(Loaded):
     def __init__(self, program, parameters=None, quaternions=(), other=None, alike=(), tuned=True):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
         self._other, self._alike, self._tuned = other, tuple(alike), tuned
+        self._operations = sum(program.op_count().values())  # counting takes milliseconds
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
         super().__init__(program)
@@ -121,6 +122,13 @@ class Kernel(Loaded):
             raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
         return results, bool(good)
 
+    def quick(self, count, inputs, out=None):
+        """The outputs; None when an array is not contiguous, of the type and of the right shape, or a state
+        is not solved. out: arrays for them, not used where they lie over inputs."""
+        results = usable(out, inputs) or [np.empty((count, *shape)) for shape in self.outputs.values()]
+        fit = _fit(count, inputs, self.inputs, [()]) and _fit(count, results, self.outputs)
+        return results if fit and self._in_parts(count, inputs, results) > 0 else None
+
     def _in_parts(self, count, inputs, results):
         """By several threads, where that is worth it."""
         if count < BATCH:
@@ -133,12 +141,21 @@ class Kernel(Loaded):
             given = [a[start:stop] if own else a for a, own in zip(inputs, differ, strict=True)]
             return self._rows(stop - start, *given, *(array[start:stop] for array in results))
 
-        return in_parts(count, threads_worth(count * sum(self.program.op_count().values())), solve)
+        return in_parts(count, threads_worth(count * self._operations), solve)
 
     def run(self, x, y):
         """Outputs y (count, outputs) of all inputs x (count, inputs), packed in the Program's order; both
         C-contiguous float64. Nothing is checked: what the Program alone takes."""
         self._entry(len(x), x.ctypes.data, y.ctypes.data)
+
+
+def _fit(count, arrays, shapes, more=()):
+    """True when there is an array of `count` rows for each of the shapes {name: shape}; more: [()] where one
+    row for all of them does as well."""
+    if len(arrays) != len(shapes):
+        return False
+    pairs = zip(arrays, shapes.values(), strict=True)
+    return all(getattr(a, "shape", None) in [(*batch, *s) for batch in ((count,), *more)] for a, s in pairs)
 
 
 def _length(program):

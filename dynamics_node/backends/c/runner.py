@@ -45,12 +45,16 @@ class CRunner:
         if batches and self._few < np.inf:
             self._prepared(np.dtype(np.float64))
 
-    def many(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype, out=None):
         """See backends.Runner."""
         if count < self._few:
-            return None
+            return self.kernel.quick(count, inputs, out) if self._one_by_one(count, dtype) else None
         batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
-        return batch.quick(count, *inputs, *parameters)
+        return batch.quick(count, *inputs, *parameters, out=out)
+
+    def _one_by_one(self, count, dtype):
+        """True where many states run one after the other, by several threads."""
+        return self._few == np.inf and count >= BATCH and dtype == np.float64
 
     def run(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:

@@ -3,7 +3,7 @@
 First comes what angles need, then all their sines and cosines at once (sincos.c), then the rest. The
 operations are split into functions, for compile time grows faster than linearly with the size of a function;
 what one part needs of another goes through the workspace w, which begins with the sines and cosines, and
-results go to y where they are computed."""
+results are written where they are computed."""
 
 from itertools import pairwise
 
@@ -17,26 +17,23 @@ _SINES = {
     "number": {Op.SIN: "sin({})", Op.COS: "cos({})"},
     "vector": {Op.SIN: "sin_lanes({})", Op.COS: "cos_lanes({})"},
 }
+_RESULTS = {"number": "number", "vector": "Results"}
 
 
-def render_run(program, number="number", suffix="", unwritten=frozenset()):
+def render_run(program, number="number", suffix="", writing=None):
     """The lines of `run` and its parts; number: 'number', or 'vector' of states; suffix: of literals;
-    unwritten: places in y that are left as they are."""
+    writing: the lines that write results, (text, the values that it waits for), by default those that store
+    them in y."""
     given = [f"x[{k}]" for k in range(program.input_size)]
-    names = Names(program, given, suffix, results=_results(program))
+    writing = _storing(program) if writing is None else writing
+    names = Names(program, given, suffix, writing=writing)
     return [
         *render_parts(program, names, "part", number),
-        f"static void run(const {number} *restrict x, {number} *restrict y)",
+        f"static void run(const {number} *restrict x, {_RESULTS[number]} *restrict y)",
         "{",
         memory(number, "w", max(1, names.workspace)),
         *call_parts(names, "part", number),
-        *(
-            f"  y[{k}] = {_filled(names.anywhere(n), number)};"
-            for n, places in names.results.items()
-            if n not in names.part
-            for k in places
-            if k not in unwritten
-        ),
+        *names.written(None, -1, number),
         "}",
     ]
 
@@ -64,7 +61,7 @@ def _filled(text, number):
 
 
 def _function(name, number, lines):
-    arguments = f"const {number} *restrict x, {number} *restrict w, {number} *restrict y"
+    arguments = f"const {number} *restrict x, {number} *restrict w, {_RESULTS[number]} *restrict y"
     return [f"static void {name}({arguments})", "{", *lines, "}"]
 
 
@@ -73,11 +70,11 @@ class Names:
 
     given: what the inputs are written as; placed: {operation: its slot}, of those that have one elsewhere
     than in the workspace, which begins at slot `start`, a multiple of VECTOR. Sines and cosines have theirs
-    there. results: {operation: its places in y}, where it is written when it is there; None: all outputs have
-    slots.
+    there. writing: the lines that write results, of which each follows the last operation that it waits for;
+    None: all outputs have slots.
     """
 
-    def __init__(self, program, given, suffix="", placed=None, start=0, results=None):
+    def __init__(self, program, given, suffix="", placed=None, start=0, writing=None):
         self.given, self.suffix, self.start = given, suffix, start
         self.inputs, self.first = program.input_size, program.first_operation
         self.constants = program.constants
@@ -87,16 +84,40 @@ class Names:
         self.parts = [*_pieces(before), *_pieces(after)]
         self.first_part = len(_pieces(before))
         self.part = {n: k for k, numbers in enumerate(self.parts) for n in numbers}
-        self.results = results or {}
+        self.lines = self._placed(writing or ())  # that follow an operation, or no one
         place = {angle: k for k, angle in enumerate(self.angles)}
         self.padded = -(-len(place) // VECTOR) * VECTOR
         self.slot = {n: start + place[angle] + offset * self.padded for n, (angle, offset) in grouped.items()}
         placed = {n: slot for n, slot in (placed or {}).items() if n not in grouped}
-        kept = _results(program) if results is None else ()
+        kept = _results(program) if writing is None else self._read_elsewhere()
         shared = [n for n in _shared(program, self.part, kept) if n not in placed]
         first = start + 2 * self.padded
         self.slot |= {n: first + k for k, n in enumerate(shared)} | placed
         self.workspace = first + len(shared)
+
+    def _placed(self, writing):
+        """{operation: its lines (text, values)}"""
+        lines: dict[int | None, list] = {}
+        for line in writing:
+            computed = [n for n in line[1] if n in self.part]
+            last = max(computed, key=lambda n: (self.part[n], n), default=None)
+            lines.setdefault(last, []).append(line)
+        return lines
+
+    def _read_elsewhere(self):
+        """Values that lines of another part read."""
+        return {
+            n
+            for last, lines in self.lines.items()
+            for _, values in lines
+            for n in values
+            if n in self.part and self.part[n] != self.part.get(last)
+        }
+
+    def written(self, n, part, number):
+        """The lines that follow an operation."""
+        for text, values in self.lines.get(n, ()):
+            yield text.format(*(_filled(self.within(m, part), number) for m in values))
 
     def anywhere(self, n):
         """A value that every part can read."""
@@ -143,13 +164,14 @@ def _pieces(numbers):
     return [numbers[a:b] for a, b in pairwise(bounds)]
 
 
+def _storing(program):
+    """The lines that store all outputs in y, and the value of each."""
+    return [(f"  y[{k}] = {{}};", (n,)) for k, n in enumerate(_results(program))]
+
+
 def _results(program):
-    """{value number: its places in y}."""
-    places: dict[int, list[int]] = {}
-    numbers = (int(n) for array in program.outputs.values() for n in array.flat)
-    for k, n in enumerate(numbers):
-        places.setdefault(n, []).append(k)
-    return places
+    """The values of all outputs, in order."""
+    return [int(n) for array in program.outputs.values() for n in array.flat]
 
 
 def _shared(program, part, kept):
@@ -199,5 +221,5 @@ def _operations(program, names, part, number):
         lines.append(f"  const {number} t{n} = {text[op].format(*operands)};")
         if n in names.slot:
             lines.append(f"  w[{names.slot[n]}] = t{n};")
-        lines += [f"  y[{place}] = t{n};" for place in names.results.get(n, ())]
+        lines += names.written(n, own, number)
     return lines

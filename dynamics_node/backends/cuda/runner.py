@@ -93,12 +93,12 @@ class CudaRunner:
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
 
-    def many(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype, out=None):
         """See backends.Runner."""
         batch = self._batch(count, inputs, dtype)
         outputs = None if batch is None else self._by_device(batch)
         if outputs is None:
-            return self.beside.many(count, inputs, dtype)
+            return self.beside.many(count, inputs, dtype, out)
         return outputs if self._mended(outputs, batch) else None
 
     def run(self, count, inputs, dtype=np.float64):

@@ -77,7 +77,7 @@ class OpenClRunner:
         if batches and on.doubles:
             self._launch(on, DOUBLE, {GRAVITY, *self._parameters} & {*self.program.inputs})
 
-    def many(self, count, inputs, dtype):
+    def many(self, count, inputs, dtype, out=None):
         """See backends.Runner."""
         shapes = [*self.inputs.values()]
         plain = len(inputs) == len(shapes) and all(
