@@ -12,7 +12,7 @@ from std_msgs.msg import Bool, String
 
 import dynamics_node as dn
 from dynamics_node.demo import touch_report
-from dynamics_node.demo.pushed_arm import BANDWIDTH, STEP, TORQUE_STD, VELOCITY_STD
+from dynamics_node.demo.pushed_arm import BANDWIDTH, NOISE, STEP
 from dynamics_node.demo.robots import PANDA_JOINTS
 from dynamics_node.demo.watching import conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
@@ -47,8 +47,8 @@ class TouchMonitor(Node):
         """The covariance is not published; one of our own knows it."""
         self._observer = dn.build_observer(
             dn.parse_model(message.data),
-            velocity_std=VELOCITY_STD,
-            torque_std=TORQUE_STD,
+            velocity_std=NOISE.velocity,
+            torque_std=NOISE.torque,
             bandwidth=BANDWIDTH,
         )
 

@@ -11,14 +11,13 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 
 import dynamics_node as dn
 from dynamics_node.demo import pushed_arm
-from dynamics_node.demo.pushed_arm import STEP, TOUCHES, PushedArm, description, touch_at
+from dynamics_node.demo.pushed_arm import STEP, TOUCHES, PushedArm, touch_at
+from dynamics_node.demo.simulated_arm import Noise, description
 
 
-def test_what_is_reported_is_what_moves_the_arm(monkeypatch):
+def test_what_is_reported_is_what_moves_the_arm():
     """Over a touch, without noise: M qdd + h = tau + J^T f by our dynamics."""
-    monkeypatch.setattr(pushed_arm, "VELOCITY_STD", 0.0)
-    monkeypatch.setattr(pushed_arm, "TORQUE_STD", 0.0)
-    arm, model = PushedArm(description()), dn.parse_model(description())
+    arm, model = PushedArm(description(), noise=Noise()), dn.parse_model(description())
     samples = [arm.sample(), *(arm.step() for _ in range(700))]
     forward = dn.build(model, dn.forward_dynamics(model))
     for before, after in itertools.pairwise(samples):

@@ -1,0 +1,112 @@
+"""A Panda in MuJoCo whose motors make it follow a motion. Without ROS."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
+
+STIFFNESS, DAMPING = 60.0, 14.0  # 1/s^2, 1/s: a hand can push the arm aside
+_COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" discardvisual="true"/></mujoco>'
+Motion = Callable[[float], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+class Sample(NamedTuple):
+    """At `time`, s: q, qd (7,), and the motors' torques as the joints report them; pushed (7,): what a touch
+    exerts at the joints, which nobody reports."""
+
+    time: float
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    pushed: np.ndarray
+
+
+class Noise(NamedTuple):
+    """Standard deviations of what the joints report: rad, rad/s, N m."""
+
+    position: float = 0.0
+    velocity: float = 0.0
+    torque: float = 0.0
+
+
+NO_NOISE = Noise()
+
+
+def description() -> str:
+    """URDF of a Panda whose joints have no friction and whose fingers do not move: what both simulate."""
+    text = re.sub(r"<dynamics[^>]*/>", "", find_panda().read_text())
+    for finger in ("panda_finger_joint1", "panda_finger_joint2"):
+        text = re.sub(rf'(name="{finger}" type=)"prismatic"', r'\1"fixed"', text)
+    return re.sub(r"<mimic[^>]*/>", "", text)
+
+
+class SimulatedArm:
+    """The simulation; it begins at rest where the motion does.
+
+    motion(t): wanted angles, rates and accelerations (7,); step: s; gains: stiffness and damping, 1/s^2 and
+    1/s; differs(mujoco, model): makes MuJoCo's robot another one than the description says. Raises ImportError
+    that says what to install.
+    """
+
+    def __init__(
+        self,
+        urdf: str,
+        motion: Motion,
+        step,
+        noise=NO_NOISE,
+        seed=0,
+        gains=(STIFFNESS, DAMPING),
+        differs=None,
+    ):
+        try:
+            import mujoco
+        except ImportError as error:
+            raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.2,<4'") from error
+        self._mujoco, self._random = mujoco, np.random.default_rng(seed)
+        self._motion, self._noise, self._gains = motion, noise, gains
+        bare = re.sub(r"<(visual|collision)\b.*?</\1>", "", urdf, flags=re.S)
+        spec = mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
+        self._model = spec.compile()
+        self._model.opt.timestep = step
+        if differs is not None:
+            differs(mujoco, self._model)
+        self._data = mujoco.MjData(self._model)
+        self._at = [self._model.joint(name).dofadr[0] for name in PANDA_JOINTS]
+        self._data.qpos[self._at] = motion(0.0)[0]
+        self._load()
+
+    def sample(self) -> Sample:
+        """What is reported now."""
+        data, at, noise = self._data, self._at, self._noise
+        reported = zip((data.qpos[at], data.qvel[at], self._tau), noise, strict=True)
+        q, qd, tau = (value + std * self._random.normal(size=7) for value, std in reported)
+        return Sample(data.time, q, qd, tau, self._pushed[at].copy())
+
+    def step(self) -> Sample:
+        """Go on for a step; what is reported then."""
+        self._mujoco.mj_step2(self._model, self._data)
+        self._load()
+        return self.sample()
+
+    def touch(self, mujoco, model, data):
+        """(nv,) what others than the motors exert at the joints."""
+        return np.zeros(model.nv)
+
+    def _load(self):
+        """The forces until the next step: of the motors, which compute with MuJoCo's own model, and of
+        others."""
+        mujoco, model, data, at = self._mujoco, self._model, self._data, self._at
+        mujoco.mj_step1(model, data)
+        wanted, rate, change = self._motion(data.time)
+        stiffness, damping = self._gains
+        acceleration = np.zeros(model.nv)
+        acceleration[at] = change + stiffness * (wanted - data.qpos[at]) + damping * (rate - data.qvel[at])
+        needed = np.zeros(model.nv)
+        mujoco.mj_mulM(model, data, needed, acceleration)
+        needed += data.qfrc_bias
+        self._pushed = self.touch(mujoco, model, data)
+        data.qfrc_applied[:] = needed + self._pushed
+        self._tau = needed[at].copy()
