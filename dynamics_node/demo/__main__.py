@@ -11,7 +11,7 @@ import sys
 import time
 from typing import NamedTuple
 
-from dynamics_node.demo import four_bar_trajectory, pushed_arm
+from dynamics_node.demo import four_bar_trajectory, identified, pushed_arm
 from dynamics_node.demo.robots import ROBOTS
 
 DOMAIN = "42"  # not the default 0, in which a real robot may listen
@@ -38,7 +38,10 @@ def _of_robot(name):
 DEMOS = {name: _of_robot(name) for name in ROBOTS} | {
     "touched": Demo(pushed_arm.PARAMETERS, "touched", "touch_monitor", (), "demo_touched.png")
 }
-WITHOUT_TOPICS = {"four_bar_trajectory": four_bar_trajectory}  # with their seconds and plots by default
+WITHOUT_TOPICS = {  # with their seconds and plots by default
+    "four_bar_trajectory": four_bar_trajectory,
+    "identified": identified,
+}
 
 
 def main():
@@ -48,10 +51,11 @@ def main():
         "--robot",
         choices=[*DEMOS, *WITHOUT_TOPICS],
         default="panda",
-        help="panda, five_bar with its loop, touched: a Panda in MuJoCo that is pushed, or "
-        "four_bar_trajectory: the paper's mechanism, falling and following, without topics",
+        help="panda, five_bar with its loop, touched: a Panda in MuJoCo that is pushed; "
+        "without topics, four_bar_trajectory: the paper's mechanism, falling and following, or "
+        "identified: a Panda in MuJoCo whose inertias and friction are found from its motion",
     )
-    parser.add_argument("--seconds", type=float, help="how long to watch, 10, or to simulate, 5")
+    parser.add_argument("--seconds", type=float, help="how long to watch, 10, or to simulate, 5 or 30")
     parser.add_argument("--plot", help="where to save the plot; by default demo_*.png")
     parser.add_argument("--rate", type=float, default=500.0, help="of the joint states, Hz")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for torques")

@@ -16,44 +16,44 @@ import numpy as np
 from dynamics_node.demo.followed import motion_of_file, wandering
 from dynamics_node.demo.robots import PANDA_JOINTS
 from dynamics_node.demo.simulated_arm import Motion, Noise, Sample, SimulatedArm, description
+from dynamics_node.model.urdf import parse_urdf
+from dynamics_node.model.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 STEP, RECORDED = 1e-3, 2  # s, and steps from one message to the next
 NOISE = Noise(position=1e-5, velocity=1e-3, torque=0.2)
 GAINS = (400.0, 40.0)
 SECONDS = 30.0
-TOOL, TOOL_AT = 0.7, np.array([0.0, 0.03, 0.12])  # kg, m in the axes of the hand
+ROOT, HAND = "panda_link0", "panda_hand"
+TOOL, TOOL_RADIUS, TOOL_AT = 0.7, 0.028, np.array([0.0, 0.03, 0.12])  # kg, m, m in the axes of the hand
 VISCOUS = np.array([1.0, 1.2, 0.8, 0.9, 0.4, 0.4, 0.3])  # N m s/rad
 COULOMB = np.array([1.2, 1.5, 1.0, 1.1, 0.6, 0.5, 0.4])  # N m
 ROTORS = np.array([0.3, 0.3, 0.25, 0.25, 0.1, 0.1, 0.08])  # kg m^2
 
 
-def differs(mujoco, model):
-    """Make it another robot than the description: masses 25 % and centres of mass 2 cm off, and so on."""
-    random = np.random.default_rng(7)
-    for name in (*(f"panda_link{k}" for k in range(1, 8)), "panda_hand"):
-        body, factor = model.body(name).id, random.uniform(0.75, 1.25)
-        model.body_mass[body] *= factor
-        model.body_inertia[body] *= factor
-        model.body_ipos[body] += random.uniform(-0.02, 0.02, 3)
-    _carry_tool(model, model.body("panda_hand").id)
-    at = [model.joint(name).dofadr[0] for name in PANDA_JOINTS]
-    model.dof_damping[at], model.dof_frictionloss[at], model.dof_armature[at] = VISCOUS, COULOMB, ROTORS
-    mujoco.mj_setConst(model, mujoco.MjData(model))
+def truth(text) -> str:
+    """The robot that moves, as a URDF: of other masses (by up to 25 %) and centres (by up to 2 cm) than
+    the description, with a tool, and with friction. Rotors have no place in a URDF."""
+    random, links = np.random.default_rng(7), {}
+    for link in parse_urdf(text).links:
+        if link.mass > 0 and link.name != ROOT:
+            factor, moved = random.uniform(0.75, 1.25), random.uniform(-0.02, 0.02, 3)
+            links[link.name] = Inertial(factor * link.inertia, factor * link.mass, link.com + moved)
+    links[HAND] = _with_tool(links[HAND])
+    friction = dict(zip(PANDA_JOINTS, map(Dynamics, VISCOUS, COULOMB), strict=True))
+    return with_numbers(text, links, friction, ALL_FIGURES)
 
 
-def _carry_tool(model, body):
-    """A point mass more. Its inertia about the new centre of mass is added as that of a ball, which is a body
-    that can be."""
-    mass, at = model.body_mass[body], model.body_ipos[body].copy()
-    away = TOOL_AT - at
-    model.body_mass[body] = mass + TOOL
-    model.body_ipos[body] = (mass * at + TOOL * TOOL_AT) / (mass + TOOL)
-    model.body_inertia[body] += mass * TOOL / (mass + TOOL) * (away @ away) * 2 / 3
+def _with_tool(hand):
+    """And a ball of steel in it."""
+    mass, away = hand.mass + TOOL, TOOL_AT - hand.com
+    pair = hand.mass * TOOL / mass * (away @ away * np.eye(3) - np.outer(away, away))
+    ball = 0.4 * TOOL * TOOL_RADIUS**2 * np.eye(3)
+    return Inertial(hand.inertia + ball + pair, mass, hand.com + TOOL / mass * away)
 
 
 def samples(motion: Motion, seed, seconds=SECONDS) -> Iterator[Sample]:
     """What the robot reports, 500 times a second."""
-    arm = SimulatedArm(description(), motion, STEP, NOISE, seed, GAINS, differs)
+    arm = SimulatedArm(truth(description()), motion, STEP, NOISE, seed, GAINS, ROTORS)
     steps = islice(iter(arm.step, None), round(seconds / STEP))
     return islice(steps, 0, None, RECORDED)
 
@@ -81,9 +81,10 @@ def write_bag(folder: Path, recorded: Iterator[Sample], start=1_700_000_000_000_
 
 
 def record(folder: Path, trajectory=None, seconds=SECONDS) -> tuple[Path, Path, Path]:
-    """The description and the two bags, in a folder that must not hold them yet."""
+    """The description and the two bags, in a folder that must not hold bags yet; beside them truth.urdf."""
     folder.mkdir(parents=True, exist_ok=True)
     urdf, moves, unseen = folder / "panda.urdf", folder / "moves", folder / "unseen"
+    (folder / "truth.urdf").write_text(truth(description()), encoding="utf-8")
     urdf.write_text(description(), encoding="utf-8")
     motion = wandering(1) if trajectory is None else motion_of_file(trajectory)
     write_bag(moves, samples(motion, 1, seconds))

@@ -47,8 +47,8 @@ class SimulatedArm:
     """The simulation; it begins at rest where the motion does.
 
     motion(t): wanted angles, rates and accelerations (7,); step: s; gains: stiffness and damping, 1/s^2 and
-    1/s; differs(mujoco, model): makes MuJoCo's robot another one than the description says. Raises ImportError
-    that says what to install.
+    1/s; armature: rotor inertias, kg m^2. Damping and friction are those of the description. Raises
+    ImportError that says what to install.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class SimulatedArm:
         noise=NO_NOISE,
         seed=0,
         gains=(STIFFNESS, DAMPING),
-        differs=None,
+        armature=0.0,
     ):
         try:
             import mujoco
@@ -71,10 +71,9 @@ class SimulatedArm:
         spec = mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
         self._model = spec.compile()
         self._model.opt.timestep = step
-        if differs is not None:
-            differs(mujoco, self._model)
-        self._data = mujoco.MjData(self._model)
         self._at = [self._model.joint(name).dofadr[0] for name in PANDA_JOINTS]
+        self._model.dof_armature[self._at] = armature
+        self._data = mujoco.MjData(self._model)
         self._data.qpos[self._at] = motion(0.0)[0]
         self._load()
 
