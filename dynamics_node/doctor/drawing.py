@@ -56,7 +56,9 @@ def _bounds(corners, edges, shape):
     """What the views show: the link, and its inertia unless that is far too large."""
     points = corners
     if edges is not None:
-        every = np.concatenate([corners, edges.reshape(-1, 3)])
+        reach = np.sqrt(np.diag(_square(shape)))  # of the ellipsoid, along the axes
+        around = shape.centre + np.array([-reach, reach])
+        every = np.concatenate([corners, edges.reshape(-1, 3), around])
         own = np.ptp(corners, axis=0).max() if len(corners) else np.inf
         if np.ptp(every, axis=0).max() <= SHOWN * own:
             points = every
@@ -114,9 +116,13 @@ def _hull_edges(triangles, place):
     return "".join("M{:.1f} {:.1f}L{:.1f} {:.1f}".format(*edge.ravel()) for edge in seen)
 
 
+def _square(shape):
+    """A (3, 3) of the ellipsoid x^T A^-1 x <= 1 about its centre."""
+    return (shape.axes * shape.half_axes**2) @ shape.axes.T
+
+
 def _ellipse(shape, at, place, scale):
-    A = (shape.axes * shape.half_axes**2) @ shape.axes.T
-    squares, axes = np.linalg.eigh(A[np.ix_(at, at)])
+    squares, axes = np.linalg.eigh(_square(shape)[np.ix_(at, at)])
     x, y = place(shape.centre)
     turn = -np.degrees(np.arctan2(axes[1, 1], axes[0, 1]))
     rx, ry = (max(r, 0.5) for r in scale * np.sqrt(np.maximum(squares[::-1], 0)))
@@ -132,4 +138,4 @@ def _bar(scale):
     text = f"{length:g} m" if length >= 1 else f"{1000 * length:g} mm"
     x = 3 * SIDE - 8 - length * scale
     line = f'<path class="bar" d="M{x:.1f} {SIDE - 8}h{length * scale:.1f}"/>'
-    return f'{line}<text x="{x:.1f}" y="{SIDE - 12}">{text}</text>'
+    return f'{line}<text x="{3 * SIDE - 8}" y="{SIDE - 12}" text-anchor="end">{text}</text>'

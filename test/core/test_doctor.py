@@ -13,6 +13,7 @@ from urdf_text import joint, robot
 from dynamics_node.algorithms import rnea
 from dynamics_node.cli import main
 from dynamics_node.doctor import diagnose, examine, nearest_consistent, page, repairs
+from dynamics_node.doctor.drawing import SIDE
 from dynamics_node.doctor.evidence import ellipsoid, words
 from dynamics_node.doctor.faults import FAULTS, SWAPPED
 from dynamics_node.doctor.geometry import link_geometry
@@ -402,3 +403,17 @@ def test_a_robot_that_cannot_be_computed_is_examined_all_the_same():
     assert [finding.cause for finding in report.findings] == ["massless"]
     assert report.robot is None and "hand" in report.why and not report.is_healthy
     assert "<b>massless</b>" in page(report) and "cannot be computed" in page(report)
+
+
+def test_ellipsoids_are_drawn_whole():
+    """Twice as large as their links: each stays within its view."""
+    large = {name: own._replace(inertia=4.0 * own.inertia) for name, own in own_inertials().items()}
+    drawn = re.findall(
+        r'<ellipse class="inertia" rx="([\d.]+)" ry="([\d.]+)" transform="translate\(([-\d.]+) ([-\d.]+)\) rotate\(([-\d.]+)\)"',
+        page(examine(arm(**large))),
+    )
+    assert len(drawn) == 15
+    for rx, ry, x, y, turn in np.array(drawn, dtype=float):
+        c, s = np.cos(np.radians(turn)), np.sin(np.radians(turn))
+        reach = np.hypot(rx * c, ry * s), np.hypot(rx * s, ry * c)
+        assert all(0.0 <= at - far and at + far <= SIDE for at, far in zip((x, y), reach, strict=True))
