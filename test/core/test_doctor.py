@@ -416,4 +416,4 @@ def test_ellipsoids_are_drawn_whole():
     for rx, ry, x, y, turn in np.array(drawn, dtype=float):
         c, s = np.cos(np.radians(turn)), np.sin(np.radians(turn))
         reach = np.hypot(rx * c, ry * s), np.hypot(rx * s, ry * c)
-        assert all(0.0 <= at - far and at + far <= SIDE for at, far in zip((x, y), reach, strict=True))
+        assert all(at - far >= 0.0 and at + far <= SIDE for at, far in zip((x, y), reach, strict=True))
