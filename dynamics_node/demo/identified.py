@@ -1,6 +1,6 @@
-"""A robot whose description is wrong, from a recording to the right one: a Panda in MuJoCo moves and is
-recorded, its inertias, rotors and friction are identified, and torques of a motion that was not used are
-compared with those of the description, of what was found, and of the truth."""
+"""A robot whose description is wrong, from a motion that tells much to the right one: a Panda in MuJoCo moves
+and is recorded, its inertias, rotors and friction are identified, and torques of a motion that was not used
+are compared with those of the description, of what was found, and of the truth."""
 
 import tempfile
 from pathlib import Path
@@ -10,13 +10,15 @@ import numpy as np
 
 from dynamics_node.demo.recorded_arm import ROTORS, SECONDS, record
 from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.simulated_arm import description
+from dynamics_node.excitation import excite, message_text
 from dynamics_node.identification import Identified, LinearModel, identify
-from dynamics_node.loops import load_robot
+from dynamics_node.loops import load_robot, parse_robot
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import open_table
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")
-CUTOFF = 10.0  # Hz
+CUTOFF, POINTS = 10.0, 20.0  # Hz, and points a second of the trajectory
 MOST = 1.05  # of the truth's RMS
 
 
@@ -35,11 +37,13 @@ class Compared(NamedTuple):
 
 
 def main(seconds=SECONDS, plot="demo_identified.png"):
-    """Record, identify, compare, judge. The exit code."""
-    print(f"demo: a Panda in MuJoCo that is not as described moves for {seconds:g} s, twice", flush=True)
+    """Excite, record, identify, compare, judge. The exit code."""
+    print("demo: a motion that tells what a Panda is made of is looked for", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            urdf, moves, unseen = record(Path(folder), seconds=seconds)
+            trajectory = excited(Path(folder))
+            print(f"a Panda in MuJoCo that is not as described moves for {seconds:g} s, twice", flush=True)
+            urdf, moves, unseen = record(Path(folder), trajectory, seconds)
         except ImportError as error:
             print(f"demo: {error}")
             return 2
@@ -55,10 +59,21 @@ def main(seconds=SECONDS, plot="demo_identified.png"):
     return 1 if problems else 0
 
 
+def excited(folder) -> Path:
+    """A JointTrajectory from what is known, the description, within its limits."""
+    found = excite(parse_robot(description()), terms=TERMS, restarts=1)
+    print(
+        f"condition {found.before:.0f}, the best of {found.tried} random motions; {found.condition:.0f} now"
+    )
+    path = folder / "trajectory.yaml"
+    path.write_text(message_text(found.message(POINTS)), encoding="utf-8")
+    return path
+
+
 def identified(urdf, bag) -> Identified:
     """From positions, velocities and torques of a bag."""
     robot = load_robot(urdf)
-    return identify(robot, [_table(robot, bag).chunks], TERMS, force=True)
+    return identify(robot, [_table(robot, bag).chunks], TERMS)
 
 
 def compare(found: Identified, urdf, bag) -> Compared:

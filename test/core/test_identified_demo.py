@@ -1,0 +1,85 @@
+"""The demo of identification: what MuJoCo records is the robot of truth.urdf, and the demo can fail."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", minversion="3.2", reason="the arm of the demo: pip install mujoco")
+pytest.importorskip("rosbags", reason="recordings: pip install rosbags")
+pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
+pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-data")
+
+import dynamics_node as dn
+from dynamics_node.demo import identified as demo
+from dynamics_node.demo import recorded_arm
+from dynamics_node.demo.followed import motion_of_file, wandering
+from dynamics_node.demo.recorded_arm import STEP
+from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.simulated_arm import NO_NOISE, SimulatedArm, description
+from dynamics_node.tables import read_table
+
+
+@pytest.mark.long
+def test_it_passes_and_draws(tmp_path, capsys):
+    plot = tmp_path / "identified.png"
+    assert demo.main(seconds=20.0, plot=str(plot)) == 0
+    told = capsys.readouterr().out
+    assert "69 base parameters" in told and "demo: passed" in told
+    assert plot.stat().st_size > 10_000
+
+
+def test_the_demo_fails_when_what_is_found_is_no_better():
+    random = np.random.default_rng(0)
+    measured = random.normal(size=(500, 7))
+    own = np.zeros((500, 7))
+    compared = demo.Compared(np.arange(500.0), measured, own, own, measured - 0.2)
+    problems = list(demo._problems(compared))
+    assert [told.split(":")[0] for told in problems] == [*PANDA_JOINTS, "the description is as good"]
+
+
+def test_the_arm_that_moves_is_the_one_of_the_truth(tmp_path):
+    """Without noise, while a joint moves: its torque is that of truth.urdf, rotors and friction included."""
+    text = recorded_arm.truth(description())
+    arm = SimulatedArm(text, wandering(3), STEP, NO_NOISE, 0, recorded_arm.GAINS, recorded_arm.ROTORS)
+    samples = [arm.sample(), *(arm.step() for _ in range(4000))]
+    (tmp_path / "truth.urdf").write_text(text, encoding="utf-8")
+    parameters = demo.true_parameters(tmp_path / "panda.urdf")
+    linear = dn.LinearModel(dn.parse_model(description()), demo.TERMS)
+    off = []
+    for sample, after in list(itertools.pairwise(samples))[1000::50]:
+        torque = linear.matrix(sample.q, sample.qd, (after.qd - sample.qd) / STEP) @ parameters
+        off.append(np.where(np.abs(sample.qd) > 0.1, sample.tau - torque, 0.0))
+    off = np.array(off)
+    assert (off != 0).sum() > 100
+    assert np.abs(off).max() <= 0.02
+
+
+def test_a_bag_has_what_was_reported(tmp_path):
+    reported = list(recorded_arm.samples(wandering(1), 5, seconds=0.2))
+    recorded_arm.write_bag(tmp_path / "bag", reported)
+    found = read_table(tmp_path / "bag", dn.parse_model(description()), ("q", "qd", "tau"))
+    for kind in ("q", "qd", "tau"):
+        assert np.array_equal(found[kind], [getattr(sample, kind) for sample in reported])
+    assert found["time"] - found["time"][0] == pytest.approx(0.002 * np.arange(100), abs=1e-6)
+
+
+def test_a_trajectory_is_followed_again_and_again(tmp_path):
+    path = tmp_path / "trajectory.yaml"
+    rows = [
+        ([0.0] * 7, [0.0] * 7, [0.0] * 7),
+        ([0.5] * 7, [0.1] * 7, [0.0] * 7),
+        ([0.0] * 7, [0.0] * 7, [0.0] * 7),
+    ]
+    points = [
+        f"- {{positions: {q}, velocities: {qd}, accelerations: {qdd}, time_from_start: {{sec: {k}, nanosec: 0}}}}"
+        for k, (q, qd, qdd) in enumerate(rows)
+    ]
+    names = list(PANDA_JOINTS)
+    path.write_text("\n".join([f"joint_names: {names}", "points:", *points]))
+    motion = motion_of_file(path)
+    for t in (1.0, 3.0):
+        assert np.allclose(motion(t), ([0.5] * 7, [0.1] * 7, [0.0] * 7), atol=1e-12)
+    path.write_text("\n".join([f"joint_names: {names[1:]}", "points:", *points]))
+    with pytest.raises(ValueError, match="panda_joint1"):
+        motion_of_file(path)
