@@ -15,7 +15,8 @@ from dynamics_node.page import Curve, document, listed, panel, table, written
 
 _STYLE = """
 th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
-figure { padding: .6rem .8rem; } tr.odd td { background: #fff6e0; }
+table { display: block; overflow-x: auto; } figure { padding: .6rem .8rem; }
+tr.odd td { background: #fff6e0; }
 svg text { font: 11px system-ui, sans-serif; fill: #666; }
 """
 _COLOURS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}

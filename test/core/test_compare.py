@@ -12,6 +12,7 @@ from oracle import Oracle
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
 from dynamics_node.cli import main
+from dynamics_node.model import Joint
 from dynamics_node.model.joints import KINDS
 from dynamics_node.page.thinned import MOST
 from dynamics_node.tables import Comparison, TableError, check_plot, plot_comparison
@@ -135,7 +136,10 @@ def test_a_gripper_without_efforts(tmp_path, capsys):
 
 def robot(*kinds):
     z = np.array([0.0, 0.0, 1.0])
-    joints = [SimpleNamespace(v=slice(k, k + 1), S=KINDS[kind].motion(z)) for k, kind in enumerate(kinds)]
+    joints = [
+        Joint(f"j{k}", kind, z, KINDS[kind].motion(z), slice(k, k + 1), slice(k, k + 1))
+        for k, kind in enumerate(kinds)
+    ]
     return SimpleNamespace(
         v_names=tuple(f"j{k}" for k in range(len(kinds))), nv=len(kinds), independent_joints=joints
     )

@@ -1,5 +1,6 @@
 """The page of an identification: its numbers beside others', its curves, and names from the network."""
 
+import json
 from html.parser import HTMLParser
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 from identified import TIME, Truth, in_chunks
 from robots import ROBOTS
+from test_explain import browser  # noqa: F401, a fixture
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
@@ -97,6 +99,22 @@ def test_names_from_the_network_stay_text(tmp_path):
     page = Page(text)
     assert not {"script", "img"} & set(page.tags) and "<script" not in text and "<img" not in text
     assert f"{EVIL}a" in page.texts and f"{EVIL}: {EVIL}" in page.texts
+
+
+@pytest.mark.parametrize("width", [1280, 700])
+def test_layout(found, browser, tmp_path, width):
+    """Nothing but tables scrolls sideways, and every curve has its size; nothing is asked of a network."""
+    measure = """<script>addEventListener("load", () => {
+      const sizes = [...document.querySelectorAll("figure svg")].map(x => x.getBoundingClientRect().width);
+      document.body.textContent = "MEASURED" + JSON.stringify({wide: document.documentElement.scrollWidth,
+        seen: innerWidth, sizes, asked: performance.getEntriesByType("resource").length}) + "END";
+    })</script>"""
+    page = tmp_path / "measured.html"
+    page.write_text(written(found, tmp_path).replace("</body>", measure + "</body>"))
+    text = browser(page, "--dump-dom", f"--window-size={width},800")
+    seen = json.loads(text.partition("MEASURED")[2].partition("END")[0])
+    assert seen["wide"] <= seen["seen"] and seen["asked"] == 0
+    assert len(seen["sizes"]) == 12 and min(seen["sizes"]) > 0.75 * width
 
 
 def test_names_of_files_that_no_encoding_has(found, tmp_path):
