@@ -22,6 +22,7 @@ MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joi
 LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
 OPTIONS = ("link", "joint", "links", "reference", "about")  # fields of a request
 NEEDED = ("link", "joint")  # of these, those without a default
+OF_ALL = ("joint_torque_regressor", "momentum_regressor")  # of every body, where a request names no link
 
 # What the axes of every result are, by letters of `_axes`; a result without any is one number.
 RESULTS: dict[str, tuple[str, ...]] = {
@@ -94,7 +95,8 @@ def _options(core, request):
     if foreign := [option for option in given if option not in own]:
         has = f"it has {', '.join(own)}" if own else "it has none"
         raise BadMessage(f"{name} has no option {listed(foreign)}; {has}")
-    if lacking := [option for option in NEEDED if option in own and option not in given]:
+    needed = () if name in OF_ALL else NEEDED
+    if lacking := [option for option in needed if option in own and option not in given]:
         raise BadMessage(f"{name} is of a {lacking[0]}: name one")
     if "links" in own:
         given["links"] = read_links(core, given.get("links", ()))
@@ -103,10 +105,12 @@ def _options(core, request):
 
 def _axes(model, options) -> dict[str, Axis]:
     """v: velocity coordinates; t: those of all joints, dependent ones too; m: motions of the links in
-    question, s: of the whole; w: a wrench; x: a position; b: bodies; p: their inertial parameters."""
+    question, s: of the whole; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or
+    those of what one link carries."""
     tree, bodies = tree_of(model), [body.name for body in model.bodies]
     links = options.get("links") or [options.get("link", "")]
-    parameters = [f"{body}.{parameter}" for body in bodies for parameter in NAMES]
+    borne = [options["link"]] if "link" in options else bodies
+    parameters = [f"{body}.{parameter}" for body in borne for parameter in NAMES]
     force_first = [name.replace("linear", "force").replace("angular", "moment") for name in AXES]
     return {
         "v": _coordinates(model),

@@ -168,6 +168,7 @@ REGRESSORS = {
         rows=(0,),
         regrouped=False,
         reframed=False,
+        options=("link",),
     ),
     "momentum_regressor": Quantity(
         (*QD, "gravity"),
@@ -176,6 +177,7 @@ REGRESSORS = {
         {"projection": of_loops.momentum_regressor},
         regrouped=False,
         reframed=False,
+        options=("link",),
     ),
     "energy_regressor": _row(
         (*QD, "gravity"),

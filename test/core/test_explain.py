@@ -157,7 +157,8 @@ def test_layout(explained, browser, tmp_path, width):
     page.write_text((explained / "index.html").read_text().replace("</body>", measure + "</body>"))
     text = browser(page, "--dump-dom", f"--window-size={width},800")
     found = json.loads(text.partition("MEASURED")[2].partition("END")[0])
-    assert found["wide"] <= found["seen"] and found["bars"] == 4
+    bars = (explained / "index.html").read_text().count("class=bar")
+    assert found["wide"] <= found["seen"] and found["bars"] == bars >= 4
     assert len(found["figures"]) == 5 and min(found["figures"]) > 300
 
 

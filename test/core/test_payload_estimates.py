@@ -179,10 +179,11 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
     """Its hand is heavier than its description says; noise as its demo has it, accelerations unknown."""
     pytest.importorskip("mujoco", minversion="3.2", reason="the simulated arm: pip install mujoco")
     from dynamics_node.demo import pushed_arm
+    from dynamics_node.demo.simulated_arm import description
     from dynamics_node.model.urdf_numbers import Inertial, with_numbers
 
     monkeypatch.setattr(pushed_arm, "TOUCHES", ())
-    text = pushed_arm.description()
+    text = description()
     model = dn.parse_model(text)
     own = dn.with_payload(model, HAND, MASS, COM, MOMENTS).frames[HAND].inertia
     J = pseudo_inertia(own)

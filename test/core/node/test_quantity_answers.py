@@ -56,6 +56,17 @@ def test_what_a_reply_holds_is_bounded(panda, monkeypatch):
     assert answer.message == "second_derivatives of this robot has 343 numbers; the limit is 342"
 
 
+def test_regressors_of_all_bodies_and_of_what_one_link_carries(panda):
+    served = serve("panda7")
+    given = ("joint_torque_regressor", panda.names, panda.q)
+    every, own = ask(served, *given), ask(served, *given, link="panda_link7")
+    assert every.success and own.success, own.message
+    assert list(own.values[0].col_names) == list(every.values[0].col_names[-10:])
+    matrices = [np.array(a.values[0].data).reshape(7, -1) for a in (every, own)]
+    assert error(matrices[1], matrices[0][:, -10:], tail=2) <= EXACT
+    assert ask(served, *given, link="nowhere").message.startswith("unknown link 'nowhere'")
+
+
 def test_loops_on_a_floating_base():
     """Both are linear first; passive joints follow."""
     served = Served(differential(), settings(backend="numpy", floating_base=True))
