@@ -8,15 +8,13 @@ stay alone.
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import count
-from math import inf
 from typing import NamedTuple
 
 from dynamics_node.program.expression import TURNING, Op
 from dynamics_node.program.program import Program
 from dynamics_node.program.units import Row, Unit
 
-DEPTH = 3  # operations between what lanes share and where they are first told apart
-SAME = 1e-6  # how far, beside their size, constants are apart that limbs have in common
+DEPTH = 4  # operations between what lanes share and where they are first told apart
 
 
 class Packs(NamedTuple):
@@ -96,31 +94,18 @@ class _Matching:
             self.add(found, unit)
 
     def _other(self, row, operand):
-        """The operation on the operand of the next lane that goes together with a row: rather with the same
-        constant than with another, rather without a term that is to be added, rather with less to add."""
-        first, op = row[0], self.units[row[0]].op
+        """The operation on the operand of the next lane that goes together with a row, the first one where
+        there are several: a trace does the same on all limbs in the same order. Rather one without a term
+        that is to be added."""
+        op = self.units[row[0]].op
         longer = [n for n in self.uses[operand] if any(term.rest == operand for term in self._terms(n))]
         users = [n for m in (operand, *longer) for n in self.uses[m]]
         fitting = [n for n in users if self.units[n].op == op and n not in self.taken and n not in row]
-        apart = {n: self._apart(first, n) for n in fitting}
-        for same, completed in ((True, False), (True, True), (False, False), (False, True)):
-            best, least = None, inf
-            for n in (n for n in fitting if (apart[n] < SAME) == same):
-                found = self._together((*row, n), DEPTH, False, completed)
-                if found is not None and len(found) < least:
-                    best, least = n, len(found)
-                    if not found:
-                        break
-            if best is not None:
-                return best
+        for completed in (False, True):
+            for n in fitting:
+                if self._together((*row, n), DEPTH, False, completed) is not None:
+                    return n
         return None
-
-    def _apart(self, *units):
-        """How far the constants of two operations are from each other, beside their size; 1 where only one
-        has a constant."""
-        operands = ([m for (m,) in self.units[n].operands if m in self.constants] for n in units)
-        a, b = (abs(self.constants[own[0]]) if own else 0.0 for own in operands)
-        return abs(a - b) / (a + b) if a + b else 0.0
 
     def _together(self, row, depth, whole, completed):
         """What is to be added so that values go together, [(row, unit)]; None if they do not. whole: the row

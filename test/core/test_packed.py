@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from generic_chains import chain
 from mirrored import two_limbs
+from random_lanes import nearly_alike
 from robots import ROBOTS, random_states
 from tolerances import error
 
@@ -60,6 +61,7 @@ def test_results_are_those_of_the_program(name, problem):
         ("solo12", "forward", 0.4),
         ("quadruped", "forward", 0.3),
         ("humanoid", "inverse", 0.52),
+        ("anymal_c", "inverse", 0.45),
         ("generic", "inverse", 0.6),
         ("a coarse angle", "inverse", 0.6),
     ],
@@ -103,6 +105,20 @@ def staged(function, **inputs):
         for name, values in interpret(program, **state).items():
             np.testing.assert_allclose(interpret(found, **state)[name], values, rtol=1e-14)
     return program, found
+
+
+def test_random_programs():
+    """Whatever goes together, and in whatever order stages come: the same results."""
+    vectors = 0
+    for seed in range(150):
+        program, rows = nearly_alike(seed)
+        found, random = packed(program, rows), np.random.default_rng(seed)
+        state = {name: random.uniform(0.3, 1.2, shape) for name, shape in program.inputs.items()}
+        vectors += found is not None
+        for name, values in interpret(found or program, **state).items():
+            expected = interpret(program, **state)[name]
+            np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12 * np.abs(expected).max())
+    assert vectors > 100
 
 
 def sizes(of):
