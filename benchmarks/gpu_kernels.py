@@ -6,11 +6,11 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_sass import instructions
-
 import dynamics_node as dn
-from dynamics_node.backends.cuda.choice import Orders, choose, orders_of
+from dynamics_node.backends.cuda.choice import Chosen, Orders, Trial, choose, orders_of
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.cuda.processors import processor_of
+from dynamics_node.backends.cuda.sass import instructions
 from dynamics_node.backends.text import Kernel, Variant, kernel
 from dynamics_node.programs import cheapest, recursive_programs, reordered
 
@@ -58,12 +58,14 @@ class Way(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A kernel on one architecture: its cubin, what a thread takes of it, and its instructions."""
+    """A kernel on one architecture: its cubin, what a thread takes of it, and its instructions; moved: bytes
+    that a thread spills to memory."""
 
     kernel: Kernel
     image: bytes
     registers: int
     spilled: int
+    moved: int
     shared: int
     code: list
 
@@ -80,10 +82,12 @@ class Compiled(NamedTuple):
 
 @cache
 def programs(name, problem):
-    """{order: Program} of the recursion that costs least."""
+    """{order: Program} of the recursions, the one that costs least first."""
     model = robots.robot(name)
-    program = cheapest(recursive_programs(model, PROBLEMS[problem](model)))[1]
-    return orders_of(program, reordered(model, program))
+    ways = recursive_programs(model, PROBLEMS[problem](model))
+    best, program = cheapest(ways)
+    rivals = {way: (other, reordered(model, other)) for way, other in ways.items() if way != best}
+    return orders_of(program, reordered(model, program), rivals)
 
 
 def written(case, way, **more):
@@ -105,12 +109,12 @@ def chosen(case, arch=ARCH):
 
 
 def compiled(case, way, arch=ARCH, **more):
-    """Compiled, from the cache of cubins where it was before. Raises CompileError, NoDisassembler."""
+    """Compiled, from the cache of cubins where it was before. Raises CompileError."""
     one = written(case, way, **more)
-    cubin = find_nvrtc().cubin(one.text, arch)
-    taken = cubin.kernels[one.name]
-    spilled = taken.spill_stores + taken.spill_loads
-    return Compiled(one, cubin.image, taken.registers, spilled, taken.shared, instructions(cubin.image))
+    image = find_nvrtc().cubin(one.text, arch)
+    trial = Trial(Chosen(one, way.order, image), processor_of(arch))
+    registers, shared, code = trial.taken.registers, trial.taken.shared, instructions(image.image, one.name)
+    return Compiled(one, image.image, registers, trial.spilled, trial.moved, shared, code)
 
 
 def bytes_of_state(one):

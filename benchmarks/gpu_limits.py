@@ -39,7 +39,7 @@ def cases():
 
 
 def counts(limit):
-    """What the kernel takes now. Raises CompileError, NoDisassembler."""
+    """What the kernel takes now. Raises CompileError."""
     return compiled(limit.case, limit.way, limit.arch).counts
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from with_nvrtc import disassembler, nvrtc, without
+from with_nvrtc import nvrtc, without
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
@@ -22,7 +22,6 @@ NVRTC = nvrtc()
 VERSION, LIMITS = gpu_limits.read()
 if NVRTC.version != VERSION:
     without(f"the table is of NVRTC {VERSION}, this is {NVRTC.version}, of which counts differ")
-disassembler()
 
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name.replace(" ", "-"))

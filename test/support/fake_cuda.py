@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import ptx
 
-from dynamics_node.backends.cuda import device, driver, nvrtc
+from dynamics_node.backends.cuda import device, driver, nvrtc, sass
 
 SOURCE = Path(__file__).with_name("fake_cuda.c")
 LOST = 719  # CUDA_ERROR_LAUNCH_FAILED
@@ -208,6 +208,10 @@ def cubin_of(text: str, name: str) -> bytes:
     return bytes(head) + content
 
 
+# of every kernel that was not compiled; a chain: with more warps it costs each of them less
+CODE = [sass.Instruction("FFMA", "fma", 1, 4, sass.NO_BOARD, sass.NO_BOARD, 0)] * 64
+
+
 class FakeNvrtc:
     """Takes texts for compiled. resources: told of every kernel."""
 
@@ -249,4 +253,5 @@ def installed(monkeypatch) -> Fake:
     device.forget()
     monkeypatch.setattr(driver, "LIBRARY", str(fake.path))
     monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: FakeNvrtc(fake))
+    monkeypatch.setattr("dynamics_node.backends.cuda.choice.instructions", lambda image, kernel: CODE)
     return fake

@@ -1,7 +1,7 @@
 """A Program on an NVIDIA GPU: batches there, one state and a few beside it on the CPU."""
 
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -43,17 +43,26 @@ class CudaRunner:
     that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
     everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; measured: whether the device takes a batch only where it
-    was measured to be faster.
+    parameters, quaternions, other: as of CRunner; rivals: see backends.make; measured: whether the device
+    takes a batch only where it was measured to be faster.
     """
 
     checks = True
 
-    def __init__(self, program: Program, beside, parameters=None, quaternions=(), other=None, measured=False):
+    def __init__(
+        self,
+        program: Program,
+        beside,
+        parameters=None,
+        quaternions=(),
+        other=None,
+        rivals=None,
+        measured=False,
+    ):
         """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
         self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
-        self._other = other
+        self._other, self._rivals = other, rivals
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
         self._turning = _placed(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
@@ -221,10 +230,13 @@ class CudaRunner:
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            self._chosen[key] = choose(
-                Orders(orders_of(self.program, self._other), write), base, *self.compiler()
-            )
+            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
         return self._chosen[key]
+
+    @cached_property
+    def _orders(self):
+        """Programs that a kernel may be written of."""
+        return orders_of(self.program, self._other, self._rivals() if self._rivals else {})
 
     def compiler(self) -> tuple[Nvrtc, int]:
         """And the architecture to compile for. Raises CompileError."""
@@ -236,9 +248,8 @@ class CudaRunner:
         return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
-        return {
-            name: value for name, value in self.__dict__.items() if name not in ("solve", "few", "_there")
-        }
+        left = ("solve", "few", "_there", "_orders")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
