@@ -12,7 +12,7 @@ from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.cuda.processors import processor_of
 from dynamics_node.backends.cuda.sass import instructions
 from dynamics_node.backends.text import Kernel, Variant, kernel
-from dynamics_node.programs import cheapest, recursive_programs, reordered
+from dynamics_node.programs import cheapest, dynamics_programs, recursive_programs, reordered
 
 _found = importlib.util.spec_from_file_location("benchmark_robots", Path(__file__).with_name("robots.py"))
 robots = importlib.util.module_from_spec(_found)  # by its file: tests have a module `robots` of their own
@@ -20,6 +20,7 @@ _found.loader.exec_module(robots)
 
 ARCH = 90  # what is shown and chosen for
 ROBOTS = ("panda", "solo12", "talos")
+LONG, LINKS = "chain64", 64  # a robot whose Program is rolled up
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 PRECISIONS = ("float", "double")
 SAME = ("gravity",)  # in all states
@@ -81,10 +82,16 @@ class Compiled(NamedTuple):
 
 
 @cache
+def model_of(name):
+    """The robot of a case."""
+    return robots.random_chain(LINKS) if name == LONG else robots.robot(name)
+
+
+@cache
 def programs(name, problem):
     """{order: Program} of the recursions, the one that costs least first."""
-    model = robots.robot(name)
-    ways = recursive_programs(model, PROBLEMS[problem](model))
+    model = model_of(name)
+    ways = (dynamics_programs if name == LONG else recursive_programs)(model, PROBLEMS[problem](model))
     best, program = cheapest(ways)
     rivals = {way: (other, reordered(model, other)) for way, other in ways.items() if way != best}
     return orders_of(program, reordered(model, program), rivals)
@@ -93,14 +100,14 @@ def programs(name, problem):
 def written(case, way, **more):
     """The Kernel of a case; more: other fields of its Variant."""
     program = programs(case.robot, case.problem)[way.order]
-    return kernel(program, way.variant(case, **more), SAME, robots.robot(case.robot).quaternion_places)
+    return kernel(program, way.variant(case, **more), SAME, model_of(case.robot).quaternion_places)
 
 
 def chosen(case, arch=ARCH):
     """The Way that the backend takes."""
 
     def write(program, variant):
-        return kernel(program, variant, SAME, robots.robot(case.robot).quaternion_places)
+        return kernel(program, variant, SAME, model_of(case.robot).quaternion_places)
 
     orders = Orders(programs(case.robot, case.problem), write)
     found = choose(orders, Variant(case.precision, case.layout), find_nvrtc(), arch)

@@ -123,7 +123,7 @@ def make(
     runner = _on_cpu(program, backend, parameters, quaternions, instead, other)
     if backend in DEVICES:
         return _on_device(backend, program, runner, parameters, quaternions, other, rivals)
-    if backend == "auto" and not isinstance(program, Rolled) and driver_is_there():
+    if backend == "auto" and driver_is_there():
         return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals, measured=True)
     return runner
 
@@ -145,8 +145,6 @@ def _on_cpu(program, backend, parameters, quaternions, instead, other) -> Runner
 
 def _on_device(backend, program, beside, parameters, quaternions, other, rivals):
     """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
-    if isinstance(program, Rolled):
-        raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
     program = _straight(program)
     if backend == "cuda":
         return CudaRunner(program, beside, parameters, quaternions, other, rivals)
@@ -155,6 +153,6 @@ def _on_device(backend, program, beside, parameters, quaternions, other, rivals)
     return OpenClRunner(program, beside, parameters, quaternions, other)
 
 
-def _straight(program) -> Program:
+def _straight(program) -> Program | Rolled:
     """For a thread that computes a state alone."""
     return flattened(program) if isinstance(program, Staged) else program

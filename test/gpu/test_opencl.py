@@ -264,14 +264,6 @@ def test_a_device_without_float64(monkeypatch):
         function(x, m)
 
 
-def test_rolled_programs_have_no_kernel():
-    from generic_chains import chain
-
-    robot = chain(60)
-    with pytest.raises(CompileError, match="rolled up runs on backend c only"):
-        dn.build(robot, dn.inverse_dynamics(robot), backend="opencl")
-
-
 def test_a_device_that_fails_is_told_once_and_the_cpu_goes_on(monkeypatch, caplog):
     """Out of memory, a kernel that does not compile."""
     cl, (x, m) = devices.pyopencl(), arrays(MANY)

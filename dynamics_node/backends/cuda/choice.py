@@ -20,7 +20,7 @@ from dynamics_node.backends.cuda.processors import WARP, Processor, processor_of
 from dynamics_node.backends.cuda.sass import instructions
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.backends.text import Kernel, Variant
-from dynamics_node.program import Program, depth_first, most_alive
+from dynamics_node.program import Program, Rolled, depth_first, most_alive
 
 WORTH_TRYING = 1.3  # times the least number of values that are alive at a time
 MOST_MORE = 1.25  # times the operations of the Program: a rival with more is not tried
@@ -43,16 +43,18 @@ class Orders(NamedTuple):
     """Programs of the same operations by the names of their orders, and how one becomes a Kernel in a
     Variant."""
 
-    programs: dict[str, Program]
-    write: Callable[[Program, Variant], Kernel]
+    programs: dict[str, Program | Rolled]
+    write: Callable[[Program | Rolled, Variant], Kernel]
 
 
 def orders_of(
-    program: Program, other: Program | None, rivals: Mapping[str, tuple[Program, Program | None]]
-) -> dict[str, Program]:
+    program: Program | Rolled, other: Program | None, rivals: Mapping[str, tuple[Program, Program | None]]
+) -> dict[str, Program | Rolled]:
     """Programs that may be the best, by the names of their orders: of `program`, and of `rivals`, other ones
     with the same results, which are named, that do not take many more operations; each with the same
-    operations limb after limb, None where nothing is gained by that."""
+    operations limb after limb, None where nothing is gained by that. What is rolled has one order."""
+    if isinstance(program, Rolled):
+        return {"rolled": program}
     found, few = _orders(program, other), MOST_MORE * len(program.ops)
     for name, (rival, limbs) in rivals.items():
         if len(rival.ops) <= few:
@@ -72,8 +74,8 @@ def choose(orders: Orders, base: Variant, nvrtc: Nvrtc, arch: int) -> Chosen:
     """The best kernel, compiled; `base` says precision and layout. What is chosen is noted in the cache.
     Raises CompileError."""
     first = next(iter(orders.programs.values()))
-    if len(first.ops) > MOST_OPERATIONS:
-        raise CompileError(f"{len(first.ops)} operations are too many for a GPU kernel")
+    if first.length > MOST_OPERATIONS:
+        raise CompileError(f"{first.length} operations are too many for a GPU kernel")
     return _noted(orders, base, nvrtc, arch) or _tried(orders, base, nvrtc, arch)
 
 

@@ -18,7 +18,7 @@ from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
-from dynamics_node.program import Program
+from dynamics_node.program import Program, Rolled
 
 GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
@@ -51,7 +51,7 @@ class CudaRunner:
 
     def __init__(
         self,
-        program: Program,
+        program: Program | Rolled,
         beside,
         parameters=None,
         quaternions=(),

@@ -9,12 +9,15 @@ from dynamics_node.backends.text.arguments import SHARED_MEMORY
 
 EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 BLOCK = 128
+OF_LOOPS = 16  # threads of a block on a CPU, whose caches hold what so many keep
+RESIDENT = 4  # blocks with memory of their own a compute unit
 
 
-def fitting_variant(on: Opened, dtype) -> Variant:
-    """Rows, as NumPy has them: through the memory of a block on a GPU, as they lie on a CPU."""
+def fitting_variant(on: Opened, dtype, loops=False) -> Variant:
+    """Rows, as NumPy has them: through the memory of a block on a GPU, as they lie on a CPU. loops: of a
+    Program that is rolled up."""
     memory = 0 if on.is_cpu else min(SHARED_MEMORY, on.device.local_mem_size)
-    block = min(BLOCK, on.device.max_work_group_size)
+    block = min(OF_LOOPS if loops and on.is_cpu else BLOCK, on.device.max_work_group_size)
     return Variant("double" if dtype == np.float64 else "float", "rows", block, shared_memory=memory)
 
 
@@ -52,6 +55,7 @@ class Launch:
     def _chunk(self, states, inputs, outputs):
         cl, on = self._on.cl, self._on
         count, block = states.stop - states.start, self.kernel.variant.block
+        blocks = self._blocks(count)
         given, written = [], []
         for argument in self.kernel.arguments:
             if argument.kind == "count":
@@ -62,15 +66,26 @@ class Launch:
                 array = outputs[argument.name][states]
                 given.append(cl.Buffer(on.context, cl.mem_flags.WRITE_ONLY, max(1, array.nbytes)))
                 written.append((array, given[-1]))
+            elif argument.kind == "scratch":
+                size = blocks * argument.size * self.kernel.variant.dtype.itemsize
+                given.append(cl.Buffer(on.context, cl.mem_flags.READ_WRITE, size))
             else:
                 array = inputs[argument.name]
                 array = array[states] if argument.kind == "array" else array
                 given.append(self._copied(array))
         run = cl.Kernel(self._program, self.kernel.name)  # of this call: its arguments are no other thread's
-        run(on.queue, (-(-count // block) * block,), (block,), *given)
+        run(on.queue, (blocks * block,), (block,), *given)
         for array, buffer in written:
             if array.size:
                 cl.enqueue_copy(on.queue, array, buffer)
+
+    def _blocks(self, count):
+        """As many as states need; of those that keep memory for themselves what is there at a time."""
+        blocks, each = self.kernel.blocks(count), self.kernel.scratch * self.kernel.variant.dtype.itemsize
+        if not each:
+            return blocks
+        room = min(self._memory, self._on.device.max_mem_alloc_size) // each
+        return max(1, min(blocks, room, RESIDENT * self._on.device.max_compute_units))
 
     def _copied(self, array):
         """A buffer of what an array holds; of an empty one it has a byte."""
