@@ -86,7 +86,8 @@ def build(
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
-    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, parallel_solver)
+    in_parallel = partial(parallel_solver, precision=precision)
+    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, in_parallel)
     description, recipe, program = make_recipe(model, problem, choice, parameters)
     runner = recipe.runner(program=program)
     return _CALLABLE[problem.kind](
