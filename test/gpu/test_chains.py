@@ -24,8 +24,8 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
-from dynamics_node.backends.cuda import device as device_of_process
 from dynamics_node.backends.cuda import driver
+from dynamics_node.backends.cuda import opened as device_of_process
 from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.errors import CompileError, DeviceError

@@ -24,7 +24,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
 from dynamics_node.backends import CompileError, DeviceError
 from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
-from dynamics_node.backends.cuda.device import device
+from dynamics_node.backends.cuda.opened import device
 from dynamics_node.backends.opencl.devices import NAMED, opened
 from dynamics_node.backends.results import returned
 from dynamics_node.backends.text import Variant, kernel

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import ptx
 
-from dynamics_node.backends.cuda import device, driver, nvrtc, sass
+from dynamics_node.backends.cuda import driver, nvrtc, opened, sass
 
 SOURCE = Path(__file__).with_name("fake_cuda.c")
 LOST = 719  # CUDA_ERROR_LAUNCH_FAILED
@@ -252,7 +252,7 @@ class Recorded:
 def installed(monkeypatch) -> Fake:
     """The fake in place of the driver and of NVRTC, until the test ends."""
     fake = Fake()
-    device.forget()
+    opened.forget()
     monkeypatch.setattr(driver, "LIBRARY", str(fake.path))
     monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: FakeNvrtc(fake))
     monkeypatch.setattr("dynamics_node.backends.cuda.choice.instructions", lambda image, kernel: CODE)

@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
+from importlib.resources import files
 from typing import NamedTuple
 
 from dynamics_node.backends.cache import read_entry, write_entry
@@ -139,7 +140,8 @@ def _variations(trial, base, version) -> Iterator[Variant]:
     if trial.spilled:
         yield base._replace(least_blocks=1)
         if version[0] >= SPILLS_TO_SHARED:
-            yield base._replace(block=base.block // 2, spill_to_shared=True)
+            half = base._replace(block=base.block // 2, spill_to_shared=True)
+            yield from (half, half._replace(least_blocks=1))
     elif trial.warps <= FEW_WARPS:
         yield base._replace(least_blocks=trial.warps // -(-base.block // WARP) + 1)
 
@@ -152,10 +154,15 @@ def _without_text(chosen):
 
 
 def _note_name(orders, base, nvrtc, arch):
-    """It depends on the text of the first order, and so on all that writes texts."""
+    """It depends on the text of the first order, and so on all that writes texts, and on what chooses."""
     text = orders.write(next(iter(orders.programs.values())), base).text
-    parts = repr((list(orders.programs), base, nvrtc.version, arch, __doc__)) + text
+    parts = repr((list(orders.programs), base, nvrtc.version, arch)) + text + _chooser()
     return f"{hashlib.sha256(parts.encode()).hexdigest()}.variant"
+
+
+@cache
+def _chooser():
+    return "".join(files(__package__).joinpath(name).read_text() for name in ("choice.py", "cycles.py"))
 
 
 def _note(orders, base, nvrtc, arch, chosen):

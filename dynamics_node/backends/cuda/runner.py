@@ -9,12 +9,12 @@ import numpy as np
 from dynamics_node.backends.cuda import lanes
 from dynamics_node.backends.cuda.choice import Chosen, Orders, choose, orders_of
 from dynamics_node.backends.cuda.crossover import Crossover
-from dynamics_node.backends.cuda.device import device, lost, say_once
 from dynamics_node.backends.cuda.device_arrays import ROWS, DeviceArray
 from dynamics_node.backends.cuda.device_call import DeviceCall
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.launching import launch, shared_inputs
 from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
+from dynamics_node.backends.cuda.opened import device, lost, say_once
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
