@@ -27,7 +27,7 @@ from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
 from dynamics_node.backends.cuda.opened import device
 from dynamics_node.backends.opencl.devices import NAMED, opened
 from dynamics_node.backends.results import returned
-from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.backends.text import Variant, kernel, slots
 from dynamics_node.model.description import Description, JointDescription, Link
 from dynamics_node.model.from_description import model_from_description
 from dynamics_node.program import Rolled
@@ -174,6 +174,35 @@ def test_the_bits_are_the_same_everywhere(kind, precision, layout, blocks):
         pytest.skip(f"{absent}: pip install pyopencl pocl-binary-distribution")
     for name, array in text_in_opencl.ran(on, made, *call, blocks).items():
         np.testing.assert_array_equal(array, right[name])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bodies_share_places_that_nobody_needs(seed):
+    """Outward every child finds its parent's number; inward a body finds the sum of its children's."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 40))
+    parents = np.array([int(random.integers(-1, k)) for k in range(count)])
+    place, last = slots.slots(parents), slots.last_children(parents)
+    kept = np.full(place.max() + 1, -7)
+    for body, parent in enumerate(parents):
+        assert parent < 0 or kept[place[parent]] == parent
+        kept[place[body]] = body
+    sums = np.full(place.max() + 1, np.nan)
+    for body in reversed(range(count)):
+        own = 1 + (0 if last[body] == body else sums[place[body]])  # bodies in the tree that begins here
+        assert own == 1 + sum(body in ancestors(parents, k) for k in range(count))
+        if (parent := parents[body]) >= 0:
+            sums[place[parent]] = own + (0 if last[parent] == body else sums[place[parent]])
+    chain_of_ten = np.arange(-1, 9)
+    assert slots.slots(chain_of_ten).max() == 1
+
+
+def ancestors(parents, body):
+    """Bodies that a body hangs on."""
+    found = set()
+    while (body := parents[body]) >= 0:
+        found.add(body)
+    return found
 
 
 # --- long robots --------------------------------------------------------------------------------------------

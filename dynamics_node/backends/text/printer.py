@@ -33,12 +33,12 @@ def kernel(program: Program | Rolled, variant: Variant = PLAIN, same=(), quatern
 def _of_sweeps(program, variant, same, quaternions):
     """Blocks keep what sweeps leave, and no rows in shared memory."""
     sweeps = Sweeps(program, variant, frozenset(same), tuple(quaternions))
-    scratch = sweeps.size * variant.block
+    lines, scratch = [*sweeps.lines()], sweeps.size * variant.block
     taken = (*arguments(program, same), Argument("scratch", "scratch", scratch))
     text = "\n".join(
         [
             *head(variant),
-            *sweeps.tables(),
+            *sweeps.tables(lines),
             _declared(sweeps, taken),
             "{",
             "  WITH_SPILLS",
@@ -46,7 +46,7 @@ def _of_sweeps(program, variant, same, quaternions):
             "  EACH_THREAD {",
             f"    GLOBAL real *const own = scratch + BLOCK * {scratch} + THREAD;",
             "    ROLLED for (int state = BLOCK * WIDTH + THREAD; state < count; state += BLOCKS * WIDTH) {",
-            *(f"    {line}" for line in sweeps.lines()),
+            *(f"    {line}" for line in lines),
             "    }",
             "  }",
             "  }",

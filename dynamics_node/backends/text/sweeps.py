@@ -4,7 +4,7 @@ What sweeps leave at the bodies lies in global memory, which a thread keeps for 
 same entry of neighbouring threads lies side by side.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
 import numpy as np
@@ -13,6 +13,7 @@ from dynamics_node.backends.results import limits_in
 from dynamics_node.backends.text.arguments import Variant
 from dynamics_node.backends.text.arrays import Arrays
 from dynamics_node.backends.text.operations import Values, literal
+from dynamics_node.backends.text.slots import inputs_read, last_children, passing, slots
 from dynamics_node.program import Program, Rolled
 from dynamics_node.program.fused import fused
 from dynamics_node.program.program import HEALTH
@@ -33,23 +34,29 @@ class Sweeps(Arrays):
     def __init__(self, program: Rolled, variant: Variant, same: frozenset, quaternions: tuple):
         super().__init__(program, variant._replace(shared_memory=0), same, quaternions)
         self.program, self._count = program, len(program.parents)
+        self._slots, self._passing = slots(program.parents), passing(program)
+        self._summed = only_summed(program)
         kept = dict.fromkeys(_JOINTS, 1) | program.arrays
-        starts = accumulate(kept.values(), initial=0)
-        self._kept = {name: (start, kept[name]) for name, start in zip(kept, starts, strict=False)}
-        self.size = self._count * sum(kept.values())
+        ends = [0, *accumulate(size * self._places(name) for name, size in kept.items())]
+        self._kept = {name: (start, kept[name]) for name, start in zip(kept, ends, strict=False)}
+        self.size = ends[-1]
         self._shared = len(set(program.v_at.tolist())) < self._count  # joints share coordinates: sums
 
     # --- constants ------------------------------------------------------------------------------------------
 
-    def tables(self) -> Iterator[str]:
-        """Lines before the kernel."""
-        program = self.program
-        for name in ("parents", "kinds", "q_at", "v_at"):
-            yield _table("int", name, map(str, getattr(program, name).tolist()))
-        yield _table("int", "joints", map(str, self._joints()))
-        arrays = {"multiplier": program.positions[:, 0], "offset": program.positions[:, 1]}
-        for name, array in (arrays | {"numbers": program.table.ravel()}).items():
-            if array.size:
+    def tables(self, lines: Iterable[str]) -> Iterator[str]:
+        """Lines before the kernel: what its lines read."""
+        program, text = self.program, "\n".join(lines)
+        last, bodies = last_children(program.parents), np.arange(self._count)
+        found = {name: getattr(program, name) for name in ("parents", "kinds", "q_at", "v_at")}
+        found |= {"joints": self._joints(), "slots": self._slots, "is_tip": last == bodies}
+        found["begins"] = last[program.parents] == bodies  # the sum of its parent, in a sweep inward
+        for name, numbers in found.items():
+            if f"{name}[" in text:
+                yield _table("int", name, (str(int(number)) for number in numbers))
+        found = {"multiplier": program.positions[:, 0], "offset": program.positions[:, 1]}
+        for name, array in (found | {"numbers": program.table.ravel()}).items():
+            if f"{name}[" in text:
                 yield _table("real", name, (literal(value, self.variant) for value in array.tolist()))
 
     def _joints(self):
@@ -57,7 +64,7 @@ class Sweeps(Arrays):
         of_kind = [_STANDS] * len(self.program.sweeps[0].steps)
         for sweep in self.program.sweeps:
             for kind, step in enumerate(sweep.steps):
-                read = _inputs_read(step)
+                read = inputs_read(step)
                 needed = _TURNS if read & {"sine", "cosine"} else _SLIDES if "position" in read else _STANDS
                 of_kind[kind] = max(of_kind[kind], needed)
         return [of_kind[kind] for kind in self.program.kinds.tolist()]
@@ -70,10 +77,6 @@ class Sweeps(Arrays):
         yield from self._looked_at()
         if self.program.limits:
             yield "real health = 0;"
-        for name in only_summed(self.program):
-            start, size = self._kept[name]
-            first, count = start * self._count, size * self._count
-            yield f"ROLLED for (int k = 0; k < {count}; ++k) own[({first} + k) * WIDTH] = 0;"
         for (kind, _), place in self.places.items():
             if kind == "output" and self._shared:
                 yield f"ROLLED for (int k = 0; k < {place.size}; ++k) {place.entry('k')} = 0;"
@@ -147,8 +150,9 @@ class Sweeps(Arrays):
             yield f"{entry} = {f'{entry} + ' * self._shared}{text};"
             yield f"bad |= BEYOND({entry}, MOST);"
         else:
-            entry = self._left(name, k)
-            yield f"{entry} = {f'{entry} + ' * name.startswith(PARENT)}{text};"
+            entry, array = self._left(name, k), name.removeprefix(PARENT)
+            before = f"(begins[i] ? 0 : {entry})" if array in self._summed else entry
+            yield f"{entry} = {f'{before} + ' * (array != name)}{text};"
 
     # --- where things are -----------------------------------------------------------------------------------
 
@@ -162,7 +166,9 @@ class Sweeps(Arrays):
             return self._entry(name, f"({_OF_BODY[name]} * i + {k})")
         if name in RATES:
             return self._entry(name, f"(v_at[i] + {k})")
-        return self._entry(name, k) if name in self.sizes else self._left(name, k)
+        if name in self.sizes:
+            return self._entry(name, k)
+        return f"is_tip[i] ? 0 : {self._left(name, k)}" if name in self._summed else self._left(name, k)
 
     def _left(self, name, k):
         """What sweeps leave at body i, or at its parent."""
@@ -170,21 +176,18 @@ class Sweeps(Arrays):
 
     def _own(self, name, body, k):
         start, size = self._kept[name]
-        return f"own[({start * self._count + k} + {size} * {body}) * WIDTH]"
+        place = f"slots[{body}]" if name in self._passing else body
+        return f"own[({start + k} + {size} * {place}) * WIDTH]"
+
+    def _places(self, name):
+        """How many of an array there are."""
+        return int(self._slots.max()) + 1 if name in self._passing else self._count
 
     def _entry(self, name, k):
         """Entry k, a number or text, of an input."""
         if name not in self.same:
             return self.places["input", name].entry(k)
         return f"v{self.first[name] + k}" if isinstance(k, int) else f"{self.pointer[name]}[{k}]"
-
-
-def _inputs_read(step):
-    """Names of the inputs that a step needs."""
-    owner = [name for name, (size,) in step.inputs.items() for _ in range(size)]
-    results = [numbers.ravel() for numbers in step.outputs.values()]
-    used = np.unique(np.concatenate([step.left, step.right, *results]))
-    return {owner[n] for n in used.tolist() if 0 <= n < len(owner)}
 
 
 def _table(kind, name, numbers):
