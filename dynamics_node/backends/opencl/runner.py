@@ -23,7 +23,7 @@ class OpenClRunner:
 
     parameters, quaternions: as of CRunner; other: the same operations in another order, in which fewer values
     are alive: it is taken. device: part of the name of a device or platform, see `opened`; variant: of the
-    text, by default what suits the device; memory: bytes that a launch may take there, by default half.
+    text, by default what suits the device; memory: bytes that a piece of a batch may take there: see Launch.
     """
 
     backend = "opencl"
