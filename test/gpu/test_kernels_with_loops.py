@@ -22,9 +22,9 @@ from with_nvrtc import nvrtc
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.backends import CompileError, DeviceError
+from dynamics_node.backends import CompileError, DeviceError, make
 from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
-from dynamics_node.backends.cuda.opened import device
+from dynamics_node.backends.cuda import opened as opened_once
 from dynamics_node.backends.opencl.devices import NAMED, opened
 from dynamics_node.backends.results import returned
 from dynamics_node.backends.text import Variant, kernel, slots
@@ -250,9 +250,26 @@ def test_a_long_robot_on_cuda(fake, monkeypatch):
     assert {name for name, _, _ in fake.launches} == {"states", "first_bad"}
 
 
+def test_each_call_of_the_driver_fails_once_and_the_cpu_goes_on(fake):
+    model = limbs()
+    program = rolled_program(model, dn.inverse_dynamics(model))
+    inputs = given(model, program, 100)
+    right = rnea(model, inputs["q"], inputs["qd"], inputs["qdd"])
+    runner = make(program, "cuda", quaternions=model.quaternion_places)
+    for k in range(60):
+        fake.fail(k)
+        (tau,), good = runner.run(100, [*inputs.values()])
+        assert good and error(tau, right).max() < 1e-10
+        if fake.calls <= k:
+            break
+        fake.fail(-1)
+        opened_once.forget()
+    assert 15 < k < 59
+
+
 def test_blocks_share_what_memory_there_is(fake):
     """Fewer blocks where it is short; one piece a stream, which grows; not more streams than some."""
-    there, each = device(), 2**20
+    there, each = opened_once.device(), 2**20
     most = scratch.RESIDENT * there.processors
     with there.at_work(), scratch.scratch(there, each, most - 1, 7) as (address, blocks):
         assert blocks == most - 1
