@@ -133,6 +133,21 @@ def test_a_kernel_without_spills_comes_first(fake):
     assert spilling.kernel.variant.spill_to_shared
 
 
+def test_spills_that_fall_out_of_caches_cost_what_memory_takes(fake):
+    """8 warps at 255 registers: 256 threads on a multiprocessor."""
+
+    def trial(spilled):
+        made = kernel(swinging(), Variant())
+        cubin = FakeNvrtc(fake, taking(255, spilled)).cubin(made.text, 90)
+        return choice.Trial(choice.Chosen(made, "trace", cubin), processor_of(90))
+
+    few, some, many = trial(400), trial(600), trial(6000)
+    assert few.warps == 8 and (few.moved, some.moved, many.moved) == (0, 1200, 12000)
+    assert few.cycles < some.cycles == 1200 * 32 / choice.BYTES_A_CYCLE < many.cycles
+    assert choice.best([many, few, some]) is few and choice.best([many, some]) is some
+    assert choice.best([few, trial(0)]).spilled == 0
+
+
 def test_orders_that_keep_more_alive_are_not_tried(monkeypatch):
     alive = iter([100, 60, 77])
     monkeypatch.setattr(choice, "most_alive", lambda program: next(alive))
