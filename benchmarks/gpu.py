@@ -9,7 +9,7 @@ import gpu_bundle
 import gpu_limits
 import gpu_saved
 import harness
-from gpu_kernels import ARCH, PRECISIONS, PROBLEMS, ROBOTS, Case, chosen, compiled
+from gpu_kernels import ARCH, LONG, PRECISIONS, PROBLEMS, ROBOTS, Case, chosen, compiled
 from gpu_predict import PREDICTED, predictions
 
 TARGETS = {  # counts of kernels for compute capability 9.0, at most
@@ -19,6 +19,8 @@ TARGETS = {  # counts of kernels for compute capability 9.0, at most
     ("panda", "forward", "double"): {"spilled": 0},
     ("solo12", "inverse", "double"): {"spilled": 0},
     ("solo12", "forward", "double"): {"spilled": 0},
+    (LONG, "forward", "float"): {"registers": 64, "spilled": 0},
+    (LONG, "forward", "double"): {"spilled": 0},
 }
 _UNITS = {"registers": "", "spilled": "bytes", "sass": ""}
 
@@ -31,6 +33,13 @@ def kernels():
                 case = Case(robot, problem, precision)
                 way = chosen(case)
                 yield case, way, compiled(case, way)
+
+
+def rolled_kernels():
+    """(Case, Compiled) of a long robot: of loops the model of a scheduler predicts no rate."""
+    for precision in PRECISIONS:
+        case = Case(LONG, "forward", precision)
+        yield case, compiled(case, chosen(case))
 
 
 def count_rows(case, one):
@@ -59,6 +68,8 @@ def bench(measured, save):
         for row, detail in rate_rows(case, way, one, measured):
             rows.append(row)
             details.append(detail)
+    for case, one in rolled_kernels():
+        rows += count_rows(case, one)
     versions = harness.versions("numpy", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
     device = measured.device if measured else None
     harness.finish(

@@ -1,34 +1,8 @@
-"""What the model knows of cards: units, clocks and memory of NVIDIA's data sheets; limits of the CUDA
-programming guide."""
+"""What the model knows of cards: multiprocessors, clocks and memory of NVIDIA's data sheets."""
 
-import math
 from typing import NamedTuple
 
-REGISTERS = 65536  # of a multiprocessor
-QUARTERS = 4  # its partitions, each with a scheduler
-WARP = 32  # threads
-_REGISTER_UNIT = 256  # registers of a warp come in these
-_SHARED_OF_SYSTEM = 1024  # bytes that every block takes besides
-
-
-class Kind(NamedTuple):
-    """An architecture. warps, blocks, shared (bytes): of a multiprocessor, at most; cycles: between two
-    warp instructions of a pipe in one partition (programming guide, arithmetic throughput: 128 lanes of a
-    multiprocessor are 1)."""
-
-    warps: int
-    blocks: int
-    shared: int
-    cycles: dict[str, int]
-
-
-_CYCLES = {"fma": 1, "heavy": 2, "alu": 2, "fp64": 2, "special": 8, "memory": 4}
-KINDS = {
-    80: Kind(64, 32, 164 << 10, {**_CYCLES, "fma": 2, "fp64": 4}),
-    90: Kind(64, 32, 228 << 10, _CYCLES),
-    100: Kind(64, 32, 228 << 10, _CYCLES),
-    120: Kind(48, 24, 100 << 10, {**_CYCLES, "fp64": 64}),
-}
+from dynamics_node.backends.cuda.processors import QUARTERS, Processor, processor_of
 
 
 class Card(NamedTuple):
@@ -41,8 +15,8 @@ class Card(NamedTuple):
     bandwidth: float
 
     @property
-    def kind(self):
-        return KINDS[self.arch]
+    def processor(self) -> Processor:
+        return processor_of(self.arch)
 
     @property
     def issues(self):
@@ -60,13 +34,3 @@ CARDS = {
         Card("RTX 5090", 120, 170, 2.41, 1.792e12),
     )
 }
-
-
-def resident_warps(kind, registers, block, shared=0):
-    """Warps of a multiprocessor at a time, of blocks of `block` threads with so many registers each and
-    bytes of shared memory."""
-    warps = math.ceil(block / WARP)
-    of_a_warp = math.ceil(registers * WARP / _REGISTER_UNIT) * _REGISTER_UNIT
-    by_registers = REGISTERS // QUARTERS // of_a_warp * QUARTERS // warps
-    by_shared = kind.shared // (shared + _SHARED_OF_SYSTEM)
-    return min(kind.blocks, kind.warps // warps, by_registers, by_shared) * warps

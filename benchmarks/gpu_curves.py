@@ -13,7 +13,7 @@ from pathlib import Path
 
 import harness
 import numpy as np
-from gpu_cards import CARDS, QUARTERS, resident_warps
+from gpu_cards import CARDS
 from gpu_kernels import ARCH
 from gpu_predict import PREDICTED
 
@@ -23,6 +23,7 @@ import ptx
 from parallel_robots import chain, states
 
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.cuda.processors import QUARTERS, WARP, resident_warps
 from dynamics_node.parallel import Robot
 from dynamics_node.parallel.kernel import chain_kernel, laid_out
 
@@ -48,21 +49,21 @@ def counted(n):
     return report, nvrtc.cubin(kernel.text, ARCH).kernels[kernel.name], kernel.width
 
 
-def busiest(issued, kind):
+def busiest(issued, processor):
     """Cycles of the busiest pipe for all warps of a chain, in one partition."""
     float64 = sum(issued[name] for name in _FLOAT64)
     float64 += OF_A_ROOT * (issued["sqrt.rn.f64"] + issued["rcp.rn.f64"])
     memory = 2 * sum(issued[name] for name in _MEMORY)  # 8 bytes a thread go in two parts
     issues = sum(issued.values()) - sum(issued[name] for name in _NO_INSTRUCTION)
-    return max(kind.cycles["fp64"] * float64, kind.cycles["memory"] * memory, issues)
+    return max(processor.cycles["fp64"] * float64, processor.cycles["memory"] * memory, issues)
 
 
 def seconds(n, groups, card=CARD):
     """{states: s} of chains of n links."""
     report, own, threads = counted(n)
-    warps = math.ceil(threads / 32)
-    resident = max(1, resident_warps(card.kind, own.registers, threads, own.shared) // warps)
-    cycles = busiest(report.issued, card.kind)
+    warps = math.ceil(threads / WARP)
+    resident = max(1, resident_warps(card.processor, own.registers, threads, own.shared) // warps)
+    cycles = busiest(report.issued, card.processor)
     alone = cycles / min(QUARTERS, warps) + A_BARRIER * report.barriers
     together = max(alone, resident * cycles / QUARTERS)
     rounds = {count: math.ceil(count / (card.multiprocessors * resident)) for count in groups}

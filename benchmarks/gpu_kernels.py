@@ -6,13 +6,13 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpu_sass import instructions
-
 import dynamics_node as dn
-from dynamics_node.backends.cuda.choice import Orders, choose, orders_of
+from dynamics_node.backends.cuda.choice import Chosen, Orders, Trial, choose, orders_of
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.cuda.processors import processor_of
+from dynamics_node.backends.cuda.sass import instructions
 from dynamics_node.backends.text import Kernel, Variant, kernel
-from dynamics_node.programs import cheapest, recursive_programs, reordered
+from dynamics_node.programs import cheapest, dynamics_programs, recursive_programs, reordered
 
 _found = importlib.util.spec_from_file_location("benchmark_robots", Path(__file__).with_name("robots.py"))
 robots = importlib.util.module_from_spec(_found)  # by its file: tests have a module `robots` of their own
@@ -20,6 +20,7 @@ _found.loader.exec_module(robots)
 
 ARCH = 90  # what is shown and chosen for
 ROBOTS = ("panda", "solo12", "talos")
+LONG, LINKS = "chain64", 64  # a robot whose Program is rolled up
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 PRECISIONS = ("float", "double")
 SAME = ("gravity",)  # in all states
@@ -58,12 +59,14 @@ class Way(NamedTuple):
 
 
 class Compiled(NamedTuple):
-    """A kernel on one architecture: its cubin, what a thread takes of it, and its instructions."""
+    """A kernel on one architecture: its cubin, what a thread takes of it, and its instructions; moved: bytes
+    that a thread spills to memory."""
 
     kernel: Kernel
     image: bytes
     registers: int
     spilled: int
+    moved: int
     shared: int
     code: list
 
@@ -79,24 +82,32 @@ class Compiled(NamedTuple):
 
 
 @cache
+def model_of(name):
+    """The robot of a case."""
+    return robots.random_chain(LINKS) if name == LONG else robots.robot(name)
+
+
+@cache
 def programs(name, problem):
-    """{order: Program} of the recursion that costs least."""
-    model = robots.robot(name)
-    program = cheapest(recursive_programs(model, PROBLEMS[problem](model)))[1]
-    return orders_of(program, reordered(model, program))
+    """{order: Program} of the recursions, the one that costs least first."""
+    model = model_of(name)
+    ways = (dynamics_programs if name == LONG else recursive_programs)(model, PROBLEMS[problem](model))
+    best, program = cheapest(ways)
+    rivals = {way: (other, reordered(model, other)) for way, other in ways.items() if way != best}
+    return orders_of(program, reordered(model, program), rivals)
 
 
 def written(case, way, **more):
     """The Kernel of a case; more: other fields of its Variant."""
     program = programs(case.robot, case.problem)[way.order]
-    return kernel(program, way.variant(case, **more), SAME, robots.robot(case.robot).quaternion_places)
+    return kernel(program, way.variant(case, **more), SAME, model_of(case.robot).quaternion_places)
 
 
 def chosen(case, arch=ARCH):
     """The Way that the backend takes."""
 
     def write(program, variant):
-        return kernel(program, variant, SAME, robots.robot(case.robot).quaternion_places)
+        return kernel(program, variant, SAME, model_of(case.robot).quaternion_places)
 
     orders = Orders(programs(case.robot, case.problem), write)
     found = choose(orders, Variant(case.precision, case.layout), find_nvrtc(), arch)
@@ -105,12 +116,12 @@ def chosen(case, arch=ARCH):
 
 
 def compiled(case, way, arch=ARCH, **more):
-    """Compiled, from the cache of cubins where it was before. Raises CompileError, NoDisassembler."""
+    """Compiled, from the cache of cubins where it was before. Raises CompileError."""
     one = written(case, way, **more)
-    cubin = find_nvrtc().cubin(one.text, arch)
-    taken = cubin.kernels[one.name]
-    spilled = taken.spill_stores + taken.spill_loads
-    return Compiled(one, cubin.image, taken.registers, spilled, taken.shared, instructions(cubin.image))
+    image = find_nvrtc().cubin(one.text, arch)
+    trial = Trial(Chosen(one, way.order, image), processor_of(arch))
+    registers, shared, code = trial.taken.registers, trial.taken.shared, instructions(image.image, one.name)
+    return Compiled(one, image.image, registers, trial.spilled, trial.moved, shared, code)
 
 
 def bytes_of_state(one):

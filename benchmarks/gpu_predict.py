@@ -3,8 +3,11 @@
 import hashlib
 
 import gpu_model
-from gpu_cards import CARDS, WARP, resident_warps
+from gpu_cards import CARDS
 from gpu_kernels import ARCH, bytes_of_state
+
+from dynamics_node.backends.cuda.cycles import cycles_of_a_warp
+from dynamics_node.backends.cuda.processors import WARP, processor_of, resident_warps
 
 PREDICTED = "predicted, never run"
 SHOWN = tuple(card for card in CARDS.values() if card.arch == ARCH)
@@ -17,9 +20,9 @@ def digest(text):
 
 def predictions(one):
     """{card: what is predicted, rates in states a second} of a kernel compiled for ARCH."""
-    kind, size = SHOWN[0].kind, bytes_of_state(one.kernel)
-    warps = resident_warps(kind, one.registers, one.kernel.variant.block, one.shared)
-    cycles = gpu_model.cycles_of_a_warp(one.code, kind, warps)
+    processor, size = processor_of(ARCH), bytes_of_state(one.kernel) + one.moved
+    warps = resident_warps(processor, one.registers, one.kernel.variant.block, one.shared)
+    cycles = cycles_of_a_warp(one.code, processor, warps)
     return {card.name: _on(one, card, warps, cycles, size) for card in SHOWN}
 
 

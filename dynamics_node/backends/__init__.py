@@ -5,6 +5,7 @@ c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: ba
 """
 
 import logging
+from collections.abc import Callable
 from typing import Literal, Protocol
 
 import numpy as np
@@ -44,6 +45,8 @@ __all__ = [
 ]
 
 DEVICES = ("cuda", "opencl")  # backends that compute batches elsewhere
+# {name: (Program, the same operations in another order or None)}
+Rivals = Callable[[], dict[str, tuple[Program, Program | None]]]
 
 
 class Runner(Protocol):
@@ -107,6 +110,7 @@ def make(
     instead=None,
     other=None,
     alike=(),
+    rivals: Rivals | None = None,
 ) -> Runner:
     """The Runner of a Program.
 
@@ -114,15 +118,16 @@ def make(
     for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
     which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
     instead: the Runner that serves where nothing is compiled, by default the interpreter; other: the same
-    operations in another order, one of which is faster; alike: inputs that go together: see `packed`. Raises
+    operations in another order, one of which is faster; alike: inputs that go together: see `packed`; rivals:
+    of Programs with the same results by other algorithms, asked where a GPU may run one of them. Raises
     CompileError for backend c without a compiler; DeviceError, and ImportError for an absent extra, for one
     of DEVICES.
     """
     runner = _on_cpu(program, backend, parameters, quaternions, instead, other, alike)
     if backend in DEVICES:
-        return _on_device(backend, program, runner, parameters, quaternions, other)
-    if backend == "auto" and not isinstance(program, Rolled) and driver_is_there():
-        return CudaRunner(_straight(program), runner, parameters, quaternions, other, measured=True)
+        return _on_device(backend, program, runner, parameters, quaternions, other, rivals)
+    if backend == "auto" and driver_is_there():
+        return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals, measured=True)
     return runner
 
 
@@ -141,18 +146,16 @@ def _on_cpu(program, backend, parameters, quaternions, instead, other, alike) ->
     return Interpreter(program, dict(parameters or {}))
 
 
-def _on_device(backend, program, beside, parameters, quaternions, other):
+def _on_device(backend, program, beside, parameters, quaternions, other, rivals):
     """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
-    if isinstance(program, Rolled):
-        raise CompileError(f"a Program that is rolled up runs on backend c only, not on {backend}")
     program = _straight(program)
     if backend == "cuda":
-        return CudaRunner(program, beside, parameters, quaternions, other)
+        return CudaRunner(program, beside, parameters, quaternions, other, rivals)
     from dynamics_node.backends.opencl import OpenClRunner
 
     return OpenClRunner(program, beside, parameters, quaternions, other)
 
 
-def _straight(program) -> Program:
+def _straight(program) -> Program | Rolled:
     """For a thread that computes a state alone."""
     return flattened(program) if isinstance(program, Staged) else program

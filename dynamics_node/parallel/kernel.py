@@ -65,10 +65,10 @@ def laid_out(robot: Robot, dtype, q, qd, tau, gravity, f_ext=None):
     return sizes, [np.ascontiguousarray(array, dtype) for array in arrays]
 
 
-def has_kernel(robot: Robot) -> bool:
-    """Whether the kernel is for a robot, in float64."""
+def has_kernel(robot: Robot, precision="double") -> bool:
+    """Whether the kernel is for a robot."""
     try:
-        refuse_kernel(robot)
+        refuse_kernel(robot, precision)
     except ModelError:
         return False
     return True

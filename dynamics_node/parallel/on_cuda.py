@@ -4,11 +4,11 @@ import ctypes
 
 import numpy as np
 
-from dynamics_node.backends.cuda.device import device
 from dynamics_node.backends.cuda.driver import DevicePointer
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.lanes import Lane
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.backends.cuda.opened import device
 from dynamics_node.backends.errors import DeviceError
 from dynamics_node.parallel.kernel import REAL, chain_kernel, laid_out, refuse_kernel
 from dynamics_node.parallel.robot import Robot

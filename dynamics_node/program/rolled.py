@@ -8,6 +8,9 @@ import numpy as np
 
 from dynamics_node.program.program import Program, require_health
 
+PARENT = "parent_"  # before the name of what is the parent's
+RATES = ("qd", "qdd", "tau", "armature")  # have an entry for every velocity coordinate
+
 
 @dataclass(frozen=True)
 class Sweep:
@@ -50,6 +53,11 @@ class Rolled:
     def input_size(self):
         return sum(self.sizes())
 
+    @property
+    def length(self):
+        """Operations that are written down."""
+        return sum(step.length for sweep in self.sweeps for step in sweep.steps)
+
     def op_count(self):
         """As of a Program, for all bodies."""
         bodies = np.bincount(self.kinds)
@@ -67,3 +75,9 @@ class Rolled:
         for array in (self.parents, self.kinds, self.table, self.q_at, self.v_at, self.positions):
             hashed.update(np.ascontiguousarray(array).tobytes())
         return hashed.hexdigest()
+
+
+def only_summed(program: Rolled) -> list[str]:
+    """Arrays that nothing is written to before something is added."""
+    written = {name for sweep in program.sweeps for step in sweep.steps for name in step.outputs}
+    return [name for name in program.arrays if PARENT + name in written and name not in written]

@@ -86,7 +86,8 @@ def build(
     choice = resolve(solver, ordering, backend)
     if problem.kind != "inverse":
         require_determined(_with_generic(model, parameters), problem.forward)
-    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, parallel_solver)
+    in_parallel = partial(parallel_solver, precision=precision)
+    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, in_parallel)
     description, recipe, program = make_recipe(model, problem, choice, parameters)
     runner = recipe.runner(program=program)
     return _CALLABLE[problem.kind](
@@ -227,9 +228,17 @@ def _recursion(model, problem, choice, parameters):
     recipe = partial(Recipe, model, problem.forward, parameters=parameters, backend=choice.backend)
     if choice.backend == "numpy" and runner is not None:
         return runner.description, recipe(numeric=numeric), None
-    name, program = cheapest(dynamics_programs(model, problem, parameters=parameters))
+    programs = dynamics_programs(model, problem, parameters=parameters)
+    name, program = cheapest(programs)
     write = partial(dynamics_program, model, problem, name, parameters=parameters)
-    return name, recipe(write=write, numeric=numeric), program
+    others = tuple(way for way in programs if way != name)
+    rivals = partial(_by_others, model, problem, others, parameters) if others else None
+    return name, recipe(write=write, numeric=numeric, rivals=rivals), program
+
+
+def _by_others(model, problem, ways, parameters, wrenches=False):
+    """{way: Program} of other recursions."""
+    return {way: dynamics_program(model, problem, way, wrenches, parameters) for way in ways}
 
 
 def _elimination(model, problem, choice, parameters):

@@ -3,7 +3,7 @@
 import importlib
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -30,15 +30,19 @@ MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
 NUMBERS_A_JOINT = 600  # that a state has at once, about
 AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
 KERNEL_AT_ONCE = 2**22  # joints of all states together that a launch has memory for
+_KERNELS: dict[str, Literal["float", "double"]] = {"float32": "float", "float64": "double"}
 AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
 
 
-def parallel_solver(model: Model | Mechanism, problem: Problem, choice: Choice, parameters):
-    """(description, Recipe, None): see build. Raises ChoiceError for a problem or robot that these solvers
-    are not for, ModelError for joints and links they leave out, ImportError without the array module."""
+def parallel_solver(
+    model: Model | Mechanism, problem: Problem, choice: Choice, parameters, precision="float64"
+):
+    """(description, Recipe, None): see build; all is computed in the precision. Raises ChoiceError for a
+    problem or robot that these solvers are not for, ModelError for joints and links they leave out,
+    ImportError without the array module."""
     _refuse(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
-    algorithm = ParallelDynamics(tree_of(model), problem, choice.solver, choice.ordering, backend)
+    algorithm = ParallelDynamics(tree_of(model), problem, choice.solver, choice.ordering, backend, precision)
     _ = algorithm.robot, algorithm.way
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
     recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
@@ -64,13 +68,14 @@ def _refuse(model, problem, choice):
 class ParallelDynamics:
     """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: how cfa eliminates,
     or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, opencl
-    (the kernel), or cuda (the kernel, or CuPy's arrays)."""
+    (the kernel), or cuda (the kernel, or CuPy's arrays). precision: of the arithmetic."""
 
     model: Model
     problem: Problem
     solver: str
     ordering: Any
     backend: str
+    precision: str = "float64"
 
     @cached_property
     def robot(self) -> Robot:
@@ -87,9 +92,10 @@ class ParallelDynamics:
         robots that the kernel leaves out, DeviceError, CompileError."""
         if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
             return None
-        if self.backend == "cuda" and has_kernel(self.robot):
-            return CudaChains(self.robot)
-        return OpenClChains(self.robot) if self.backend == "opencl" else None
+        real = _KERNELS[self.precision]
+        if self.backend == "cuda" and has_kernel(self.robot, real):
+            return CudaChains(self.robot, real)
+        return OpenClChains(self.robot, real) if self.backend == "opencl" else None
 
     @property
     def way(self):
@@ -115,6 +121,10 @@ class ParallelDynamics:
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd'} or {'tau'} (count, nv)."""
+        given = (
+            None if a is None else np.asarray(a, self.precision) for a in (q, qd, qdd, tau, gravity, f_ext)
+        )
+        q, qd, qdd, tau, gravity, f_ext = given
         if self.problem.kind == "inverse":
             return {"tau": self._by_arrays(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
         if self.kernel:
@@ -129,7 +139,7 @@ class ParallelDynamics:
         except (CudaError, DeviceError):
             if self.backend != "cuda":
                 raise
-            qdd = np.full(arrays[1].shape, np.nan)  # the device has said that it is lost
+            qdd = np.full_like(arrays[1], np.nan)  # the device has said that it is lost
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():
             own = replace(self, backend="numpy")
@@ -148,7 +158,7 @@ class ParallelDynamics:
 
 def _in_parts(solve, most, arrays):
     """(count, nv) of arrays q, qd, u, gravity and f_ext, `most` states at a time."""
-    found = np.zeros(arrays[1].shape)
+    found = np.zeros_like(arrays[1])
     for start in range(0, len(found), max(1, most)):
         part = slice(start, start + max(1, most))
         found[part] = solve(*_part(arrays, part))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
@@ -23,7 +23,8 @@ class Recipe:
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
     the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
     accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
-    where that is not the whole one; regrouped: as of the Program: see programs.quantities.
+    where that is not the whole one; regrouped: as of the Program: see programs.quantities. rivals(wrenches):
+    {name: Program} by other algorithms, of which a GPU may run one; None where there are none.
     """
 
     robot: Model | Mechanism
@@ -35,6 +36,7 @@ class Recipe:
     refines: bool = False
     view: Callable | None = None
     regrouped: bool = True
+    rivals: Callable | None = None
 
     def runner(self, wrenches=False, program=None) -> Runner:
         """program: that of `write`, where it is at hand. Raises CompileError."""
@@ -51,6 +53,7 @@ class Recipe:
             numeric,
             reordered(self.robot, program) if self.backend != "numpy" else None,
             alike(self.robot, program),
+            None if self.rivals is None else partial(_reordered, self.robot, self.rivals, wrenches),
         )
         backs = self.refines and runner is not numeric
         return Backed(runner, numeric) if backs else runner
@@ -77,6 +80,12 @@ class Recipe:
     @cached_property
     def _watched(self):
         return watched_coordinates(self.robot, self.forward)
+
+
+def _reordered(robot, rivals, wrenches):
+    """See backends.make."""
+    written = rivals(wrenches=wrenches)
+    return {name: (program, reordered(robot, program)) for name, program in written.items()}
 
 
 @lru_cache(maxsize=16)  # of the robots at hand: several functions ask for the same

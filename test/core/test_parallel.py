@@ -202,6 +202,27 @@ def test_orderings_of_cfa(way):
     assert error(forward(q, qd, tau), aba(model, q, qd, tau)[0]).max() <= 1e-12
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_float32_is_computed_in_float32(solver):
+    """To the bit what the arrays of float32 give, and as far from float64 as that is; pushes, one state."""
+    model = chain(5, 0.3)
+    q, qd, tau, f_ext = (array.astype(np.float32) for array in states(model, 6))
+    forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32")
+    for push in (None, f_ext):
+        gravity = model.gravity.astype(np.float32)
+        expected = forward_dynamics(np, Robot(model), q, qd, tau, gravity, push, solver)
+        assert expected.dtype == np.float32
+        found = forward(q, qd, tau, push)
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, expected)
+        precise = aba(model, *(np.asarray(array, float) for array in (q, qd, tau)), f_ext=push)[0]
+        assert 1e-9 < error(found, precise).max() < 1e-3
+    assert error(forward(q[0], qd[0], tau[0], f_ext[0]), precise[0]).max() < 1e-3
+    inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, precision="float32")
+    expected = inverse_dynamics(np, Robot(model), q, qd, tau, gravity)
+    np.testing.assert_array_equal(inverse(q, qd, tau), expected)
+
+
 def test_payload_changes_nothing_but_inertias():
     model = ROBOTS["panda7"].model()
     loaded = with_payload(model, "panda_link7", 2.0, [0, 0, 0.1], 0.01 * np.eye(3))

@@ -6,7 +6,7 @@ import shutil
 import fake_cuda
 import pytest
 
-from dynamics_node.backends.cuda import device
+from dynamics_node.backends.cuda import opened
 
 
 @pytest.fixture
@@ -21,6 +21,6 @@ def fake(monkeypatch):
     yield fake
     fake.fail(-1)
     gc.collect()
-    device.forget()
+    opened.forget()
     assert fake.held == {} and fake.depth == 0
     assert fake.faults == []

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from support import fake_cuda
-from with_nvrtc import disassembler, nvrtc, without
+from with_nvrtc import nvrtc, without
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -24,8 +24,6 @@ if fake_cuda.headers() is None:
 import gpu_bundle
 import gpu_saved
 from gpu_kernels import Case, Way
-
-disassembler()
 
 FORWARD = Case("panda", "forward", "float")
 KERNELS = (

@@ -24,8 +24,8 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
-from dynamics_node.backends.cuda import device as device_of_process
 from dynamics_node.backends.cuda import driver
+from dynamics_node.backends.cuda import opened as device_of_process
 from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.errors import CompileError, DeviceError
@@ -94,6 +94,20 @@ def test_build():
         model, dn.forward_dynamics(model), solver="cfa", backend="opencl", parameters=("inertia",)
     )
     assert error(forward.with_model(heavier)(q, qd, tau), aba(heavier, q, qd, tau)[0]).max() <= EXACT
+
+
+def test_float32_runs_the_kernel_of_float32():
+    device("")
+    model = chain(5)
+    q, qd, tau, _ = (array.astype(np.float32) for array in states(model, 6))
+    forward = dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="opencl", precision="float32")
+    found = forward(q, qd, tau)
+    expected = OpenClChains(Robot(model), "float")(q, qd, tau, model.gravity)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, expected)
+    assert (
+        1e-9 < error(found, aba(model, *(np.asarray(array, float) for array in (q, qd, tau)))[0]).max() < 1e-2
+    )
 
 
 def test_what_has_no_kernel():

@@ -8,7 +8,7 @@ import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.backends import make
-from dynamics_node.backends.cuda import device, lanes
+from dynamics_node.backends.cuda import lanes, opened
 
 TOLERANCE = {np.float64: 1e-13, np.float32: 1e-5}
 
@@ -189,7 +189,7 @@ def test_short_memory_makes_smaller_pieces(fake, monkeypatch):
     fake.be(memory=100_000)
     given = states(2000)  # 160 kB
     _same(runner.many(2000, given, np.dtype(np.float64)), on_cpu().many(2000, given, np.dtype(np.float64)))
-    assert len(fake.launches) > 1 and device.lost() is None
+    assert len(fake.launches) > 1 and opened.lost() is None
 
 
 def test_no_memory_at_all_leaves_the_batch_to_the_cpu(fake, caplog):
@@ -198,7 +198,7 @@ def test_no_memory_at_all_leaves_the_batch_to_the_cpu(fake, caplog):
     given = states(2000)
     _same(runner.many(2000, given, np.dtype(np.float64)), on_cpu().many(2000, given, np.dtype(np.float64)))
     assert "out of memory" in caplog.text and "give fewer states" in caplog.text
-    assert device.lost() is None and runner.backend == "cuda"
+    assert opened.lost() is None and runner.backend == "cuda"
     fake.be()
     runner.many(2000, given, np.dtype(np.float64))
     assert fake.launches

@@ -1,20 +1,25 @@
 """The choice of kernels without a device, and where the device takes batches by itself."""
 
+import pickle
+
 import numpy as np
 import pytest
 from fake_cuda import FakeNvrtc
 from gpu_programs import on_cpu, parameters, states, swinging
-from robots import ROBOTS
+from robots import ROBOTS, random_states
 
 import dynamics_node as dn
+from dynamics_node.algorithms import aba
 from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cuda import choice, crossover, lanes
-from dynamics_node.backends.cuda.choice import Orders, choose, cost, limits_of, orders_of, warps
+from dynamics_node.backends.cuda.choice import Orders, choose, orders_of
 from dynamics_node.backends.cuda.nvrtc import Resources
+from dynamics_node.backends.cuda.processors import processor_of, resident_warps
 from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.model.parameters import with_parameters
+from dynamics_node.programs import recursive_programs
 
 DOUBLE = np.dtype(np.float64)
-H100 = limits_of(90)
 
 
 @pytest.fixture(autouse=True)
@@ -38,33 +43,20 @@ def taking(registers, spilled=0, shared=0):
         (90, 128, taking(64, shared=48 * 1024), 16),
         (120, 128, taking(32), 48),
         (86, 128, taking(32), 48),
+        (80, 32, taking(64), 32),
+        (80, 64, taking(32), 64),
+        (90, 128, taking(32, shared=48 * 1024), 16),
         (75, 128, taking(32), 32),
         (90, 64, taking(16), 64),
     ],
 )
 def test_warps_of_a_multiprocessor(arch, block, taken, resident):
-    assert warps(block, taken, limits_of(arch)) == resident
+    assert resident_warps(processor_of(arch), taken.registers, block, taken.shared) == resident
 
 
 def test_architectures_that_nobody_knew_are_like_those_before():
-    assert (
-        limits_of(103) == limits_of(100)
-        and limits_of(121) == limits_of(120)
-        and limits_of(60) == limits_of(75)
-    )
-
-
-def test_cost_orders_kernels_as_a_simulation_of_compiled_code_does():
-    """(slower, faster): operations, block, what is taken; by a model of their SASS cycle by cycle."""
-    pairs = [
-        ((3791, 128, taking(255, 244)), (3666, 128, taking(209))),
-        ((7433, 128, taking(255, 930)), (7290, 128, taking(255, 574))),
-        ((7290, 128, taking(255, 574)), (7420, 64, taking(255, 0, 41216))),
-        ((1446, 128, taking(224)), (1433, 128, taking(168))),
-    ]
-    for slower, faster in pairs:
-        assert cost(*slower, H100) > cost(*faster, H100)
-    assert cost(1000, 128, taking(300, shared=300 * 1024), H100) == float("inf")
+    of = processor_of
+    assert of(103) == of(100) and of(121) == of(120) and of(60) == of(75) and of(120) != of(100)
 
 
 class Imagined(FakeNvrtc):
@@ -75,8 +67,8 @@ class Imagined(FakeNvrtc):
         self.told = told
 
     def cubin(self, text, arch, options=()):
-        self.resources = self.told(text)
-        return super().cubin(text, arch, options)
+        cubin = super().cubin(text, arch, options)
+        return cubin._replace(kernels=dict.fromkeys(cubin.kernels, self.told(text)))
 
 
 def _chosen(nvrtc, orders=None):
@@ -132,7 +124,7 @@ def test_what_was_chosen_is_noted(fake):
     assert _chosen(again) == first and len(again.compiled) == 1
     elsewhere = Imagined(fake, told)
     elsewhere.version = (12, 9)  # has no such spills
-    assert _chosen(elsewhere).kernel.variant == Variant() and len(elsewhere.compiled) == 1
+    assert _chosen(elsewhere).kernel.variant == Variant() and len(elsewhere.compiled) == 2
 
 
 def test_a_kernel_without_spills_comes_first(fake):
@@ -141,12 +133,66 @@ def test_a_kernel_without_spills_comes_first(fake):
     assert spilling.kernel.variant.spill_to_shared
 
 
+def test_spills_that_fall_out_of_caches_cost_what_memory_takes(fake):
+    """8 warps at 255 registers: 256 threads on a multiprocessor."""
+
+    def trial(spilled):
+        made = kernel(swinging(), Variant())
+        cubin = FakeNvrtc(fake, taking(255, spilled)).cubin(made.text, 90)
+        return choice.Trial(choice.Chosen(made, "trace", cubin), processor_of(90))
+
+    few, some, many = trial(400), trial(600), trial(6000)
+    assert few.warps == 8 and (few.moved, some.moved, many.moved) == (0, 1200, 12000)
+    assert few.cycles < some.cycles == 1200 * 32 / choice.BYTES_A_CYCLE < many.cycles
+    assert choice.best([many, few, some]) is few and choice.best([many, some]) is some
+    assert choice.best([few, trial(0)]).spilled == 0
+
+
 def test_orders_that_keep_more_alive_are_not_tried(monkeypatch):
     alive = iter([100, 60, 77])
     monkeypatch.setattr(choice, "most_alive", lambda program: next(alive))
-    assert list(orders_of(swinging(), swinging())) == ["limbs", "depth_first"]
+    assert list(orders_of(swinging(), swinging(), {})) == ["limbs", "depth_first"]
     monkeypatch.setattr(choice, "most_alive", lambda program: 7)
-    assert list(orders_of(swinging(), None)) == ["trace", "depth_first"]
+    assert list(orders_of(swinging(), None, {})) == ["trace", "depth_first"]
+
+
+def test_rivals_with_many_more_operations_are_not_tried():
+    robot = ROBOTS["solo12"].model()
+    ways = recursive_programs(robot, dn.forward_dynamics(robot))
+    recursion, through_matrix = ways["aba"], ways["crba + solve"]
+    assert 1.0 < len(through_matrix.ops) / len(recursion.ops) < 1.25
+    found = orders_of(recursion, None, {"matrix": (through_matrix, None)})
+    assert list(found) == ["trace", "matrix, trace", "matrix, depth_first"]
+    assert found["matrix, trace"] is through_matrix
+    (short,) = recursive_programs(robot, dn.inverse_dynamics(robot)).values()
+    assert not any("matrix" in name for name in orders_of(short, None, {"matrix": (through_matrix, None)}))
+
+
+def test_forward_dynamics_goes_the_other_way_where_that_takes_fewer_cycles(fake, monkeypatch):
+    """Or by ABA: whatever a build on the CPU takes; with pushes and other inertias, too."""
+    robot = ROBOTS["double_pendulum"]._replace(floating_base=True).model()
+    tried = []
+
+    def cycles(code, processor, warps):
+        tried.append(code)
+        return 1.0 / len(tried)  # the last one that is tried is the best
+
+    monkeypatch.setattr(choice, "cycles_of_a_warp", cycles)
+    solver = dn.build(robot, dn.forward_dynamics(robot), backend="cuda", parameters=("inertia",))
+    (other,) = {"aba", "crba + solve"} - {solver.description}
+    q, qd, tau, push = random_states(robot, 70)
+    found = solver(q, qd, tau)
+    (chosen,) = solver.runner._chosen.values()
+    assert chosen.order == f"{other}, depth_first"
+    changed = with_parameters(robot, 1.1 * robot.inertias, robot.armature)
+    pairs = [(found, aba(robot, q, qd, tau)[0])]
+    pairs.append((solver.with_model(changed)(q, qd, tau), aba(changed, q, qd, tau)[0]))
+    pairs.append((solver(q, qd, tau, push), aba(robot, q, qd, tau, f_ext=push)[0]))
+    for one, expected in pairs:
+        np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9 * abs(expected).max())
+    assert len(fake.launches) == 3
+    again = pickle.loads(pickle.dumps(solver))
+    np.testing.assert_array_equal(again(q, qd, tau), found)
 
 
 def test_what_is_too_long_is_told(fake, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.backends import ArrayError, make, on_device
-from dynamics_node.backends.cuda import DeviceArray, device, dlpack
+from dynamics_node.backends.cuda import DeviceArray, dlpack, opened
 from dynamics_node.backends.cuda.device import LEGACY_STREAM
 
 DOUBLE = np.dtype(np.float64)
@@ -131,7 +131,7 @@ def test_long_batches_are_launched_in_parts(fake, monkeypatch):
 
 
 def test_work_is_given_to_the_stream_that_makes_the_arrays(fake):
-    there, given, runner = device.device(), states(300), made()
+    there, given, runner = opened.device(), states(300), made()
     with there.at_work():
         stream = there.stream()
     arrays = [Told(array, stream=stream) for array in given[:2]]
@@ -149,7 +149,7 @@ def test_work_is_given_to_the_stream_that_makes_the_arrays(fake):
 def test_several_streams_wait_for_each_other(fake):
     """The fake does what a stream is given only when somebody waits: an array of zeros becomes b on its own
     stream, and is copied to elsewhere on that stream behind the call."""
-    there, given, runner = device.device(), states(300), made()
+    there, given, runner = opened.device(), states(300), made()
     with there.at_work():
         streams = there.stream(), there.stream()
     a, late, out = Told(given[0], stream=streams[0]), Told(given[1] * 0), Told(np.zeros((300, 3)))
@@ -231,7 +231,7 @@ def test_where_no_stream_is_told_results_are_there_at_the_return(fake):
 def test_what_cannot_be_used_is_told_by_name(fake, spoil, words):
     with pytest.raises(ArrayError, match=words):
         made().on_device(spoil(*states(100)))
-    assert fake.launches == [] and device.lost() is None
+    assert fake.launches == [] and opened.lost() is None
 
 
 @pytest.mark.parametrize(

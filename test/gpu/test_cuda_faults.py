@@ -9,7 +9,7 @@ from fake_cuda import LOST
 from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import CudaError, DeviceArray, device, device_call, driver, lanes, nvrtc
+from dynamics_node.backends.cuda import CudaError, DeviceArray, device_call, driver, lanes, nvrtc, opened
 from dynamics_node.backends.cuda.errors import ADVICE, failed
 from dynamics_node.backends.cuda.launching import launch
 
@@ -55,20 +55,20 @@ def calls_of(fake, work):
 def test_a_batch_survives_the_failure_of_any_call(fake, lasts, caplog):
     survived = 0
     calls = calls_of(fake, batch)
-    device.forget()
+    opened.forget()
     for k in range(calls):
         runner = made()
         caplog.clear()
         fake.fail(k, LOST, lasts)
         batch(runner)
-        well = device.lost() is None
+        well = opened.lost() is None
         survived += well
         assert runner.backend == ("cuda" if well else "c, for cuda is lost")
         assert well == ("the GPU fake device 0 is lost" not in caplog.text)
         batch(runner)
         del runner
         gc.collect()  # a traceback holds arrays
-        device.forget()
+        opened.forget()
         fake.fail(-1)
         assert fake.held == {}, k
     assert (
@@ -90,7 +90,7 @@ def test_a_lost_device_is_told_once_by_name(fake, caplog):
 def test_arrays_on_the_device_tell_the_failure_of_any_call(fake, lasts):
     told = 0
     calls = calls_of(fake, on_device)
-    device.forget()
+    opened.forget()
     for k in range(calls):
         runner = made()
         fake.fail(k, LOST, lasts)
@@ -101,7 +101,7 @@ def test_arrays_on_the_device_tell_the_failure_of_any_call(fake, lasts):
             assert "(719)" in str(error)
         del runner
         gc.collect()  # a traceback holds arrays
-        device.forget()
+        opened.forget()
         fake.fail(-1)
         assert fake.held == {}, k
     assert told > 20
@@ -134,12 +134,12 @@ def _one_more(there, kernel, image, count, *arguments):
 
 def test_without_a_driver_cuda_is_an_error_that_says_so(monkeypatch):
     monkeypatch.setattr(driver, "LIBRARY", "libcuda-of-nowhere.so.1")
-    device.forget()
+    opened.forget()
     for _ in range(2):
         with pytest.raises(CompileError, match="backend cuda: no NVIDIA driver: .*nowhere.*; install one"):
             made()
     assert make(swinging(), "auto", parameters()).backend == "c"
-    device.forget()
+    opened.forget()
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_without_a_compiler_cuda_says_what_to_install(fake, monkeypatch):
     monkeypatch.setattr(nvrtc, "_opened", lambda major: None)
     with pytest.raises(CompileError, match=r"no NVRTC.*: pip install nvidia-cuda-nvrtc \(extra `cuda`\)"):
         made()
-    device.forget()
+    opened.forget()
     fake.be(version=12040)
     with pytest.raises(
         CompileError, match="no NVRTC of CUDA 12 or older: pip install nvidia-cuda-nvrtc-cu12"

@@ -4,13 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from generic_chains import chain
 from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.backends.cuda import DeviceArray
 from dynamics_node.model.sample import sample_positions
-from dynamics_node.solver import CompileError
 
 COUNT = 200
 
@@ -208,8 +206,3 @@ def test_any_program(fake, arm):
     given = states(arm)
     close(found(*given), forward(arm, backend="c")(*given))
     close(found(*there(*given)).numpy(), forward(arm, backend="c")(*given))
-
-
-def test_long_robots_are_for_c(fake):
-    with pytest.raises(CompileError, match="rolled up runs on backend c only, not on cuda"):
-        dn.build(chain(70), dn.inverse_dynamics(chain(70)), backend="cuda")

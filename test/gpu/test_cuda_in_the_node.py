@@ -40,10 +40,10 @@ def test_the_device_is_for_services(backend):
 
 def test_without_a_device_a_robot_is_refused_with_the_reason(monkeypatch):
     monkeypatch.setattr("dynamics_node.backends.cuda.driver.LIBRARY", "libcuda-of-nowhere.so.1")
-    fake_cuda.device.forget()
+    fake_cuda.opened.forget()
     result = do(Job(TEXT, {}, "inverse", backend="cuda", services="cuda"))
     assert isinstance(result, Failure) and result.reason.startswith("backend cuda: no NVIDIA driver: ")
-    fake_cuda.device.forget()
+    fake_cuda.opened.forget()
 
 
 def test_a_robot_is_built_and_served(fake):

@@ -8,7 +8,7 @@ import fake_cuda
 import numpy as np
 import pytest
 
-from dynamics_node.backends.cuda import CudaError, DeviceArray, device
+from dynamics_node.backends.cuda import CudaError, DeviceArray, opened
 from dynamics_node.backends.cuda.driver import SIGNATURES, Driver
 
 
@@ -64,10 +64,10 @@ def test_names_are_those_that_the_header_calls():
 
 
 def test_what_the_device_says(fake):
-    found = device.device()
+    found = opened.device()
     assert (found.name, found.capability, found.processors) == ("fake device 0", 90, 2)
     assert found.driver_version == (13, 0)
-    assert device.device() is found
+    assert opened.device() is found
 
 
 def test_an_error_has_name_number_and_meaning(fake):
@@ -79,7 +79,7 @@ def test_an_error_has_name_number_and_meaning(fake):
 
 
 def test_a_context_is_current_only_while_something_works(fake):
-    there = device.device()
+    there = opened.device()
     with there.at_work():
         assert fake.depth == 1
         with there.at_work():
@@ -90,7 +90,7 @@ def test_a_context_is_current_only_while_something_works(fake):
 
 
 def test_every_thread_has_its_own_stack_of_contexts(fake):
-    there, depths = device.device(), []
+    there, depths = opened.device(), []
 
     def work():
         with there.at_work():
@@ -107,36 +107,36 @@ def test_every_thread_has_its_own_stack_of_contexts(fake):
 def test_a_lack_of_memory_is_not_the_end(fake):
     with (
         pytest.raises(CudaError, match=r"\(2\), out of memory; give fewer states"),
-        device.device().at_work(),
+        opened.device().at_work(),
     ):
-        device.device().memory(2**40)
-    assert device.lost() is None
+        opened.device().memory(2**40)
+    assert opened.lost() is None
 
 
 def test_another_error_is(fake):
-    with pytest.raises(CudaError, match="no such stream"), device.device().at_work():
-        device.device().wait(12345)
-    assert device.lost().call == "cuStreamSynchronize"
+    with pytest.raises(CudaError, match="no such stream"), opened.device().at_work():
+        opened.device().wait(12345)
+    assert opened.lost().call == "cuStreamSynchronize"
     with pytest.raises(CudaError, match="the device is lost since cuStreamSynchronize"):
-        device.device()
+        opened.device()
 
 
 def test_an_error_of_ours_is_nobody_elses(fake):
-    with pytest.raises(ZeroDivisionError), device.device().at_work():
+    with pytest.raises(ZeroDivisionError), opened.device().at_work():
         raise ZeroDivisionError
-    assert device.lost() is None and fake.depth == 0
+    assert opened.lost() is None and fake.depth == 0
 
 
 def test_the_context_goes_with_the_last_array(fake):
     kept = DeviceArray.of(np.ones(3))
-    device.forget()
+    opened.forget()
     assert fake.held == {"memory": 1, "context": 1}
     del kept
     assert fake.held == {}
 
 
 def test_nothing_is_given_back_twice(fake):
-    there = device.device()
+    there = opened.device()
     with there.at_work():
         place = there.memory(10)
         there.free("memory", place)

@@ -22,7 +22,7 @@ from tolerances import error
 import dynamics_node as dn
 from dynamics_node.backends import CompileError, DeviceError, make
 from dynamics_node.backends.c import kernel as one_state
-from dynamics_node.backends.opencl import OpenClRunner, devices
+from dynamics_node.backends.opencl import OpenClRunner, devices, launch
 from dynamics_node.backends.opencl.devices import NAMED, Opened, opened
 from dynamics_node.backends.opencl.launch import Launch
 from dynamics_node.backends.results import returned
@@ -101,6 +101,60 @@ def test_a_runner_gives_the_bits_of_its_text_in_any_chunks(precision):
     np.testing.assert_array_equal(found, right)
     (bits,) = built(launch.kernel)(1000, inputs, returned(program)).values()
     np.testing.assert_array_equal(found, bits)
+
+
+def test_pieces_are_copied_beside_each_other(monkeypatch):
+    """Over two queues in turn, two at a time."""
+    monkeypatch.setattr(launch, "LEAST_STATES", 64)
+    cl, (x, m) = devices.pyopencl(), arrays(1000)
+    right = dn.function(quotient(), "c")(x, m)
+    run, wait, queues, ahead = Launch._piece, cl.wait_for_events, [], [0]
+
+    def piece(self, queue, *arguments):
+        queues.append(queue)
+        ahead.append(ahead[-1] + 1)
+        return run(self, queue, *arguments)
+
+    def waited(events):
+        ahead.append(ahead[-1] - 1)
+        return wait(events)
+
+    monkeypatch.setattr(Launch, "_piece", piece)
+    monkeypatch.setattr(cl, "wait_for_events", waited)
+    for found, expected in zip(dn.function(quotient(), "opencl")(x, m), right, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert len(queues) == launch.PIECES and queues[0] is not queues[1] and queues[2] is queues[0]
+    assert max(ahead) == 2 and ahead[-1] == 0
+
+
+def test_after_a_failure_nothing_writes_to_arrays(monkeypatch):
+    """The piece that is under way is waited for."""
+    monkeypatch.setattr(launch, "LEAST_STATES", 64)
+    cl, (x, m), finished = devices.pyopencl(), arrays(1000), []
+    on, run = opened(POCL), Launch._piece
+
+    class Queue:
+        def __init__(self, name):
+            self.name = name
+
+        def finish(self):
+            finished.append(self.name)
+
+    def piece(self, queue, *arguments):
+        if queue.name == "second":
+            raise cl.MemoryError("clEnqueueWriteBuffer failed: OUT_OF_RESOURCES")
+        return run(self, on.queue, *arguments)
+
+    monkeypatch.setattr(Launch, "_piece", piece)
+    started = Launch(
+        on._replace(queue=Queue("first"), beside=Queue("second")),
+        kernel(quotient(), Variant("double", "rows", 32)),
+    )
+    outputs = {name: np.empty((1000, *shape)) for name, shape in returned(quotient()).items()}
+    with pytest.raises(DeviceError, match="OUT_OF_RESOURCES"):
+        started(1000, {"x": x, "m": m}, outputs)
+    assert finished == ["first", "second"]
+    on.queue.finish()
 
 
 # --- what a Function does ------------------------------------------------------------------------------------
@@ -262,14 +316,6 @@ def test_a_device_without_float64(monkeypatch):
     assert np.isnan(found[1]).any(axis=1).nonzero()[0].tolist() == [3]
     with pytest.raises(dn.SolutionError):
         function(x, m)
-
-
-def test_rolled_programs_have_no_kernel():
-    from generic_chains import chain
-
-    robot = chain(60)
-    with pytest.raises(CompileError, match="rolled up runs on backend c only"):
-        dn.build(robot, dn.inverse_dynamics(robot), backend="opencl")
 
 
 def test_a_device_that_fails_is_told_once_and_the_cpu_goes_on(monkeypatch, caplog):

@@ -76,7 +76,8 @@ def test_the_bits_are_those_of_the_same_text_in_c(case):
         states = _states(model, program, count, written.variant.dtype)
         if count > 3:
             states["q"][1, -1], states["qd"][2, 0] = 1e9, np.nan  # beyond what the sine can do; no number
-        found, _ = ran(written, NVRTC, count, states, _shapes(program))
+        found, report = ran(written, NVRTC, count, states, _shapes(program))
+        assert all(access.ratio <= 2 for access in report.of("shared"))
         expected = in_c(count, states, _shapes(program))
         _same_bits(found, expected)
         for array in expected.values():

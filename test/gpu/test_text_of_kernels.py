@@ -229,7 +229,7 @@ def test_arguments_by_value_and_by_pointer():
     )
     one = kernel(program, Variant("double"), ("g", "p"))
     assert one.name == "states" and one.arguments == expected and one.shared == 0
-    assert kernel(program, Variant("double", "rows"), ("g", "p")).shared == 128 * 8 * (3 + 3 + 3)
+    assert kernel(program, Variant("double", "rows"), ("g", "p")).shared == 128 * 8 * (2 + 2 + 3)
     assert one.most_states == (2**31 - 1) // 100 - 128
     arrays = {"q": np.ones((3, 2)), "g": np.array([2.0, 3.0, 4.0]), "p": np.full((10, 10), 5.0)}
     found = built(one)(3, arrays, returned(program))

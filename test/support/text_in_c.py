@@ -45,6 +45,8 @@ def _called(function, kernel, count, inputs, outputs):
             shape = (argument.size, count) if columns else (count, argument.size)
             written[argument.name] = np.full(shape, 7.0, dtype)
             given.append(pointer(written[argument.name]))
+        elif argument.kind == "scratch":
+            given.append(pointer(np.full(argument.size, np.nan, dtype)))
         else:
             array = np.asarray(inputs[argument.name], dtype).reshape(-1, argument.size)
             given.append(pointer(np.ascontiguousarray(array.T if columns else array)))

@@ -3,8 +3,11 @@
 import numpy as np
 
 
-def ran(on, kernel, count, inputs, outputs):
-    """As `text_in_c.built`'s function, on an `Opened` device: {name: array (count, *shape)}; outputs: their shapes."""
+def ran(on, kernel, count, inputs, outputs, blocks=None):
+    """As `text_in_c.built`'s function, on an `Opened` device: {name: array (count, *shape)}; outputs: their shapes;
+    blocks: how many, by default as many as states need."""
+    block = kernel.variant.block
+    blocks = blocks or -(-count // block)
     cl, dtype, columns = on.cl, kernel.variant.dtype, kernel.variant.layout == "columns"
     program = cl.Program(on.context, kernel.text).build(
         ["-cl-fp32-correctly-rounded-divide-sqrt"], cache_dir=False
@@ -20,13 +23,15 @@ def ran(on, kernel, count, inputs, outputs):
             host = np.zeros(shape, dtype)
             given.append(cl.Buffer(on.context, cl.mem_flags.WRITE_ONLY, host.nbytes))
             written[argument.name] = host, given[-1]
+        elif argument.kind == "scratch":
+            size = blocks * argument.size * dtype.itemsize
+            given.append(cl.Buffer(on.context, cl.mem_flags.READ_WRITE, size))
         else:
             array = np.asarray(inputs[argument.name], dtype).reshape(-1, argument.size)
             array = np.ascontiguousarray(array.T if columns and argument.kind == "array" else array)
             flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
             given.append(cl.Buffer(on.context, flags, hostbuf=array))
-    block = kernel.variant.block
-    cl.Kernel(program, kernel.name)(on.queue, (-(-count // block) * block,), (block,), *given)
+    cl.Kernel(program, kernel.name)(on.queue, (blocks * block,), (block,), *given)
     for host, buffer in written.values():
         cl.enqueue_copy(on.queue, host, buffer)
     return {

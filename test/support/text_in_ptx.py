@@ -6,9 +6,10 @@ import ptx
 ARCH = 90
 
 
-def ran(kernel, nvrtc, count, inputs, outputs):
+def ran(kernel, nvrtc, count, inputs, outputs, blocks=None):
     """({name: array (count, *shape)}, Report). inputs {name: array (count, *shape), or (*shape) where it is
-    the same}, outputs {name: shape}."""
+    the same}, outputs {name: shape}; blocks: how many, by default as many as states need."""
+    blocks = blocks or -(-count // kernel.variant.block)
     dtype, columns = kernel.variant.dtype, kernel.variant.layout == "columns"
     memory, given, written = ptx.Memory(), [], {}
     for argument in kernel.arguments:
@@ -19,13 +20,13 @@ def ran(kernel, nvrtc, count, inputs, outputs):
         elif argument.kind == "output":
             written[argument.name] = memory.allocate(count * argument.size * dtype.itemsize)
             given.append(written[argument.name])
+        elif argument.kind == "scratch":
+            given.append(memory.allocate(blocks * argument.size * dtype.itemsize))
         else:
             array = np.asarray(inputs[argument.name], dtype).reshape(-1, argument.size)
             given.append(memory.put(array.T if columns else array))
     text = nvrtc.ptx(kernel.text, ARCH)
-    report = ptx.run(
-        text, kernel.name, -(-count // kernel.variant.block), kernel.variant.block, given, memory
-    )
+    report = ptx.run(text, kernel.name, blocks, kernel.variant.block, given, memory)
     found = {}
     for name, address in written.items():
         size = int(np.prod(outputs[name]))

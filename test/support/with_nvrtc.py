@@ -26,8 +26,8 @@ def nvrtc():
 
 
 def disassembler():
-    """nvdisasm, as benchmarks/gpu_sass.py finds it."""
-    from gpu_sass import NoDisassembler, find_nvdisasm
+    """nvdisasm."""
+    from nvdisasm import NoDisassembler, find_nvdisasm
 
     try:
         return find_nvdisasm()

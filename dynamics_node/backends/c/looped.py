@@ -8,8 +8,7 @@ from itertools import accumulate
 
 from dynamics_node.backends.c.text import LANES, OPERATIONS, VECTOR, literal, table
 from dynamics_node.program import Op
-
-_PARENT = "parent_"
+from dynamics_node.program.rolled import PARENT, RATES, only_summed
 
 
 def render_loops(program):
@@ -30,7 +29,7 @@ def render_loops(program):
         *(f"  static _Thread_local vector {name}_memory[{padded // LANES}];" for name in _NUMBERS),
         *(f"  number *const {name} = (number *){name}_memory;" for name in _NUMBERS),
         *(f"  static _Thread_local number {name}[{count}][{size}];" for name, size in program.arrays.items()),
-        *(f"  memset({name}, 0, sizeof {name});" for name in _only_summed(program)),
+        *(f"  memset({name}, 0, sizeof {name});" for name in only_summed(program)),
         f"  memset(y, 0, {sum(numbers.size for numbers in program.outputs.values())} * sizeof(number));",
         f"  for (int i = 0; i < {count}; ++i) angle[i] = multiplier[i] * x[q_at[i]];",
         f"  for (int i = 0; i < {count}; ++i) position[i] = angle[i] + offset[i];",
@@ -42,7 +41,6 @@ def render_loops(program):
 
 _JOINTS = ("position", "sine", "cosine")
 _NUMBERS = (*_JOINTS, "angle")
-_RATES = ("qd", "qdd", "tau", "armature")  # have an entry for every velocity coordinate
 _SUMMED = ("qdd", "tau", "health")
 
 
@@ -50,12 +48,6 @@ def _aligned(name, numbers, size):
     """Lines that define whole vectors of constants."""
     text = ", ".join(literal(x) for x in numbers)
     return [f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};"]
-
-
-def _only_summed(program):
-    """Arrays that nothing is written to before something is added."""
-    written = {name for sweep in program.sweeps for step in sweep.steps for name in step.outputs}
-    return [name for name in program.arrays if _PARENT + name in written and name not in written]
 
 
 def _loop(program, k, sweep):
@@ -81,7 +73,7 @@ def _source(program, name):
         "table": "table[i]",
         **{joint: f"{joint} + i" for joint in _JOINTS},
         "pose": f"x + {start['q']} + q_at[i]",
-        **{name: f"x + {start[name]} + v_at[i]" for name in _RATES if name in start},
+        **{name: f"x + {start[name]} + v_at[i]" for name in RATES if name in start},
         "gravity": f"x + {start['gravity']}",
         "f_ext": f"x + {start.get('f_ext')} + 6 * i",
         "inertia": f"x + {start.get('inertia')} + 10 * i",
@@ -92,13 +84,13 @@ def _source(program, name):
 def _target(program, name):
     """Where body i, whose parent is p, writes something or adds to it."""
     if name in program.outputs:
-        return f"y + {program.outputs[name][0]}" + (" + v_at[i]" if name in _RATES else "")
+        return f"y + {program.outputs[name][0]}" + (" + v_at[i]" if name in RATES else "")
     return _left(name)
 
 
 def _left(name):
     """What sweeps leave at a body or its parent."""
-    return f"{name.removeprefix(_PARENT)}[{'p' if name.startswith(_PARENT) else 'i'}]"
+    return f"{name.removeprefix(PARENT)}[{'p' if name.startswith(PARENT) else 'i'}]"
 
 
 def _step(name, program):
@@ -116,7 +108,7 @@ def _step(name, program):
         lines.append(f"  const number t{n} = {operation};")
         text.append(f"t{n}")
     for output, numbers in program.outputs.items():
-        sign = "+=" if output in _SUMMED or output.startswith(_PARENT) else "="
+        sign = "+=" if output in _SUMMED or output.startswith(PARENT) else "="
         lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
     return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
 

@@ -5,10 +5,10 @@ Nothing here needs CuPy, the CUDA toolkit or a compiler for the host: NVRTC's wh
 libcuda.so.1 do.
 """
 
-from dynamics_node.backends.cuda.device import lost as lost_device
 from dynamics_node.backends.cuda.device_arrays import ArrayError, DeviceArray, on_device
 from dynamics_node.backends.cuda.driver import driver_is_there
 from dynamics_node.backends.cuda.errors import CudaError
+from dynamics_node.backends.cuda.opened import lost as lost_device
 from dynamics_node.backends.cuda.runner import CudaRunner
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 
 from dynamics_node.backends.c.library import hash_here
 from dynamics_node.backends.cache import read_entry, write_entry
-from dynamics_node.backends.cuda.device import device, say_once
 from dynamics_node.backends.cuda.errors import CudaError
+from dynamics_node.backends.cuda.opened import device, say_once
 from dynamics_node.backends.errors import CompileError
 
 SIZES = tuple(2**k for k in range(12, 19))  # states that are tried

@@ -1,9 +1,9 @@
-"""The device of this process: its context, memory, streams, and the kernels that are loaded there.
+"""A device: its context, memory, streams, and the kernels that are loaded there.
 
-The first device that the driver shows is opened, once a process (CUDA_VISIBLE_DEVICES says which one that
-is); its primary context is retained when something is to run, and shared with whatever else uses the device.
-An error of the driver other than a lack of memory ends its use: it is lost, for such errors leave a context
-that answers nothing any more. What was held there is then given back, by the last thread that works with it.
+It is the first one that the driver shows (CUDA_VISIBLE_DEVICES says which one that is); its primary context
+is retained when something is to run, and shared with whatever else uses the device. An error of the driver
+other than a lack of memory ends its use: it is lost, for such errors leave a context that answers nothing any
+more. What was held there is then given back, by the last thread that works with it.
 """
 
 import ctypes
@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from dynamics_node.backends.cuda import driver as drivers
 from dynamics_node.backends.cuda.driver import DevicePointer, Driver
 from dynamics_node.backends.cuda.errors import (
     INVALID_VALUE,
@@ -28,7 +27,7 @@ log = logging.getLogger("dynamics_node")
 LEGACY_STREAM = 1  # the handle of the default stream, which waits for all others and they for it
 _CAPABILITY, _PROCESSORS, _ORDINAL = (75, 76), 16, 9  # numbers of attributes in cuda.h
 _NON_BLOCKING, _NO_TIMING = 1, 2  # flags of streams and of events
-_FORKED = ("fork", NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "the device is its parent's")
+FORKED = ("fork", NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED", "the device is its parent's")
 _FREE = {
     "array": "cuMemFree_v2",
     "memory": "cuMemFree_v2",
@@ -98,7 +97,7 @@ class Device:
     def require_usable(self):
         """Raises CudaError."""
         if not self.is_ours:
-            raise failed(*_FORKED)
+            raise failed(*FORKED)
         if self.lost is not None:
             raise CudaError(f"the device is lost since {self.lost}")
 
@@ -243,56 +242,3 @@ def _surely(call, *arguments):
         with suppress(CudaError):
             call(*arguments)
             return
-
-
-_lock = threading.RLock()
-_opened: list[Device | CudaError] = []
-_said: set[str] = set()
-
-
-def _in_child():
-    """Another thread may have had the lock at the fork."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_in_child)
-
-
-def device() -> Device:
-    """The device of this process. Raises CudaError: there is none, or it is lost."""
-    with _lock:
-        if not _opened:
-            try:
-                _opened.append(Device(Driver(drivers.LIBRARY)))
-            except CudaError as error:
-                _opened.append(error)
-        found = _opened[0]
-    if isinstance(found, CudaError):
-        raise CudaError(*found.args)
-    found.require_usable()
-    return found
-
-
-def lost() -> CudaError | None:
-    """What ended the use of the device that this process, or the one it was forked from, has opened."""
-    found = _opened[0] if _opened else None
-    if not isinstance(found, Device):
-        return None
-    return found.lost if found.is_ours else failed(*_FORKED)
-
-
-def say_once(told: str):
-    """A warning, in a process once."""
-    if told not in _said:
-        _said.add(told)
-        log.warning("%s", told)
-
-
-def forget():
-    """Give back all that is held on the device; the next call of `device` opens it anew."""
-    with _lock:
-        if _opened and isinstance(_opened[0], Device):
-            _opened[0].close()
-        _opened.clear()
-        _said.clear()

@@ -9,7 +9,8 @@ from weakref import finalize
 import numpy as np
 
 from dynamics_node.backends.cuda import dlpack
-from dynamics_node.backends.cuda.device import LEGACY_STREAM, Device, device
+from dynamics_node.backends.cuda.device import LEGACY_STREAM, Device
+from dynamics_node.backends.cuda.opened import device
 
 ROWS, COLUMNS = "rows", "columns"
 

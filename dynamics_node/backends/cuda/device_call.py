@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dynamics_node.backends.cuda.device import LEGACY_STREAM, device
+from dynamics_node.backends.cuda.device import LEGACY_STREAM
 from dynamics_node.backends.cuda.device_arrays import (
     COLUMNS,
     ROWS,
@@ -16,6 +16,7 @@ from dynamics_node.backends.cuda.device_arrays import (
 )
 from dynamics_node.backends.cuda.first_bad import first_bad
 from dynamics_node.backends.cuda.launching import launch
+from dynamics_node.backends.cuda.opened import device
 
 
 class DeviceCall:

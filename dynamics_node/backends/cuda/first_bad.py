@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from dynamics_node.backends.cuda.device import device
 from dynamics_node.backends.cuda.driver import DevicePointer
+from dynamics_node.backends.cuda.opened import device
 from dynamics_node.backends.text import Variant, head
 
 NAME = "first_bad"

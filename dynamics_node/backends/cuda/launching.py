@@ -7,6 +7,7 @@ import numpy as np
 
 from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.cuda.driver import DevicePointer
+from dynamics_node.backends.cuda.scratch import scratch
 from dynamics_node.backends.text import Argument, Kernel
 
 _REAL = {"float": ctypes.c_float, "double": ctypes.c_double}
@@ -25,6 +26,22 @@ def launch(
     """Compute `count` states, at least one. inputs, outputs: {name: address on the device}, of arrays and of
     what all states read; numbers: {name: values} of inputs that are handed over by value. Raises
     CudaError."""
+    block, blocks = kernel.variant.block, kernel.blocks(count)
+    function = device.function(image, kernel.name)
+
+    def start(number, own):
+        values = _values(kernel, count, {**inputs, "scratch": own}, outputs, numbers)
+        device.launch(function, number, block, values, stream)
+
+    if each := kernel.scratch * kernel.variant.dtype.itemsize:
+        with scratch(device, each, blocks, stream) as (own, number):
+            start(number, own)
+    else:
+        start(blocks, 0)
+
+
+def _values(kernel, count, inputs, outputs, numbers):
+    """Of all arguments."""
     real = _REAL[kernel.variant.precision]
 
     def value(argument: Argument):
@@ -34,9 +51,7 @@ def launch(
             return real(numbers[argument.name].flat[argument.position])
         return DevicePointer((outputs if argument.kind == "output" else inputs)[argument.name])
 
-    block = kernel.variant.block
-    function = device.function(image, kernel.name)
-    device.launch(function, -(-count // block), block, [*map(value, kernel.arguments)], stream)
+    return [*map(value, kernel.arguments)]
 
 
 def shared_inputs(kernel: Kernel) -> set[str]:

@@ -1,41 +1,26 @@
 """A Program on an NVIDIA GPU: batches there, one state and a few beside it on the CPU."""
 
 from copy import copy
-from functools import partial
-from typing import Literal, NamedTuple
+from functools import cached_property, partial
 
 import numpy as np
 
 from dynamics_node.backends.cuda import lanes
+from dynamics_node.backends.cuda.batches import GRAVITY, PRECISIONS, Batch, bad_states, example, placed
 from dynamics_node.backends.cuda.choice import Chosen, Orders, choose, orders_of
 from dynamics_node.backends.cuda.crossover import Crossover
-from dynamics_node.backends.cuda.device import device, lost, say_once
 from dynamics_node.backends.cuda.device_arrays import ROWS, DeviceArray
 from dynamics_node.backends.cuda.device_call import DeviceCall
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.cuda.launching import launch, shared_inputs
 from dynamics_node.backends.cuda.nvrtc import Nvrtc, find_nvrtc
+from dynamics_node.backends.cuda.opened import device, lost, say_once
 from dynamics_node.backends.errors import CompileError, DeviceError
 from dynamics_node.backends.results import returned, taken
 from dynamics_node.backends.text import Variant, kernel
-from dynamics_node.program import Program
+from dynamics_node.program import Program, Rolled
 
-GRAVITY = "gravity"  # an input that mostly is the same in all states
 LEAST = 64  # states: what fewer need is done before a device has begun
-PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
-    np.dtype(np.float32): "float",
-    np.dtype(np.float64): "double",
-}
-
-
-class Batch(NamedTuple):
-    """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
-    same in all states, parameters among them."""
-
-    states: int
-    dtype: np.dtype
-    arrays: dict[str, np.ndarray]
-    same: dict[str, np.ndarray]
 
 
 class CudaRunner:
@@ -43,19 +28,28 @@ class CudaRunner:
     that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
     everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; measured: whether the device takes a batch only where it
-    was measured to be faster.
+    parameters, quaternions, other: as of CRunner; rivals: see backends.make; measured: whether the device
+    takes a batch only where it was measured to be faster.
     """
 
     checks = True
 
-    def __init__(self, program: Program, beside, parameters=None, quaternions=(), other=None, measured=False):
+    def __init__(
+        self,
+        program: Program | Rolled,
+        beside,
+        parameters=None,
+        quaternions=(),
+        other=None,
+        rivals=None,
+        measured=False,
+    ):
         """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
         self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
-        self._other = other
+        self._other, self._rivals = other, rivals
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
-        self._turning = _placed(program, self._quaternions)
+        self._turning = placed(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
         self._crossover = Crossover(program) if measured else None
         self._take(beside, dict(parameters or {}))
@@ -184,16 +178,7 @@ class CudaRunner:
 
     def example(self, count: int, dtype: np.dtype) -> Batch:
         """Some states for a trial."""
-        random, arrays, same = np.random.default_rng(0), {}, self.parameters_in(dtype)
-        for name, shape in self.inputs.items():
-            if name == GRAVITY:
-                same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
-            else:
-                arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
-        for name, places in self._turning.items():
-            for place in places:
-                arrays[name].reshape(count, -1)[:, place : place + 4] = (0, 0, 0, 1)
-        return Batch(count, dtype, arrays, same)
+        return example(self.inputs, self.parameters_in(dtype), self._turning, count, dtype)
 
     # --- arrays on the device -------------------------------------------------------------------------------
 
@@ -221,10 +206,13 @@ class CudaRunner:
         if key not in self._chosen:
             write = partial(kernel, same=tuple(sorted(same)), quaternions=self._quaternions)
             base = Variant(precision=PRECISIONS[dtype], layout=layout)
-            self._chosen[key] = choose(
-                Orders(orders_of(self.program, self._other), write), base, *self.compiler()
-            )
+            self._chosen[key] = choose(Orders(self._orders, write), base, *self.compiler())
         return self._chosen[key]
+
+    @cached_property
+    def _orders(self):
+        """Programs that a kernel may be written of."""
+        return orders_of(self.program, self._other, self._rivals() if self._rivals else {})
 
     def compiler(self) -> tuple[Nvrtc, int]:
         """And the architecture to compile for. Raises CompileError."""
@@ -236,29 +224,9 @@ class CudaRunner:
         return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
-        return {
-            name: value for name, value in self.__dict__.items() if name not in ("solve", "few", "_there")
-        }
+        left = ("solve", "few", "_there", "_orders")
+        return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
         self.solve, self.few, self._there = self.beside.solve, self.beside.few, {}
-
-
-def _placed(program, quaternions) -> dict[str, list[int]]:
-    """{input: where quaternions begin in it}, which begin at some places among all entries. A kernel looks at
-    those that differ from state to state."""
-    found: dict[str, list[int]] = {}
-    start = 0
-    for name, shape in program.inputs.items():
-        end = start + int(np.prod(shape, dtype=int))
-        if places := [place - start for place in quaternions if start <= place < end]:
-            found[name] = places
-        start = end
-    return found
-
-
-def bad_states(outputs) -> np.ndarray:
-    """Which states (count,) have no result: all outputs of such a state are NaN, so one entry tells."""
-    array = next((array for array in outputs if array[0].size), outputs[0])
-    return np.isnan(array.reshape(len(array), -1)[:, :1]).any(axis=1)

@@ -12,12 +12,14 @@ NAMED = "DYNAMICS_OPENCL_DEVICE"  # part of the name of a platform or device, wh
 
 
 class Opened(NamedTuple):
-    """cl: the module pyopencl; name: of platform and device, for people."""
+    """cl: the module pyopencl; queue, beside: what is given to one of them runs in order, and beside what is
+    given to the other; name: of platform and device, for people."""
 
     cl: Any
     device: Any
     context: Any
     queue: Any
+    beside: Any
     name: str
 
     @property
@@ -48,7 +50,7 @@ def _opened(part):
         raise DeviceError(f"no OpenCL device has {part!r} in its name; there are {listed}")
     name, device = min(fitting, key=lambda pair: _rank(cl, pair[1]))
     context = cl.Context([device])
-    return Opened(cl, device, context, cl.CommandQueue(context), name)
+    return Opened(cl, device, context, cl.CommandQueue(context), cl.CommandQueue(context), name)
 
 
 _forked: list[bool] = []  # True in a process whose parent had opened devices: it would wait for their threads

@@ -9,7 +9,7 @@ from dynamics_node.backends.opencl.devices import opened, say_once
 from dynamics_node.backends.opencl.launch import Launch, fitting_variant
 from dynamics_node.backends.results import UNIT_TOLERANCE, returned, taken
 from dynamics_node.backends.text import kernel
-from dynamics_node.program import Program
+from dynamics_node.program import Program, Rolled
 
 DOUBLE = np.dtype(np.float64)
 GRAVITY = "gravity"  # mostly the same in all states
@@ -23,7 +23,7 @@ class OpenClRunner:
 
     parameters, quaternions: as of CRunner; other: the same operations in another order, in which fewer values
     are alive: it is taken. device: part of the name of a device or platform, see `opened`; variant: of the
-    text, by default what suits the device; memory: bytes that a launch may take there, by default half.
+    text, by default what suits the device; memory: bytes that a piece of a batch may take there: see Launch.
     """
 
     backend = "opencl"
@@ -31,7 +31,7 @@ class OpenClRunner:
 
     def __init__(
         self,
-        program: Program,
+        program: Program | Rolled,
         beside,
         parameters=None,
         quaternions=(),
@@ -149,7 +149,7 @@ class OpenClRunner:
     def _launch(self, on, dtype, same):
         key = dtype, frozenset(same)
         if key not in self._launches:
-            variant = self._variant or fitting_variant(on, dtype)
+            variant = self._variant or fitting_variant(on, dtype, isinstance(self.program, Rolled))
             text = kernel(self.program, variant, key[1], self._quaternions)
             self._launches[key] = Launch(on, text, self._memory)
         return self._launches[key]

@@ -5,8 +5,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dynamics_node.backends.results import returned
-from dynamics_node.program import Program
+from dynamics_node.program import Program, Rolled
 
+GRAVITY = "gravity"  # what is no number of a body, and read by none by its index
 MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
 SHARED_MEMORY = 48 * 1024  # bytes of a block, where nothing more is asked for
 
@@ -39,39 +40,50 @@ class Argument(NamedTuple):
 
     kind: count: int, how many states there are; array: an input (count, size) or (size, count), by the
     layout; same: a pointer to `size` numbers for all states; number: the entry `position` of an input that is
-    the same in all states; output: as array.
+    the same in all states; output: as array; scratch: a pointer to numbers that a block keeps for itself,
+    `size` a block.
     """
 
     name: str
-    kind: Literal["count", "array", "same", "number", "output"]
+    kind: Literal["count", "array", "same", "number", "output", "scratch"]
     size: int = 1
     position: int = 0
 
 
 class Kernel(NamedTuple):
-    """name: of the function; shared: bytes of shared memory in which a block stages rows."""
+    """name: of the function; shared: bytes of shared memory in which a block stages rows; scratch: numbers
+    of global memory that a block keeps for itself, 0 for none. With scratch there may be fewer blocks than
+    states need: each computes one after the other.
+    """
 
     name: str
     text: str
     arguments: tuple[Argument, ...]
     shared: int
     variant: Variant
+    scratch: int = 0
 
     @property
     def most_states(self) -> int:
         """Of one launch: an index is an int."""
-        return (2**31 - 1) // max(argument.size for argument in self.arguments) - self.variant.block
+        sizes = (argument.size for argument in self.arguments if argument.kind != "scratch")
+        return (2**31 - 1) // max(sizes) - self.variant.block
+
+    def blocks(self, count: int) -> int:
+        """For so many states: one for each part of them, or as many as indices of scratch allow."""
+        needed = -(-count // self.variant.block)
+        return min(needed, (2**31 - 1) // self.scratch) if self.scratch else needed
 
 
-def arguments(program: Program, same) -> tuple[Argument, ...]:
+def arguments(program: Program | Rolled, same) -> tuple[Argument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
-    more than MOST_NUMBERS; every output that a call gives (not health)."""
+    more than MOST_NUMBERS, or loops read them; every output that a call gives (not health)."""
     found = [Argument("count", "count")]
     for name, shape in program.inputs.items():
         size = int(np.prod(shape, dtype=int))
         if name not in same:
             found.append(Argument(name, "array", size))
-        elif size <= MOST_NUMBERS:
+        elif size <= MOST_NUMBERS and (isinstance(program, Program) or name == GRAVITY):
             found += [Argument(name, "number", 1, k) for k in range(size)]
         else:
             found.append(Argument(name, "same", size))

@@ -3,7 +3,8 @@
    SPILL_TO_SHARED.
 
    A kernel is: shared arrays; EACH_BLOCK, then phases EACH_THREAD { ... } with BARRIER between them. What one phase
-   leaves to the next is in shared memory: in C the phases are loops over the threads. Nothing but FMA multiplies and adds
+   leaves to the next is in shared memory: in C the phases are loops over the threads. What every block does for one
+   state after the other begins with EACH_BLOCK(1): in C there is one such block. A TABLE is constant. Nothing but FMA multiplies and adds
    with one rounding (CUDA: -fmad=false, C: -ffp-contract=off), so results are the same bits everywhere where divisions
    are exact. */
 #if FLOAT64
@@ -27,10 +28,12 @@ typedef unsigned bits;
 #define KERNEL __kernel __attribute__((reqd_work_group_size(WIDTH, 1, 1))) void
 #define GLOBAL __global
 #define SHARED __local
+#define TABLE __constant
 #define FUNCTION static inline
 #define EACH_BLOCK(count)
 #define EACH_THREAD
 #define BLOCK ((int)get_group_id(0))
+#define BLOCKS ((int)get_num_groups(0))
 #define THREAD ((int)get_local_id(0))
 #define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
 #define FMA fma
@@ -63,10 +66,12 @@ typedef unsigned bits;
 #define restrict __restrict__
 #define GLOBAL
 #define SHARED __shared__
+#define TABLE static __device__ const
 #define FUNCTION static __device__ __forceinline__
 #define EACH_BLOCK(count)
 #define EACH_THREAD
 #define BLOCK ((int)blockIdx.x)
+#define BLOCKS ((int)gridDim.x)
 #define THREAD ((int)threadIdx.x)
 #define BARRIER __syncthreads()
 #define ROLLED _Pragma("unroll 1")
@@ -86,6 +91,8 @@ typedef unsigned bits;
 #endif
 #define GLOBAL
 #define SHARED
+#define TABLE static const
+#define BLOCKS 1
 #define FUNCTION static inline __attribute__((always_inline))
 #define MUL(x, y) ((x) * (y))
 #define EACH_BLOCK(count) for (int BLOCK = 0; BLOCK * WIDTH < (count); ++BLOCK)

@@ -3,49 +3,26 @@
 from collections import defaultdict
 from functools import cached_property
 
-import numpy as np
-
-from dynamics_node.backends.results import UNIT_TOLERANCE, limits_in, returned
+from dynamics_node.backends.results import limits_in, returned
 from dynamics_node.backends.text.arguments import MOST_NUMBERS, Variant
-from dynamics_node.backends.text.layouts import placed
+from dynamics_node.backends.text.arrays import Arrays
+from dynamics_node.backends.text.operations import Values, literal
 from dynamics_node.program.fused import Fused
 from dynamics_node.program.program import HEALTH
 
-SHORT = 8  # numbers of an output that are not worth a loop
-_SUMS = {
-    "add": "{} + {}",
-    "mul": "MUL({}, {})",
-    "fma": "FMA({}, {}, {})",
-    "reciprocal": "reciprocal({})",
-}
 
-
-class State:
+class State(Arrays):
     """Inputs are read where they are used first, outputs written as soon as they are there. A state is bad
     when an angle is beyond what sine and cosine can do, a quaternion is not of unit length, health is beyond
     its limits, or an input or output is not finite; all its outputs are then NaN.
 
-    Value n of the Program is v{n} in the text. first: {input: number of its first entry}; pointer: {input:
-    its name}; places: {('input' or 'output', name): Place} of all arrays of states.
+    Value n of the Program is v{n} in the text.
     """
 
     def __init__(self, fused: Fused, variant: Variant, same: frozenset, quaternions: tuple):
-        self.fused, self.program, self.variant, self.same = fused, fused.program, variant, same
-        self.suffix = "f" if variant.precision == "float" else ""
-        inputs = self.program.inputs
-        self.sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in inputs.items()}
-        self.owner = [(name, k) for name, size in self.sizes.items() for k in range(size)]
-        self.first = {name: n - k for n, (name, k) in enumerate(self.owner)}
-        self.pointer = {name: f"x{k}" for k, name in enumerate(inputs)}
-        outputs = {
-            ("output", name): (f"y{k}", self.program.outputs[name].size)
-            for k, name in enumerate(returned(self.program))
-        }
-        arrays = {
-            ("input", name): (self.pointer[name], self.sizes[name]) for name in inputs if name not in same
-        }
-        self.places = placed(outputs | arrays, variant)
-        self.quaternions = [k for k in quaternions if self.owner[k][0] not in same]
+        super().__init__(fused.program, variant, same, quaternions)
+        self.fused, self.program = fused, fused.program
+        self._values = Values(fused.program, variant, "v")
         self._known: set[int] = set()  # inputs that have been read
         self._watched: set[tuple[int, str]] = set()  # values, and up to where they are looked at
 
@@ -62,12 +39,7 @@ class State:
         for value in [*self._stores, *self._health]:
             yield from self._read(value)
             yield from self._stored(value)
-        yield "if (bad) {"
-        for (kind, _), place in self.places.items():
-            if kind == "output":
-                rolled = "ROLLED " if place.size > SHORT else ""
-                yield f"  {rolled}for (int k = 0; k < {place.size}; ++k) {place.entry('k')} = NO_NUMBER;"
-        yield "}"
+        yield from self.no_results()
 
     # --- values -------------------------------------------------------------------------------------------
 
@@ -82,26 +54,9 @@ class State:
         elif self.sizes[name] > MOST_NUMBERS:
             yield f"const real v{value} = {self.pointer[name]}[{k}];"
 
-    def _text(self, operand):
-        k = operand.value - self.program.input_size
-        if 0 <= k < len(self.program.constants):
-            constant = float(self.program.constants[k])
-            return self._literal(-constant if operand.negative else constant)
-        return f"-v{operand.value}" if operand.negative else f"v{operand.value}"
-
-    def _literal(self, value):
-        """A number as C writes it, exactly; of a float the nearest one."""
-        with np.errstate(over="ignore"):
-            number = self.variant.dtype.type(value)
-        if not np.isfinite(number):
-            raise ValueError(f"the constant {value} of a Program has no place in {self.variant.precision}")
-        text = float(number).hex() + self.suffix
-        return f"({text})" if number < 0 else text
-
     def _computed(self, operation):
         if operation.kind != "sincos":
-            written = _SUMS[operation.kind].format(*map(self._text, operation.operands))
-            yield f"const real v{operation.values[0]} = {written};"
+            yield self._values.computed(operation)
             return
         angle = operation.operands[0].value
         yield from self._watch(angle, "LARGE")
@@ -111,7 +66,7 @@ class State:
             f"v{cosine}" if cosine >= 0 else f"unused{sine}",
         )
         called = "sincos_of" if len(operation.operands) == 1 else "sincos_of_sum"
-        operands = ", ".join(map(self._text, operation.operands))
+        operands = ", ".join(map(self._values.text, operation.operands))
         yield f"real {names[0]}, {names[1]};"
         yield f"{called}({operands}, &{names[0]}, &{names[1]});"
 
@@ -128,11 +83,11 @@ class State:
     def _stored(self, value):
         """Lines that write a value to all outputs it is, and look whether it is finite and healthy."""
         for entry, operand in self._stores.pop(value, ()):
-            yield f"{entry} = {self._text(operand)};"
+            yield f"{entry} = {self._values.text(operand)};"
             if value not in self._shown:
                 yield from self._watch(value, "MOST")
         for operand, limit in self._health.pop(value, ()):
-            yield f"bad |= !({self._text(operand)} <= {self._literal(limit)});"
+            yield f"bad |= !({self._values.text(operand)} <= {literal(limit, self.variant)});"
 
     # --- what a bad state is ------------------------------------------------------------------------------
 
@@ -148,10 +103,7 @@ class State:
         for k in self.quaternions:
             for value in range(k, k + 4):
                 yield from self._read(value)
-            square = (
-                f"FMA(v{k}, v{k}, FMA(v{k + 1}, v{k + 1}, FMA(v{k + 2}, v{k + 2}, MUL(v{k + 3}, v{k + 3}))))"
-            )
-            yield f"bad |= BEYOND({square} - 1, {self._literal(UNIT_TOLERANCE)});"
+            yield self.no_unit(*(f"v{value}" for value in range(k, k + 4)))
         for value, (name, _) in enumerate(self.owner):
             if value not in self._shown and value not in self._stores and name not in self.same:
                 yield from self._read(value)

@@ -29,10 +29,12 @@ def run(text, name, grid, block, arguments, memory, shared=0):
     if kernel.shared.size > _MOST_SHARED:
         raise Fault(f"{name} has {kernel.shared.size} bytes of shared memory, {_MOST_SHARED} at most")
     report = Report()
+    tables = {table: memory.put(np.frombuffer(content, np.uint8)) for table, content in kernel.tables.items()}
     for region in memory.regions:
         region.begin()
     for first in range(0, grid, _TOGETHER):
         lanes = Lanes(kernel, grid, block, first, min(_TOGETHER, grid - first))
+        lanes.special |= {table: np.asarray(address, np.uint64) for table, address in tables.items()}
         _Machine(kernel, lanes, Accesses(kernel, lanes, memory, arguments, report), report).run()
     return report
 

@@ -20,6 +20,9 @@ _PARAMETER = re.compile(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w+)\s+([\w$]+)(\[\d
 _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(%[\w$]+)(?:<(\d+)>)?$")
 _ARRAY = re.compile(r"(?:\.\w+\s+)?\.(shared|local)\s+\.align\s+(\d+)\s+\.(\w+)\s+([\w$]+)(?:\[(\d*)\])?$")
 _OUTSIDE = re.compile(r"\.extern\s+\.shared\s+\.align\s+(\d+)\s+\.\w+\s+([\w$]+)\[\]")
+_TABLE = re.compile(
+    r"^\.(?:global|const)\s+\.align\s+\d+\s+\.b8\s+([\w$]+)\[(\d+)\](?:\s*=\s*\{([^}]*)\})?;", re.M
+)
 _INSTRUCTION = re.compile(r"(?:@(!?)(%[\w$]+)\s+)?([\w.:]+)\s*(.*)$", re.S)
 _OPERAND = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[^,\s]+")
 _PLACE = re.compile(r"\[\s*(%?[\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]$")
@@ -56,8 +59,8 @@ class Arrays:
 
 
 class Kernel(NamedTuple):
-    """One entry of a module; `most` is how many threads of a block it is compiled for, None for any
-    number."""
+    """One entry of a module; `most` is how many threads of a block it is compiled for, None for any number;
+    tables: constants of the module, bytes by name."""
 
     name: str
     parameters: dict[str, np.dtype]
@@ -67,16 +70,24 @@ class Kernel(NamedTuple):
     local: Arrays
     code: tuple[Instruction, ...]
     labels: dict[str, int]
+    tables: dict[str, bytes]
 
 
 def parse(text):
     """{name: Kernel} of a module."""
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.S)
     outside = [(name, int(align)) for align, name in _OUTSIDE.findall(text)]
-    return {entry[1]: _kernel(*entry.groups(), outside) for entry in _ENTRY.finditer(text)}
+    tables = {name: _table(int(size), numbers) for name, size, numbers in _TABLE.findall(text)}
+    return {entry[1]: _kernel(*entry.groups(), outside, tables) for entry in _ENTRY.finditer(text)}
 
 
-def _kernel(name, parameters, directives, body, outside):
+def _table(size, numbers):
+    """What is not said is zero."""
+    said = bytes(int(number) for number in numbers.split(",") if number.strip())
+    return said.ljust(size, b"\0")
+
+
+def _kernel(name, parameters, directives, body, outside, tables):
     most = re.search(r"\.maxntid\s+(\d+)", directives)
     registers, spaces, code, labels = {}, {"shared": Arrays(), "local": Arrays()}, [], {}
     for statement in re.split(r";|\n(?=\s*[$\w]+:)|(?<=:)\s*\n", body):
@@ -92,7 +103,7 @@ def _kernel(name, parameters, directives, body, outside):
         spaces["shared"].add(extern, align, 0)
     found = _parameters(name, parameters)
     return Kernel(
-        name, found, int(most[1]) if most else None, registers, *spaces.values(), tuple(code), labels
+        name, found, int(most[1]) if most else None, registers, *spaces.values(), tuple(code), labels, tables
     )
 
 

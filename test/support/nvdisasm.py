@@ -1,11 +1,9 @@
-"""The instructions of a cubin, and what the compiler wrote beside each for the scheduler, by NVIDIA's
-nvdisasm."""
+"""The instructions of a cubin by NVIDIA's nvdisasm: what says whether ours are read rightly."""
 
 import re
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -15,28 +13,18 @@ _FIRST_WORD = re.compile(
 )
 _SECOND_WORD = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/")
 _LABEL = re.compile(r"(\.L_x_\d+):")
-NO_BARRIER = 7
 
 
 class NoDisassembler(RuntimeError):
     """nvdisasm is absent."""
 
 
-class Instruction(NamedTuple):
-    """op: FFMA, LDG, ...; suffix: .E.64 ...; guarded: by a predicate.
-
-    stall: cycles until the warp's next instruction; sets: the scoreboard (0..5, or NO_BARRIER) that is
-    ready with the result; reads: the one that is ready when the operands are read; waits: bits of the
-    scoreboards that must be ready before.
-    """
+class Listed(NamedTuple):
+    """op: FFMA, LDG, ...; suffix: .E.64 ...; second: the upper word."""
 
     op: str
     suffix: str
-    guarded: bool
-    stall: int
-    sets: int
-    reads: int
-    waits: int
+    second: int
 
 
 def find_nvdisasm():
@@ -53,7 +41,7 @@ def find_nvdisasm():
     raise NoDisassembler("no nvdisasm: pip install nvidia-cuda-nvdisasm")
 
 
-def instructions(image):
+def listed(image):
     """The instructions of a cubin with one kernel, in order; without the padding behind its last return."""
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(image)
@@ -72,17 +60,5 @@ def _parsed(lines):
             guard, op, suffix, operands = first.groups()
             if op == "NOP" or (op == "BRA" and not guard and operands == f"`({label})"):
                 continue  # behind the end: a jump to itself, and nothing
-            found.append(
-                Instruction(op, suffix or "", bool(guard), *_control(int(_SECOND_WORD.match(after)[1], 16)))
-            )
+            found.append(Listed(op, suffix or "", int(_SECOND_WORD.match(after)[1], 16)))
     return found
-
-
-def _control(word):
-    """The fields of the upper word of an instruction (compute capability 7.0 to 12.1)."""
-    return word >> 41 & 15, word >> 46 & 7, word >> 49 & 7, word >> 52 & 63
-
-
-def histogram(code):
-    """{op: count}, the most frequent first."""
-    return dict(Counter(instruction.op for instruction in code).most_common())

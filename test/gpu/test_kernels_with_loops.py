@@ -1,0 +1,294 @@
+"""Kernels of Programs that are rolled up: what the text computes as C, the same bits by PTX and OpenCL, and long
+robots on devices."""
+
+import pickle
+import shutil
+from functools import cache
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pinocchio", reason="the robots: pip install pin")
+if shutil.which("cc") is None:
+    pytest.skip("the text is built by cc: sudo apt install gcc", allow_module_level=True)
+
+import text_in_opencl
+import text_in_ptx
+from parallel_robots import chain, states, tree
+from robots import ROBOTS
+from text_in_c import built
+from tolerances import error
+from with_nvrtc import nvrtc
+
+import dynamics_node as dn
+from dynamics_node.algorithms import aba, rnea
+from dynamics_node.backends import CompileError, DeviceError, make
+from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
+from dynamics_node.backends.cuda import opened as opened_once
+from dynamics_node.backends.opencl.devices import NAMED, opened
+from dynamics_node.backends.results import returned
+from dynamics_node.backends.text import Variant, kernel, slots
+from dynamics_node.model.description import Description, JointDescription, Link
+from dynamics_node.model.from_description import model_from_description
+from dynamics_node.program import Rolled
+from dynamics_node.programs import parameter_values, rolled_program
+
+POCL = "Portable Computing Language"
+ROUNDING = {"float": 3e-5, "double": 1e-12}
+PROBLEMS = {
+    "inverse": dn.inverse_dynamics,
+    "forward": dn.forward_dynamics,
+    "hybrid": lambda model: dn.hybrid_dynamics(model, model.joint_names[::2]),
+}
+
+
+@cache
+def limbs():
+    """Two limbs on a base that floats, rotors, sliding joints: small, and rolled on purpose."""
+    return tree((2, 3), 0.3, True, 0.1)
+
+
+@cache
+def gimbal():
+    """Links without mass between pan, tilt and roll: where two axes line up the mass matrix is singular."""
+    axes = {"p": (0, 0, 1), "t": (0, 1, 0), "c": (1, 0, 0)}
+    links = (Link("base"), Link("p"), Link("t"), Link("c", 1.0, np.array([0.1, 0.2, 0.3]), 0.3 * np.eye(3)))
+    parents = ("base", "p", "t")
+    joints = tuple(
+        JointDescription(
+            f"to_{child}", "revolute", parent, child, np.eye(3), np.zeros(3), np.array(axis, float)
+        )
+        for (child, axis), parent in zip(axes.items(), parents, strict=True)
+    )
+    return model_from_description(Description("gimbal", links, joints))
+
+
+def plainly(model, problem, q, qd, u, f_ext=None):
+    """{what the Problem returns: array} by NumPy; u: what is known."""
+    if problem.kind == "inverse":
+        return {"tau": rnea(model, q, qd, u, f_ext)}
+    forward = np.array(problem.forward)
+    qdd, tau = aba(model, q, qd, np.where(forward, u, 0), np.where(forward, 0, u), forward, f_ext)
+    return {name: {"qdd": qdd, "tau": np.where(forward, u, tau)}[name] for name in problem.returns(model)}
+
+
+def given(model, program, count, dtype=np.float64):
+    """{input: array} of random states; parameters are the robot's."""
+    q, qd, u, f_ext = states(model, count)
+    every = {"q": q, "qd": qd, "qdd": u, "tau": u, "f_ext": f_ext, "gravity": model.gravity}
+    every |= parameter_values(model, [name for name in ("inertia", "armature") if name in program.inputs])
+    return {name: np.asarray(every[name], dtype) for name in program.inputs}
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+@pytest.mark.parametrize("precision", ["float", "double"])
+@pytest.mark.parametrize("kind", PROBLEMS)
+def test_results_are_those_of_the_recursions(kind, precision, layout):
+    """Also with pushes, and with inertias and rotors that all states have in common."""
+    model = limbs()
+    problem, parameters = PROBLEMS[kind](model), ("inertia", "armature")
+    for wrenches, common in ((False, ()), (True, parameters)):
+        program = rolled_program(model, problem, wrenches, common)
+        made = kernel(program, Variant(precision, layout, 32), ("gravity", *common), model.quaternion_places)
+        inputs = given(model, program, 70)
+        found = built(made, "-O0")(70, inputs, returned(program))
+        q, qd, u = (inputs[name] for name in ("q", "qd", "tau" if "tau" in inputs else "qdd"))
+        for name, right in plainly(model, problem, q, qd, u, inputs.get("f_ext")).items():
+            assert error(found[name], right).max() < 30 * ROUNDING[precision]
+
+
+def test_joints_that_share_a_coordinate_are_summed():
+    model = ROBOTS["panda_floating"].model()
+    assert model.has_mimic
+    program = rolled_program(model, dn.inverse_dynamics(model))
+    made = kernel(program, Variant("double", "rows", 32), ("gravity",), model.quaternion_places)
+    inputs = given(model, program, 40)
+    right = rnea(model, inputs["q"], inputs["qd"], inputs["qdd"])
+    assert error(built(made, "-O0")(40, inputs, returned(program))["tau"], right).max() < 1e-13
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns"])
+def test_bad_states_have_no_result_and_change_no_other(layout):
+    """No number, infinite, an angle beyond the sine, a quaternion that is too long; each alone."""
+    model = limbs()
+    program = rolled_program(model, dn.forward_dynamics(model))
+    made = kernel(program, Variant("double", layout, 32), ("gravity",), model.quaternion_places)
+    inputs = given(model, program, 40)
+    run = built(made, "-O0")
+    right = run(40, inputs, returned(program))["qdd"]
+    turning = next(body.joint for body in model.bodies if body.joint.type.turns)
+    inputs["qd"][3, 7], inputs["tau"][5, 0] = np.nan, np.inf
+    inputs["q"][7, turning.q.start] = 1e6
+    inputs["q"][11, model.quaternion_places[0]] += 0.1
+    found = run(40, inputs, returned(program))["qdd"]
+    bad = np.isin(np.arange(40), (3, 5, 7, 11))
+    assert np.isnan(found[bad]).all()
+    np.testing.assert_array_equal(found[~bad], right[~bad])
+
+
+def test_a_mass_matrix_that_is_singular_is_told():
+    model = gimbal()
+    program = rolled_program(model, dn.forward_dynamics(model))
+    assert program.limits
+    made = kernel(program, Variant("double", "columns", 32), ("gravity",))
+    inputs = given(model, program, 40)
+    inputs["q"][:, 1] = np.linspace(-1.2, 1.0, 40)  # pan and roll line up at a quarter turn
+    inputs["q"][9, 1] = np.pi / 2
+    found = built(made, "-O0")(40, inputs, returned(program))["qdd"]
+    assert np.isnan(found[9]).all() and np.isfinite(np.delete(found, 9, axis=0)).all()
+    good = np.delete(np.arange(40), 9)
+    right = aba(model, *(inputs[name][good] for name in ("q", "qd", "tau")))[0]
+    assert error(found[good], right).max() < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("kind", "precision", "layout", "blocks"),
+    [
+        ("forward", "float", "columns", None),
+        ("forward", "double", "rows", 1),
+        ("hybrid", "double", "columns", 1),
+    ],
+)
+def test_the_bits_are_the_same_everywhere(kind, precision, layout, blocks):
+    """NVRTC's PTX by NumPy, and PoCL; a block computes several states, one after the other, in the same
+    memory."""
+    model, count = limbs(), 64
+    program = rolled_program(model, PROBLEMS[kind](model))
+    made = kernel(
+        program,
+        Variant(precision, layout, 32, exact_reciprocal=True),
+        ("gravity",),
+        model.quaternion_places,
+    )
+    call = count, given(model, program, count, made.variant.dtype), returned(program)
+    right = built(made, "-O0")(*call)
+    found, report = text_in_ptx.ran(made, nvrtc(), *call, blocks)
+    for name, array in right.items():
+        assert np.isfinite(array).all()
+        np.testing.assert_array_equal(found[name], array)
+    if layout == "columns":  # neighbours' words lie side by side; all of a warp read one entry of a table
+        assert {access.ratio for access in report.of("global")} == {1, made.variant.dtype.itemsize}
+    try:
+        on = opened(POCL)
+    except (DeviceError, ImportError) as absent:
+        pytest.skip(f"{absent}: pip install pyopencl pocl-binary-distribution")
+    for name, array in text_in_opencl.ran(on, made, *call, blocks).items():
+        np.testing.assert_array_equal(array, right[name])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_bodies_share_places_that_nobody_needs(seed):
+    """Outward every child finds its parent's number; inward a body finds the sum of its children's."""
+    random = np.random.default_rng(seed)
+    count = int(random.integers(1, 40))
+    parents = np.array([int(random.integers(-1, k)) for k in range(count)])
+    place, last = slots.slots(parents), slots.last_children(parents)
+    kept = np.full(place.max() + 1, -7)
+    for body, parent in enumerate(parents):
+        assert parent < 0 or kept[place[parent]] == parent
+        kept[place[body]] = body
+    sums = np.full(place.max() + 1, np.nan)
+    for body in reversed(range(count)):
+        own = 1 + (0 if last[body] == body else sums[place[body]])  # bodies in the tree that begins here
+        assert own == 1 + sum(body in ancestors(parents, k) for k in range(count))
+        if (parent := parents[body]) >= 0:
+            sums[place[parent]] = own + (0 if last[parent] == body else sums[place[parent]])
+    chain_of_ten = np.arange(-1, 9)
+    assert slots.slots(chain_of_ten).max() == 1
+
+
+def ancestors(parents, body):
+    """Bodies that a body hangs on."""
+    found = set()
+    while (body := parents[body]) >= 0:
+        found.add(body)
+    return found
+
+
+# --- long robots --------------------------------------------------------------------------------------------
+
+
+@cache
+def long_robot():
+    return tree((20, 20, 21), 0.2, True, 0.05)
+
+
+def test_a_long_robot_on_opencl(monkeypatch):
+    pytest.importorskip("pyopencl", reason="pip install pyopencl pocl-binary-distribution")
+    monkeypatch.setenv(NAMED, POCL)
+    model = long_robot()
+    q, qd, tau, _ = states(model, 150)
+    for precision in ("float64", "float32"):
+        solver = dn.build(model, dn.forward_dynamics(model), backend="opencl", precision=precision)
+        assert isinstance(solver.program, Rolled) and solver.choice.backend == "opencl"
+        found = solver.runner._by_device(
+            150, [np.asarray(a, precision) for a in (q, qd, tau, model.gravity)], np.dtype(precision)
+        )[0]
+        right = aba(model, q, qd, tau)[0]
+        assert np.median(error(found, right)) < {"float64": 1e-11, "float32": 5e-3}[precision]
+    solver = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), backend="opencl")))
+    right = aba(model, q, qd, tau)[0]
+    assert error(solver(q, qd, tau), right).max() < 1e-8
+    assert error(solver(q[0], qd[0], tau[0]), right[0]).max() < 1e-8
+
+
+def test_a_long_robot_on_cuda(fake, monkeypatch):
+    """Batches of NumPy in pieces over two streams, arrays on the device, other inertias, no memory to
+    spare."""
+    monkeypatch.setattr(lanes, "LEAST_STATES", 64)
+    model = long_robot()
+    solver = dn.build(model, dn.forward_dynamics(model), backend="cuda", parameters=("inertia",))
+    q, qd, tau, _ = states(model, 400)
+    right = aba(model, q, qd, tau)[0]
+    assert error(solver(q, qd, tau), right).max() < 1e-8
+    assert len(fake.launches) > 2
+    there = [DeviceArray.of(array) for array in (q, qd, tau)]
+    assert error(solver(*there).numpy(), right).max() < 1e-8
+    heavier = dn.with_payload(model, "l0_3", 2.0, np.ones(3), np.eye(3))
+    right = aba(heavier, q, qd, tau)[0]
+    assert error(solver.with_model(heavier)(*there).numpy(), right).max() < 1e-8
+    assert {name for name, _, _ in fake.launches} == {"states", "first_bad"}
+
+
+def test_each_call_of_the_driver_fails_once_and_the_cpu_goes_on(fake):
+    model = limbs()
+    program = rolled_program(model, dn.inverse_dynamics(model))
+    inputs = given(model, program, 100)
+    right = rnea(model, inputs["q"], inputs["qd"], inputs["qdd"])
+    runner = make(program, "cuda", quaternions=model.quaternion_places)
+    for k in range(60):
+        fake.fail(k)
+        (tau,), good = runner.run(100, [*inputs.values()])
+        assert good and error(tau, right).max() < 1e-10
+        if fake.calls <= k:
+            break
+        fake.fail(-1)
+        opened_once.forget()
+    assert 15 < k < 59
+
+
+def test_blocks_share_what_memory_there_is(fake):
+    """Fewer blocks where it is short; one piece a stream, which grows; not more streams than some."""
+    there, each = opened_once.device(), 2**20
+    most = scratch.RESIDENT * there.processors
+    with there.at_work(), scratch.scratch(there, each, most - 1, 7) as (address, blocks):
+        assert blocks == most - 1
+    with there.at_work(), scratch.scratch(there, each, 2, 7) as (same, blocks):
+        assert (same, blocks) == (address, 2)
+    with there.at_work(), scratch.scratch(there, each, 1000, 7) as (_, blocks):
+        assert blocks == most
+    assert fake.held["memory"] == 1
+    for stream in range(20, 30):
+        with there.at_work(), scratch.scratch(there, each, 1, stream):
+            assert fake.held["memory"] <= scratch.STREAMS
+    fake.be(memory=2**25)
+    with there.at_work(), scratch.scratch(there, 2**24, most, 99) as (_, blocks):
+        assert blocks == 1
+
+
+def test_what_is_rolled_has_one_order_and_may_be_too_long(fake, monkeypatch):
+    program = rolled_program(chain(70), dn.forward_dynamics(chain(70)))
+    assert choice.orders_of(program, None, {}) == {"rolled": program}
+    monkeypatch.setattr(choice, "MOST_OPERATIONS", program.length - 1)
+    with pytest.raises(CompileError, match=f"{program.length} operations are too many"):
+        choice.choose(choice.Orders({"rolled": program}, kernel), Variant(), None, 90)
