@@ -5,9 +5,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.cli.robot import add_parameters, robot_command
+from dynamics_node.identification import LinearModel
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
 from dynamics_node.tables import (
@@ -21,6 +24,7 @@ from dynamics_node.tables import (
 )
 
 CUTOFF = 10.0
+JOINT_TERMS = ("viscous", "coulomb", "creep", "offset", "spring")
 
 
 def add_parser(commands):
@@ -48,6 +52,10 @@ def add_parser(commands):
         help=f"of the low-pass of --differentiate: half of the amplitude is left there ({CUTOFF:g})",
     )  # fmt: skip
     parser.add_argument(
+        "--friction", action="store_true",
+        help="torques overcome friction, springs and offsets of the description, or of --parameters, too",
+    )  # fmt: skip
+    parser.add_argument(
         "--compare", action="store_true", help="measured with computed torques, joint by joint"
     )
     parser.add_argument("--plot", type=Path, metavar="FILE", help="--compare as .png, .svg or .pdf")
@@ -71,7 +79,10 @@ def evaluate_table(model, options):
     for note in table.notes:
         print(f"dynamics: {note}", file=sys.stderr)
     comparison = Comparison(model) if compares else None
-    summary = _run(build(model, problem, precision=options.precision), table, options, comparison)
+    solver = build(model, problem, precision=options.precision)
+    if options.friction:
+        solver = _WithFriction(solver)
+    summary = _run(solver, table, options, comparison)
     if summary.bad:
         print(
             f"dynamics: {summary.bad} states are not finite, not of unit length, have no solution or no "
@@ -91,12 +102,29 @@ def _check(options, compares):
         raise TableError("there is nothing to do: name an --output, or --compare")
     if compares and options.problem != "inverse":
         raise TableError("--compare and --plot are for torques: --problem inverse")
+    if options.friction and options.problem != "inverse":
+        raise TableError("--friction is for torques: --problem inverse")
     if options.chunk < 1:
         raise TableError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
         raise TableError("--cutoff belongs to --differentiate")
     if options.plot is not None:
         check_plot(options.plot)
+
+
+class _WithFriction:
+    """A solver of inverse dynamics whose torques are those of motors."""
+
+    def __init__(self, solver):
+        self.model, self.problem, self._solver = solver.model, solver.problem, solver
+        self._linear = LinearModel(solver.model, JOINT_TERMS)
+
+    def __call__(self, q, qd, *rest, errors):
+        tau = self._solver(q, qd, *rest, errors=errors)
+        solved = np.isfinite(tau).all(axis=1)
+        own = self._linear.matrix(q[solved], qd[solved], np.zeros_like(qd[solved]))
+        tau[solved] += own @ self._linear.described
+        return tau
 
 
 def _run(solver, table, options, comparison):
