@@ -9,10 +9,12 @@ from dynamics_node.identification.base_parameters import BaseParameters, base_pa
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.linear import USUAL, LinearModel
-from dynamics_node.identification.looks import Look, about_torques
+from dynamics_node.identification.looks import Look
 from dynamics_node.identification.robots import identified_robot, identified_text
+from dynamics_node.identification.sample import together
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
 from dynamics_node.identification.sums import Sums
+from dynamics_node.identification.torques import about_torques
 
 ROBUST = 3  # times that weights follow from residuals
 METHODS = ("ordinary", "weighted", "robust")
@@ -80,11 +82,11 @@ def identify(
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings, linear = list(recordings), LinearModel(robot, tuple(terms), backend)
-    complaints = _looked_at(robot, recordings)
     base = base_parameters(linear)
+    complaints, sample = _looked_at(linear, base, recordings)
     sums, start = _summed(linear, base, recordings, None, advance), base.values(linear.described)
     S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
-    complaints += about_torques(S, start, robot.v_names)
+    complaints += about_torques(linear, base, S, count, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     for _ in range(ROBUST if method == "robust" else 0):
         solution = weighted(_summed(linear, base, recordings, (solution.x, solution.spread), advance), start)
@@ -105,15 +107,17 @@ def identify(
     )
 
 
-def _looked_at(robot, recordings):
+def _looked_at(linear, base, recordings):
+    """Complaints, and a sample of rows of all recordings."""
     complaints: list[str] = []
+    looks = []
     for number, chunks in enumerate(recordings, 1):
-        look = Look(robot)
+        looks.append(look := Look(linear, base))
         for chunk in chunks():
             look.add(chunk)
         which = f"recording {number}: " if len(recordings) > 1 else ""
         complaints += [which + told for told in look.complaints()]
-    return complaints
+    return complaints, together([look.sample for look in looks])
 
 
 def _summed(linear, base, recordings, fit, advance):

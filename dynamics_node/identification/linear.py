@@ -63,18 +63,28 @@ class LinearModel:
         tree = tree_of(self.robot)
         at = [joint.v.start for joint in self.joints]
         values = {
-            "inertia": inertial_parameters(tree.inertias).ravel(),
+            "inertia": self.described_inertias,
             "rotor": tree.armature[at],
             "viscous": tree.damping[at],
             "coulomb": tree.friction[at],
         }
         return np.concatenate([values.get(term, np.zeros(len(at))) for term in self.terms])
 
+    @cached_property
+    def described_inertias(self):
+        """(10 nbodies,): inertial parameters, whether they are a term or not."""
+        return inertial_parameters(tree_of(self.robot).inertias).ravel()
+
+    def inertial(self, q, qd, qdd, gravity=None):
+        """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
+        robot's."""
+        return self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+
     def matrix(self, q, qd, qdd):
         """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
         blocks = self._joint_blocks(q, qd, qdd)
         if "inertia" in self.terms:
-            blocks["inertia"] = self._inertial(q, qd, qdd)
+            blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
 
     def known(self, q, qd, qdd):
