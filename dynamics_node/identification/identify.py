@@ -133,7 +133,7 @@ def _summed(linear, base, recordings, fit, advance):
 def _require_enough(found, count, complaints, force):
     if not count.any():
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
-    if force or not (weak := found.weak):
+    if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
     reason = f"the motion does not tell {len(weak)} of {len(found.singular)} combinations of parameters: "

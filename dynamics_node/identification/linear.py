@@ -11,6 +11,7 @@ from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.solver import build_quantity
+from dynamics_node.spatial import pseudo_inertia
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
 USUAL = ("inertia", "viscous", "coulomb", "offset")
@@ -79,6 +80,18 @@ class LinearModel:
         """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
         robot's."""
         return self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+
+    @cached_property
+    def sizes(self):
+        """(parameters,) that count as large: at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; of a
+        body its described mass, and that times its radius of gyration about its frame, once and twice."""
+        J = pseudo_inertia(tree_of(self.robot).inertias)
+        mass = J[:, 3, 3]
+        moment = np.maximum(np.trace(J[:, :3, :3], axis1=1, axis2=2), 0.0)
+        own = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
+        least = np.array([1.0, *3 * [0.1], *6 * [0.01]])
+        sizes = {"inertia": np.maximum(own, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
+        return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
     def matrix(self, q, qd, qdd):
         """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""

@@ -13,7 +13,7 @@ from dynamics_node.identification.linear import LinearModel
 
 WIDTHS = 0.01, 0.1  # rad/s or m/s within which Coulomb friction may change its sign
 FELT = 0.1  # of what is measured: smaller described torques tell nothing about it
-CLEARLY = 0.4, 1.0  # of what is measured: described torques as large must be seen in most, or in each
+IN_MOST, IN_EACH = 0.4, 1.0  # of what is measured: described torques as large must be seen
 ALIKE = 0.7  # correlation from which on torques differ by a factor
 UNLIKE = 0.3  # correlation below which they have nothing to do with each other
 FAR = 0.3, 20.0  # factors of one joint beyond which units are doubted: a tool alone makes 10 of a wrist
@@ -84,8 +84,8 @@ def about_signs_and_sizes(found: Alike, names):
         told = f"{found.factor[k]:.2g} of the description's: amperes, or before a gear?"
         complaints.append(f"the torque of {names[k]} is {told}")
     unlike = np.abs(found.correlation) < UNLIKE
-    most, each = (found.felt > least for least in CLEARLY)
-    if 2 * np.count_nonzero(unlike & most) > max(2, np.count_nonzero(most)):
+    most, each = found.felt > IN_MOST, found.felt > IN_EACH
+    if 2 * int(np.sum(unlike & most)) > max(2, int(np.sum(most))):
         told = f"torques of {listed(names[unlike & most])} have little to do with the description"
         complaints.append(f"{told}: another robot?")
     elif np.any(unlike & each):

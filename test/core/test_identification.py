@@ -7,7 +7,7 @@ import pytest
 from closed_loops import mechanism_of, states
 from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
-from robots import ROBOTS, random_states
+from robots import ROBOTS, Robot, random_states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
@@ -210,6 +210,13 @@ def test_motions_that_tell_too_little(arm):
         identified(arm, one)
     forced = identified(arm, one, force=True)
     assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
+
+
+def test_large_robots_need_not_be_known_as_small_ones():
+    """Unknown 0.01 kg m^2 are nothing to a UR10, whose torques are known to 3 N m: it is told, not refused."""
+    arm = Truth(Robot("ur_description/urdf/ur10_robot.urdf").model())
+    found = identified(arm, arm.recording(1, noise=3.0))
+    assert found.excitation.weak and not found.excitation.lost and found.better
 
 
 def spoil(kind):

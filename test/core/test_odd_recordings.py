@@ -195,3 +195,11 @@ def test_mounted_otherwise(arms, gravity):
 def test_nothing_is_said_of_good_data(arms):
     for seed in range(20):
         assert complaints(arms[seed % 5], arms[seed % 5].recording(seed)) == []
+
+
+def test_friction_hides_what_is_described(arms):
+    """As of a UR10, whose shoulder has 20 N m of friction: nothing that is wrong with the data."""
+    arm = arms[1]
+    recording = arm.recording(7, noise=0.5)
+    tau = recording["tau"] + 20.0 * np.tanh(recording["qd"] / 0.03) + 5.0 * recording["qd"]
+    assert complaints(arm, recording | {"tau": tau}) == []
