@@ -102,7 +102,7 @@ def _about_all(found, strong):
     factor = float(np.median(found.factor[strong]))
     if OVERALL[0] < factor < OVERALL[1] or not np.all((found.factor[strong] < 1.0) == (factor < 1.0)):
         return None
-    why = "amperes, before the gears, or another robot?"
+    why = "amperes, before the gears, or a description of another robot?"
     return f"torques are about {factor:.2g} of the description's: {why}"
 
 

@@ -21,6 +21,7 @@ from dynamics_node.identification import (
     identify,
     weighted,
 )
+from dynamics_node.model.parameters import with_parameters
 from dynamics_node.spatial import pseudo_inertia
 
 # --- base parameters ------------------------------------------------------------------------------------------
@@ -182,6 +183,30 @@ def test_robust_and_ordinary(arm):
     assert errors[1] < 0.7 * errors[0]
     with pytest.raises(ValueError, match="unknown method 'best'"):
         identify(arm.robot, [], method="best")
+
+
+@pytest.mark.parametrize("kind", ["zeros", "one without mass", "points", "impossible", "grams", "the same"])
+def test_descriptions_that_are_grossly_wrong(arm, kind):
+    """What is described does not stand in the way of what torques tell."""
+    inertias = arm.robot.inertias.copy()
+    if kind == "zeros":
+        inertias[:] = 0.0
+    elif kind == "one without mass":
+        inertias[2] = 0.0
+    elif kind == "points":
+        inertias[:, :3, :3] = 0.0
+    elif kind == "impossible":
+        inertias[:, :3, :3] *= -1.0
+    elif kind == "grams":
+        inertias /= 1000.0
+    else:
+        inertias[:] = np.eye(6)
+    recording, unseen = arm.recording(1), arm.recording(9)
+    described = with_parameters(arm.robot, inertias, arm.robot.armature)
+    found = identify(described, [in_chunks(recording)], backend="numpy")
+    assert np.all(off(arm, found.parameters, unseen) <= 1.15 * off(arm, arm.parameters, unseen))
+    bodies = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
+    assert np.linalg.eigvalsh(pseudo_inertia(bodies)).min() > 0
 
 
 def test_friction_is_not_negative(arm):
