@@ -29,7 +29,7 @@ CLEARLY = 0.8  # of the misfit, that a pass must reach to be worth it
 NEEDED = 0.5  # of the misfit, that is left when bodies are not as described at all
 UNKNOWN = 1.0, 0.1  # kg and m of radius of gyration of those
 FLOOR = 1e-6  # of the largest eigenvalue: what a description lacks to be a body
-BOUNDED = ("rotor", "viscous", "coulomb")  # terms that cannot be negative
+BOUNDED = ("rotor", "viscous", "coulomb", "creep")  # terms that cannot be negative
 _BASIS = pseudo_inertia(inertias_of_parameters(np.eye(10)))  # J = sum of parameters times these (10, 4, 4)
 
 

@@ -83,13 +83,16 @@ def identify(
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
     recordings, linear = list(recordings), LinearModel(robot, tuple(terms), backend)
     base = base_parameters(linear)
-    complaints, sample = _looked_at(linear, base, recordings)
-    sums, start = _summed(linear, base, recordings, None, advance), base.values(linear.described)
+    complaints, sample, rows = _looked_at(linear, base, recordings)
+    sums, start = Sums(linear, base, rows), base.values(linear.described)
+    _add(sums, recordings, None, advance)
     S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
     complaints += about_torques(linear, base, S, count, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     for _ in range(ROBUST if method == "robust" else 0):
-        solution = weighted(_summed(linear, base, recordings, (solution.x, solution.spread), advance), start)
+        again = Sums(linear, base, rows)
+        _add(again, recordings, (solution.x, solution.spread), advance)
+        solution = weighted(again, start)
     found = excitation(base, solution.information)
     _require_enough(found, count, complaints, force)
     parameters = consistent_parameters(linear, base, solution, doubt)
@@ -108,7 +111,7 @@ def identify(
 
 
 def _looked_at(linear, base, recordings):
-    """Complaints, and a sample of rows of all recordings."""
+    """Complaints, a sample of rows of all recordings, and the number of their rows."""
     complaints: list[str] = []
     looks = []
     for number, chunks in enumerate(recordings, 1):
@@ -117,17 +120,15 @@ def _looked_at(linear, base, recordings):
             look.add(chunk)
         which = f"recording {number}: " if len(recordings) > 1 else ""
         complaints += [which + told for told in look.complaints()]
-    return complaints, together([look.sample for look in looks])
+    return complaints, together([look.sample for look in looks]), sum(look.rows for look in looks)
 
 
-def _summed(linear, base, recordings, fit, advance):
-    sums = Sums(linear, base)
+def _add(sums, recordings, fit, advance):
     for chunks in recordings:
         for chunk in chunks():
             sums.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
             if advance:
                 advance(len(chunk["qd"]))
-    return sums
 
 
 def _require_enough(found, count, complaints, force):

@@ -13,7 +13,8 @@ from dynamics_node.model import Model
 from dynamics_node.solver import build_quantity
 from dynamics_node.spatial import pseudo_inertia
 
-TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
+TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
+CREEP = 0.1  # rad/s or m/s within which friction of lubricated gears grows
 USUAL = ("inertia", "viscous", "coulomb", "offset")
 _BLOCKS = ("rotor", "viscous", "offset", "spring")  # what the quantity joint_regressor returns
 
@@ -117,10 +118,11 @@ class LinearModel:
         return build_quantity(self.robot, "joint_regressor", self.backend)
 
     def _joint_blocks(self, q, qd, qdd):
-        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`."""
+        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`, creep wider."""
         at = [joint.v.start for joint in self.joints]
         found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in found.items()}
         offset, viscous = blocks["offset"], blocks["viscous"]
         rates = np.divide(viscous, offset, out=np.zeros_like(viscous), where=offset != 0)
-        return blocks | {"coulomb": offset * np.tanh(rates / SMOOTHING)}
+        widths = {"coulomb": SMOOTHING, "creep": CREEP}
+        return blocks | {term: offset * np.tanh(rates / width) for term, width in widths.items()}

@@ -12,19 +12,22 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
 
 FOLDS = 5
-BLOCK = 500  # rows in a row that go to one fold: what lies between others would not be unknown to them
+STRETCHES = 5  # of each fold: rows that lie between others are not unknown to them
+LEAST = 20  # rows of a stretch
 ROWS = 2000  # in memory at a time, as regressors
 HUBER = 1.345  # standard deviations from which on a residual counts by its size instead of its square
 
 
 class Sums:
-    """S (folds, nv, r + 1, r + 1) and count (folds, nv), the sum of weights, of what `add` was given."""
+    """S (folds, nv, r + 1, r + 1) and count (folds, nv), the sum of weights, of what `add` was given. rows:
+    about how many there will be."""
 
-    def __init__(self, linear: LinearModel, base: BaseParameters):
+    def __init__(self, linear: LinearModel, base: BaseParameters, rows=2500):
         self.linear, self.base = linear, base
         nv, size = linear.robot.nv, base.count + 1
         self.S = np.zeros((FOLDS, nv, size, size))
         self.count = np.zeros((FOLDS, nv))
+        self._block = max(LEAST, -(-rows // (FOLDS * STRETCHES)))
         self.rows = 0
         self.skipped = 0  # of these, because something is not finite
         self._felt = [np.flatnonzero(base.felt[joint, base.chosen]) for joint in range(nv)]
@@ -38,7 +41,7 @@ class Sums:
 
     def _add(self, q, qd, qdd, tau, fit):
         good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in (q, qd, qdd, tau)], axis=0))
-        folds = ((self.rows + good) // BLOCK) % FOLDS
+        folds = ((self.rows + good) // self._block) % FOLDS
         self.rows += len(q)
         self.skipped += len(q) - len(good)
         if not len(good):
