@@ -12,7 +12,7 @@ from dynamics_node.identification.sample import KINDS, Sample
 STILL = 1e-3  # rad/s or m/s that a joint has to reach
 UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none
 GAP = 5.0  # usual steps of time
-LOST = 0.02  # of the samples, here and there
+LOST = 0.05  # of the samples, here and there
 AT_MOST = 0.02  # of the rows at which a torque may have its largest value while the robot moves
 ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
 

@@ -17,11 +17,13 @@ IN_MOST, IN_EACH = 0.4, 1.0  # of what is measured: described torques as large m
 ALIKE = 0.7  # correlation from which on torques differ by a factor
 UNLIKE = 0.3  # correlation below which they have nothing to do with each other
 FAR = 0.3, 20.0  # factors of one joint beyond which units are doubted: a tool alone makes 10 of a wrist
-OVERALL = 0.4, 2.5  # factors of the whole robot
+OVERALL = 0.5, 2.0  # factors of the whole robot
 TURNED = 35.0  # degrees
 NONE = 2.5  # m/s^2: gravity that is not there
 EXPLAINED = 0.7  # of squared torques, by a fit that is believed
+MOST = 0.7  # of the torques that gravity is in
 CLEARER = 0.6  # of what another reading leaves unexplained
+WEIGHTLESS = "torques have no gravity in them: are they compensated, or external ones?"
 
 
 class Alike(NamedTuple):
@@ -97,7 +99,7 @@ def about_signs_and_sizes(found: Alike, names):
 
 def _about_all(found, strong):
     """Of all torques together."""
-    if strong.sum() < 2:
+    if 2 * strong.sum() <= max(2, found.told.sum()):
         return None
     factor = float(np.median(found.factor[strong]))
     if OVERALL[0] < factor < OVERALL[1] or not np.all((found.factor[strong] < 1.0) == (factor < 1.0)):
@@ -106,32 +108,40 @@ def _about_all(found, strong):
     return f"torques are about {factor:.2g} of the description's: {why}"
 
 
-def about_gravity(linear: LinearModel, rows, found: Alike):
-    """Sentences: whether gravity has another direction, or is not in the torques."""
+def about_gravity(linear: LinearModel, rows, found: Alike, sure=True):
+    """Sentences: whether gravity has another direction, or is not in the torques. sure: only where that
+    explains them."""
     gravity, still = linear.robot.gravity, dict.fromkeys(("qd", "qdd"), np.zeros_like(rows["qd"]))
     rest = torques(linear, rows, np.zeros(3))
     falls = np.stack([torques(linear, rows | still, axis) for axis in np.eye(3)], axis=-1)
     measured, rest, falls = _without_friction(rows, rows["tau"], rest, falls)
     size = np.maximum(np.sqrt(np.mean(measured**2, axis=0)), 1e-300)
     fallen = np.sqrt(np.mean((falls @ gravity) ** 2, axis=0))
-    if not np.any(found.told & (fallen > FELT * size)):
+    if not np.any(falling := found.told & (fallen > FELT * size)):
         return []
     columns = np.concatenate([rest[..., None], falls], axis=-1) / size[:, None]
     A, b = columns[:, found.told].reshape(-1, 4), (measured / size)[:, found.told]
     x, spread, left = _fitted(A, b.ravel())
+    scale, fall = x[0], x[1:]
     as_is = (A @ np.append(1.0, gravity)).reshape(b.shape)
     signs = np.sign(np.sum(as_is * b, axis=0))
-    scale = np.sum(signs * as_is * b) / np.sum(as_is**2)
-    otherwise = np.sum((b - scale * signs * as_is) ** 2)
-    if left > CLEARER * otherwise or left > (1.0 - EXPLAINED) * b.size:
+    otherwise = np.sum((b - signs * as_is * np.sum(signs * as_is * b) / np.sum(as_is**2)) ** 2)
+    clear = left < CLEARER * otherwise and left < (1.0 - EXPLAINED) * b.size
+    if np.linalg.norm(fall) < NONE:
+        hidden = not sure and scale > FAR[0] and np.any(fallen[falling] > size[falling])
+        gone = spread[1:].max() < NONE / 2 and (clear or hidden)
+        return [WEIGHTLESS] if gone else []
+    otherwise_so = clear or (not sure and np.mean(found.negative[falling]) > MOST)
+    if not otherwise_so or _angle(fall, gravity) < TURNED:
         return []
-    if np.linalg.norm(x[1:]) < NONE:
-        told = "torques have no gravity in them: are they compensated, or external ones?"
-        return [told] if spread[1:].max() < NONE / 2 else []
-    if _angle(x[1:], gravity) < TURNED:
-        return []
-    way = ", ".join(f"{value:.1f}" for value in x[1:])
-    return [f"torques look as if gravity were ({way}) in the axes of the root: is the robot mounted so?"]
+    return [turned(fall)]
+
+
+def turned(gravity):
+    """In a sentence."""
+    way = ", ".join(f"{value:.1f}" for value in gravity)
+    told = f"torques look as if gravity were ({way}) in the axes of the root"
+    return f"{told}: is the robot mounted so, or have they the other sign?"
 
 
 def _without_friction(rows, *torques_of):

@@ -6,12 +6,20 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.plausible import about_gravity, about_signs_and_sizes, alike, listed
+from dynamics_node.identification.plausible import (
+    WEIGHTLESS,
+    about_gravity,
+    about_signs_and_sizes,
+    alike,
+    listed,
+    turned,
+)
 from dynamics_node.identification.together import APART, CLOSE, factors, fitted
 from dynamics_node.loops.mechanism import tree_of
 
 JOINTS = 8  # at most, of which any two are exchanged on trial
 ROWS = 400  # for that
+NOISY = 3.0  # times what is left of a torque alone, to which noise in its motion may lead
 EXCHANGED = 0.5  # of what is left too much, when the right columns are found
 
 
@@ -19,23 +27,27 @@ def about_torques(linear: LinearModel, base: BaseParameters, S, count, rows):
     """Sentences about recordings, with S and count of their `Sums`, and a sample of rows {kind: (n, ...)}."""
     names = linear.robot.v_names
     found = alike(linear, rows)
-    if turned := about_gravity(linear, rows, found):
-        return turned
+    if told := about_gravity(linear, rows, found):
+        return told
     state = fitted(S, count)
-    if state.worst <= APART:
-        return about_signs_and_sizes(found, names)
-    needed, then = factors(S, count, found.needed)
-    if then.worst <= CLOSE:
-        return _about_factors(needed, names)
-    exchanged = _about_exchange(linear, base, rows)
-    return exchanged or about_signs_and_sizes(found, names) + _about_the_rest(state, names)
+    if state.worst > APART:
+        needed, then = factors(S, count, found.needed)
+        if then.worst <= CLOSE:
+            return _about_factors(needed, names)
+        if otherwise := _read_otherwise(linear, base, rows):
+            return otherwise
+    told = about_gravity(linear, rows, found, sure=False) or about_signs_and_sizes(found, names)
+    return told or _about_the_rest(state, names)
 
 
-def _squares(linear: LinearModel, base: BaseParameters, rows):
-    """Sums of squares (nv, r + 1, r + 1) of the regressor and the torque of every joint, and counts (nv,)."""
-    states = [rows[kind] for kind in ("q", "qd", "qdd")]
-    W, tau = base.reduced(linear.matrix(*states)), rows["tau"] - linear.known(*states)
-    both = np.swapaxes(np.concatenate([W, tau[..., None]], axis=-1), 0, 1)
+def _squares(linear: LinearModel, base: BaseParameters, rows, gravity=None):
+    """Sums of squares (nv, r + 1, r + 1) of the regressor and the torque of every joint, and counts (nv,).
+    gravity (3,) in place of the robot's."""
+    q, qd, qdd = (rows[kind] for kind in ("q", "qd", "qdd"))
+    W, tau = linear.matrix(q, qd, qdd), rows["tau"] - linear.known(q, qd, qdd)
+    if gravity is not None:
+        W[..., linear.places("inertia")] = linear.inertial(q, qd, qdd, gravity)
+    both = np.swapaxes(np.concatenate([base.reduced(W), tau[..., None]], axis=-1), 0, 1)
     return np.swapaxes(both, 1, 2) @ both, np.full(len(both), float(len(tau)))
 
 
@@ -52,30 +64,47 @@ def _about_factors(needed, names):
     return found
 
 
-def _about_exchange(linear, base, rows):
-    """Sentences: columns of two joints that fit better the other way round."""
-    tree = tree_of(linear.robot)
-    joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
-    places = {k: joints[name].q.start for k, name in enumerate(linear.robot.v_names) if name in joints}
+def _read_otherwise(linear, base, rows):
+    """Sentences: columns of two joints that fit better the other way round, or another gravity."""
     rows = {kind: own[:: 1 + len(own) // ROWS] for kind, own in rows.items()}
-    best, told = EXCHANGED * fitted(*_squares(linear, base, rows)).too_much, None
+    limit = EXCHANGED * fitted(*_squares(linear, base, rows)).too_much
+    readings = [*_exchanged(linear, rows), *_fallen(linear)] if "inertia" in linear.terms else []
+    found = [
+        (fitted(*_squares(linear, base, rows | changed, gravity)).too_much, told)
+        for told, changed, gravity in readings
+    ]
+    return [told for left, told in sorted(found)[:1] if left < limit]
+
+
+def _exchanged(linear, rows):
+    """Sentences, with the rows that they suppose."""
+    tree, names = tree_of(linear.robot), linear.robot.v_names
+    joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
+    places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints}
     for a, b in combinations(list(places)[:JOINTS], 2):
         for what, kinds in (("torques", ("tau",)), ("columns", ("q", "qd", "qdd", "tau"))):
-            swapped = dict(rows)
+            swapped = {}
             for kind in kinds:
                 i, j = (places[a], places[b]) if kind == "q" else (a, b)
                 swapped[kind] = rows[kind].copy()
                 swapped[kind][:, [i, j]] = rows[kind][:, [j, i]]
-            left = fitted(*_squares(linear, base, swapped)).too_much
-            if left < best:
-                best, told = left, (what, a, b)
-    if told is None:
-        return []
-    names = linear.robot.v_names
-    return [f"the {told[0]} of {names[told[1]]} and {names[told[2]]} seem to be exchanged"]
+            yield f"the {what} of {names[a]} and {names[b]} seem to be exchanged", swapped, None
+
+
+def _fallen(linear):
+    """Sentences, with the gravity that they suppose."""
+    size = np.linalg.norm(linear.robot.gravity)
+    yield WEIGHTLESS, {}, np.zeros(3)
+    for axis in (*np.eye(3), *-np.eye(3)):
+        yield turned(size * axis), {}, size * axis
 
 
 def _about_the_rest(state, names):
-    apart = np.array(names)[state.apart > APART]
-    told = f"torques of {listed(apart)} fit no parameters that the other joints could share"
+    """Sentences: torques that fit worse together than alone, for another reason."""
+    if state.worst <= APART:
+        return []
+    apart = listed(np.array(names)[state.apart > APART])
+    told = f"torques of {apart} fit bodies that all joints share {state.worst:.2g} times worse than others"
+    if state.worst < NOISY:
+        return [f"{told}: noisy velocities or accelerations? try a lower cut-off"]
     return [f"{told}: exchanged columns, positions in other units, another robot?"]

