@@ -5,7 +5,7 @@ FIGAROH is called as its own reference example with a known truth calls it: a su
 whose trajectory has analytic derivatives, a unified configuration, no decimation, weighted least squares and
 the convex fit with LMIs that `select_stage: physical_fit` chooses. Its Coulomb friction is sign(qd), ours is
 smooth within 0.01 rad/s; that of the data is judged where it is nobody's, within 0.03 rad/s, which fits
-recordings of a Panda and a UR10 better than either, and shown where it is FIGAROH's own. Wall time, from
+recordings of a Panda and a UR10 no worse than either, and shown where it is FIGAROH's own. Wall time, from
 arrays to parameters, our checks of the data included; BLAS has one thread.
 """
 
