@@ -28,6 +28,7 @@ class Look:
         self._travelled = np.zeros(len(self._names))
         self.rows = 0
         self._bad = {kind: 0 for kind in KINDS}
+        self._unknown = np.zeros(len(self._names), dtype=int)
         self._steps: list[np.ndarray] = []
         self._last: float | None = None
 
@@ -37,6 +38,7 @@ class Look:
         self.rows += len(chunk["qd"])
         for kind in self._bad:
             self._bad[kind] += int(np.count_nonzero(~np.isfinite(chunk[kind]).all(axis=1)))
+        self._unknown += np.count_nonzero(~np.isfinite(chunk["tau"]), axis=0)
         tau = np.where(np.isfinite(chunk["tau"]), chunk["tau"], 0.0)
         self._low, self._high = (
             np.minimum(self._low, tau.min(axis=0)),
@@ -55,15 +57,18 @@ class Look:
             return ["there are no rows"]
         for kind, count in self._bad.items():
             if count > (UNKNOWN * self.rows if kind in ("qd", "qdd") else 0):
-                found.append(
+                told = (
                     f"{kind} is not finite, or unknown beside ends and gaps, in {count} of {self.rows} rows"
                 )
+                of = self._named(self._unknown > 0) if kind == "tau" else self._names
+                found.append(f"{told} rows" + (f": {listed(of)}" if len(of) < len(self._names) else ""))
         still = self._named(self._travelled < STILL)
         if len(still) == len(self._names):
             found.append("nothing moves")
         elif still:
             found.append(f"{listed(still)} {'does' if len(still) == 1 else 'do'} not move")
-        silent = self._named(self._high - self._low <= 1e-9 * np.maximum(1.0, np.abs(self._high)))
+        flat = self._high - self._low <= 1e-9 * np.maximum(1.0, np.abs(self._high))
+        silent = self._named(flat & (self._unknown < self.rows))
         if silent:
             found.append(f"the torque of {listed(silent)} never changes")
         return found + self._about_time() + self._about_rows()

@@ -18,6 +18,7 @@ ALIKE = 0.7  # correlation from which on torques differ by a factor
 UNLIKE = 0.3  # correlation below which they have nothing to do with each other
 FAR = 0.3, 20.0  # factors of one joint beyond which units are doubted: a tool alone makes 10 of a wrist
 OVERALL = 0.5, 2.0  # factors of the whole robot
+NOTHING = 1e-12  # of described squares: smaller measured ones are none
 TURNED = 35.0  # degrees
 NONE = 2.5  # m/s^2: gravity that is not there
 EXPLAINED = 0.7  # of squared torques, by a fit that is believed
@@ -64,7 +65,7 @@ def alike(linear: LinearModel, rows) -> Alike:
     size = np.sqrt(squares * all_of)
     correlation = np.divide(both, size, out=np.zeros_like(both), where=size > 1e-12)
     factor = np.divide(both, squares, out=np.zeros_like(both), where=squares > 1e-12)
-    return Alike(correlation, factor, np.sqrt(squares / all_of))
+    return Alike(correlation, factor, np.where(all_of > NOTHING * squares, np.sqrt(squares / all_of), 0.0))
 
 
 def torques(linear: LinearModel, rows, gravity=None):

@@ -44,6 +44,8 @@ def about_rates(linear: LinearModel, stretches):
     factors = [slope for slope in odd.values() if slope]
     if len(factors) > 1 and len(odd) == len(slopes) and np.ptp(factors) < 0.2 * abs(np.mean(factors)):
         return [_of_all(float(np.mean(factors)))]
+    if len(odd) > 1 and not factors and len(odd) == len(slopes):
+        return ["velocities have little to do with positions"]
     return [
         f"velocities of {name} have little to do with its positions"
         if slope is None

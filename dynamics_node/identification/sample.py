@@ -10,7 +10,8 @@ KINDS = ("q", "qd", "qdd", "tau")
 
 
 class Sample:
-    """Of a recording however long, chunk by chunk. numbers: of the regressor of one row."""
+    """Of a recording however long, chunk by chunk. numbers: of the regressor of one row. Torques that are
+    never known are zero in it."""
 
     def __init__(self, numbers=1):
         self._most = int(np.clip(NUMBERS / (LENGTH * numbers), 2, MOST))
@@ -32,6 +33,7 @@ class Sample:
             self._next += self._stride
 
     def _keep(self, stretch):
+        stretch["tau"] = np.where(np.isfinite(stretch["tau"]).any(axis=0), stretch["tau"], 0.0)
         good = np.all([np.isfinite(stretch[kind]).all(axis=1) for kind in KINDS], axis=0)
         if "time" in stretch:
             good &= np.diff(stretch["time"], prepend=-np.inf) > 0

@@ -20,7 +20,7 @@ HUBER = 1.345  # standard deviations from which on a residual counts by its size
 
 class Sums:
     """S (folds, nv, r + 1, r + 1) and count (folds, nv), the sum of weights, of what `add` was given. rows:
-    about how many there will be."""
+    about how many there will be. Torques that are not finite are left out, of each joint by itself."""
 
     def __init__(self, linear: LinearModel, base: BaseParameters, rows=2500):
         self.linear, self.base = linear, base
@@ -40,7 +40,8 @@ class Sums:
             self._add(q[start:stop], qd[start:stop], qdd[start:stop], tau[start:stop], fit)
 
     def _add(self, q, qd, qdd, tau, fit):
-        good = np.flatnonzero(np.all([np.isfinite(array).all(axis=1) for array in (q, qd, qdd, tau)], axis=0))
+        good = np.all([np.isfinite(array).all(axis=1) for array in (q, qd, qdd)], axis=0)
+        good = np.flatnonzero(good & np.isfinite(tau).any(axis=1))
         folds = ((self.rows + good) // self._block) % FOLDS
         self.rows += len(q)
         self.skipped += len(q) - len(good)
@@ -52,6 +53,8 @@ class Sums:
         for joint, felt in enumerate(self._felt):
             rows = np.column_stack([W[:, joint, self.base.chosen[felt]], left[:, joint]])
             weights = np.ones(len(rows)) if fit is None else _weights(rows, fit[0][felt], fit[1][joint])
+            if len(unknown := np.flatnonzero(~np.isfinite(left[:, joint]))):
+                rows[unknown], weights[unknown] = 0.0, 0.0
             if fit is not None:
                 rows *= np.sqrt(weights)[:, None]
             own = np.append(felt, self.base.count)

@@ -76,6 +76,9 @@ def factors(S, count, guess):
 
 def _own(S, count):
     """Of one torque."""
+    felt = np.diagonal(S) > 0
+    felt[-1] = True
+    S = S[np.ix_(felt, felt)]
     x = told_inverse(S[:-1, :-1]) @ S[:-1, -1]
     least = 1e-6 * np.sqrt(S[-1, -1] / max(1.0, count)) + 1e-12
     return max(float(residuals(S[None], np.array([count]), x)[0]), least)
