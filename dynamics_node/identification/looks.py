@@ -4,7 +4,9 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.delay import about_delay
+from dynamics_node.identification.fit import fit_of
 from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.load import about_load
 from dynamics_node.identification.plausible import listed
 from dynamics_node.identification.rates import about_positions, about_rates
 from dynamics_node.identification.sample import KINDS, Sample
@@ -99,8 +101,12 @@ class Look:
             return []
         rows = self.sample.rows
         found = about_saturation(rows, self._names)
-        odd = about_positions(self._linear, rows) + about_rates(self._linear, stretches)
-        return found + (odd or about_delay(self._linear, self._base, stretches))
+        if odd := about_positions(self._linear, rows) + about_rates(self._linear, stretches):
+            return found + odd
+        fit = fit_of(self._linear, self._base, rows)
+        if all("time" in own for own in stretches):
+            found += about_delay(fit, [own["time"] for own in stretches])
+        return found + about_load(self._linear, fit, stretches, rows)
 
     def _named(self, which):
         return [name for name, own in zip(self._names, which, strict=True) if own]

@@ -84,6 +84,19 @@ def fallen(*gravity):
     return applied
 
 
+def loaded(kilograms):
+    """Something in the hand from some time on."""
+
+    def applied(arm, recording):
+        more = np.zeros_like(arm.parameters)
+        last = arm.linear.places("inertia").stop - 10
+        more[last : last + 4] = kilograms * np.array([1.0, 0.0, 0.0, 0.1])
+        torques = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd"))) @ more
+        return recording | {"tau": recording["tau"] + torques * (recording["time"] > 6.0)[:, None]}
+
+    return applied
+
+
 def clipped(arm, recording):
     tau = recording["tau"].copy()
     most = 0.7 * np.abs(tau[:, 1]).max()
@@ -167,6 +180,8 @@ ODD = {
     "50 ms late": (late(0.05), r"torques are (5\d|4\d) ms behind"),
     "10 ms early": (late(-0.01), r"torques are (10|9|11) ms ahead"),
     "saturated": (clipped, "the torque of {1} has its largest value in .* saturated"),
+    "a load taken": (loaded(0.5), r"carries about 0\.[45]\d* kg more after about (6|7)(\.\d+)? s"),
+    "a load left": (loaded(-0.5), r"carries about 0\.[45]\d* kg less after about"),
     "constant": (changed("tau", constant), "the torque of {2} never changes"),
     "no gravity": (fallen(0.0, 0.0, 0.0), "torques have no gravity in them"),
     "NaN": (changed("tau", nan), "tau is not finite"),
