@@ -8,8 +8,8 @@ from dynamics_node.loops.mechanism import tree_of
 
 PER_BODY = 10  # parameters
 SHIFTED = 4  # of these: mass, and mass times its place
-HEAVY = 0.05  # kg
-WORTH = 0.08  # of squared residuals that a load has to explain: of good recordings it explains 0.03
+HEAVY = 0.1  # kg
+WORTH = 0.1  # of squared residuals that a load has to explain: of good recordings it explains 0.03
 
 
 def about_load(linear: LinearModel, fit: Fit, stretches, rows):

@@ -16,6 +16,7 @@ UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps the
 GAP = 5.0  # usual steps of time
 LOST = 0.05  # of the samples, here and there
 AT_MOST = 0.02  # of the rows at which a torque may have its largest value while the robot moves
+LEVELS = 20  # of a torque: with fewer it is coarse, not saturated
 ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
 
 
@@ -119,7 +120,7 @@ def about_saturation(rows, names):
     for name, tau in zip(names, rows["tau"][moving].T, strict=True):
         for side in (tau, -tau):
             values, counts = np.unique(side, return_counts=True)
-            often = len(values) > 2 and counts[-1] > max(3, AT_MOST * len(tau))
+            often = len(values) > LEVELS and counts[-1] > max(3, AT_MOST * len(tau))
             if often and counts[-2] < ALONE * counts[-1]:
                 told = f"the torque of {name} has its largest value in {100 * counts[-1] / len(tau):.0f} % of"
                 found.append(f"{told} the rows in motion: saturated?")

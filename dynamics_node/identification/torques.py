@@ -19,7 +19,8 @@ from dynamics_node.loops.mechanism import tree_of
 
 JOINTS = 8  # at most, of which any two are exchanged on trial
 ROWS = 400  # for that
-NOISY = 3.0  # times what is left of a torque alone, to which noise in its motion may lead
+TOLD = 2.0  # times what is left of a torque alone, from which on it is told without a reason
+NOISY = 4.0  # times what is left of a torque alone, to which noise in its motion may lead
 EXCHANGED = 0.5  # of what is left too much, when the right columns are found
 
 
@@ -101,10 +102,10 @@ def _fallen(linear):
 
 def _about_the_rest(state, names):
     """Sentences: torques that fit worse together than alone, for another reason."""
-    if state.worst <= APART:
+    if state.worst <= TOLD:
         return []
     apart = listed(np.array(names)[state.apart > APART])
     told = f"torques of {apart} fit bodies that all joints share {state.worst:.2g} times worse than others"
     if state.worst < NOISY:
-        return [f"{told}: noisy velocities or accelerations? try a lower cut-off"]
+        return [f"{told}: noisy velocities (try a lower cut-off), friction that grows with the load, drift?"]
     return [f"{told}: exchanged columns, positions in other units, another robot?"]

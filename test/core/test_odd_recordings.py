@@ -212,6 +212,20 @@ def test_nothing_is_said_of_good_data(arms):
         assert complaints(arms[seed % 5], arms[seed % 5].recording(seed)) == []
 
 
+@pytest.mark.parametrize("kind", ["coarse", "creep", "noise", "short"])
+def test_nothing_is_said_of_ordinary_faults(arms, kind):
+    """Torques in steps of 0.5 N m, friction that creeps, much noise, three seconds."""
+    arm = arms[2]
+    time = np.arange(0.0, 3.0 if kind == "short" else 12.0, 0.01)
+    recording = arm.recording(5, noise=1.0 if kind == "noise" else 0.05, time=time)
+    tau, qd = recording["tau"], recording["qd"]
+    if kind == "coarse":
+        tau = 0.5 * np.round(tau / 0.5)
+    elif kind == "creep":
+        tau = tau + 2.0 * np.tanh(qd / 0.1)
+    assert complaints(arm, recording | {"tau": tau}) == []
+
+
 def test_friction_hides_what_is_described(arms):
     """As of a UR10, whose shoulder has 20 N m of friction: nothing that is wrong with the data."""
     arm = arms[1]
