@@ -146,6 +146,7 @@ setup(
         "demo": DEMO,
         "bench": BENCH,
         "gtsam": ["gtsam>=4.3"],
+        "peers": ["figaroh>=1.0.2"],  # bench identify_figaroh
         "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
         "opencl": ["pyopencl>=2023.1"],
         "gpu_checks": GPU_CHECKS,

@@ -12,7 +12,6 @@ from dynamics_node.excitation.search import ROUNDS, Clock, brought_inside, impro
 from dynamics_node.excitation.series import Series
 from dynamics_node.excitation.starts import random_motion
 from dynamics_node.identification import USUAL, LinearModel, base_parameters
-from dynamics_node.identification.excitation import usual_size
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 
@@ -76,7 +75,7 @@ def excite(
     bounds = joint_bounds(robot, factor, velocity, acceleration, limits)
     linear, noise = LinearModel(robot, tuple(terms), backend), _noise(robot, noise)
     base = base_parameters(linear)
-    sizes = np.array([usual_size(base.names[k]) if units == "usual" else 1.0 for k in base.chosen])
+    sizes = base.sizes[base.chosen] if units == "usual" else np.ones(base.count)
     regressor = Regressor(linear, base, sizes, noise, SMOOTHING * bounds.velocity)
     rows = [TorqueRows(robot, bounds, backend), *(BoxRows(robot, box, backend) for box in boxes)]
     series = Series(float(period), harmonics, _start(robot, bounds, start))

@@ -26,13 +26,14 @@ SPARE = 3  # equations for every parameter
 class BaseParameters:
     """names (p,): of all parameters; chosen (r,): columns of the base; combinations (r, p): each row is a
     base parameter, with 1 at its own column; felt (nv, p) bool: which torques depend on which parameter at
-    all."""
+    all; sizes (p,): what is usual, see `LinearModel.sizes`."""
 
     names: tuple[str, ...]
     joints: tuple[str, ...]
     chosen: np.ndarray
     combinations: np.ndarray
     felt: np.ndarray
+    sizes: np.ndarray
 
     @property
     def count(self):
@@ -100,7 +101,7 @@ def base_parameters(linear: LinearModel, measured=None, tolerance=TOLERANCE, see
     felt = np.zeros((robot.nv, len(linear.names)), dtype=bool)
     felt[rows] = np.abs(W).max(axis=0, initial=0.0) > tolerance * np.abs(W).max(axis=(0, 1), initial=1e-300)
     chosen, combinations = independent_columns(W.reshape(-1, W.shape[-1]), tolerance)
-    return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, felt)
+    return BaseParameters(linear.names, tuple(robot.v_names), chosen, combinations, felt, linear.sizes)
 
 
 def random_states(robot, count, seed=0):

@@ -6,20 +6,20 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, combination
 
-VAGUE = 1.0  # standard deviation, in usual sizes, beyond which a combination counts as not excited
+VAGUE = 1.0  # standard deviation, in sizes, beyond which a combination counts as not excited
 NAMED = 0.2  # of the largest share, from which on a parameter is named
-_AXES = ("xx", "xy", "yy", "xz", "yz", "zz")
-_SIZES = {"mx": 0.1, "my": 0.1, "mz": 0.1, "rotor": 0.01} | {f"I{axes}": 0.01 for axes in _AXES}
 
 
 class Excitation(NamedTuple):
     """singular (r,): singular values, largest first, of the regressor over base parameters, divided by the
-    noise of torques, in units of usual sizes: 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; their inverses
-    are standard deviations. directions (r, r): the combinations, one a row, that they belong to."""
+    noise of torques, in units of the parameters' `sizes`; their inverses are standard deviations. directions
+    (r, r): the combinations, one a row, that they belong to. lost: combinations, in words, of which nothing
+    is known even in the size of the largest such parameter of the robot, worst first."""
 
     singular: np.ndarray
     directions: np.ndarray
     names: tuple[str, ...]
+    lost: tuple[str, ...]
 
     @property
     def condition(self):
@@ -29,22 +29,29 @@ class Excitation(NamedTuple):
 
     @property
     def weak(self):
-        """Combinations that the motion does not excite, worst first, in words."""
-        lost = np.flatnonzero(self.singular * VAGUE < 1.0)[::-1]
-        return tuple(_named(self.directions[k], self.names) for k in lost)
+        """Combinations that the motion hardly excites, worst first, in words."""
+        return _below(self.singular, self.directions, self.names)
 
 
 def excitation(base: BaseParameters, information) -> Excitation:
     """Of the sum of W^T W / noise^2 (r, r) over a motion, W the base regressor."""
-    sizes = np.array([usual_size(base.names[k]) for k in base.chosen])
+    names = tuple(base.names[k] for k in base.chosen)
+    kinds = np.array([name.rpartition(".")[2] for name in base.names])
+    largest = np.array([base.sizes[kinds == kind].max() for kind in kinds])
+    singular, directions = _singular(information, base.sizes[base.chosen])
+    beside, of_these = _singular(information, largest[base.chosen])
+    return Excitation(singular, directions, names, _below(beside, of_these, names))
+
+
+def _singular(information, sizes):
+    """Singular values, largest first, and directions as rows."""
     squares, vectors = np.linalg.eigh(information * np.outer(sizes, sizes))
-    singular = np.sqrt(np.maximum(squares[::-1], 0.0))
-    return Excitation(singular, vectors.T[::-1], tuple(base.names[k] for k in base.chosen))
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors.T[::-1]
 
 
-def usual_size(name):
-    """Of a parameter, by its name."""
-    return _SIZES.get(name.rpartition(".")[2], 1.0)
+def _below(singular, directions, names):
+    vague = np.flatnonzero(singular * VAGUE < 1.0)[::-1]
+    return tuple(_named(directions[k], names) for k in vague)
 
 
 def _named(direction, names):

@@ -14,14 +14,12 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.sums import FOLDS, HUBER, ROWS, Sums
+from dynamics_node.identification.sums import FOLDS, LEAST, ROWS, Sums
 
 ORDER = 4  # of tables.differentiate
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
 GAP = 0.5  # periods without a row that end a piece
 KEPT = 2  # rows a period
-LEAST = 20  # kept rows of a fold in a row
-STRETCHES = 5  # of each fold
 ENOUGH = 20  # steps of time that tell the rate
 KINDS = ("q", "qd", "qdd", "tau")
 
@@ -31,8 +29,8 @@ class RecordedSums(Sums):
     count: about how many rows there will be."""
 
     def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None, count=2500):
-        super().__init__(linear, base)
-        self._cutoff, self._stretch = cutoff, -(-count // (FOLDS * STRETCHES))
+        super().__init__(linear, base, count)
+        self._cutoff = cutoff
         self.begin()
 
     def begin(self):
@@ -66,7 +64,8 @@ class RecordedSums(Sums):
             self._early = []
         time = np.asarray(chunk["time"], dtype=float)
         kinds = [np.asarray(chunk[kind], dtype=float) for kind in KINDS]
-        good = np.isfinite(time) & np.all([np.isfinite(array).all(axis=1) for array in kinds], axis=0)
+        good = np.all([np.isfinite(array).all(axis=1) for array in kinds[:-1]], axis=0)
+        good &= np.isfinite(time) & np.isfinite(kinds[-1]).any(axis=1)
         self.skipped += int(np.count_nonzero(~good))
         steps = np.diff(time, prepend=self._end)
         broken = ~good | ~(np.abs(steps) <= GAP / cutoff)
@@ -114,23 +113,10 @@ class RecordedSums(Sums):
             found[k] += waiting
         done = int(np.count_nonzero(at[:, -1] < count))
         middle = row + at[:done, size // 2]
-        self._take(found[:done], (middle // max(self._stretch, LEAST * self._every)) % FOLDS, fit)
+        folds = (middle // max(self._block, LEAST * self._every)) % FOLDS
+        for joint, felt in enumerate(self._felt) if done else ():
+            self._accumulate(joint, found[:done, joint, np.append(felt, self.base.count)], folds, fit)
         self._kept, self._row, self._waiting = first + done, self._row + count, list(found[done:])
-
-    def _take(self, rows, folds, fit):
-        """rows (k, nv, r + 1) with torques last."""
-        for joint, felt in enumerate(self._felt):
-            own = np.append(felt, self.base.count)
-            part = rows[:, joint, own]
-            counts = np.ones(len(part))
-            if fit is not None:
-                residual = np.abs(part[:, -1] - part[:, :-1] @ fit[0][felt]) / max(fit[1][joint], 1e-300)
-                counts = HUBER / np.maximum(residual, HUBER)
-                part = part * np.sqrt(counts)[:, None]
-            for fold in np.unique(folds):
-                of_it = folds == fold
-                self.S[fold, joint][np.ix_(own, own)] += part[of_it].T @ part[of_it]
-                self.count[fold, joint] += counts[of_it].sum()
 
 
 def weights(cutoff):

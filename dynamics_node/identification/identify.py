@@ -12,10 +12,12 @@ from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.linear import USUAL, LinearModel
-from dynamics_node.identification.looks import Look, about_torques
+from dynamics_node.identification.looks import Look
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
+from dynamics_node.identification.sample import together
 from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
+from dynamics_node.identification.torques import about_torques
 from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
@@ -101,11 +103,11 @@ def identify(
     )
     with stages("base parameters", None):
         base = base_parameters(linear)
-    rows, complaints = _looked_at(robot, recordings, stages)
+    complaints, sample, rows = _looked_at(linear, base, recordings, stages)
     showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
     S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
-    complaints += about_torques(S, start, robot.v_names)
+    complaints += about_torques(linear, base, S, count, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     for k in range(ROBUST if method == "robust" else 0):
         fit = solution.x, solution.spread
@@ -138,20 +140,19 @@ def _silently(name, total):
     yield lambda done: None
 
 
-def _looked_at(robot, recordings, stages):
-    """How many rows there are, and what is odd about them."""
+def _looked_at(linear, base, recordings, stages):
+    """Complaints, a sample of rows of all recordings, and the number of their rows."""
     complaints: list[str] = []
-    rows = 0
+    looks = []
     with stages("read and check", None) as advance:
         for number, chunks in enumerate(recordings, 1):
-            look = Look(robot)
+            looks.append(look := Look(linear, base))
             for chunk in chunks():
                 look.add(chunk)
                 advance(len(chunk["qd"]))
-            rows += look.rows
             which = f"recording {number}: " if len(recordings) > 1 else ""
             complaints += [which + told for told in look.complaints()]
-    return rows, complaints
+    return complaints, together([look.sample for look in looks]), sum(look.rows for look in looks)
 
 
 def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):
@@ -172,7 +173,7 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, show
 def _require_enough(found, count, complaints, force):
     if not count.any():
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
-    if force or not (weak := found.weak):
+    if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
     reason = f"the motion does not tell {len(weak)} of {len(found.singular)} combinations of parameters: "

@@ -6,13 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
-from dynamics_node.algorithms.friction import SMOOTHING
+from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.solver import build_quantity
+from dynamics_node.spatial import pseudo_inertia
 
-TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
+TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
 USUAL = ("inertia", "viscous", "coulomb", "offset")
 _BLOCKS = ("rotor", "viscous", "offset", "spring")  # what the quantity joint_regressor returns
 
@@ -59,22 +60,47 @@ class LinearModel:
 
     @cached_property
     def described(self):
-        """(parameters,) of the robot as it is described; offsets and springs are zero."""
+        """(parameters,) of the robot as it is described."""
         tree = tree_of(self.robot)
         at = [joint.v.start for joint in self.joints]
         values = {
-            "inertia": inertial_parameters(tree.inertias).ravel(),
+            "inertia": self.described_inertias,
             "rotor": tree.armature[at],
             "viscous": tree.damping[at],
             "coulomb": tree.friction[at],
+            "creep": tree.creep[at],
+            "offset": tree.torque_offsets[at],
+            "spring": tree.springs[at],
         }
-        return np.concatenate([values.get(term, np.zeros(len(at))) for term in self.terms])
+        return np.concatenate([values[term] for term in self.terms])
+
+    @cached_property
+    def described_inertias(self):
+        """(10 nbodies,): inertial parameters, whether they are a term or not."""
+        return inertial_parameters(tree_of(self.robot).inertias).ravel()
+
+    def inertial(self, q, qd, qdd, gravity=None):
+        """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
+        robot's."""
+        return self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+
+    @cached_property
+    def sizes(self):
+        """(parameters,) that count as large: at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; of a
+        body its described mass, and that times its radius of gyration about its frame, once and twice."""
+        J = pseudo_inertia(tree_of(self.robot).inertias)
+        mass = J[:, 3, 3]
+        moment = np.maximum(np.trace(J[:, :3, :3], axis1=1, axis2=2), 0.0)
+        own = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
+        least = np.array([1.0, *3 * [0.1], *6 * [0.01]])
+        sizes = {"inertia": np.maximum(own, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
+        return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
     def matrix(self, q, qd, qdd):
         """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""
         blocks = self._joint_blocks(q, qd, qdd)
         if "inertia" in self.terms:
-            blocks["inertia"] = self._inertial(q, qd, qdd)
+            blocks["inertia"] = self.inertial(q, qd, qdd)
         return np.concatenate([blocks[term] for term in self.terms], axis=-1)
 
     def known(self, q, qd, qdd):
@@ -94,10 +120,11 @@ class LinearModel:
         return build_quantity(self.robot, "joint_regressor", self.backend)
 
     def _joint_blocks(self, q, qd, qdd):
-        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`."""
+        """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`, creep wider."""
         at = [joint.v.start for joint in self.joints]
         found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in found.items()}
         offset, viscous = blocks["offset"], blocks["viscous"]
         rates = np.divide(viscous, offset, out=np.zeros_like(viscous), where=offset != 0)
-        return blocks | {"coulomb": offset * np.tanh(rates / SMOOTHING)}
+        widths = {"coulomb": SMOOTHING, "creep": CREEP}
+        return blocks | {term: offset * np.tanh(rates / width) for term, width in widths.items()}

@@ -2,32 +2,46 @@
 
 import numpy as np
 
-STILL = 1e-3  # rad or m that a joint has to move through
-FAR = 0.3, 3.0  # factors between measured and described torques beyond which units are doubted
-ALIKE = 0.9  # correlation from which on such a factor is one
-UNLIKE = 0.3  # correlation below which torques have nothing to do with the description
+from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.delay import about_delay
+from dynamics_node.identification.fit import fit_of
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.load import about_load
+from dynamics_node.identification.plausible import listed
+from dynamics_node.identification.rates import about_positions, about_rates
+from dynamics_node.identification.sample import KINDS, Sample
+
+STILL = 1e-3  # rad/s or m/s that a joint has to reach
 UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none
 GAP = 5.0  # usual steps of time
+LOST = 0.05  # of the samples, here and there
+AT_MOST = 0.02  # of the rows at which a torque may have its largest value while the robot moves
+LEVELS = 20  # of a torque: with fewer it is coarse, not saturated
+ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
 
 
 class Look:
     """At the rows of a recording, chunk by chunk."""
 
-    def __init__(self, robot):
-        self._names = robot.v_names
+    def __init__(self, linear: LinearModel, base: BaseParameters):
+        self._linear, self._base, self._names = linear, base, linear.robot.v_names
+        self.sample = Sample(len(self._names) * len(linear.names))
         self._low = np.full(len(self._names), np.inf)
         self._high = -self._low
         self._travelled = np.zeros(len(self._names))
         self.rows = 0
-        self._bad = {kind: 0 for kind in ("q", "qd", "qdd", "tau")}
+        self._bad = {kind: 0 for kind in KINDS}
+        self._unknown = np.zeros(len(self._names), dtype=int)
         self._steps: list[np.ndarray] = []
         self._last: float | None = None
 
     def add(self, chunk):
         """chunk: {kind: (k, ...)} with q, qd, qdd, tau, and time where it is known."""
+        self.sample.add(chunk)
         self.rows += len(chunk["qd"])
         for kind in self._bad:
             self._bad[kind] += int(np.count_nonzero(~np.isfinite(chunk[kind]).all(axis=1)))
+        self._unknown += np.count_nonzero(~np.isfinite(chunk["tau"]), axis=0)
         tau = np.where(np.isfinite(chunk["tau"]), chunk["tau"], 0.0)
         self._low, self._high = (
             np.minimum(self._low, tau.min(axis=0)),
@@ -46,18 +60,21 @@ class Look:
             return ["there are no rows"]
         for kind, count in self._bad.items():
             if count > (UNKNOWN * self.rows if kind in ("qd", "qdd") else 0):
-                found.append(
+                told = (
                     f"{kind} is not finite, or unknown beside ends and gaps, in {count} of {self.rows} rows"
                 )
+                of = self._named(self._unknown > 0) if kind == "tau" else self._names
+                found.append(f"{told} rows" + (f": {listed(of)}" if len(of) < len(self._names) else ""))
         still = self._named(self._travelled < STILL)
         if len(still) == len(self._names):
             found.append("nothing moves")
         elif still:
-            found.append(f"{_listed(still)} {'does' if len(still) == 1 else 'do'} not move")
-        silent = self._named(self._high - self._low <= 1e-9 * np.maximum(1.0, np.abs(self._high)))
+            found.append(f"{listed(still)} {'does' if len(still) == 1 else 'do'} not move")
+        flat = self._high - self._low <= 1e-9 * np.maximum(1.0, np.abs(self._high))
+        silent = self._named(flat & (self._unknown < self.rows))
         if silent:
-            found.append(f"the torque of {_listed(silent)} never changes")
-        return found + self._about_time()
+            found.append(f"the torque of {listed(silent)} never changes")
+        return found + self._about_time() + self._about_rows()
 
     def _about_time(self):
         steps = np.concatenate(self._steps) if self._steps else np.zeros(0)
@@ -67,36 +84,45 @@ class Look:
         usual, found = float(np.median(steps)), []
         if back := int(np.count_nonzero(steps < 0)):
             found.append(f"the clock jumps back {back} times")
+        if twice := int(np.count_nonzero(steps == 0)):
+            found.append(f"{twice} stamps are told twice")
         if gaps := int(np.count_nonzero(steps > GAP * usual)):
             most = f"steps up to {steps.max():.3g} s instead of {usual:.3g} s"
             found.append(f"samples are missing at {gaps} places: {most}")
+        short = steps[(steps > 0) & (steps <= GAP * usual)] / max(usual, 1e-300)
+        lost = float(np.sum(np.maximum(np.round(short) - 1, 0)))
+        if lost > LOST * len(steps):
+            found.append(f"about {100 * lost / (lost + len(steps)):.0f} % of the samples are missing")
         return found
+
+    def _about_rows(self):
+        """What a sample of rows tells."""
+        stretches = self.sample.stretches
+        if not stretches:
+            return []
+        rows = self.sample.rows
+        found = about_saturation(rows, self._names)
+        if odd := about_positions(self._linear, rows) + about_rates(self._linear, stretches):
+            return found + odd
+        fit = fit_of(self._linear, self._base, rows)
+        if all("time" in own for own in stretches):
+            found += about_delay(fit, [own["time"] for own in stretches])
+        return found + about_load(self._linear, fit, stretches, rows)
 
     def _named(self, which):
         return [name for name, own in zip(self._names, which, strict=True) if own]
 
 
-def about_torques(S, x, names):
-    """What measured torques have to do with described ones, in sentences. S (nv, r + 1, r + 1): sums of
-    squares of a Sums; x (r,): described base parameters."""
-    found, unlike = [], []
-    for name, own in zip(names, S, strict=True):
-        described, both, measured = x @ own[:-1, :-1] @ x, x @ own[:-1, -1], own[-1, -1]
-        if described <= 0 or measured <= 0:
-            continue
-        factor, alike = both / described, both / np.sqrt(described * measured)
-        if alike < -ALIKE:
-            found.append(f"the torque of {name} has the other sign than the description's")
-        elif alike > ALIKE and not FAR[0] < factor < FAR[1]:
-            found.append(
-                f"the torque of {name} is {factor:.2g} of the description's: amperes, or before a gear?"
-            )
-        elif alike < UNLIKE:
-            unlike.append(name)
-    if unlike and len(unlike) > len(names) / 2:
-        found.append(f"torques of {_listed(unlike)} have little to do with the description: another robot?")
+def about_saturation(rows, names):
+    """Sentences about rows {kind: (n, ...)}: torques that stay at their largest value."""
+    found = []
+    moving = np.abs(rows["qd"]).max(axis=1) > 0.01 * np.abs(rows["qd"]).max(initial=0.0)
+    for name, tau in zip(names, rows["tau"][moving].T, strict=True):
+        for side in (tau, -tau):
+            values, counts = np.unique(side, return_counts=True)
+            often = len(values) > LEVELS and counts[-1] > max(3, AT_MOST * len(tau))
+            if often and counts[-2] < ALONE * counts[-1]:
+                told = f"the torque of {name} has its largest value in {100 * counts[-1] / len(tau):.0f} % of"
+                found.append(f"{told} the rows in motion: saturated?")
+                break
     return found
-
-
-def _listed(names):
-    return ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")

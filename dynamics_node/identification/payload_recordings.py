@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
+from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.identify import Chunks, IdentificationError
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.identification.looks import Look
@@ -42,9 +43,11 @@ def estimate_payload(
     """
     require_bearing(robot, link)
     rows_of, complaints = _Rows(robot, link, backend), []
+    linear = LinearModel(robot, backend=backend)
+    base = base_parameters(linear)
     empty, sums, samples = PayloadSums(robot.nv), PayloadSums(robot.nv), 0
     for own, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
-        look = Look(robot)
+        look = Look(linear, base)
         for chunk in chunks():
             look.add(chunk)
             count = rows_of.add(own, chunk)

@@ -97,8 +97,7 @@ def _links_of(tree, body, wanted):
     """{link: Inertial} of the links of a body that change, for the body to have the inertia `wanted` (6,
     6)."""
     frames = [frame for frame in tree.frames.values() if frame.body == body and frame.inertia[5, 5] > 0]
-    if not frames:
-        return {}
+    frames = frames or [tree.frames[tree.bodies[body].name]]
     heaviest = max(frames, key=lambda frame: frame.inertia[5, 5])
     others = [frame for frame in frames if frame is not heaviest]
     rest = sum((congruence(frame.X, frame.inertia) for frame in others), np.zeros((6, 6)))

@@ -65,7 +65,7 @@ def _solved(S, count, start, spread, same=False):
     weights = 1.0 / spread**2
     total = np.einsum("j,jkl->kl", weights, S)
     information, right = total[:-1, :-1], total[:-1, -1] - total[:-1, :-1] @ start
-    inverse = _inverse(information)
+    inverse = told_inverse(information)
     x = start + inverse @ right
     freedom = count.sum() / max(1.0, count.sum() - len(x))  # residuals of a fit are too small
     size = np.sqrt(S[:, -1, -1] / np.maximum(count, 1.0))
@@ -76,7 +76,7 @@ def _solved(S, count, start, spread, same=False):
     return Solution(x, inverse, found, information)
 
 
-def _inverse(information):
+def told_inverse(information):
     """Of what is told; zero in other directions."""
     scale = 1.0 / np.sqrt(np.maximum(np.diagonal(information), 1e-300))
     values, vectors = np.linalg.eigh(information * np.outer(scale, scale))

@@ -8,7 +8,7 @@ import pytest
 from closed_loops import mechanism_of, states
 from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
-from robots import ROBOTS, random_states
+from robots import ROBOTS, Robot, random_states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
@@ -22,6 +22,7 @@ from dynamics_node.identification import (
     identify,
     weighted,
 )
+from dynamics_node.model.parameters import with_parameters
 from dynamics_node.spatial import pseudo_inertia
 
 # --- base parameters ------------------------------------------------------------------------------------------
@@ -51,7 +52,8 @@ def test_as_many_as_the_regressor_has_rank(name, count):
 @pytest.mark.parametrize("name", ["panda7", "five_bar", "universal"])
 def test_torques_follow_from_base_parameters(name):
     robot = mechanism_of(name) if name not in ROBOTS else ROBOTS[name].model()
-    linear = LinearModel(robot, ("inertia", "rotor", "viscous", "coulomb", "offset", "spring"), "numpy")
+    terms = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
+    linear = LinearModel(robot, terms, "numpy")
     base = base_parameters(linear)
     q, qd, qdd = states_of(robot)
     p = np.random.default_rng(0).uniform(-1, 1, len(linear.names))
@@ -185,6 +187,30 @@ def test_robust_and_ordinary(arm):
         identify(arm.robot, [], method="best")
 
 
+@pytest.mark.parametrize("kind", ["zeros", "one without mass", "points", "impossible", "grams", "the same"])
+def test_descriptions_that_are_grossly_wrong(arm, kind):
+    """What is described does not stand in the way of what torques tell."""
+    inertias = arm.robot.inertias.copy()
+    if kind == "zeros":
+        inertias[:] = 0.0
+    elif kind == "one without mass":
+        inertias[2] = 0.0
+    elif kind == "points":
+        inertias[:, :3, :3] = 0.0
+    elif kind == "impossible":
+        inertias[:, :3, :3] *= -1.0
+    elif kind == "grams":
+        inertias /= 1000.0
+    else:
+        inertias[:] = np.eye(6)
+    recording, unseen = arm.recording(1), arm.recording(9)
+    described = with_parameters(arm.robot, inertias, arm.robot.armature)
+    found = identify(described, [in_chunks(recording)], backend="numpy")
+    assert np.all(off(arm, found.parameters, unseen) <= 1.15 * off(arm, arm.parameters, unseen))
+    bodies = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
+    assert np.linalg.eigvalsh(pseudo_inertia(bodies)).min() > 0
+
+
 def test_friction_is_not_negative(arm):
     """Where noise would have it so."""
     linear, base = arm.linear, base_parameters(arm.linear)
@@ -211,6 +237,13 @@ def test_motions_that_tell_too_little(arm):
         identified(arm, one)
     forced = identified(arm, one, force=True)
     assert forced.excitation.weak and np.all(off(arm, forced.parameters, one) <= 0.06)
+
+
+def test_large_robots_need_not_be_known_as_small_ones():
+    """Unknown 0.01 kg m^2 are nothing to a UR10, whose torques are known to 3 N m: it is told, not refused."""
+    arm = Truth(Robot("ur_description/urdf/ur10_robot.urdf").model())
+    found = identified(arm, arm.recording(1, noise=3.0))
+    assert found.excitation.weak and not found.excitation.lost and found.better
 
 
 def spoil(kind):
@@ -248,6 +281,15 @@ def test_odd_data_are_told(kind, of, told):
     assert any(re.search(told, complaint) for complaint in found.complaints), found.complaints
 
 
+def test_one_torque_is_unknown(arm):
+    """It is said whose; the others tell what they can."""
+    recording = damaged(arm.recording(1), "tau", lambda rows: rows[:, 5].fill(np.nan))
+    with pytest.raises(IdentificationError, match=f"rows: {arm.robot.v_names[5]}"):
+        identified(arm, recording)
+    found = identified(arm, recording, force=True)
+    assert found.rows == len(TIME) and np.all(off(arm, found.parameters, arm.recording(9))[:5] <= 0.055)
+
+
 def test_another_robot(arm):
     random = np.random.default_rng(0)
     recording = arm.recording(1)
@@ -259,7 +301,7 @@ def test_another_robot(arm):
 def test_several_recordings_are_told_apart(arm):
     bad = damaged(arm.recording(2), "tau", spoil("nan"))
     found = identified(arm, arm.recording(1), bad)
-    assert [told[:14] for told in found.complaints] == ["recording 2: t"] and found.rows == 2 * len(TIME) - 3
+    assert [told[:14] for told in found.complaints] == ["recording 2: t"] and found.rows == 2 * len(TIME)
 
 
 def test_stages_tell_how_far_they_are(arm):

@@ -91,6 +91,18 @@ def test_links_that_are_fixed_to_each_other(name):
         assert masked(text) == masked(robot.file.read_text())
 
 
+def test_links_described_without_mass_get_one():
+    inertial = (
+        '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
+    )
+    text = re.sub(r'(<link name="l1">)<inertial>.*?</inertial>', rf"\1{inertial}", TEXT, flags=re.S)
+    linear = LinearModel(dn.parse_model(text), ("inertia",), "numpy")
+    p = linear.described.copy()
+    p[linear.places("inertia")][:10] = [2.0, 0.1, 0, 0, 0.2, 0, 0.3, 0, 0, 0.3]
+    again = dn.parse_model(identified_text(text, linear, p))
+    assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, p)
+
+
 def write(path, recording, model):
     """Positions, efforts and time as .csv: accelerations follow by differentiation."""
     names = ["time", *(f"{kind}.{name}" for kind in ("q", "tau") for name in model.v_names)]

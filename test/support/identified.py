@@ -3,27 +3,29 @@
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
-from dynamics_node.identification import LinearModel
+from dynamics_node.identification import USUAL, LinearModel
 from dynamics_node.identification.consistent import nearby_bodies
 from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia
 
 TIME = np.arange(0.0, 12.0, 0.01)
+JOINTS = (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2), ("rotor", 0.05, 0.3))
 
 
 class Truth:
     """A robot whose bodies are not as described, with friction, and what it records."""
 
-    def __init__(self, robot, seed=0, backend="numpy"):
+    def __init__(self, robot, seed=0, backend="numpy", terms=USUAL):
         self.robot = robot
-        self.linear = LinearModel(robot, backend=backend)
+        self.linear = LinearModel(robot, terms, backend)
         self.parameters = parameters = self.linear.described.copy()
         random = np.random.default_rng(seed)
         places, joints = self.linear.places("inertia"), len(self.linear.joints)
         L = np.linalg.cholesky(nearby_bodies(pseudo_inertia(self.robot.inertias)))
         L = L @ (np.eye(4) + 0.2 * random.normal(size=(self.robot.nbodies, 4, 4)))
         parameters[places] = inertial_parameters(inertia_of_pseudo(L @ np.swapaxes(L, 1, 2))).ravel()
-        for term, low, high in (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2)):
-            parameters[self.linear.places(term)] = random.uniform(low, high, joints)
+        for term, low, high in JOINTS:
+            if term in terms:
+                parameters[self.linear.places(term)] = random.uniform(low, high, joints)
 
     def recording(self, seed, noise=0.05, moving=None, time=TIME):
         """{kind: (rows, ...)}: sums of sines; moving: numbers of the joints that do."""

@@ -1,0 +1,111 @@
+"""What is wrong with the torques of a recording, said by name before anything is fitted to them."""
+
+from itertools import combinations
+
+import numpy as np
+
+from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.plausible import (
+    WEIGHTLESS,
+    about_gravity,
+    about_signs_and_sizes,
+    alike,
+    listed,
+    turned,
+)
+from dynamics_node.identification.together import APART, CLOSE, factors, fitted
+from dynamics_node.loops.mechanism import tree_of
+
+JOINTS = 8  # at most, of which any two are exchanged on trial
+ROWS = 400  # for that
+TOLD = 2.0  # times what is left of a torque alone, from which on it is told without a reason
+NOISY = 4.0  # times what is left of a torque alone, to which noise in its motion may lead
+EXCHANGED = 0.5  # of what is left too much, when the right columns are found
+
+
+def about_torques(linear: LinearModel, base: BaseParameters, S, count, rows):
+    """Sentences about recordings, with S and count of their `Sums`, and a sample of rows {kind: (n, ...)}."""
+    names = linear.robot.v_names
+    found = alike(linear, rows)
+    if told := about_gravity(linear, rows, found):
+        return told
+    state = fitted(S, count)
+    if state.worst > APART:
+        needed, then = factors(S, count, found.needed)
+        if then.worst <= CLOSE:
+            return _about_factors(needed, names)
+        if otherwise := _read_otherwise(linear, base, rows):
+            return otherwise
+    told = about_gravity(linear, rows, found, sure=False) or about_signs_and_sizes(found, names)
+    return told or _about_the_rest(state, names)
+
+
+def _squares(linear: LinearModel, base: BaseParameters, rows, gravity=None):
+    """Sums of squares (nv, r + 1, r + 1) of the regressor and the torque of every joint, and counts (nv,).
+    gravity (3,) in place of the robot's."""
+    q, qd, qdd = (rows[kind] for kind in ("q", "qd", "qdd"))
+    W, tau = linear.matrix(q, qd, qdd), rows["tau"] - linear.known(q, qd, qdd)
+    if gravity is not None:
+        W[..., linear.places("inertia")] = linear.inertial(q, qd, qdd, gravity)
+    both = np.swapaxes(np.concatenate([base.reduced(W), tau[..., None]], axis=-1), 0, 1)
+    return np.swapaxes(both, 1, 2) @ both, np.full(len(both), float(len(tau)))
+
+
+def _about_factors(needed, names):
+    """Sentences: what torques must be multiplied with."""
+    found = []
+    for k in np.flatnonzero(needed != 1.0):
+        if abs(needed[k] + 1.0) < 0.2:
+            found.append(f"the torque of {names[k]} has the other sign than those of the other joints")
+        else:
+            why = "amperes, or before a gear?" if abs(needed[k]) > 1.0 else "other units?"
+            told = f"the torque of {names[k]} is {1.0 / needed[k]:.2g} of what the other joints' need"
+            found.append(f"{told}: {why}")
+    return found
+
+
+def _read_otherwise(linear, base, rows):
+    """Sentences: columns of two joints that fit better the other way round, or another gravity."""
+    rows = {kind: own[:: 1 + len(own) // ROWS] for kind, own in rows.items()}
+    limit = EXCHANGED * fitted(*_squares(linear, base, rows)).too_much
+    readings = [*_exchanged(linear, rows), *_fallen(linear)] if "inertia" in linear.terms else []
+    found = [
+        (fitted(*_squares(linear, base, rows | changed, gravity)).too_much, told)
+        for told, changed, gravity in readings
+    ]
+    return [told for left, told in sorted(found)[:1] if left < limit]
+
+
+def _exchanged(linear, rows):
+    """Sentences, with the rows that they suppose."""
+    tree, names = tree_of(linear.robot), linear.robot.v_names
+    joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
+    places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints}
+    for a, b in combinations(list(places)[:JOINTS], 2):
+        for what, kinds in (("torques", ("tau",)), ("columns", ("q", "qd", "qdd", "tau"))):
+            swapped = {}
+            for kind in kinds:
+                i, j = (places[a], places[b]) if kind == "q" else (a, b)
+                swapped[kind] = rows[kind].copy()
+                swapped[kind][:, [i, j]] = rows[kind][:, [j, i]]
+            yield f"the {what} of {names[a]} and {names[b]} seem to be exchanged", swapped, None
+
+
+def _fallen(linear):
+    """Sentences, with the gravity that they suppose."""
+    size = np.linalg.norm(linear.robot.gravity)
+    yield WEIGHTLESS, {}, np.zeros(3)
+    for axis in (*np.eye(3), *-np.eye(3)):
+        yield turned(size * axis), {}, size * axis
+
+
+def _about_the_rest(state, names):
+    """Sentences: torques that fit worse together than alone, for another reason."""
+    if state.worst <= TOLD:
+        return []
+    apart = listed(np.array(names)[state.apart > APART])
+    told = f"torques of {apart} fit bodies that all joints share {state.worst:.2g} times worse than others"
+    if state.worst < NOISY:
+        return [f"{told}: noisy velocities (try a lower cut-off), friction that grows with the load, drift?"]
+    return [f"{told}: exchanged columns, positions in other units, another robot?"]

@@ -1,0 +1,234 @@
+"""What is wrong with a recording is said by name, and nothing of one that is as it should be."""
+
+import re
+
+import numpy as np
+import pytest
+from identified import Truth, in_chunks
+from robots import ROBOTS
+
+from dynamics_node.identification import Sums, base_parameters
+from dynamics_node.identification.looks import Look
+from dynamics_node.identification.torques import about_torques
+
+NAMES = ("ur5", "panda7", "kinova")
+
+
+@pytest.fixture(scope="module", params=NAMES)
+def arms(request):
+    """Robots that are not as they are described."""
+    model = ROBOTS[request.param].model()
+    arms = [Truth(model, seed, "c") for seed in range(5)]
+    base = base_parameters(arms[0].linear)
+    for arm in arms:
+        arm.linear, arm.base = arms[0].linear, base
+    return arms
+
+
+def complaints(arm, recording):
+    """As `identify` collects them."""
+    look, sums = Look(arm.linear, arm.base), Sums(arm.linear, arm.base)
+    for chunk in in_chunks(recording)():
+        look.add(chunk)
+        sums.add(*(chunk[kind] for kind in ("q", "qd", "qdd", "tau")))
+    S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
+    return look.complaints() + about_torques(arm.linear, arm.base, S, count, look.sample.rows)
+
+
+def changed(kinds, change):
+    """Arrays of a recording, copied and changed."""
+
+    def applied(arm, recording):
+        copies = {kind: recording[kind].copy() for kind in kinds.split()}
+        for rows in copies.values():
+            change(rows)
+        return recording | copies
+
+    return applied
+
+
+def exchanged(kinds, a, b):
+    def change(rows):
+        rows[:, [a, b]] = rows[:, [b, a]]
+
+    return changed(kinds, change)
+
+
+def scaled(kinds, factor, joints=slice(None)):
+    def change(rows):
+        rows[..., joints] *= factor
+
+    return changed(kinds, change)
+
+
+def late(seconds):
+    """Torques that come later."""
+
+    def applied(arm, recording):
+        time = recording["time"]
+        tau = [np.interp(time - seconds, time, column) for column in recording["tau"].T]
+        return recording | {"tau": np.column_stack(tau)}
+
+    return applied
+
+
+def fallen(*gravity):
+    """Torques under another gravity."""
+
+    def applied(arm, recording):
+        q, still = recording["q"], np.zeros_like(recording["qd"])
+        more = arm.linear.inertial(q, still, still, np.array(gravity)) - arm.linear.inertial(q, still, still)
+        own = arm.parameters[arm.linear.places("inertia")]
+        return recording | {"tau": recording["tau"] + more @ own}
+
+    return applied
+
+
+def loaded(kilograms):
+    """Something in the hand from some time on."""
+
+    def applied(arm, recording):
+        more = np.zeros_like(arm.parameters)
+        last = arm.linear.places("inertia").stop - 10
+        more[last : last + 4] = kilograms * np.array([1.0, 0.0, 0.0, 0.1])
+        torques = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd"))) @ more
+        return recording | {"tau": recording["tau"] + torques * (recording["time"] > 6.0)[:, None]}
+
+    return applied
+
+
+def clipped(arm, recording):
+    tau = recording["tau"].copy()
+    most = 0.7 * np.abs(tau[:, 1]).max()
+    tau[:, 1] = np.clip(tau[:, 1], -most, most)
+    return recording | {"tau": tau}
+
+
+def kept(which):
+    """Some rows."""
+
+    def applied(arm, recording):
+        rows = which(len(recording["time"]))
+        return {kind: array[rows] for kind, array in recording.items()}
+
+    return applied
+
+
+def stamped(change):
+    def applied(arm, recording):
+        time = recording["time"].copy()
+        change(time)
+        return recording | {"time": time}
+
+    return applied
+
+
+def twice(time):
+    time[5::10] = time[4::10]
+
+
+def back(time):
+    time[600:] -= 3.0
+
+
+def gap(time):
+    time[600:] += 1.0
+
+
+def nan(rows):
+    rows[100:103, 2] = np.nan
+
+
+def still(*joints):
+    def applied(arm, recording):
+        moving = np.setdiff1d(np.arange(arm.robot.nv), joints)
+        return arm.recording(11, moving=moving)
+
+    return applied
+
+
+def constant(rows):
+    rows[:, 2] = 1.5
+
+
+def most(count):
+    return np.flatnonzero(np.random.default_rng(0).random(count) > 0.1)
+
+
+ODD = {
+    "one torque of the other sign": (scaled("tau", -1.0, 1), "the torque of {1} has the other sign"),
+    "the last but one, too": (scaled("tau", -1.0, [1, -2]), "the torque of {1} has the other sign"),
+    "one torque in amperes": (scaled("tau", 0.08, 2), r"the torque of {2} is 0.08.*amperes"),
+    "one torque in other units": (scaled("tau", 1000.0, 1), r"the torque of {1} is (1e\+03|9.9e\+02) .*units"),
+    "all torques in amperes": (scaled("tau", 0.08), r"about 0\.\d+ of the description's: amperes"),
+    "all torques in other units": (scaled("tau", 100.0), r"about 1(\d\d|.*e\+02) of the description's"),
+    "torques exchanged": (exchanged("tau", 1, 2), "the torques of {1} and {2} seem to be exchanged"),
+    "joints exchanged": (exchanged("q qd qdd tau", 1, 3), "the columns of {1} and {3} seem to be exchanged"),
+    "positions in degrees": (scaled("q", 180 / np.pi), "57.3 times as fast .* positions in degrees"),
+    "states in degrees": (scaled("q qd qdd", 180 / np.pi), "far beyond their limits: degrees"),
+    "velocities in degrees": (scaled("qd", 180 / np.pi), "0.0175 times .* velocities in degrees"),
+    "velocities of another joint": (exchanged("qd", 0, 1), "velocities of {0} have little to do|{0} change"),
+    "milliseconds": (scaled("time", 1e3), "samples are 10 s apart: are times milliseconds"),
+    "microseconds": (scaled("time", 1e6), r"samples are 1e\+04 s apart: are times microseconds"),
+    "nanoseconds": (scaled("time", 1e9), r"samples are 1e\+07 s apart: are times nanoseconds"),
+    "stamps twice": (stamped(twice), "120 stamps are told twice"),
+    "the clock back": (stamped(back), "the clock jumps back 1 times"),
+    "a gap": (stamped(gap), "samples are missing at 1 places"),
+    "samples dropped": (kept(most), r"about (8|9|1\d) % of the samples are missing"),
+    "5 ms late": (late(0.005), "torques are 5 ms behind"),
+    "20 ms late": (late(0.02), r"torques are (20|19|21) ms behind"),
+    "50 ms late": (late(0.05), r"torques are (5\d|4\d) ms behind"),
+    "10 ms early": (late(-0.01), r"torques are (10|9|11) ms ahead"),
+    "saturated": (clipped, "the torque of {1} has its largest value in .* saturated"),
+    "a load taken": (loaded(0.5), r"carries about 0\.[45]\d* kg more after about (6|7)(\.\d+)? s"),
+    "a load left": (loaded(-0.5), r"carries about 0\.[45]\d* kg less after about"),
+    "constant": (changed("tau", constant), "the torque of {2} never changes"),
+    "no gravity": (fallen(0.0, 0.0, 0.0), "torques have no gravity in them"),
+    "NaN": (changed("tau", nan), "tau is not finite"),
+    "a joint still": (still(3), "{3} does not move"),
+    "all still": (still(*range(7)), "nothing moves"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_said_by_name(arms, kind):
+    spoil, told = ODD[kind]
+    pattern = re.sub(r"\{(-?\d)\}", lambda match: arms[0].robot.v_names[int(match[1])], told)
+    arm = arms[len(kind) % 5]
+    found = complaints(arm, spoil(arm, arm.recording(len(kind) + 10)))
+    assert any(re.search(pattern, one) for one in found), found
+
+
+@pytest.mark.parametrize("gravity", [(0.0, 0.0, 9.81), (9.81, 0.0, 0.0)])
+def test_mounted_otherwise(arms, gravity):
+    """Upside down or on a wall."""
+    spoil = fallen(*gravity)
+    found = [complaints(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
+    assert all(any("is the robot mounted so" in one for one in told) for told in found), found
+
+
+def test_nothing_is_said_of_good_data(arms):
+    for seed in range(20):
+        assert complaints(arms[seed % 5], arms[seed % 5].recording(seed)) == []
+
+
+@pytest.mark.parametrize("kind", ["coarse", "creep", "noise", "short"])
+def test_nothing_is_said_of_ordinary_faults(arms, kind):
+    """Torques in steps of 0.5 N m, friction that creeps, much noise, three seconds."""
+    arm = arms[2]
+    time = np.arange(0.0, 3.0 if kind == "short" else 12.0, 0.01)
+    recording = arm.recording(5, noise=1.0 if kind == "noise" else 0.05, time=time)
+    tau, qd = recording["tau"], recording["qd"]
+    if kind == "coarse":
+        tau = 0.5 * np.round(tau / 0.5)
+    elif kind == "creep":
+        tau = tau + 2.0 * np.tanh(qd / 0.1)
+    assert complaints(arm, recording | {"tau": tau}) == []
+
+
+def test_friction_hides_what_is_described(arms):
+    """As of a UR10, whose shoulder has 20 N m of friction: nothing that is wrong with the data."""
+    arm = arms[1]
+    recording = arm.recording(7, noise=0.5)
+    tau = recording["tau"] + 20.0 * np.tanh(recording["qd"] / 0.03) + 5.0 * recording["qd"]
+    assert complaints(arm, recording | {"tau": tau}) == []
