@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dynamics_node.algorithms.friction import CREEP
 from dynamics_node.identification import BaseParameters, LinearModel
 from dynamics_node.program import gradient, interpret, trace
 from dynamics_node.programs import quantity_program
@@ -50,9 +51,10 @@ class Regressor:
         """Values (states,), of which array they are a function, and their derivative by it."""
         if term == "offset":
             return 1.0, None, 0.0
-        if term == "coulomb":
-            value = np.tanh(qd[:, at] / self.smoothing[at])
-            return value, "qd", (1.0 - value**2) / self.smoothing[at]
+        if term in ("coulomb", "creep"):
+            width = self.smoothing[at] if term == "coulomb" else CREEP
+            value = np.tanh(qd[:, at] / width)
+            return value, "qd", (1.0 - value**2) / width
         kind = {"rotor": "qdd", "viscous": "qd", "spring": "q"}[term]
         return {"q": q, "qd": qd, "qdd": qdd}[kind][:, at], kind, 1.0
 

@@ -28,6 +28,7 @@ PASSES = 20  # from J0 to J0 at most
 CLEARLY = 0.8  # of the misfit, that a pass must reach to be worth it
 NEEDED = 0.5  # of the misfit, that is left when bodies are not as described at all
 UNKNOWN = 1.0, 0.1  # kg and m of radius of gyration of those
+ROUNDING = 1e-14  # of the largest eigenvalue, below which the least is none
 FLOOR = 1e-6  # of the largest eigenvalue: what a description lacks to be a body
 BOUNDED = ("rotor", "viscous", "coulomb", "creep")  # terms that cannot be negative
 _BASIS = pseudo_inertia(inertias_of_parameters(np.eye(10)))  # J = sum of parameters times these (10, 4, 4)
@@ -168,7 +169,8 @@ class _Fit:
 
     def _cost(self, p, weight):
         J = _pseudo(p[self.own])
-        if np.linalg.eigvalsh(J)[:, 0].min(initial=1.0) <= 0:
+        values = np.linalg.eigvalsh(J)
+        if np.any(values[:, 0] <= ROUNDING * values[:, -1]):
             return np.inf
         ratio = np.linalg.solve(self.J0, J)
         divergence = np.trace(ratio, axis1=1, axis2=2) - np.linalg.slogdet(ratio)[1] - 4.0

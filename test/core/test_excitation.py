@@ -49,7 +49,7 @@ def problem_of(name, start=None, boxed=True):
 def small(**choices):
     """Of the two links, interpreted."""
     return dn.excite(
-        dn.parse_model(ARM), 5.0, 2, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
+        dn.parse_model(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
     )
 
 
@@ -159,7 +159,10 @@ def test_better_than_random(arm):
     assert arm.condition < 0.95 * arm.before and max(arm.used.values()) <= 1.0
     W = arm.base.reduced(arm.linear.matrix(*arm.states(np.linspace(0, 5, 1200, endpoint=False))))
     sizes = arm.problem.regressor.sizes
-    assert np.linalg.cond((W * sizes).reshape(-1, arm.base.count)) == pytest.approx(arm.condition, rel=1e-3)
+    assert np.linalg.cond((W * sizes).reshape(-1, arm.base.count)) == pytest.approx(
+        arm.condition,
+        rel=5e-3,  # reversals lie elsewhere between samples
+    )
 
 
 def test_the_largest_volume_is_another_motion(arm):
