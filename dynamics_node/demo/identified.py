@@ -73,7 +73,7 @@ def excited(folder) -> Path:
 def identified(urdf, bag) -> Identified:
     """From positions, velocities and torques of a bag."""
     robot = load_robot(urdf)
-    return identify(robot, [_table(robot, bag).chunks], TERMS)
+    return identify(robot, [_table(robot, bag).chunks], TERMS, "robust", cutoff=CUTOFF)
 
 
 def compare(found: Identified, urdf, bag) -> Compared:
