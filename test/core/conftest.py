@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.backends.c import compiler, kernel, library
+from dynamics_node.backends.c import batch, compiler, kernel, library
 from dynamics_node.programs import limbs
 
 QUICK_CC = Path(__file__).parents[1] / "support" / "quick_cc"
@@ -45,7 +45,8 @@ def quickly_compiled(request):
     """Programs are compiled in one way, for to measure hundreds of them takes minutes, and without optimisation;
     but files marked `optimised` have the flags, and tests that ask for `every_way` all ways, that users have."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernel, "QUICK", 0)
+        for module in (kernel, batch):
+            patch.setattr(module, "QUICK", 0)
         patch.setattr(limbs, "MANY", 0)
         if request.node.get_closest_marker("optimised") is None:
             patch.setenv("CC", str(QUICK_CC))
@@ -56,7 +57,8 @@ def quickly_compiled(request):
 def every_way(monkeypatch):
     """Other flags and orders of operations are tried, as users have it."""
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(kernel, "QUICK", QUICK)
+    for module in (kernel, batch):
+        monkeypatch.setattr(module, "QUICK", QUICK)
     monkeypatch.setattr(limbs, "MANY", MANY)
 
 
