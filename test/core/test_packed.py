@@ -189,7 +189,9 @@ def test_sines_are_computed_alone_and_read_side_by_side():
 def taken(monkeypatch):
     """Compiled quickly, whatever is measured."""
     monkeypatch.setattr(kernel, "QUICK", 20_000)
-    monkeypatch.setattr(tuning, "fastest", lambda trials: "side by side" if "side by side" in trials else "fused")
+    monkeypatch.setattr(
+        tuning, "fastest", lambda trials: "side by side" if "side by side" in trials else "fused"
+    )
 
 
 @pytest.mark.usefixtures("taken")
