@@ -87,7 +87,7 @@ def _given(model, limits):
         lower, upper = more.get("min_position", -np.inf), more.get("max_position", np.inf)
         if joint.type.bounded:
             lower, upper = max(lower, joint.limits.lower), min(upper, joint.limits.upper)
-        ends = sorted(((lower - joint.offset) / m, (upper - joint.offset) / m))
+        ends = ((lower - joint.offset) / m, (upper - joint.offset) / m)[:: 1 if m > 0 else -1]
         found.lower[at], found.upper[at] = max(found.lower[at], ends[0]), min(found.upper[at], ends[1])
         for rows, own in (
             (found.velocity, joint.limits.velocity or np.inf),

@@ -29,6 +29,7 @@ class Clock:
     """Time that is left. limit: s, or None."""
 
     def __init__(self, limit=None):
+        self.limit = limit
         self._end = np.inf if limit is None else time.monotonic() + limit
 
     @property

@@ -191,6 +191,7 @@ def test_time_is_limited(arm):
     """What was the best random motion is left."""
     hasty = small(time_limit=0.0)
     assert hasty.condition == pytest.approx(hasty.before) and max(hasty.used.values()) <= 1.0
+    assert hasty.tried == 1 < arm.tried
 
 
 def test_where_it_starts_and_what_moves_on_a_rail():
@@ -323,14 +324,16 @@ def test_robots_that_are_refused():
 
 def test_limits_that_no_motion_keeps_within():
     weak = dn.parse_model(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
+    near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
     with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
-        dn.excite(
-            weak, 5.0, 2, backend="numpy", restarts=1,
-            limits={"joint1": {"min_position": 0.1, "max_position": 0.5}},
-        )  # fmt: skip
+        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
+    with pytest.raises(dn.ExcitationError, match=r"no motion .* was found in 0 s: .* a longer time limit"):
+        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
     stuck = dn.parse_model(CART.replace('friction="2"', 'friction="55"'))
     with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
         dn.excite(stuck, backend="numpy")
+    with pytest.raises(ValueError, match="joint1 has no room between its limits 3.5 and 3: leave it out"):
+        joint_bounds(dn.parse_model(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
     with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
         dn.excite(dn.parse_model(CART.replace('lower="-1" upper="2"', "")))
 
@@ -343,6 +346,9 @@ def test_limits_that_no_motion_keeps_within():
         ({"restarts": 0}, "restarts must be at least 1"),
         ({"period": 0.0}, "period must be positive"),
         ({"harmonics": 1}, "at least 2 harmonics"),
+        ({"harmonics": 10**6}, "at most 50 harmonics"),
+        ({"acceleration": 1e-200, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
+        ({"period": 1e9, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
         ({"factor": 1.5}, "factor of limits"),
         ({"velocity": -1.0}, "highest velocity must be positive"),
         ({"noise": [1.0, 2.0, 3.0]}, "noise needs one number, or 2: joint1, joint2"),
