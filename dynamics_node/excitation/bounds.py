@@ -11,6 +11,7 @@ REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, of a joint whose po
 SPEED = {"rad": 1.0, "m": 0.25}  # a second, of a joint whose velocity has no limit
 RISE = 1 / 3  # s from rest to the highest velocity: limits of accelerations where nobody tells them
 NARROW = 1e-6  # rad or m: a joint with less room does not move
+ENDLESS = 1e4  # rad or m, and a second: limits beyond, as simulators write them, are none
 FACTOR = 0.9  # of every limit that a motion uses
 
 
@@ -97,6 +98,9 @@ def _given(model, limits):
             rows[at] = min(rows[at], own / abs(m))
         if joint.mimic is None:
             found.effort[at] = min(found.effort[at], more.get("max_effort", np.inf))
+    found.lower[found.lower < -ENDLESS] = -np.inf
+    for rows in (found.upper, found.velocity):
+        rows[rows > ENDLESS] = np.inf
     return found
 
 

@@ -224,6 +224,18 @@ def test_limits_that_nobody_tells_are_told():
     assert "joint1, joint2: no limit of velocity, 1 rad/s" in free.notes
 
 
+def test_limits_that_mean_none():
+    """Simulators write 1e16."""
+    text = ARM.replace('lower="-3" upper="3" velocity="5"', 'lower="-1e16" upper="1e16" velocity="1e16"')
+    bounds = joint_bounds(dn.parse_model(text), factor=1.0)
+    assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, np.pi)
+    assert np.allclose(bounds.velocity, [1.0, 5.0])
+    assert bounds.notes[:2] == (
+        "joint1, joint2: no limits of position, a range of 6.283 rad",
+        "joint1: no limit of velocity, 1 rad/s",
+    )
+
+
 def test_joints_that_mimic_limit_their_master():
     """The second finger of a Panda has the limits of the first; now it may go less far and slower."""
     model = ROBOTS["panda"].model()
@@ -353,6 +365,8 @@ def test_limits_that_no_motion_keeps_within():
         ({"velocity": -1.0}, "highest velocity must be positive"),
         ({"noise": [1.0, 2.0, 3.0]}, "noise needs one number, or 2: joint1, joint2"),
         ({"noise": 0.0}, "noise must be positive"),
+        ({"time_limit": np.nan}, "time limit must not be negative"),
+        ({"time_limit": -1.0}, "time limit must not be negative"),
         ({"start": [0.0]}, "start needs 2 numbers: joint1, joint2"),
         ({"start": [2.9, 0.0]}, "start: joint1 at 2.9 is not between -2.7 and 2.7"),
         ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "the box of hand: unknown link 'hand'"),
