@@ -70,13 +70,14 @@ class Reference:
         carried = pinocchio.Inertia(MASS, np.array(COM), np.diag(MOMENTS))
         self._model.inertias[frame.parentJoint] += frame.placement.act(carried)
 
-    def torque(self, position, velocity):
+    def torque(self, position, velocity, acceleration=0.0):
         """(n,) at the joints `names`."""
         q, v = pinocchio.neutral(self._model), np.zeros(self._model.nv)
         q[self._q_at] = np.where(self._turning, np.cos(position), position)
         q[self._q_at[self._turning] + 1] = np.sin(position[self._turning])
-        v[self._v_at] = velocity
-        return pinocchio.rnea(self._model, self._data, q, v, np.zeros(self._model.nv))[self._v_at]
+        a = np.zeros(self._model.nv)
+        v[self._v_at], a[self._v_at] = velocity, acceleration
+        return pinocchio.rnea(self._model, self._data, q, v, a)[self._v_at]
 
 
 class References:
@@ -94,6 +95,14 @@ class References:
         """Position and velocity of all `names` at a stamp, ns."""
         phase = self._rate * (stamp % (PERIOD * 10**9) * 1e-9) + np.arange(len(self.names))
         return 0.8 * np.sin(phase), 0.8 * self._rate * np.cos(phase)
+
+    def efforts(self, configuration, stamp):
+        """Of all `names`: what moves the joints of a Configuration as `motion` says, zero at the others."""
+        at, (position, velocity) = self._index[configuration], self.motion(stamp)
+        acceleration = -(self._rate[at] ** 2) * position[at]
+        found = np.zeros(len(self.names))
+        found[at] = self._of[configuration].torque(position[at], velocity[at], acceleration)
+        return found
 
     def fits(self, configuration, names):
         """Whether the joints of a message are those of the configuration."""

@@ -5,6 +5,7 @@ import multiprocessing
 import time
 from typing import NamedTuple
 
+import numpy as np
 import rclpy
 from domains import Domain
 from rclpy.context import Context
@@ -52,6 +53,11 @@ class Watch:
     def allow(self, *configurations):
         """What torques may be of from now on."""
         self._ask("allow", configurations)
+
+    def feel(self, configuration=None, noise=0.0):
+        """What moves the joints and is measured from now on: a Configuration's efforts, with noise of such a
+        standard deviation, N m; None: no efforts are reported."""
+        self._ask("feel", configuration, noise)
 
     def look_at(self, process):
         """The number of the node's process, for the time in which it has no core."""
@@ -159,6 +165,8 @@ class _Watching:
         self._torques = node.create_subscription(JointState, "dynamics_node/joint_torques", id, 1000)
         self._message = JointState(name=self._references.names)
         self._period, self._sent = 1 / rate, 0
+        self._felt, self._noise = None, 0.0
+        self._random = np.random.default_rng(0)
         self._going = True
 
     def run(self):
@@ -201,9 +209,17 @@ class _Watching:
         position, velocity = self._references.motion(stamp)
         set_stamp(self._message, stamp)
         self._message.position, self._message.velocity = floats(position), floats(velocity)
+        self._message.effort = self._efforts(stamp)
         self._publisher.publish(self._message)
         self._judge.sent(stamp, time.time_ns())
         self._sent += 1
+
+    def _efforts(self, stamp):
+        """Of a message; none where nothing is felt."""
+        if self._felt is None:
+            return []
+        efforts = self._references.efforts(self._felt, stamp)
+        return floats(efforts + self._noise * self._random.normal(size=len(efforts)))
 
     # --- what can be asked -------------------------------------------------------------------------
 
@@ -215,6 +231,9 @@ class _Watching:
 
     def _allow(self, configurations):
         self._judge.allowed = set(configurations)
+
+    def _feel(self, configuration, noise):
+        self._felt, self._noise = configuration, noise
 
     def _press(self, often):
         self._button.pressing = often

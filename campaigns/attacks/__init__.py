@@ -4,7 +4,7 @@ from importlib import import_module
 
 from campaigns.attacks.table import ATTACKS, Attack
 
-SUBJECTS = ("messages", "services", "parameters", "descriptions", "files", "machine", "life")
+SUBJECTS = ("messages", "services", "payloads", "parameters", "descriptions", "files", "machine", "life")
 for subject in SUBJECTS:
     import_module(f"{__name__}.{subject}")
 

@@ -21,6 +21,7 @@ from dynamics_node.cli import (
 )
 from dynamics_node.loops import ClosureError
 from dynamics_node.model import ModelError
+from dynamics_node.model.files import file_trouble
 from dynamics_node.solver import SolutionError
 from dynamics_node.trajectory import TrajectoryError
 
@@ -51,16 +52,10 @@ def main(arguments=None):
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except EXPECTED as error:
-        print(f"dynamics: {_told(error)}", file=sys.stderr)
+        told = file_trouble(error) if isinstance(error, OSError) else error
+        print(f"dynamics: {told}", file=sys.stderr)
         return getattr(options, "unreadable", 1)
     return 0
-
-
-def _told(error):
-    """What is wrong, of a file without the number of the error."""
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror.lower()}"
-    return str(error)
 
 
 def _parser():

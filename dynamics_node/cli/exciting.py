@@ -24,6 +24,8 @@ from dynamics_node.identification import TERMS, USUAL
 from dynamics_node.tables import plot_curves
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
+MOST_POINTS = 100_000  # that are written
+MOST_DRAWN = 20_000  # samples of the plot
 SHOWN = 5  # base parameters that are known best, and worst
 KINDS = ("position", "velocity", "acceleration", "torque")
 OPEN = "-"  # in place of a wall
@@ -95,6 +97,8 @@ def excite_robot(robot, options):
     boxes = [_box(words) for words in options.box]
     if not (math.isfinite(options.rate) and options.rate > 0):
         raise ValueError(f"--rate must be positive, not {options.rate:g}")
+    if (points := options.period * options.rate) > MOST_POINTS:
+        raise ValueError(f"{points:.0f} points: at most {MOST_POINTS} are written, take a lower --rate")
     limits = None if options.limits is None else read_limits(options.limits)
     with progress("solutions", solutions(options.criterion, options.restarts)) as advance:
         found = excite(
@@ -132,7 +136,7 @@ def _write(found: Excited, options):
     if find_spec("matplotlib") is None:
         print("dynamics: no plot: pip install 'dynamics_node[tables]'", file=sys.stderr)
         return
-    time, path = found.times(RECORDED), options.out / "trajectory.png"
+    time, path = found.times(min(RECORDED, MOST_DRAWN / found.period)), options.out / "trajectory.png"
     plot_curves(path, time, list(_curves(found, time)), found.robot.name)
     print(f"written: {path}")
 

@@ -11,6 +11,7 @@ REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, of a joint whose po
 SPEED = {"rad": 1.0, "m": 0.25}  # a second, of a joint whose velocity has no limit
 RISE = 1 / 3  # s from rest to the highest velocity: limits of accelerations where nobody tells them
 NARROW = 1e-6  # rad or m: a joint with less room does not move
+ENDLESS = 1e4  # rad or m, and a second: limits beyond, as simulators write them, are none
 FACTOR = 0.9  # of every limit that a motion uses
 
 
@@ -87,7 +88,7 @@ def _given(model, limits):
         lower, upper = more.get("min_position", -np.inf), more.get("max_position", np.inf)
         if joint.type.bounded:
             lower, upper = max(lower, joint.limits.lower), min(upper, joint.limits.upper)
-        ends = sorted(((lower - joint.offset) / m, (upper - joint.offset) / m))
+        ends = ((lower - joint.offset) / m, (upper - joint.offset) / m)[:: 1 if m > 0 else -1]
         found.lower[at], found.upper[at] = max(found.lower[at], ends[0]), min(found.upper[at], ends[1])
         for rows, own in (
             (found.velocity, joint.limits.velocity or np.inf),
@@ -97,6 +98,9 @@ def _given(model, limits):
             rows[at] = min(rows[at], own / abs(m))
         if joint.mimic is None:
             found.effort[at] = min(found.effort[at], more.get("max_effort", np.inf))
+    found.lower[found.lower < -ENDLESS] = -np.inf
+    for rows in (found.upper, found.velocity):
+        rows[rows > ENDLESS] = np.inf
     return found
 
 

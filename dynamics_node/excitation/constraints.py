@@ -75,7 +75,8 @@ class TorqueRows:
         for k in self.limited:
             if self.bounds.effort[k] <= self.model.friction[k]:
                 told = f"{self.bounds.effort[k]:g} that may be used are not more than its friction"
-                raise ValueError(f"{self.model.v_names[k]} cannot move: of its effort {told}")
+                name = self.model.v_names[k]
+                raise ValueError(f"{name} cannot move: of its effort {told}; leave it out, by --joints")
 
     @cached_property
     def limited(self):

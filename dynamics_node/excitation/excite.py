@@ -22,6 +22,7 @@ TRIES = 8  # of them that are brought inside, besides as many as starts are want
 NAMED = 3  # limits, of those that are exceeded
 SMOOTHING = 0.05  # of the highest velocity, see Regressor
 NOISE = 1.0  # N m or N
+UNTOLD = 3e7  # condition: its square, that of the information, leaves no digits
 
 
 class ExcitationError(ValueError):
@@ -87,7 +88,13 @@ def excite(
         if not clock.out:
             found.append(improved(problem, start, criteria, clock, advance))
     best = min(found, key=lambda x: criteria[-1](_information(problem, x))[0])
-    return Excited(problem, best, conditions[0], len(inside))
+    found = Excited(problem, best, conditions[0], len(inside))
+    if not found.condition < UNTOLD:
+        raise ExcitationError(
+            f"the best motion found tells too little (condition {found.condition:.1e}): allow higher "
+            "velocities and accelerations, or take another period"
+        )
+    return found
 
 
 def solutions(criterion, restarts):
@@ -135,17 +142,23 @@ def _start(robot, bounds, start):
 
 
 def _random_motions(problem, least, random, clock):
-    """Those of RANDOM motions that keep within all limits, with the least condition first; where these are
-    fewer than `least`, some others, brought inside. And their conditions."""
-    drawn = [random_motion(problem, random) for _ in range(RANDOM)]
-    fits = [problem.used(x, problem.fine).max() <= 1.0 for x in drawn]
-    inside = [x for x, own in zip(drawn, fits, strict=True) if own]
-    if len(inside) < least:
-        others = [x for x, own in zip(drawn, fits, strict=True) if not own]
+    """Those of RANDOM motions that keep within all limits, as many as there is time for, with the least
+    condition first; where these are fewer than `least`, some others, brought inside. And their conditions."""
+    inside, conditions, others = [], [], []
+    for _ in range(RANDOM):
+        x = random_motion(problem, random)
+        if problem.used(x, problem.fine).max() > 1.0:
+            others.append(x)
+        else:
+            inside.append(x)
+            conditions.append(_condition(problem, x))
+        if inside and clock.out:
+            break
+    if len(inside) < least and not (inside and clock.out):
         inside += _brought_inside(problem, others[: TRIES + least], clock, needed=not inside)
-    conditions = np.array([np.sqrt(np.linalg.cond(_information(problem, x))) for x in inside])
+        conditions += [_condition(problem, x) for x in inside[len(conditions) :]]
     order = np.argsort(conditions, kind="stable").tolist()
-    return [inside[k] for k in order], conditions[order].tolist()
+    return [inside[k] for k in order], [conditions[k] for k in order]
 
 
 def _brought_inside(problem, drawn, clock, needed):
@@ -158,11 +171,16 @@ def _brought_inside(problem, drawn, clock, needed):
     used = min((used for _, used in found), key=np.max)
     beyond = [k for k in np.argsort(-used)[:NAMED] if used[k] > 1.0]
     told = ", ".join(f"{problem.names[k]} comes to {100 * used[k]:.4g} %" for k in beyond)
+    within, more = (f" in {clock.limit:g} s", ", or a longer time limit") if clock.out else ("", "")
     raise ExcitationError(
-        f"no motion within all limits was found: of what may be used {told}. Give more room, another start, "
-        "or a longer period"
+        f"no motion within all limits was found{within}: of what may be used {told}. Give more room, another "
+        f"start, or a longer period{more}"
     )
 
 
 def _information(problem, x):
     return problem.regressor.information(*problem.fine.states(x))
+
+
+def _condition(problem, x):
+    return float(np.sqrt(np.linalg.cond(_information(problem, x))))

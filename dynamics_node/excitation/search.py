@@ -29,6 +29,9 @@ class Clock:
     """Time that is left. limit: s, or None."""
 
     def __init__(self, limit=None):
+        if limit is not None and not limit >= 0:
+            raise ValueError(f"the time limit must not be negative: {limit:g} s")
+        self.limit = limit
         self._end = np.inf if limit is None else time.monotonic() + limit
 
     @property

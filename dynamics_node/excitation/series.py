@@ -14,6 +14,7 @@ from scipy.linalg import null_space
 
 DENSE = 100  # samples of the shortest period
 LEAST = 2  # harmonics: with one, what starts at rest does not move
+MOST = 50  # the search takes the cube of their number
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class Series:
             raise ValueError(f"the period must be positive, not {self.period:g} s")
         if self.harmonics < LEAST:
             raise ValueError(f"there must be at least {LEAST} harmonics, not {self.harmonics}")
+        if self.harmonics > MOST:
+            raise ValueError(f"there may be at most {MOST} harmonics, not {self.harmonics}")
 
     @property
     def size(self):

@@ -19,6 +19,13 @@ def read_regular_file(path, most: int) -> bytes:
         return file.read(most)
 
 
+def file_trouble(error: OSError) -> str:
+    """What is wrong with a file, for people: without the number of the error."""
+    if error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror.lower()}"
+    return str(error)
+
+
 def _require_regular(path, status):
     if not stat.S_ISREG(status.st_mode):
         raise OSError(f"{path!r} is no regular file")

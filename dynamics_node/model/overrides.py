@@ -61,7 +61,7 @@ def read_overrides(text) -> Overrides:
         raise ModelError(f"the parameters file has more than {MAX_BYTES} bytes")
     top = composed(text, "parameters", ModelError)
     if top is None:
-        return Overrides()
+        raise ModelError("the parameters file is empty: it names neither links nor joints")
     parts = _entries(top, ("links", "joints"))
     links = {name: _inertial(node) for name, node in _entries(parts.get("links")).items()}
     joints = {name: _joint(node) for name, node in _entries(parts.get("joints")).items()}

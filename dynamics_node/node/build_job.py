@@ -23,6 +23,7 @@ from dynamics_node.backends.cache import sweep
 from dynamics_node.identification import PayloadFunctions, payload_functions
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
 from dynamics_node.model import Model
+from dynamics_node.model.files import file_trouble
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.model.overrides import read_parameters_file
 from dynamics_node.node.lacking import lacking_without
@@ -170,7 +171,9 @@ def do(job):
         return Failure(f"building the robot takes more than {MEMORY_LIMIT / 2**30:g} GiB of memory")
     except KeyError as error:
         return Failure(str(error.args[0])[:LONGEST_REASON])
-    except (ValueError, OSError, ImportError, ArithmeticError, CompileError) as error:
+    except OSError as error:
+        return Failure(file_trouble(error)[:LONGEST_REASON])
+    except (ValueError, ImportError, ArithmeticError, CompileError) as error:
         return Failure(str(error)[:LONGEST_REASON])
     except Exception as error:  # a defect of ours must not end the node either
         return Failure(f"{type(error).__name__}: {error}"[:LONGEST_REASON])

@@ -64,6 +64,7 @@ class PayloadEstimation:
         own = robot.payload
         self._recursive, self._carried = RecursivePayload(own, self._horizon), None
         self._model, self.link, self.awaited = robot.model, own.link, ""
+        self._there = own.link
         self.running, self.reason = True, ""
 
     def stop(self, reason=""):

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from dynamics_node.model.files import read_regular_file
+from dynamics_node.model.files import file_trouble, read_regular_file
 from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.build_job import Failure, Job, Robot
 from dynamics_node.node.builds import Builds
@@ -62,7 +62,7 @@ class Serving:
             try:
                 text = read_regular_file(self.settings.robot_description_file, MAX_BYTES + 1)
             except OSError as error:
-                self._fail(f"robot_description_file: {error}")
+                self._fail(f"robot_description_file: {file_trouble(error)}")
             else:
                 self._describe(text)
 

@@ -191,6 +191,7 @@ def test_time_is_limited(arm):
     """What was the best random motion is left."""
     hasty = small(time_limit=0.0)
     assert hasty.condition == pytest.approx(hasty.before) and max(hasty.used.values()) <= 1.0
+    assert hasty.tried == 1 < arm.tried
 
 
 def test_where_it_starts_and_what_moves_on_a_rail():
@@ -221,6 +222,18 @@ def test_limits_that_nobody_tells_are_told():
     free = joint_bounds(ROBOTS["double_pendulum"].model(), acceleration=2.0, factor=1.0)
     assert np.allclose(free.velocity, 1.0) and np.allclose(free.acceleration, 2.0)
     assert "joint1, joint2: no limit of velocity, 1 rad/s" in free.notes
+
+
+def test_limits_that_mean_none():
+    """Simulators write 1e16."""
+    text = ARM.replace('lower="-3" upper="3" velocity="5"', 'lower="-1e16" upper="1e16" velocity="1e16"')
+    bounds = joint_bounds(dn.parse_model(text), factor=1.0)
+    assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, np.pi)
+    assert np.allclose(bounds.velocity, [1.0, 5.0])
+    assert bounds.notes[:2] == (
+        "joint1, joint2: no limits of position, a range of 6.283 rad",
+        "joint1: no limit of velocity, 1 rad/s",
+    )
 
 
 def test_joints_that_mimic_limit_their_master():
@@ -323,14 +336,16 @@ def test_robots_that_are_refused():
 
 def test_limits_that_no_motion_keeps_within():
     weak = dn.parse_model(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
+    near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
     with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
-        dn.excite(
-            weak, 5.0, 2, backend="numpy", restarts=1,
-            limits={"joint1": {"min_position": 0.1, "max_position": 0.5}},
-        )  # fmt: skip
+        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
+    with pytest.raises(dn.ExcitationError, match=r"no motion .* was found in 0 s: .* a longer time limit"):
+        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
     stuck = dn.parse_model(CART.replace('friction="2"', 'friction="55"'))
     with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
         dn.excite(stuck, backend="numpy")
+    with pytest.raises(ValueError, match="joint1 has no room between its limits 3.5 and 3: leave it out"):
+        joint_bounds(dn.parse_model(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
     with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
         dn.excite(dn.parse_model(CART.replace('lower="-1" upper="2"', "")))
 
@@ -343,10 +358,15 @@ def test_limits_that_no_motion_keeps_within():
         ({"restarts": 0}, "restarts must be at least 1"),
         ({"period": 0.0}, "period must be positive"),
         ({"harmonics": 1}, "at least 2 harmonics"),
+        ({"harmonics": 10**6}, "at most 50 harmonics"),
+        ({"acceleration": 1e-200, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
+        ({"period": 1e9, "backend": "numpy", "time_limit": 0.0}, "tells too little"),
         ({"factor": 1.5}, "factor of limits"),
         ({"velocity": -1.0}, "highest velocity must be positive"),
         ({"noise": [1.0, 2.0, 3.0]}, "noise needs one number, or 2: joint1, joint2"),
         ({"noise": 0.0}, "noise must be positive"),
+        ({"time_limit": np.nan}, "time limit must not be negative"),
+        ({"time_limit": -1.0}, "time limit must not be negative"),
         ({"start": [0.0]}, "start needs 2 numbers: joint1, joint2"),
         ({"start": [2.9, 0.0]}, "start: joint1 at 2.9 is not between -2.7 and 2.7"),
         ({"boxes": [dn.Box("hand", [0, 0, 0], [1, 1, 1])]}, "the box of hand: unknown link 'hand'"),

@@ -73,6 +73,7 @@ def test_what_is_refused(arm, tmp_path, capsys):
         (arm, ["--limits", str(limits)], "no mapping joint_limits"),
         (arm, ["--limits", str(tmp_path / "none.yaml")], "no such file"),
         (arm, ["--rate", "0"], "--rate must be positive"),
+        (arm, ["--rate", "1e9"], "10000000000 points: at most 100000 are written, take a lower --rate"),
         (arm, ["--restarts", "0"], "restarts must be at least 1"),
         (arm, ["--start", "0"], "start needs 2 numbers"),
         (cart, ["--box", "cart", "5", "6", "-", "-", "-", "-", *QUICK], "x of cart comes to"),

@@ -96,6 +96,6 @@ def test_no_compiler_and_never_a_bad_file(rig, tmp_path, compiler):
     r.until(lambda: answers(two) <= CLOSE, what="the other parameters")
     path.unlink()
     assert r.call(Trigger, "reload").success
-    r.until(lambda: "No such file" in r.process.output(), what="why not")
+    r.until(lambda: f"{path}: no such file" in r.process.output(), what="why not")
     assert answers(two) <= CLOSE
     assert calls() == compiled

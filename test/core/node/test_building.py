@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -238,6 +239,12 @@ def test_too_much_memory_is_a_failure(monkeypatch):
 
     monkeypatch.setattr(build_job, "parse_robot", greedy)
     assert do(PLAIN) == Failure("building the robot takes more than 4 GiB of memory")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    """By its name, without the number of the error."""
+    path = tmp_path / "parameters.yaml"
+    assert do(replace(PLAIN, parameters_file=str(path))).reason == f"{path}: no such file or directory"
 
 
 def test_reasons_are_not_endless():

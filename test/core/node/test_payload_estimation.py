@@ -187,6 +187,16 @@ def test_stopped_before_it_was_built():
     assert own.start(core.unloaded, HAND)
 
 
+def test_back_at_a_link_before_another_one_was_built(bearing, moved):
+    """The robot comes once more, as it was: what counts goes on."""
+    own, core = bearing.core.payload_estimation, bearing.core
+    assert not own.start(core.unloaded, "panda_link7")
+    assert own.start(core.unloaded, HAND)
+    counted = feed(bearing, *moved[:3]).samples
+    core.replace(built(ROBOTS["panda7"].file.read_text(), core.settings), core.settings)
+    assert own.running and own.samples == counted > 280 and is_right(own.found(""))
+
+
 def test_friction_as_it_is_described(moved):
     """By the parameters that torques are compensated with."""
     rubs = {"friction__joints": NAMES, "friction__viscous": [2.0] * 7, "friction__coulomb": [1.0] * 7}
