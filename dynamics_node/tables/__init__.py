@@ -6,6 +6,7 @@ coordinates); `time` may stand beside them.
 """
 
 from dynamics_node.tables.compare import Comparison, Difference
+from dynamics_node.tables.cutoff import CUTOFF, USUAL_CUTOFF
 from dynamics_node.tables.evaluate import evaluate
 from dynamics_node.tables.names import TableError
 from dynamics_node.tables.over_dask import over_dask
@@ -15,6 +16,8 @@ from dynamics_node.tables.table import Table
 from dynamics_node.tables.write import table_writer
 
 __all__ = [
+    "CUTOFF",
+    "USUAL_CUTOFF",
     "Comparison",
     "Difference",
     "Table",

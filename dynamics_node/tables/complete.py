@@ -1,11 +1,13 @@
 """What a table does not tell: refused, differentiated, or zero, and said in a note."""
 
+import contextlib
 import math
 from dataclasses import replace
 
 import numpy as np
 
 from dynamics_node.loops import tree_of
+from dynamics_node.tables.cutoff import CUTOFF, USUAL_CUTOFF, usual_cutoff
 from dynamics_node.tables.differentiate import END, ORDER, Derivatives, differentiated
 from dynamics_node.tables.names import TableError, needed, read_by
 from dynamics_node.tables.table import Table
@@ -50,29 +52,51 @@ def _of(table, kind):
 
 
 def _differentiated(path, table, model, missing, cutoff):
-    if not (math.isfinite(cutoff) and cutoff > 0):
+    if cutoff != USUAL_CUTOFF and not (math.isfinite(cutoff) and cutoff > 0):
         raise TableError(f"--cutoff must be a positive number of Hz, not {cutoff:g}")
     if not missing:
         return replace(table, notes=("nothing is differentiated: velocities and accelerations are recorded",))
     if not table.timed:
         raise TableError(f"{path} has no time to differentiate by: a column, or array, `time` in s")
+    slow = ""
+    if cutoff == USUAL_CUTOFF:
+        with _named(path):
+            cutoff = usual_cutoff(table.chunks())
+        slow = (
+            f", a quarter of the states a second, of which {CUTOFF:g} Hz need more" if cutoff < CUTOFF else ""
+        )
     source = "q" if "qd" in missing else "qd"
     orders = {kind: order for order, kind in enumerate(("qd", "qdd"), 1 if source == "q" else 0)}
     wanted = _derivatives(path, model, source, {kind: orders[kind] for kind in missing})
     told = " and ".join(_NAMES[kind] for kind in missing)
     note = (
         f"{told} are derivatives of the recorded {'positions' if source == 'q' else 'velocities'} below "
-        f"{cutoff:g} Hz (Butterworth of order {ORDER}, forwards and backwards: no delay), NaN in the "
+        f"{cutoff:g} Hz{slow} (Butterworth of order {ORDER}, forwards and backwards: no delay), NaN in the "
         f"{END / cutoff:.2g} s beside the ends and gaps of the recording"
     )
     chunks = table.chunks
     return replace(
         table,
         kinds=(*table.kinds, *missing),
-        chunks=lambda: differentiated(chunks(), wanted, cutoff),
+        chunks=lambda: _of_file(path, differentiated(chunks(), wanted, cutoff)),
         notes=(note,),
         cutoff=cutoff,
     )
+
+
+@contextlib.contextmanager
+def _named(path):
+    """Errors name the file."""
+    try:
+        yield
+    except TableError as error:
+        told = str(error)
+        raise TableError(told if told.startswith(str(path)) else f"{path}: {told}") from None
+
+
+def _of_file(path, chunks):
+    with _named(path):
+        yield from chunks
 
 
 def _derivatives(path, model, source, orders):

@@ -11,6 +11,7 @@ from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import read_bag
 from dynamics_node.tables.complete import complete
+from dynamics_node.tables.cutoff import Usual
 from dynamics_node.tables.names import TableError, columns, needed, require, wanted
 from dynamics_node.tables.table import Table
 
@@ -30,14 +31,15 @@ def open_table(
     joints_map: Mapping[str, str] | None = None,
     measured=False,
     zero_velocity=False,
-    cutoff: float | None = None,
+    cutoff: float | Usual | None = None,
 ) -> Table:
     """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
     topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
     joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
     compare with. Missing velocities are refused unless zero_velocity; with a cutoff (Hz), velocities and
-    accelerations that are missing are derivatives, see `tables.differentiate`. Raises TableError, also while
+    accelerations that are missing are derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter
+    of the states a second where there are fewer than 40. Raises TableError, also while
     reading.
     """
     path, pairs = _there(path), _pairs(joints_map)
