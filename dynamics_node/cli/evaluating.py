@@ -72,7 +72,8 @@ def evaluate_table(model, options):
     problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)
     table = open_table(
         options.input, model, problem, options.chunk, options.topic, joints_map=joints_map(options),
-        measured=compares, zero_velocity=options.zero_velocity, cutoff=cutoff(options) if options.differentiate else None,
+        measured=compares, zero_velocity=options.zero_velocity,
+        cutoff=cutoff(options) if options.differentiate else None,
     )  # fmt: skip
     for note in table.notes:
         print(f"dynamics: {note}", file=sys.stderr)

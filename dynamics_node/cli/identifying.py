@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_cutoff, add_recording, cutoff, joints_map
+from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import (
     METHODS,
@@ -49,7 +49,7 @@ def add_parser(commands):
         "--doubt", type=float, default=1.0, metavar="X",
         help="how far described inertias may be off, relative: what torques tell vaguely follows them (1)",
     )  # fmt: skip
-    add_cutoff(parser)
+    add_derivatives(parser)
     parser.add_argument(
         "--unfiltered", action="store_true",
         help="torques as they are recorded; default: where accelerations are derivatives, torques and "
@@ -68,7 +68,7 @@ def identify_robot(robot, options):
     problem = inverse_dynamics(robot)
     open_one = partial(
         open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
-        measured=True, cutoff=cutoff(options),
+        measured=True, cutoff=cutoff(options), velocities=options.velocities,
     )  # fmt: skip
     tables = [open_one(path) for path in options.recordings]
     for path, table in zip(options.recordings, tables, strict=True):

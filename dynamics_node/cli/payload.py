@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_cutoff, add_recording, cutoff, joints_map
+from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import Payload, estimate_payload, require_bearing
 from dynamics_node.problem import inverse_dynamics
@@ -41,7 +41,7 @@ def add_parser(commands):
         "--no-friction", action="store_true",
         help="friction is as described, instead of unknown: an offset, Coulomb and viscous at every joint",
     )  # fmt: skip
-    add_cutoff(parser)
+    add_derivatives(parser)
 
 
 def estimate(robot, options):
@@ -52,7 +52,7 @@ def estimate(robot, options):
         raise ValueError(f"--link: {error.args[0]}") from None
     open_one = partial(
         open_table, model=robot, problem=inverse_dynamics(robot), topic=options.topic,
-        joints_map=joints_map(options), measured=True, cutoff=cutoff(options),
+        joints_map=joints_map(options), measured=True, cutoff=cutoff(options), velocities=options.velocities,
     )  # fmt: skip
     tables, tares = (
         [_opened(open_one, path) for path in paths] for paths in (options.recordings, options.tare)

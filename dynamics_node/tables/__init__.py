@@ -13,6 +13,7 @@ from dynamics_node.tables.over_dask import over_dask
 from dynamics_node.tables.plot import check_plot, plot_comparison, plot_curves
 from dynamics_node.tables.read import open_table, read_table
 from dynamics_node.tables.table import Table
+from dynamics_node.tables.velocities import Velocities
 from dynamics_node.tables.write import table_writer
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Difference",
     "Table",
     "TableError",
+    "Velocities",
     "check_plot",
     "evaluate",
     "open_table",

@@ -14,6 +14,7 @@ from dynamics_node.tables.complete import complete
 from dynamics_node.tables.cutoff import Usual
 from dynamics_node.tables.names import TableError, columns, needed, require, wanted
 from dynamics_node.tables.table import Table
+from dynamics_node.tables.velocities import Velocities
 
 ARROW = (".csv", ".parquet")
 BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
@@ -32,6 +33,7 @@ def open_table(
     measured=False,
     zero_velocity=False,
     cutoff: float | Usual | None = None,
+    velocities: Velocities = "recorded",
 ) -> Table:
     """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
@@ -39,8 +41,9 @@ def open_table(
     joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
     compare with. Missing velocities are refused unless zero_velocity; with a cutoff (Hz), velocities and
     accelerations that are missing are derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter
-    of the states a second where there are fewer than 40. Raises TableError, also while
-    reading.
+    of the states a second where there are fewer than 40. velocities: with a cutoff, "recorded" ones where
+    they are, derivatives of "positions", or what is "better" by its noise, which a note says. Raises
+    TableError, also while reading.
     """
     path, pairs = _there(path), _pairs(joints_map)
     names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
@@ -48,7 +51,7 @@ def open_table(
         table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
         table = read_bag(path, model, chunk, topic, pairs, zero_velocity)
-    return complete(path, table, model, problem, measured, zero_velocity, cutoff)
+    return complete(path, table, model, problem, measured, zero_velocity, cutoff, velocities)
 
 
 def read_table(
