@@ -20,6 +20,7 @@ from dynamics_node.identification.solve import Solution, cross_validated, ordina
 from dynamics_node.identification.torques import about_torques
 from dynamics_node.model.urdf_numbers import FIGURES
 
+REACH = 0.5  # of the way to the next joint: where a link has its mass at least, to judge its size
 ROBUST = 3  # times that weights follow from residuals
 METHODS = ("ordinary", "weighted", "robust")
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
@@ -112,10 +113,11 @@ def identify(
     for k in range(ROBUST if method == "robust" else 0):
         fit = solution.x, solution.spread
         solution = weighted(summed(f"robust, {k + 1} of {ROBUST}", fit), start)
-    found = excitation(base, solution.information)
-    _require_enough(found, count, complaints, force)
+    _require_rows(count, complaints)
     with stages("bodies", None):
         parameters = consistent_parameters(linear, base, solution, doubt)
+    found = excitation(base, solution.information, _sizes(linear, parameters))
+    _require_enough(found, complaints, force)
     with stages("judge", None):
         held, shown = cross_validated(sums, start), showing.shown(linear, parameters)
     return Identified(
@@ -170,9 +172,18 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, show
     return sums
 
 
-def _require_enough(found, count, complaints, force):
+def _sizes(linear, parameters):
+    """Of the bodies found. What torques tell may be their mass alone: links reach to the next joint then."""
+    own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
+    return linear.sizes_of(own, REACH)
+
+
+def _require_rows(count, complaints):
     if not count.any():
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
+
+
+def _require_enough(found, complaints, force):
     if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
