@@ -17,6 +17,7 @@ from dynamics_node.identification import (
     Identified,
     identify,
     verdicts,
+    worse_joints,
     write_page,
 )
 from dynamics_node.model.overrides import overrides_text
@@ -136,18 +137,22 @@ def _told(found):
             )
         },
         "complaints": list(found.complaints),
+        "worse": worse_joints(found),
     }
 
 
 def _show(found):
     """Print the verdicts."""
-    *early, last = verdicts(found)
-    for verdict in early:
-        print(f"{verdict.stage}: {verdict.told}")
+    told = list(verdicts(found))
+    for verdict in told:
+        if verdict.stage != "judge":
+            print(f"{verdict.stage}: {verdict.told}")
     base = found.base
     width = max(5, *(len(name) for name in base.joints))
     print("RMS of measured less computed torque")
     print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
     for name, *values in zip(base.joints, found.described, found.fitted, found.held, strict=True):
         print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
-    print(f"{last.stage}: {last.told}")
+    for verdict in told:
+        if verdict.stage == "judge":
+            print(f"{verdict.stage}: {verdict.told}")
