@@ -20,7 +20,6 @@ from dynamics_node.identification.solve import Solution, cross_validated, ordina
 from dynamics_node.identification.torques import about_torques
 from dynamics_node.model.urdf_numbers import FIGURES
 
-REACH = 0.5  # of the way to the next joint: where a link has its mass at least, to judge its size
 ROBUST = 3  # times that weights follow from residuals
 METHODS = ("ordinary", "weighted", "robust")
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
@@ -173,9 +172,9 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, show
 
 
 def _sizes(linear, parameters):
-    """Of the bodies found. What torques tell may be their mass alone: links reach to the next joint then."""
+    """Of the bodies found. Torques may tell little but their masses: links reach to the next joint."""
     own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
-    return linear.sizes_of(own, REACH)
+    return linear.sizes_of(own, linear.ways)
 
 
 def _require_rows(count, complaints):

@@ -88,21 +88,22 @@ class LinearModel:
     def sizes(self):
         """(parameters,) that count as large: at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; of a
         body its described mass, and that times its radius of gyration about its frame, once and twice."""
-        return self.sizes_of(self.described_inertias, 0.0)
+        return self.sizes_of(self.described_inertias)
 
-    def sizes_of(self, inertias, reach):
-        """(parameters,): `sizes` of a robot with such inertial parameters (10 nbodies,); reach: of the way to
-        the next joint, that a radius of gyration is at least."""
+    def sizes_of(self, inertias, radius=0.0):
+        """(parameters,): `sizes` of a robot with such inertial parameters (10 nbodies,); radius (nbodies,): m,
+        what radii of gyration are at least."""
         J = pseudo_inertia(inertias_of_parameters(inertias.reshape(-1, 10)))
         mass = J[:, 3, 3]
         moment = np.trace(J[:, :3, :3], axis1=1, axis2=2)
-        moment = np.maximum(moment, np.maximum(mass, 0.0) * (reach * self._ways()) ** 2)
+        moment = np.maximum(moment, np.maximum(mass, 0.0) * radius**2)
         own = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
         least = np.array([1.0, *3 * [0.1], *6 * [0.01]])
         sizes = {"inertia": np.maximum(own, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
         return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
 
-    def _ways(self):
+    @cached_property
+    def ways(self):
         """(nbodies,) m from the frame of a body to the farthest joint on it."""
         tree = tree_of(self.robot)
         ways = np.zeros(tree.nbodies)
