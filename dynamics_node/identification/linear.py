@@ -91,7 +91,7 @@ class LinearModel:
         return self.sizes_of(self.described_inertias)
 
     def sizes_of(self, inertias, radius=0.0):
-        """(parameters,): `sizes` of a robot with such inertial parameters (10 nbodies,); radius (nbodies,): m,
+        """(parameters,): `sizes` of a robot of such inertial parameters (10 nbodies,); radius (nbodies,): m,
         what radii of gyration are at least."""
         J = pseudo_inertia(inertias_of_parameters(inertias.reshape(-1, 10)))
         mass = J[:, 3, 3]
