@@ -14,7 +14,7 @@ from dynamics_node.model.urdf_numbers import FIGURES, Dynamics, Inertial, with_n
 from dynamics_node.spatial import congruence, inverse_motion_transform, pseudo_inertia
 
 SIGNED = ("offset", "spring")  # terms that may be negative
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)  # of what is fixed to a body's heaviest link
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a body's heaviest link
 
 
 def identified_robot(linear: LinearModel, parameters):
