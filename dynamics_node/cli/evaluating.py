@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.recording import add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.identification import LinearModel
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
 from dynamics_node.tables import (
+    CUTOFF,
     Comparison,
     TableError,
     check_plot,
@@ -23,7 +24,6 @@ from dynamics_node.tables import (
     table_writer,
 )
 
-CUTOFF = 10.0
 JOINT_TERMS = ("viscous", "coulomb", "creep", "offset", "spring")
 
 
@@ -49,7 +49,8 @@ def add_parser(commands):
     still.add_argument("--zero-velocity", action="store_true", help="velocities that nobody tells are zero")
     parser.add_argument(
         "--cutoff", type=float, metavar="HZ",
-        help=f"of the low-pass of --differentiate: half of the amplitude is left there ({CUTOFF:g})",
+        help="of the low-pass of --differentiate: half of the amplitude is left there "
+        f"({CUTOFF:g}, or a quarter of the states a second)",
     )  # fmt: skip
     parser.add_argument(
         "--friction", action="store_true",
@@ -69,12 +70,10 @@ def evaluate_table(model, options):
     compares = options.compare or options.plot is not None
     _check(options, compares)
     problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)
-    cutoff = None
-    if options.differentiate:
-        cutoff = CUTOFF if options.cutoff is None else options.cutoff
     table = open_table(
         options.input, model, problem, options.chunk, options.topic, joints_map=joints_map(options),
-        measured=compares, zero_velocity=options.zero_velocity, cutoff=cutoff,
+        measured=compares, zero_velocity=options.zero_velocity,
+        cutoff=cutoff(options) if options.differentiate else None,
     )  # fmt: skip
     for note in table.notes:
         print(f"dynamics: {note}", file=sys.stderr)

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import (
     METHODS,
@@ -17,13 +17,13 @@ from dynamics_node.identification import (
     Identified,
     identify,
     verdicts,
+    worse_joints,
     write_page,
 )
 from dynamics_node.model.overrides import overrides_text
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import TableError, open_table
 
-CUTOFF = 10.0
 NOT_BETTER = 2  # exit code
 
 
@@ -50,10 +50,7 @@ def add_parser(commands):
         "--doubt", type=float, default=1.0, metavar="X",
         help="how far described inertias may be off, relative: what torques tell vaguely follows them (1)",
     )  # fmt: skip
-    parser.add_argument(
-        "--cutoff", type=float, default=CUTOFF, metavar="HZ",
-        help=f"velocities and accelerations that are not recorded are derivatives below this ({CUTOFF:g})",
-    )  # fmt: skip
+    add_derivatives(parser)
     parser.add_argument(
         "--unfiltered", action="store_true",
         help="torques as they are recorded; default: where accelerations are derivatives, torques and "
@@ -72,7 +69,7 @@ def identify_robot(robot, options):
     problem = inverse_dynamics(robot)
     open_one = partial(
         open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
-        measured=True, cutoff=options.cutoff,
+        measured=True, cutoff=cutoff(options), velocities=options.velocities,
     )  # fmt: skip
     tables = [open_one(path) for path in options.recordings]
     for path, table in zip(options.recordings, tables, strict=True):
@@ -89,8 +86,8 @@ def identify_robot(robot, options):
 
 def _cutoff(tables, options):
     """Hz, of the low-pass for torques and regressors; None for none."""
-    filtered = not options.unfiltered and any(table.cutoff is not None for table in tables)
-    return options.cutoff if filtered else None
+    cutoffs = [table.cutoff for table in tables if table.cutoff is not None]
+    return min(cutoffs, default=None) if not options.unfiltered else None
 
 
 def _total(tables):
@@ -140,18 +137,22 @@ def _told(found):
             )
         },
         "complaints": list(found.complaints),
+        "worse": worse_joints(found),
     }
 
 
 def _show(found):
     """Print the verdicts."""
-    *early, last = verdicts(found)
-    for verdict in early:
-        print(f"{verdict.stage}: {verdict.told}")
+    told = list(verdicts(found))
+    for verdict in told:
+        if verdict.stage != "judge":
+            print(f"{verdict.stage}: {verdict.told}")
     base = found.base
     width = max(5, *(len(name) for name in base.joints))
     print("RMS of measured less computed torque")
     print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
     for name, *values in zip(base.joints, found.described, found.fitted, found.held, strict=True):
         print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
-    print(f"{last.stage}: {last.told}")
+    for verdict in told:
+        if verdict.stage == "judge":
+            print(f"{verdict.stage}: {verdict.told}")

@@ -7,13 +7,12 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import Payload, estimate_payload, require_bearing
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import open_table
 
-CUTOFF = 10.0
 NOT_TOLD = 2  # exit code
 
 
@@ -42,10 +41,7 @@ def add_parser(commands):
         "--no-friction", action="store_true",
         help="friction is as described, instead of unknown: an offset, Coulomb and viscous at every joint",
     )  # fmt: skip
-    parser.add_argument(
-        "--cutoff", type=float, default=CUTOFF, metavar="HZ",
-        help=f"velocities and accelerations that are not recorded are derivatives below this ({CUTOFF:g})",
-    )  # fmt: skip
+    add_derivatives(parser)
 
 
 def estimate(robot, options):
@@ -56,7 +52,7 @@ def estimate(robot, options):
         raise ValueError(f"--link: {error.args[0]}") from None
     open_one = partial(
         open_table, model=robot, problem=inverse_dynamics(robot), topic=options.topic,
-        joints_map=joints_map(options), measured=True, cutoff=options.cutoff,
+        joints_map=joints_map(options), measured=True, cutoff=cutoff(options), velocities=options.velocities,
     )  # fmt: skip
     tables, tares = (
         [_opened(open_one, path) for path in paths] for paths in (options.recordings, options.tare)

@@ -21,6 +21,7 @@ from dynamics_node.identification.robots import identified_numbers, identified_r
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
 from dynamics_node.identification.sums import Sums
 from dynamics_node.identification.words import Verdict, verdicts
+from dynamics_node.identification.worse import worse_joints
 
 __all__ = [
     "METHODS",
@@ -52,5 +53,6 @@ __all__ = [
     "require_bearing",
     "verdicts",
     "weighted",
+    "worse_joints",
     "write_page",
 ]

@@ -33,11 +33,12 @@ class Excitation(NamedTuple):
         return _below(self.singular, self.directions, self.names)
 
 
-def excitation(base: BaseParameters, information) -> Excitation:
-    """Of the sum of W^T W / noise^2 (r, r) over a motion, W the base regressor."""
+def excitation(base: BaseParameters, information, found) -> Excitation:
+    """Of the sum of W^T W / noise^2 (r, r) over a motion, W the base regressor. found (p,): `sizes` of the
+    bodies that it tells, for a description may be of none."""
     names = tuple(base.names[k] for k in base.chosen)
     kinds = np.array([name.rpartition(".")[2] for name in base.names])
-    largest = np.array([base.sizes[kinds == kind].max() for kind in kinds])
+    largest = np.array([found[kinds == kind].max() for kind in kinds])
     singular, directions = _singular(information, base.sizes[base.chosen])
     beside, of_these = _singular(information, largest[base.chosen])
     return Excitation(singular, directions, names, _below(beside, of_these, names))

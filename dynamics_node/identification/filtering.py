@@ -19,6 +19,7 @@ from dynamics_node.identification.sums import FOLDS, LEAST, ROWS, Sums
 ORDER = 4  # of tables.differentiate
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
 GAP = 0.5  # periods without a row that end a piece
+SLOWEST = 3.8  # rows a period: four, or what is left of them where stamps jitter
 KEPT = 2  # rows a period
 ENOUGH = 20  # steps of time that tell the rate
 KINDS = ("q", "qd", "qdd", "tau")
@@ -85,7 +86,7 @@ class RecordedSums(Sums):
         if np.count_nonzero(steps > 0) < ENOUGH:
             return False
         rate = 1.0 / np.median(steps[steps > 0])
-        if rate < 3.99 * cutoff:
+        if rate < SLOWEST * cutoff:
             raise ValueError(
                 f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
                 f"{0.25 * rate:.2g} Hz, not {cutoff:g}"

@@ -112,10 +112,11 @@ def identify(
     for k in range(ROBUST if method == "robust" else 0):
         fit = solution.x, solution.spread
         solution = weighted(summed(f"robust, {k + 1} of {ROBUST}", fit), start)
-    found = excitation(base, solution.information)
-    _require_enough(found, count, complaints, force)
+    _require_rows(count, complaints)
     with stages("bodies", None):
         parameters = consistent_parameters(linear, base, solution, doubt)
+    found = excitation(base, solution.information, _sizes(linear, parameters))
+    _require_enough(found, complaints, force)
     with stages("judge", None):
         held, shown = cross_validated(sums, start), showing.shown(linear, parameters)
     return Identified(
@@ -170,9 +171,18 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, show
     return sums
 
 
-def _require_enough(found, count, complaints, force):
+def _sizes(linear, parameters):
+    """Of the bodies found. Torques may tell little but their masses: links reach to the next joint."""
+    own = linear.described_inertias if "inertia" not in linear.terms else parameters[linear.places("inertia")]
+    return linear.sizes_of(own, linear.ways)
+
+
+def _require_rows(count, complaints):
     if not count.any():
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
+
+
+def _require_enough(found, complaints, force):
     if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""

@@ -5,13 +5,13 @@ from functools import cached_property
 
 import numpy as np
 
-from dynamics_node.algorithms import inertial_parameters
+from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.solver import build_quantity
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.spatial import pseudo_inertia, transform_origin
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
 USUAL = ("inertia", "viscous", "coulomb", "offset")
@@ -88,13 +88,30 @@ class LinearModel:
     def sizes(self):
         """(parameters,) that count as large: at least 1 kg, 0.1 kg m, 0.01 kg m^2, 1 N m, 1 N m s/rad; of a
         body its described mass, and that times its radius of gyration about its frame, once and twice."""
-        J = pseudo_inertia(tree_of(self.robot).inertias)
+        return self.sizes_of(self.described_inertias)
+
+    def sizes_of(self, inertias, radius=0.0):
+        """(parameters,): `sizes` of a robot of such inertial parameters (10 nbodies,); radius (nbodies,): m,
+        what radii of gyration are at least."""
+        J = pseudo_inertia(inertias_of_parameters(inertias.reshape(-1, 10)))
         mass = J[:, 3, 3]
-        moment = np.maximum(np.trace(J[:, :3, :3], axis1=1, axis2=2), 0.0)
+        moment = np.trace(J[:, :3, :3], axis1=1, axis2=2)
+        moment = np.maximum(moment, np.maximum(mass, 0.0) * radius**2)
         own = np.stack([mass, *3 * [np.sqrt(moment * np.maximum(mass, 0.0))], *6 * [moment]], axis=-1)
         least = np.array([1.0, *3 * [0.1], *6 * [0.01]])
         sizes = {"inertia": np.maximum(own, least).ravel(), "rotor": np.full(len(self.joints), 0.01)}
         return np.concatenate([sizes.get(term, np.ones(len(self.joints))) for term in self.terms])
+
+    @cached_property
+    def ways(self):
+        """(nbodies,) m from the frame of a body to the farthest joint on it."""
+        tree = tree_of(self.robot)
+        ways = np.zeros(tree.nbodies)
+        for body in tree.bodies:
+            if body.parent >= 0:
+                way = np.linalg.norm(transform_origin(body.X_tree))
+                ways[body.parent] = max(ways[body.parent], way)
+        return ways
 
     def matrix(self, q, qd, qdd):
         """(..., nv, parameters). q (..., nq), qd, qdd (..., nv)."""

@@ -14,7 +14,7 @@ from dynamics_node.model.urdf_numbers import FIGURES, Dynamics, Inertial, with_n
 from dynamics_node.spatial import congruence, inverse_motion_transform, pseudo_inertia
 
 SIGNED = ("offset", "spring")  # terms that may be negative
-SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001)  # of what is fixed to a body's heaviest link
+SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a body's heaviest link
 
 
 def identified_robot(linear: LinearModel, parameters):
@@ -100,16 +100,28 @@ def _links_of(tree, body, wanted):
     frames = frames or [tree.frames[tree.bodies[body].name]]
     heaviest = max(frames, key=lambda frame: frame.inertia[5, 5])
     others = [frame for frame in frames if frame is not heaviest]
-    rest = sum((congruence(frame.X, frame.inertia) for frame in others), np.zeros((6, 6)))
     back = inverse_motion_transform(heaviest.X)
     for share in SHARES:
-        own = congruence(back, wanted - share * rest)
-        if np.linalg.eigvalsh(pseudo_inertia(own))[0] > 0:
+        kept = [_share(frame.inertia, share) for frame in others]
+        rest = (congruence(frame.X, inertia) for frame, inertia in zip(others, kept, strict=True))
+        own = congruence(back, wanted - sum(rest, np.zeros((6, 6))))
+        if _is_body(own):
             break
-    changed = {} if share == 1.0 else {frame.name: _inertial(share * frame.inertia) for frame in others}
-    return {heaviest.name: _inertial(own)} | changed
+    changed = {frame.name: _inertial(inertia) for frame, inertia in zip(others, kept, strict=True)}
+    return {heaviest.name: _inertial(own)} | ({} if share == 1.0 else changed)
+
+
+def _share(inertia, share):
+    """What a link keeps; points that change would be no bodies, and keep nothing."""
+    return share * inertia if share == 1.0 or _is_body(inertia) else np.zeros((6, 6))
+
+
+def _is_body(inertia):
+    return np.linalg.eigvalsh(pseudo_inertia(inertia))[0] > 0
 
 
 def _inertial(inertia):
     mass, moment = mass_and_moment(inertia)
+    if not mass > 0:
+        return Inertial(np.zeros((3, 3)), 0.0, np.zeros(3))
     return Inertial(central_moments(inertia), mass, moment / mass)

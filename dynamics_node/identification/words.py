@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.identification.worse import worse_joints
+
 
 class Verdict(NamedTuple):
     """stage: check, solve, bodies or judge; good: nothing has to be done about it."""
@@ -25,6 +27,8 @@ def verdicts(found):
     yield from (Verdict("check", f"not excited: {told}", False) for told in found.excitation.weak)
     yield Verdict("solve", _solved(found))
     yield Verdict("bodies", _bodies(found))
+    for name, told in worse_joints(found).items():
+        yield Verdict("judge", f"NOT better at {name}: {told}", False)
     yield Verdict("judge", f"{'' if found.better else 'NOT '}better than the description", found.better)
 
 

@@ -1,14 +1,17 @@
 """What a table does not tell: refused, differentiated, or zero, and said in a note."""
 
+import contextlib
 import math
 from dataclasses import replace
 
 import numpy as np
 
 from dynamics_node.loops import tree_of
+from dynamics_node.tables.cutoff import CUTOFF, USUAL_CUTOFF, usual_cutoff
 from dynamics_node.tables.differentiate import END, ORDER, Derivatives, differentiated
 from dynamics_node.tables.names import TableError, needed, read_by
 from dynamics_node.tables.table import Table
+from dynamics_node.tables.velocities import noisy_velocities
 
 _NAMES = {"qd": "velocities", "qdd": "accelerations", "tau": "efforts"}
 _ZERO = {
@@ -18,8 +21,11 @@ _ZERO = {
 }
 
 
-def complete(path, table: Table, model, problem, measured, zero_velocity, cutoff) -> Table:
-    """The table with all that the problem reads, or what is left to be zero told in its notes.
+def complete(
+    path, table: Table, model, problem, measured, zero_velocity, cutoff, velocities="recorded"
+) -> Table:
+    """The table with all that the problem reads, or what is left to be zero told in its notes. cutoff,
+    velocities: as of `open_table`.
 
     Raises TableError for missing efforts, for velocities that nobody gives, and when there is nothing to
     differentiate by.
@@ -38,7 +44,7 @@ def complete(path, table: Table, model, problem, measured, zero_velocity, cutoff
             "--zero-velocity takes them as zero"
         )
     if cutoff is not None:
-        return _differentiated(path, table, model, missing, cutoff)
+        return _differentiated(path, table, model, missing, cutoff, velocities)
     zero = [kind for kind in ("qd", "qdd") if kind in missing or (kind == "qd" and table.without.get("qd"))]
     return replace(table, notes=tuple(_ZERO[kind].format(_of(table, kind)) for kind in zero))
 
@@ -49,30 +55,68 @@ def _of(table, kind):
     return f" of {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}" if names else ""
 
 
-def _differentiated(path, table, model, missing, cutoff):
-    if not (math.isfinite(cutoff) and cutoff > 0):
+def _differentiated(path, table, model, missing, cutoff, velocities):
+    if cutoff != USUAL_CUTOFF and not (math.isfinite(cutoff) and cutoff > 0):
         raise TableError(f"--cutoff must be a positive number of Hz, not {cutoff:g}")
     if not missing:
         return replace(table, notes=("nothing is differentiated: velocities and accelerations are recorded",))
     if not table.timed:
         raise TableError(f"{path} has no time to differentiate by: a column, or array, `time` in s")
-    source = "q" if "qd" in missing else "qd"
+    slow = ""
+    if cutoff == USUAL_CUTOFF:
+        with _named(path):
+            cutoff = usual_cutoff(table.chunks())
+        slow = (
+            f", a quarter of the states a second, of which {CUTOFF:g} Hz need more" if cutoff < CUTOFF else ""
+        )
+    source, why = _source(table, model, missing, cutoff, velocities)
+    missing = ["qd", "qdd"] if source == "q" else missing
     orders = {kind: order for order, kind in enumerate(("qd", "qdd"), 1 if source == "q" else 0)}
     wanted = _derivatives(path, model, source, {kind: orders[kind] for kind in missing})
     told = " and ".join(_NAMES[kind] for kind in missing)
     note = (
         f"{told} are derivatives of the recorded {'positions' if source == 'q' else 'velocities'} below "
-        f"{cutoff:g} Hz (Butterworth of order {ORDER}, forwards and backwards: no delay), NaN in the "
-        f"{END / cutoff:.2g} s beside the ends and gaps of the recording"
+        f"{cutoff:g} Hz{slow} (Butterworth of order {ORDER}, forwards and backwards: no delay), NaN in the "
+        f"{END / cutoff:.2g} s beside the ends and gaps of the recording{why}"
     )
     chunks = table.chunks
     return replace(
         table,
-        kinds=(*table.kinds, *missing),
-        chunks=lambda: differentiated(chunks(), wanted, cutoff),
+        kinds=tuple(dict.fromkeys((*table.kinds, *missing))),
+        chunks=lambda: _of_file(path, differentiated(chunks(), wanted, cutoff)),
         notes=(note,),
         cutoff=cutoff,
     )
+
+
+def _source(table, model, missing, cutoff, velocities):
+    """What is differentiated, and why it is not what is recorded."""
+    if "qd" in missing or velocities == "positions":
+        return "q", ""
+    scalar = all(joint.type.is_scalar for joint in model.independent_joints)
+    if velocities == "recorded" or not scalar:
+        return "qd", ""
+    noisy = noisy_velocities(next(iter(table.chunks()), None), model, cutoff)
+    told = [f"{name} {'steps of' if step else 'noise of'} {size:.2g}" for name, size, step in noisy]
+    if not told:
+        return "qd", ""
+    of = ", ".join(told[:6]) + (" ..." if len(told) > 6 else "")
+    return "q", f". Recorded velocities are left: positions tell them better ({of}); --velocities recorded"
+
+
+@contextlib.contextmanager
+def _named(path):
+    """Errors name the file."""
+    try:
+        yield
+    except TableError as error:
+        told = str(error)
+        raise TableError(told if told.startswith(str(path)) else f"{path}: {told}") from None
+
+
+def _of_file(path, chunks):
+    with _named(path):
+        yield from chunks
 
 
 def _derivatives(path, model, source, orders):

@@ -13,12 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.tables.names import TableError
+from dynamics_node.tables.cutoff import check_rate
 
 ORDER = 4
 _DECAY = 8.0  # periods of the cut-off after which what the filter remembers is below 1e-8
 END = 1.5  # periods beside the end of a piece that have no derivative
-_SLOW = 2.0  # states a second of hardly any recording: 2 kHz in ms
 _BACK = 1.0  # s: a recording that loops, not messages out of order
 
 
@@ -63,7 +62,7 @@ def _rows(held, wanted, cutoff, start, stop):
     """Rows start to stop of what is held, with their derivatives."""
     values = held[wanted.source][:, wanted.columns]
     found = {kind: np.full(values.shape, np.nan) for kind in wanted.orders}
-    _check_rate(held["time"], cutoff)
+    check_rate(held["time"], cutoff)
     good = np.flatnonzero(np.isfinite(values).all(axis=1) & np.isfinite(held["time"]))
     for piece in _pieces(held["time"], good, 0.5 / cutoff):
         derivatives = _derivatives(held["time"][piece], values[piece], wanted, cutoff)
@@ -82,19 +81,6 @@ def _pieces(time, rows, gap):
         part = part[np.argsort(time[part], kind="stable")]
         pieces += np.split(part, np.flatnonzero(np.diff(time[part]) > gap) + 1)
     return pieces
-
-
-def _check_rate(time, cutoff):
-    steps = np.diff(np.unique(time[np.isfinite(time)]))
-    if not len(steps) and len(time) > 1:
-        raise TableError("time does not advance: there is nothing to differentiate by")
-    if len(steps) and 4.0 * cutoff * np.median(steps) > 1.001:
-        rate = 1.0 / np.median(steps)
-        unit = "; is time in ms, us or ns, and not in s?" if rate < _SLOW else ""
-        raise TableError(
-            f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
-            f"--cutoff {0.25 * rate:.2g}, not {cutoff:g}{unit}"
-        )
 
 
 def _derivatives(time, values, wanted, cutoff):

@@ -1,6 +1,5 @@
 """Files of states -> chunks of states, never the whole table in memory."""
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -11,8 +10,11 @@ from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import read_bag
 from dynamics_node.tables.complete import complete
+from dynamics_node.tables.cutoff import Usual
 from dynamics_node.tables.names import TableError, columns, needed, require, wanted
+from dynamics_node.tables.npz import read_npz
 from dynamics_node.tables.table import Table
+from dynamics_node.tables.velocities import Velocities
 
 ARROW = (".csv", ".parquet")
 BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
@@ -30,15 +32,18 @@ def open_table(
     joints_map: Mapping[str, str] | None = None,
     measured=False,
     zero_velocity=False,
-    cutoff: float | None = None,
+    cutoff: float | Usual | None = None,
+    velocities: Velocities = "recorded",
 ) -> Table:
     """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
     topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
     joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
     compare with. Missing velocities are refused unless zero_velocity; with a cutoff (Hz), velocities and
-    accelerations that are missing are derivatives, see `tables.differentiate`. Raises TableError, also while
-    reading.
+    accelerations that are missing are derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter
+    of the states a second where there are fewer than 40. velocities: with a cutoff, "recorded" ones where
+    they are, derivatives of "positions", or what is "better" by its noise, which a note says. Raises
+    TableError, also while reading.
     """
     path, pairs = _there(path), _pairs(joints_map)
     names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
@@ -46,7 +51,7 @@ def open_table(
         table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
         table = read_bag(path, model, chunk, topic, pairs, zero_velocity)
-    return complete(path, table, model, problem, measured, zero_velocity, cutoff)
+    return complete(path, table, model, problem, measured, zero_velocity, cutoff, velocities)
 
 
 def read_table(
@@ -111,7 +116,7 @@ def _is_file(path):
 def _file(path, names, needed, chunk, pairs):
     """names: {kind: its columns}"""
     return (
-        _npz(path, names, needed, chunk)
+        read_npz(path, names, needed, chunk)
         if path.suffix == ".npz"
         else _arrow(path, names, needed, chunk, pairs)
     )
@@ -119,69 +124,6 @@ def _file(path, names, needed, chunk, pairs):
 
 def _named(model, kind):
     return ["time"] if kind == "time" else columns(model, kind)
-
-
-# --- NumPy --------------------------------------------------------------------------------------------------
-
-
-def _npz(path, names, needed, chunk):
-    try:
-        with zipfile.ZipFile(path) as archive:
-            there = {name.removesuffix(".npy") for name in archive.namelist()}
-            headers = {kind: _header(archive, kind) for kind in names if kind in there}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise TableError(f"{path} is no .npz file of numbers: {error}") from None
-    _require_kinds(path, there, needed)
-    rows = next((shape[0] for shape, _ in headers.values() if shape), 0)
-    for kind, (shape, dtype) in headers.items():
-        wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
-        if shape != wanted:
-            told = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
-            raise TableError(f"{path}: {kind} must have shape {wanted}, not {shape}{told}")
-        if dtype.kind not in "fiu":
-            raise TableError(f"{path}: {kind} holds no numbers but {dtype}")
-    return Table(rows, tuple(headers), lambda: _npz_chunks(path, headers, rows, chunk))
-
-
-def _require_kinds(path, there, needed):
-    for kind in needed:
-        if kind not in there:
-            raise TableError(f"{path} has no {kind}; there are {', '.join(sorted(there)) or 'no arrays'}")
-
-
-def _header(archive, kind):
-    """Shape and dtype of an array in an .npz file."""
-    with archive.open(f"{kind}.npy") as stream:
-        return _read_header(stream)
-
-
-def _read_header(stream):
-    version = np.lib.format.read_magic(stream)
-    read = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in read:
-        raise ValueError(f"array format {version} is not known")
-    shape, is_fortran, dtype = read[version](stream)
-    if is_fortran and len(shape) > 1:
-        raise ValueError("an array lies column by column: save np.ascontiguousarray(...) of it")
-    return shape, dtype
-
-
-def _npz_chunks(path, headers, rows, chunk):
-    with zipfile.ZipFile(path) as archive:
-        streams = {kind: archive.open(f"{kind}.npy") for kind in headers}
-        for stream in streams.values():
-            _read_header(stream)
-        for start in range(0, rows, chunk):
-            count = min(chunk, rows - start)
-            yield {kind: _rows(streams[kind], count, *headers[kind]) for kind in headers}
-
-
-def _rows(stream, count, shape, dtype):
-    size = count * dtype.itemsize * int(np.prod(shape[1:]))
-    data = stream.read(size)
-    if len(data) < size:
-        raise TableError(f"{stream.name} ends before its last row")
-    return np.frombuffer(data, dtype).reshape(count, *shape[1:]).astype(float)
 
 
 # --- columns ------------------------------------------------------------------------------------------------

@@ -246,6 +246,38 @@ def test_large_robots_need_not_be_known_as_small_ones():
     assert found.excitation.weak and not found.excitation.lost and found.better
 
 
+def as_described(robot, kind):
+    """The robot with other inertias in its description."""
+    inertias = robot.inertias.copy()
+    if kind == "zero":
+        inertias[:] = 0.0
+    elif kind == "of masses alone":
+        inertias[:, :3, :3] = 0.0
+    else:
+        inertias *= {"grams": 1e3, "tonnes": 1e-3}[kind]
+    return with_parameters(robot, inertias, robot.armature)
+
+
+@pytest.mark.parametrize("kind", ["zero", "of masses alone", "grams", "tonnes"])
+def test_how_large_a_robot_is_does_not_hang_on_its_description(kind):
+    """Torques tell it: a placeholder is identified without force, motions that tell too little are refused
+    for as many combinations at least as those of the robot that is described."""
+    arm = Truth(Robot("ur_description/urdf/ur10_robot.urdf").model(), backend="c")
+    placeholder = as_described(arm.robot, kind)
+    found = identify(placeholder, [in_chunks(arm.recording(1, noise=3.0))])
+    assert not found.excitation.lost and found.better
+    unseen = arm.recording(9, noise=0.0)
+    W = arm.linear.matrix(*(unseen[kind] for kind in ("q", "qd", "qdd")))
+    assert np.sqrt(np.mean((W @ found.parameters - unseen["tau"]) ** 2, axis=0)).max() < 1.0
+    poor = [in_chunks(arm.recording(1, noise=3.0, moving=[3, 4, 5]))]
+    counts = []
+    for robot in (arm.robot, placeholder):
+        with pytest.raises(IdentificationError, match=r"the motion does not tell \d+ of 54") as caught:
+            identify(robot, poor)
+        counts.append(int(re.search(r"tell (\d+) of", str(caught.value))[1]))
+    assert counts[1] >= counts[0] > 15
+
+
 def spoil(kind):
     def change(rows):
         if kind == "nan":

@@ -9,7 +9,12 @@ from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.identification import LinearModel, identified_numbers, identified_robot
+from dynamics_node.identification import (
+    LinearModel,
+    identified_numbers,
+    identified_robot,
+    identified_text,
+)
 from dynamics_node.loops import load_robot, parse_robot, tree_of
 from dynamics_node.model import ModelError
 from dynamics_node.model.overrides import JointNumbers, Overrides, overrides_text, read_overrides
@@ -54,6 +59,29 @@ def test_torques_of_the_file_are_those_of_the_parameters(name):
     at = [joint.v.start for joint in linear.joints]
     tau[:, at] += again.springs[at] * q[:, [joint.q.start for joint in linear.joints]]
     assert np.allclose(tau, linear.matrix(q, qd, qdd) @ parameters, atol=1e-9)
+
+
+@pytest.mark.parametrize("factor", [0.9, 0.3, 0.02, "a small ball beside all of them"])
+def test_links_that_are_points_can_be_read_again(factor):
+    """A tool of 0.1 kg without inertia, on a hand that turns out lighter, and one of 0.1 kg with inertia."""
+    tool = '<link name="tool"><inertial><mass value="0.1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" '
+    tool += 'izz="0"/></inertial></link><joint name="tip" type="fixed"><parent link="tool0"/>'
+    tool += '<child link="tool"/><origin xyz="0.1 0 0.3"/></joint></robot>'
+    second = tool.replace('"0"', '"0.001"').replace('ixy="0.001"', 'ixy="0"')
+    second = second.replace('ixz="0.001"', 'ixz="0"').replace('iyz="0.001"', 'iyz="0"')
+    second = second.replace('"tool"', '"grip"').replace('"tip"', '"bolt"')
+    text = ROBOTS["ur5"].file.read_text().replace("</robot>", tool).replace("</robot>", second)
+    linear = LinearModel(parse_robot(text.encode()), ("inertia",), "numpy")
+    wanted = linear.described.copy()
+    if isinstance(factor, str):
+        wanted[-10:] = 1e-5 * np.array([1.0, -0.2, 0, 0, 1e-4, 0, 0.0401, 0, 0, 0.0401])
+    else:
+        wanted[-10:] *= factor
+    numbers = identified_numbers(linear, wanted)
+    again = parse_robot(text.encode(), numbers=overrides_text(numbers))
+    assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, wanted, atol=1e-12)
+    same = parse_robot(identified_text(text, linear, wanted, ALL_FIGURES).encode())
+    assert np.allclose(same.inertias, again.inertias, atol=1e-12)
 
 
 def test_the_robot_of_the_file_is_that_of_the_corrected_description(tmp_path):
