@@ -58,7 +58,7 @@ def _of(table, kind):
 def _differentiated(path, table, model, missing, cutoff, velocities):
     if cutoff != USUAL_CUTOFF and not (math.isfinite(cutoff) and cutoff > 0):
         raise TableError(f"--cutoff must be a positive number of Hz, not {cutoff:g}")
-    if not missing:
+    if not missing and velocities != "positions":
         return replace(table, notes=("nothing is differentiated: velocities and accelerations are recorded",))
     if not table.timed:
         raise TableError(f"{path} has no time to differentiate by: a column, or array, `time` in s")

@@ -75,6 +75,16 @@ def test_good_velocities_stay(arm, recording, tmp_path):
         assert "derivatives of the recorded velocities" in note, list(changed)
 
 
+def test_what_is_asked_for_goes_before_what_is_all_recorded(arm, recording, tmp_path):
+    np.savez(tmp_path / "run.npz", **recording)
+    for velocities, told in (
+        ("better", "nothing is differentiated"),
+        ("recorded", "nothing is differentiated"),
+        ("positions", "velocities and accelerations are derivatives of the recorded positions"),
+    ):
+        assert told in opened(tmp_path / "run.npz", arm, velocities).notes[0]
+
+
 def test_the_option(arm, recording, tmp_path, capsys):
     path = write(tmp_path / "run.npz", recording, qd=stepped(recording["qd"], 0.05))
     command = ["identify", str(ROBOTS["ur5"].file), str(path), "-o", str(tmp_path / "out")]
