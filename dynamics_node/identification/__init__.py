@@ -10,13 +10,13 @@ from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
 from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
 from dynamics_node.identification.page import write_page
-from dynamics_node.identification.payload import Payload, require_bearing
-from dynamics_node.identification.payload_recordings import estimate_payload
-from dynamics_node.identification.recursive_payload import (
+from dynamics_node.identification.payload.recordings import estimate_payload
+from dynamics_node.identification.payload.recursive import (
     PayloadFunctions,
     RecursivePayload,
     payload_functions,
 )
+from dynamics_node.identification.payload.result import Payload, require_bearing
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
 from dynamics_node.identification.sums import Sums

@@ -8,16 +8,16 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
+from dynamics_node.identification.checks.looks import Look
+from dynamics_node.identification.checks.sample import together
+from dynamics_node.identification.checks.torques import about_torques
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.linear import USUAL, LinearModel
-from dynamics_node.identification.looks import Look
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.sample import together
 from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
-from dynamics_node.identification.torques import about_torques
 from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals

@@ -8,8 +8,8 @@ from identified import Truth, in_chunks
 from robots import ROBOTS
 
 from dynamics_node.identification import Sums, base_parameters
-from dynamics_node.identification.looks import Look
-from dynamics_node.identification.torques import about_torques
+from dynamics_node.identification.checks.looks import Look
+from dynamics_node.identification.checks.torques import about_torques
 
 NAMES = ("ur5", "panda7", "kinova")
 

@@ -12,7 +12,7 @@ from tolerances import error
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters, joint_torque_regressor, momentum_regressor
 from dynamics_node.identification import IdentificationError
-from dynamics_node.identification.payload_sums import PayloadSums, fitted
+from dynamics_node.identification.payload.sums import PayloadSums, fitted
 from dynamics_node.spatial import pseudo_inertia
 
 NOISE = 0.2  # N m

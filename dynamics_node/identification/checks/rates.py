@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from dynamics_node.identification.checks.plausible import listed
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.plausible import listed
 from dynamics_node.loops.mechanism import tree_of
 
 SLOW = 0.5  # s between samples: nobody records so

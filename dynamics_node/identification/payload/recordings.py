@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from dynamics_node.identification.base_parameters import base_parameters
+from dynamics_node.identification.checks.looks import Look
 from dynamics_node.identification.identify import Chunks, IdentificationError
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.looks import Look
-from dynamics_node.identification.payload import Payload, felt_parameters, payload_of, require_bearing
-from dynamics_node.identification.payload_sums import PayloadSums, fitted, friction_columns
+from dynamics_node.identification.payload.result import Payload, felt_parameters, payload_of, require_bearing
+from dynamics_node.identification.payload.sums import PayloadSums, fitted, friction_columns
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.problem import inverse_dynamics

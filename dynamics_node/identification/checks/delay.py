@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.identification.fit import Fit
+from dynamics_node.identification.checks.fit import Fit
 
 LATE = 0.003  # s of a delay that counts
 CERTAIN = 6.0  # standard deviations

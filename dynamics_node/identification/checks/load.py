@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.identification.fit import Fit
+from dynamics_node.identification.checks.fit import Fit
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.loops.mechanism import tree_of
 

@@ -14,8 +14,8 @@ import numpy as np
 from dynamics_node.algorithms.friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.identification.identify import IdentificationError
-from dynamics_node.identification.payload import Payload, felt_parameters, payload_of, require_bearing
-from dynamics_node.identification.payload_sums import COLUMNS, PayloadSums, fitted
+from dynamics_node.identification.payload.result import Payload, felt_parameters, payload_of, require_bearing
+from dynamics_node.identification.payload.sums import COLUMNS, PayloadSums, fitted
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
 from dynamics_node.model.validate import HUGE

@@ -3,13 +3,13 @@
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.delay import about_delay
-from dynamics_node.identification.fit import fit_of
+from dynamics_node.identification.checks.delay import about_delay
+from dynamics_node.identification.checks.fit import fit_of
+from dynamics_node.identification.checks.load import about_load
+from dynamics_node.identification.checks.plausible import listed
+from dynamics_node.identification.checks.rates import about_positions, about_rates
+from dynamics_node.identification.checks.sample import KINDS, Sample
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.load import about_load
-from dynamics_node.identification.plausible import listed
-from dynamics_node.identification.rates import about_positions, about_rates
-from dynamics_node.identification.sample import KINDS, Sample
 
 STILL = 1e-3  # rad/s or m/s that a joint has to reach
 UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none

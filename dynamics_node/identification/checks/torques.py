@@ -5,8 +5,7 @@ from itertools import combinations
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.plausible import (
+from dynamics_node.identification.checks.plausible import (
     WEIGHTLESS,
     about_gravity,
     about_signs_and_sizes,
@@ -14,7 +13,8 @@ from dynamics_node.identification.plausible import (
     listed,
     turned,
 )
-from dynamics_node.identification.together import APART, CLOSE, factors, fitted
+from dynamics_node.identification.checks.together import APART, CLOSE, factors, fitted
+from dynamics_node.identification.linear import LinearModel
 from dynamics_node.loops.mechanism import tree_of
 
 JOINTS = 8  # at most, of which any two are exchanged on trial

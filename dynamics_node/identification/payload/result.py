@@ -13,7 +13,7 @@ import numpy as np
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import random_states
 from dynamics_node.identification.consistent import consistent_body
-from dynamics_node.identification.payload_sums import LOST, Fitted
+from dynamics_node.identification.payload.sums import LOST, Fitted
 from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.beyond import central_moments

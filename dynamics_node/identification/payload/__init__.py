@@ -1,0 +1,1 @@
+"""What a link carries: from recordings, and sample by sample."""
