@@ -29,6 +29,8 @@ def estimate_payload(set_parameters, core, request, response):
         told = set_payload(core, SetPayload.Request(link=found.link, inertia=response.inertia), None)
     elif found.refusal:
         told = f"{told}; apply would refuse: {found.refusal}"
+    if own.running and own.reason:
+        told = f"{told}; states do not count now: {own.reason}"
     return shown(told)
 
 

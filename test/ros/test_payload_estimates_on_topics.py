@@ -84,9 +84,14 @@ def test_start_move_compute_apply(served, moved):
     send(served, *moved)
     again = ask(served, "compute", "")
     assert again.samples > found.samples and again.inertia.m == pytest.approx(MASS, abs=0.02)
-    assert ask(served, "stop").message == f"stopped, {again.samples} states count"
+    send(served, *(part[:30] for part in moved[:2]))
+    silent = ask(served, "compute", "")
+    assert silent.success and silent.samples >= again.samples
+    assert "; states do not count now: no effort in joint_states for panda_joint1" in silent.message
+    assert ask(served, "stop").message == f"stopped, {silent.samples} states count"
     send(served, *(part[:50] for part in moved))
-    assert ask(served, "compute", HAND).samples == again.samples
+    stopped = ask(served, "compute", HAND)
+    assert stopped.samples == silent.samples and "do not count now" not in stopped.message
 
 
 def test_an_arm_at_rest_is_not_believed(served, moved):
