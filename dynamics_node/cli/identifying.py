@@ -111,14 +111,21 @@ def _description(path):
 
 def _write(found: Identified, description, tables, options):
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "robot.urdf").write_text(found.text(description), encoding="utf-8")
-    (options.out / "parameters.yaml").write_text(overrides_text(found.numbers), encoding="utf-8")
+    put(options.out / "robot.urdf", found.text(description))
+    put(options.out / "parameters.yaml", overrides_text(found.numbers))
     told = yaml.safe_dump(_told(found), sort_keys=False)
     (options.out / "report.yaml").write_text(told, encoding="utf-8")
     rows = zip(options.recordings, tables, strict=True)
     sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
     write_page(found, options.out / "report.html", sources)
     print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.yaml, report.html")
+
+
+def put(path: Path, text: str):
+    """Write a file so that who reads it meanwhile, as a node may, has the old one or the new one."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    unfinished.replace(path)
 
 
 def _told(found):
