@@ -5,6 +5,7 @@ Wall time of whole calls, checks included; medians. The kernel alone runs withou
 
 import os
 import time
+from functools import partial
 
 import harness
 import numpy as np
@@ -13,9 +14,11 @@ from robots import random_states, robot
 
 import dynamics_node as dn
 from dynamics_node.backends.c.batch import BatchKernel
+from dynamics_node.programs import reordered
 
 COUNT, MANY = 4096, 65536
 SECONDS, ROUNDS = 0.9, 3  # for every figure
+ORDER_TARGET = 0.85
 PEER_TARGET = {("panda", "inverse"): 1 / 60, ("panda", "forward"): 1 / 50, ("talos", "forward"): 1 / 15}
 
 
@@ -76,6 +79,26 @@ def one_core(name, kind):
     )
 
 
+class Traced(BatchKernel):
+    """In the order in which operations were traced."""
+
+    def _orders(self):
+        return {"traced": self.program}
+
+
+def orders(name, kind):
+    """The order that was chosen beside that of the trace; of Talos it has a target."""
+    model = robot(name)
+    program = dn.build(model, problem(model, kind), backend="numpy").program
+    other, target = reordered(model, program), ORDER_TARGET if name == "talos" else None
+    for dtype in (np.float64, np.float32):
+        states = [a.astype(dtype) for a in (*random_states(model, COUNT), model.gravity)]
+        kernels = BatchKernel(program, dtype, other=other), Traced(program, dtype)
+        ours, before = nanoseconds(COUNT, *((1, partial(kernel, COUNT, *states)) for kernel in kernels))
+        row = f"{name} {kind}, kernel in {np.dtype(dtype)}"
+        yield harness.Row(row, ours, "ns", "lower", "in the trace's order", before, target=target)
+
+
 def two_cores(name, kind):
     """The same call on one core and on two, and Pinocchio on two."""
     model = robot(name)
@@ -97,6 +120,7 @@ def main():
     options = harness.arguments("batch").parse_args()
     cases = [(name, kind) for name in ("panda", "talos") for kind, _ in KINDS]
     found = [row for case in cases for row in one_core(*case)]
+    found += [row for name in ("panda", "solo12", "talos") for kind, _ in KINDS for row in orders(name, kind)]
     if (os.cpu_count() or 1) > 1:
         found += [row for case in cases for row in two_cores(*case)]
     harness.finish("batch", found, harness.versions("pin", "numpy"), options.save)
