@@ -9,7 +9,6 @@ of squares tell it.
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from dynamics_node.identification.solve import residuals, told_inverse
 
@@ -103,6 +102,7 @@ def _all_refined(S, count, found):
 
 def _refined(S, count, found, joint):
     """A factor that fits best: what noise does to both sides of the equation counts."""
+    from scipy.optimize import minimize_scalar  # 0.2 s that a node need not wait
 
     def too_much(exponent):
         tried = np.where(np.arange(len(S)) == joint, found[joint] * np.exp(exponent), found)
