@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
 
 from dynamics_node.excitation.problem import Problem
 
@@ -47,6 +46,8 @@ def brought_inside(problem: Problem, x, clock: Clock):
     """Coefficients near x whose motion keeps within all limits, or those that come nearest to it on a way
     downhill: the smooth largest of all smooth maxima is minimised until no limit is exceeded. And how much of
     every limit (rows,) they use."""
+    from scipy.optimize import minimize  # half a second that no other command should wait
+
     shape, best = x.shape, [x, problem.used(x, problem.fine)]
 
     def most(y):
@@ -106,6 +107,8 @@ def _solved(problem, x, of, allowed, clock):
 def _solved_near(problem, x, of, allowed, clock, reach):
     """The same with every coefficient at most `reach` away, and whether it was found: the last one on the way
     there otherwise."""
+    from scipy.optimize import minimize  # half a second that no other command should wait
+
     shape, last = x.shape, [x.ravel()]
     steep = np.linalg.norm(problem.criterion(x, of)[1]) / FIRST
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import null_space
 
 DENSE = 100  # samples of the shortest period
 LEAST = 2  # harmonics: with one, what starts at rest does not move
@@ -61,6 +60,8 @@ class Series:
     @cached_property
     def _combinations(self):
         """(2 N, 2 N - 2): coefficients a, b of curves that are at rest at the start."""
+        from scipy.linalg import null_space
+
         k = np.arange(1, self.harmonics + 1)
         zero = np.zeros(self.harmonics)
         return null_space(np.array([[*k, *zero], [*zero, *k**2]]) / self.harmonics)

@@ -28,9 +28,8 @@ def test_everything_is_there_and_named():
     assert set(dn.__all__) <= set(names)
 
 
-def test_what_builds_a_robot_imports_no_scipy():
+@pytest.mark.parametrize("module", ["dynamics_node.node.build_job", "dynamics_node.cli"])
+def test_what_builds_a_robot_and_commands_import_no_scipy(module):
     """It takes half a second on an idle core, seconds beside a node that is busy with NumPy until it is done."""
-    code = (
-        "import sys, dynamics_node.node.build_job; sys.exit(any(m.startswith('scipy') for m in sys.modules))"
-    )
+    code = f"import sys, {module}; sys.exit(any(m.startswith('scipy') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
