@@ -89,7 +89,7 @@ class Traced(BatchKernel):
 def orders(name, kind):
     """The order that was chosen beside that of the trace; of Talos it has a target."""
     model = robot(name)
-    program = dn.build(model, problem(model, kind), backend="numpy").program
+    program = dn.build(model, problem(model, kind), backend="c").program
     other, target = reordered(model, program), ORDER_TARGET if name == "talos" else None
     for dtype in (np.float64, np.float32):
         states = [a.astype(dtype) for a in (*random_states(model, COUNT), model.gravity)]
