@@ -1,0 +1,75 @@
+"""dynamics evaluate --friction: torques of motors, of trees and of loops."""
+
+import numpy as np
+import pytest
+from two_links import ARM
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.model.urdf_numbers import Dynamics, with_numbers
+from dynamics_node.robots import five_bar
+
+JOINTS = dn.parse_model(ARM).v_names
+PARAMETERS = (
+    f"joints: {{{JOINTS[0]}: {{viscous: 0.7, coulomb: 0.2, creep: 0.3, offset: 0.4, spring: 1.5}}, "
+    f"{JOINTS[1]}: {{viscous: 0.5, coulomb: 0.1}}}}"
+)
+
+
+def evaluated(tmp_path, urdf, states, *options):
+    (tmp_path / "robot.urdf").write_text(urdf)
+    np.savez(tmp_path / "states.npz", **states)
+    files = ["--input", str(tmp_path / "states.npz"), "--output", str(tmp_path / "tau.npz")]
+    assert main(["evaluate", str(tmp_path / "robot.urdf"), *files, *options]) == 0
+    return np.load(tmp_path / "tau.npz")["tau"]
+
+
+def test_friction_of_the_description(tmp_path):
+    urdf = with_numbers(ARM, {}, {JOINTS[0]: Dynamics(0.7, 0.2), JOINTS[1]: Dynamics(0.5, 0.0)})
+    q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 30, 2))
+    qd[3, 1] = np.nan
+    states = {"q": q, "qd": qd, "qdd": qdd}
+    with_it, without = (evaluated(tmp_path, urdf, states, *more) for more in (["--friction"], []))
+    own = dn.friction_torque(qd, np.array([0.7, 0.5]), np.array([0.2, 0.0]))
+    good = np.arange(30) != 3
+    assert np.abs(with_it - without - own)[good].max() <= 1e-12
+    assert np.isnan(with_it[3]).all()
+
+
+def test_friction_springs_and_offsets_of_parameters(tmp_path):
+    path = tmp_path / "parameters.yaml"
+    path.write_text(PARAMETERS)
+    q, qd, qdd = np.random.default_rng(1).uniform(-1, 1, (3, 30, 2))
+    given = ["--parameters", str(path)]
+    found = [
+        evaluated(tmp_path, ARM, {"q": q, "qd": qd, "qdd": qdd}, *given, *more)
+        for more in (["--friction"], [])
+    ]
+    own = dn.friction_torque(qd, np.array([0.7, 0.5]), np.array([0.2, 0.1]))
+    own[:, 0] += 0.3 * np.tanh(qd[:, 0] / 0.1) + 0.4 + 1.5 * q[:, 0]
+    assert np.abs(found[0] - found[1] - own).max() <= 1e-12
+
+
+def test_loops_feel_the_friction_of_all_joints(tmp_path):
+    """Power: what independent torques do, all joints take."""
+    urdf = five_bar()
+    names = [joint.name for joint in dn.parse_robot(urdf).tree.independent_joints]
+    urdf = with_numbers(urdf, {}, {name: Dynamics(0.3, 0.0) for name in names})
+    robot = dn.parse_robot(urdf)
+    q = dn.close_loops(robot, np.full((1, robot.nq), 0.1))
+    yd = np.array([[0.4, -0.7]])
+    states = {"q": q, "qd": yd, "qdd": np.zeros((1, 2))}
+    with_it, without = (evaluated(tmp_path, urdf, states, *more) for more in (["--friction"], []))
+    step = 1e-6
+    ahead = q.copy()
+    own = [robot.tree.independent_joints[k].q.start for k in robot.independent]
+    ahead[:, own] += step * yd
+    rates = (dn.close_loops(robot, ahead) - q) / step
+    assert ((with_it - without) * yd).sum() == pytest.approx(0.3 * (rates**2).sum(), rel=1e-4)
+
+
+def test_accelerations_have_no_friction_to_add(tmp_path, capsys):
+    (tmp_path / "robot.urdf").write_text(ARM)
+    command = ["evaluate", str(tmp_path / "robot.urdf"), "--input", "x.npz", "--output", "y.npz"]
+    assert main([*command, "--problem", "forward", "--friction"]) == 1
+    assert "--friction is for torques" in capsys.readouterr().err
