@@ -7,6 +7,7 @@ from dynamics_node.doctor import examine, lines, repairs, write_page
 from dynamics_node.loops import read_loops_file
 from dynamics_node.model import ModelError
 from dynamics_node.model.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
+from dynamics_node.page.files import write_text
 
 
 def add_parser(commands):
@@ -53,6 +54,6 @@ def show_doctor(read, options):
 def _repair(report, text, path):
     better = repairs(report.links)
     inertias = {name: Inertial(own.inertia) for name, own in better.items()}
-    path.write_text(with_numbers(text, inertias, figures=ALL_FIGURES), encoding="utf-8")
+    write_text(path, with_numbers(text, inertias, figures=ALL_FIGURES))
     names = ", ".join(map(repr, better)) or "no link: none is impossible"
     print(f"written: {path}, with the nearest consistent inertia of {names}")

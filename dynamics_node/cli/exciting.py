@@ -21,6 +21,7 @@ from dynamics_node.excitation import (
     solutions,
 )
 from dynamics_node.identification import TERMS, USUAL
+from dynamics_node.page.files import write_text
 from dynamics_node.tables import plot_curves
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
@@ -131,7 +132,7 @@ def _wall(link, word, missing):
 def _write(found: Excited, options):
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "trajectory.yaml"
-    path.write_text(message_text(found.message(options.rate)), encoding="utf-8")
+    write_text(path, message_text(found.message(options.rate)))
     print(f"written: {path}")
     if find_spec("matplotlib") is None:
         print("dynamics: no plot: pip install 'dynamics_node[tables]'", file=sys.stderr)

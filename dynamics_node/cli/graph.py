@@ -5,6 +5,7 @@ from pathlib import Path
 from dynamics_node.cli.robot import add_problem, read_problem, robot_command
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
 from dynamics_node.loops import tree_of
+from dynamics_node.page.files import write_text
 
 DRAWINGS = {
     ".svg": lambda net, parents: to_svg(net, parents=parents),
@@ -34,7 +35,7 @@ def show_graph(model, options):
     if options.ordering:
         print(net)
     if draw:
-        options.out.write_text(draw(net, tree_of(model).parents), encoding="utf-8")
+        write_text(options.out, draw(net, tree_of(model).parents))
         print(f"written: {options.out}")
 
 

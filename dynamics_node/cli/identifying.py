@@ -21,6 +21,7 @@ from dynamics_node.identification import (
     write_page,
 )
 from dynamics_node.model.overrides import overrides_text
+from dynamics_node.page.files import write_text
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import TableError, open_table
 
@@ -111,21 +112,14 @@ def _description(path):
 
 def _write(found: Identified, description, tables, options):
     options.out.mkdir(parents=True, exist_ok=True)
-    put(options.out / "robot.urdf", found.text(description))
-    put(options.out / "parameters.yaml", overrides_text(found.numbers))
+    write_text(options.out / "robot.urdf", found.text(description))
+    write_text(options.out / "parameters.yaml", overrides_text(found.numbers))
     told = yaml.safe_dump(_told(found), sort_keys=False)
-    (options.out / "report.yaml").write_text(told, encoding="utf-8")
+    write_text(options.out / "report.yaml", told)
     rows = zip(options.recordings, tables, strict=True)
     sources = [(str(path), "; ".join(table.notes) or "all is recorded") for path, table in rows]
     write_page(found, options.out / "report.html", sources)
     print(f"written: {options.out}/ robot.urdf, parameters.yaml, report.yaml, report.html")
-
-
-def put(path: Path, text: str):
-    """Write a file so that who reads it meanwhile, as a node may, has the old one or the new one."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
 
 
 def _told(found):

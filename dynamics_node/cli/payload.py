@@ -10,6 +10,7 @@ from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import Payload, estimate_payload, require_bearing
+from dynamics_node.page.files import write_text
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import open_table
 
@@ -67,7 +68,7 @@ def estimate(robot, options):
     if found.refusal:
         return NOT_TOLD
     if options.out:
-        options.out.write_text(yaml.safe_dump(request(found), sort_keys=False), encoding="utf-8")
+        write_text(options.out, yaml.safe_dump(request(found), sort_keys=False))
     return 0
 
 

@@ -7,6 +7,7 @@ from dynamics_node.explain.report import Report
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
 from dynamics_node.loops import tree_of
 from dynamics_node.page import document, written
+from dynamics_node.page.files import write_text
 
 _STYLE = """
 figure { overflow-x: auto; } .side { display: flex; flex-wrap: wrap; gap: 1rem; }
@@ -31,8 +32,8 @@ def write_page(report: Report, folder) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     drawings = _drawings(report)
     for name, svg in drawings.items():
-        (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
-    (folder / "program.c").write_text(report.code, encoding="utf-8")
+        write_text(folder / f"{name}.svg", svg)
+    write_text(folder / "program.c", report.code)
     return written(_html(report, drawings), folder / "index.html")
 
 

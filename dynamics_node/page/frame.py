@@ -3,6 +3,8 @@
 from html import escape
 from pathlib import Path
 
+from dynamics_node.page.files import write_text
+
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
@@ -34,7 +36,7 @@ def written(text: str, path) -> Path:
     """The path of a page, whose folder is made. What no encoding has, as in names of files, becomes ?."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8", errors="replace")
+    write_text(path, text, errors="replace")
     return path
 
 

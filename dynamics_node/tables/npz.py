@@ -34,6 +34,8 @@ def read_npz(path, names, needed, chunk) -> Table:
         if shape != wanted:
             told = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
             raise TableError(f"{path}: {kind} must have shape {wanted}, not {shape}{told}")
+        if rows < 0:
+            raise TableError(f"{path}: {kind} declares {rows} rows; write the file again with numpy.savez")
         if dtype.kind not in "fiu":
             raise TableError(f"{path}: {kind} holds no numbers but {dtype}")
     return Table(rows, tuple(headers), lambda: _chunks(path, headers, rows, chunk))

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.model.files import file_trouble
+from dynamics_node.page.files import replacing
 from dynamics_node.tables.compare import Comparison
 from dynamics_node.tables.names import TableError, require
 
@@ -84,6 +86,7 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
 
 def _save(figure, path):
     try:
-        figure.savefig(path)
+        with replacing(path) as unfinished:
+            figure.savefig(unfinished, format=Path(path).suffix[1:] or None)
     except OSError as error:
-        raise TableError(f"{path} cannot be written: {error}") from None
+        raise TableError(f"cannot write {file_trouble(error)}") from None

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.model.files import file_trouble
+from dynamics_node.page.files import replacing
 from dynamics_node.tables.names import TableError, columns, require, width
 
 
@@ -24,16 +26,15 @@ def table_writer(path, model, kind, timed) -> Iterator:
     writers = {".npz": _npz, ".csv": _arrow, ".parquet": _arrow}
     if path.suffix not in writers:
         raise TableError(f"{path}: results can be written to {', '.join(writers)}")
-    unfinished = path.with_name(path.name + ".part")
+    kinds = (kind,) if isinstance(kind, str) else tuple(kind)
     try:
-        kinds = (kind,) if isinstance(kind, str) else tuple(kind)
-        with writers[path.suffix](unfinished, path.suffix, model, kinds, timed) as write:
+        with (
+            replacing(path) as unfinished,
+            writers[path.suffix](unfinished, path.suffix, model, kinds, timed) as write,
+        ):
             yield (lambda result, time: write({kind: result}, time)) if isinstance(kind, str) else write
-        unfinished.replace(path)
     except OSError as error:
-        raise TableError(f"{path} cannot be written: {error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
+        raise TableError(f"cannot write {file_trouble(error)}") from None
 
 
 @contextlib.contextmanager

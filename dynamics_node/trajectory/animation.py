@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.page.files import write_text
 from dynamics_node.trajectory.drawing import Drawing
 from dynamics_node.trajectory.results import Motion
 
@@ -37,7 +38,7 @@ def write_animation(path, motion: Motion, draw: Callable[[np.ndarray], Drawing],
     """The page, a file that opens from disk. draw: q (count, nq) -> Drawing, for a robot
     `partial(robot_drawing, robot)`. Raises OSError, ValueError for a Motion without a row."""
     path = Path(path)
-    path.write_text(animation(motion, draw, title), encoding="utf-8")
+    write_text(path, animation(motion, draw, title))
     return path
 
 

@@ -196,7 +196,7 @@ def test_plots(tmp_path, suffix, start):
     path = tmp_path / f"plot{suffix}"
     plot_comparison(path, comparison, "$a_b^ & <robot>", timed=False)
     assert path.read_bytes().startswith(start)
-    with pytest.raises(TableError, match="cannot be written"):
+    with pytest.raises(TableError, match="cannot write"):
         plot_comparison(tmp_path / "nowhere" / f"plot{suffix}", comparison, "robot")
 
 

@@ -1,5 +1,6 @@
 """Files that somebody else names: robot descriptions and sidecar files of loops."""
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -10,6 +11,7 @@ from dynamics_node.loops import read_loops_file
 from dynamics_node.loops.sidecar import MAX_BYTES, read_sidecar
 from dynamics_node.model import ModelError
 from dynamics_node.model.files import read_regular_file
+from dynamics_node.page.files import replacing, write_text
 
 
 def test_a_file_is_read_up_to_a_limit(tmp_path):
@@ -127,3 +129,33 @@ def test_a_sidecar_as_it_should_be():
         ("fixed", "yes", "1"),
         ("ball", "2", "1e3"),
     ]
+
+
+@pytest.mark.parametrize("there", ["nothing", "a file", "a link"])
+def test_a_file_is_replaced_whole(tmp_path, there):
+    path, target = tmp_path / "page.html", tmp_path / "target.html"
+    if there == "a file":
+        path.write_text("old")
+    if there == "a link":
+        target.write_text("old")
+        path.symlink_to(target)
+
+    def fill_the_disk():
+        with replacing(path) as unfinished:
+            unfinished.write_text("half")
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(OSError, match=r"No space left.*page\.html"):
+        fill_the_disk()
+    assert there == "nothing" or path.read_text() == "old"
+    assert path.exists() == (there != "nothing")
+    write_text(path, "new")
+    assert path.read_text() == "new" and path.is_symlink() == (there == "a link")
+    assert {file.name for file in tmp_path.iterdir()} <= {"page.html", "target.html"}
+
+
+def test_a_device_is_written_to_and_named():
+    write_text("/dev/null", "text")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(OSError, match="/dev/full"):
+        write_text("/dev/full", "text")
