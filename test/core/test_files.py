@@ -159,3 +159,12 @@ def test_a_device_is_written_to_and_named():
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="/dev/full"):
         write_text("/dev/full", "text")
+
+
+def test_a_reader_of_a_file_that_is_replaced_has_the_old_one(tmp_path):
+    path = tmp_path / "parameters.yaml"
+    path.write_text("links: {}")
+    with path.open() as reader:
+        write_text(path, "joints: {}")
+        assert reader.read() == "links: {}"
+    assert path.read_text() == "joints: {}" and list(tmp_path.iterdir()) == [path]

@@ -15,7 +15,6 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.cli.identifying import put
 from dynamics_node.identification import LinearModel, identified_text
 from dynamics_node.model import ModelError
 from dynamics_node.model.beyond import central_moments
@@ -181,12 +180,3 @@ def test_bars_on_a_terminal(tmp_path):
     for stage in ("read and check", "base parameters", "sums of squares", "bodies", "judge"):
         assert stage.encode() in shown and f"{stage} \u2501" not in text
     assert "100%" in shown.decode(errors="replace") and "better than the description" in text
-
-
-def test_a_file_that_somebody_reads_is_replaced_not_rewritten(tmp_path):
-    path = tmp_path / "parameters.yaml"
-    path.write_text("links: {}")
-    with path.open() as reader:
-        put(path, "joints: {}")
-        assert reader.read() == "links: {}"
-    assert path.read_text() == "joints: {}" and list(tmp_path.iterdir()) == [path]
