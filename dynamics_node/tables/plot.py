@@ -19,7 +19,7 @@ def check_plot(path):
     if Path(path).suffix not in PLOTS:
         raise TableError(f"{path}: a plot can be written to {', '.join(PLOTS)}")
     if not Path(path).parent.is_dir():
-        raise TableError(f"{path} cannot be written: there is no folder {Path(path).parent}")
+        raise TableError(f"cannot write {path}: there is no folder {Path(path).parent}")
     require("matplotlib")
 
 

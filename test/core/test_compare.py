@@ -104,7 +104,7 @@ def test_options_that_do_not_go_together(recording, capsys, tmp_path):
         (["--compare", "--differentiate", "--cutoff", "0"], "--cutoff must be a positive number"),
         (["--compare", "--differentiate", "--cutoff", "nan"], "--cutoff must be a positive number"),
         (["--plot", tmp_path / "plot.gif"], "can be written to .png, .svg, .pdf"),
-        (["--plot", tmp_path / "no" / "plot.png"], "plot.png cannot be written: there is no folder"),
+        (["--plot", tmp_path / "no" / "plot.png"], "plot.png: there is no folder"),
         (["--compare", "--joints-map", "fer_*"], "THEIRS=OURS, not 'fer_*'"),
         (["--compare", "--joints-map", "a=b", "a=c"], "twice"),
     ):
