@@ -13,8 +13,10 @@ from dynamics_node.spatial import (
     Shift,
     Turn,
     congruence,
+    length,
     matvec,
     plane_turn,
+    product,
     transform_origin,
     transform_rotation,
     transpose,
@@ -141,15 +143,15 @@ def fixed_turns(E):
     nearly parallel, is made good by the last.
     """
     turns = []
-    sine = np.hypot(E[0, 2], E[1, 2])
+    sine = length(E[:2, 2])
     if sine >= ROUNDING:
         turns.append((2, E[1, 2] / sine, E[0, 2] / sine))
         turns.append((0, E[2, 2], sine))
     elif E[2, 2] < 0:
         turns.append((0, -1.0, 0.0))
     turns = [(axis, _snap(c), _snap(s)) for axis, c, s in turns]
-    rest = reduce(lambda rest, turn: plane_turn(*turn).E.astype(float).T @ rest, turns, E)
-    size = np.hypot(rest[0, 0], rest[0, 1])
+    rest = reduce(lambda rest, turn: product(plane_turn(*turn).E.astype(float).T, rest), turns, E)
+    size = length(rest[0, :2])
     turns.append((2, _snap(rest[0, 0] / size), _snap(rest[0, 1] / size)))
     return [plane_turn(*turn) for turn in turns if turn[1:] != (1.0, 0.0)]
 

@@ -28,6 +28,7 @@ from dynamics_node.spatial import (
     inverse_motion_transform,
     matvec,
     motion_transform,
+    product,
     rpy_rotation,
     skew,
     transpose,
@@ -80,7 +81,7 @@ def contact_block(tree, contact: Contact):
 
 def sensor_transform(tree, link, xyz, rpy):
     """X (6, 6) of motion vectors from the body of a link to a sensor with this pose on the link."""
-    return motion_transform(_rotation(rpy), np.array(xyz)) @ tree.frame(link).X
+    return product(motion_transform(_rotation(rpy), np.array(xyz)), tree.frame(link).X)
 
 
 def _rotation(rpy):
@@ -117,11 +118,11 @@ def _force_torque(site, sensor):
     for number, contact in enumerate(site.contacts):
         if contact.link in own.links and contact.rows:
             block = contact_block(site.tree, contact)[1]
-            blocks[external_wrench(number, len(contact.rows))] = -to_sensor @ block
+            blocks[external_wrench(number, len(contact.rows))] = -product(to_sensor, block)
     if own.body < 0:
-        return Rows(own.body, blocks, matvec(to_sensor @ own.inertia, site.root_acceleration))
+        return Rows(own.body, blocks, matvec(product(to_sensor, own.inertia), site.root_acceleration))
     V = site.velocities[..., own.body, :]
-    blocks[acceleration(own.body)] = to_sensor @ own.inertia
+    blocks[acceleration(own.body)] = product(to_sensor, own.inertia)
     return Rows(own.body, blocks, matvec(to_sensor, cross_force(V, matvec(own.inertia, V))))
 
 
@@ -179,6 +180,6 @@ def _on_link(site, sensor):
 def _to_sensor(site, sensor, contact):
     """(6, rows) from the unknown of a contact to the wrench at a sensor on the same link."""
     X_contact, X_sensor = (motion_transform(_rotation(at.rpy), np.array(at.xyz)) for at in (contact, sensor))
-    X = X_sensor @ inverse_motion_transform(X_contact)
+    X = product(X_sensor, inverse_motion_transform(X_contact))
     X = np.where(np.abs(X) < VANISHES, 0.0, X)
     return transpose(inverse_motion_transform(X))[:, list(contact.rows)]

@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
+from dynamics_node.spatial import dot, product
 
 WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
 
@@ -48,7 +49,7 @@ def turned(tree, constraints, q):
 
 def _cosines(loop, predecessor, successor):
     (P, _), (S, _) = predecessor, successor
-    return [(P @ direction) @ (S @ direction) for direction in loop.type.shared(loop)]
+    return [dot(product(P, direction), product(S, direction)) for direction in loop.type.shared(loop)]
 
 
 @lru_cache(maxsize=64)  # clusters of the robots at hand

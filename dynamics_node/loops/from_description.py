@@ -15,7 +15,7 @@ from dynamics_node.model.from_description import model_from_description, resolve
 from dynamics_node.model.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
-from dynamics_node.spatial import transform_origin, transform_rotation
+from dynamics_node.spatial import product, transform_origin, transform_rotation
 
 
 def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices) -> Mechanism:
@@ -157,7 +157,7 @@ def _end(tree, end):
     """Body, rotation and origin of a frame that is given on a link."""
     frame = tree.frames[end.link]
     E = transform_rotation(frame.X)
-    return frame.body, E.T @ end.rotation, E.T @ end.origin + transform_origin(frame.X)
+    return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
 
 
 def _v(tree, body):

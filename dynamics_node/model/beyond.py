@@ -12,9 +12,10 @@ import numpy as np
 from dynamics_node.model.model import Model
 from dynamics_node.model.parameters import with_more
 from dynamics_node.spatial import (
-    congruence,
+    carried_inertia,
     inverse_motion_transform,
     motion_transform,
+    product,
     pseudo_inertia,
     rpy_rotation,
     spatial_inertia,
@@ -38,7 +39,7 @@ class Beyond:
     def sensor(self, xyz=(0.0, 0.0, 0.0), rpy=(0.0, 0.0, 0.0)) -> np.ndarray:
         """X (6, 6) from the body to a sensor at xyz (m) and rpy (rad) in `link`."""
         rotation = rpy_rotation(np.asarray(rpy, dtype=float))
-        return motion_transform(rotation.T, np.asarray(xyz, dtype=float)) @ self.X
+        return product(motion_transform(rotation.T, np.asarray(xyz, dtype=float)), self.X)
 
 
 def beyond(model: Model, joint: str) -> Beyond:
@@ -48,7 +49,7 @@ def beyond(model: Model, joint: str) -> Beyond:
     if not frame.fixed_joint and frame.body >= 0:
         inertia = model.bodies[frame.body].inertia
     else:
-        each = [congruence(model.frames[link].X, model.frames[link].inertia) for link in links]
+        each = [carried_inertia(model.frames[link].X, model.frames[link].inertia) for link in links]
         inertia = np.sum(each, axis=0)
     hanging = [i for i, body in enumerate(model.bodies) if model.frames[body.name].parent in links]
     children = tuple(i for i in hanging if not model.bodies[i].joint.type.is_free)
@@ -111,10 +112,10 @@ def with_tool(model: Any, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0
         raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)
     back = inverse_motion_transform(X)
-    described = congruence(back, own.inertia)
+    described = carried_inertia(back, own.inertia)
     wanted = spatial_inertia(mass, com, central_moments(described))
-    X_link = X @ inverse_motion_transform(own.X)
-    return with_more(model, model.frames[own.link], congruence(X_link, wanted - described))
+    X_link = product(X, inverse_motion_transform(own.X))
+    return with_more(model, model.frames[own.link], carried_inertia(X_link, wanted - described))
 
 
 def mass_and_moment(inertia):

@@ -12,9 +12,12 @@ from dynamics_node.model.model import Body, Frame, Joint, Model
 from dynamics_node.model.validate import HUGE, is_free
 from dynamics_node.spatial import (
     axis_rotation_parts,
+    carried_inertia,
+    length,
     motion_transform,
+    product,
+    sine_cosine,
     spatial_inertia,
-    transpose,
 )
 
 GRAVITY = (0.0, 0.0, -9.81)
@@ -179,18 +182,20 @@ def _hold_others(description, chosen, positions):
 def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
     rotation, origin, joint_type = joint.rotation, joint.origin, KINDS[joint.kind]
     if joint_type.slides:
-        origin = origin + rotation @ _unit(joint.axis) * position
+        origin = origin + product(rotation, _unit(joint.axis)) * position
     elif joint_type.turns:
         along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
-        rotation = rotation @ (along + np.cos(position) * cosine + np.sin(position) * sine)
+        s, c = sine_cosine(position)
+        rotation = product(rotation, along + c * cosine + s * sine)
     return replace(joint, kind="fixed", rotation=rotation, origin=origin, mimic=None)
 
 
 def _unit(axis):
     """The axis with length one; 6e-17 becomes the zero it was meant to be."""
-    axis = np.asarray(axis) / np.linalg.norm(axis)
+    axis = np.asarray(axis, dtype=float)
+    axis = axis / length(axis)
     axis[np.abs(axis) < 1e-14] = 0.0
-    return axis / np.linalg.norm(axis)
+    return axis / length(axis)
 
 
 # --- numbering ----------------------------------------------------------------------------------
@@ -211,9 +216,8 @@ def _number(description, floating_base, gravity, warnings):
         parent = frames.get(joint.parent, Frame("", -1, np.eye(6)))
         X_joint = motion_transform(joint.rotation.T, joint.origin)
         index = len(bodies)
-        bodies.append(
-            Body(joint.child, parent.body, _joint(joint, slices), _snap(X_joint @ parent.X), inertias[index])
-        )
+        X_tree = _snap(product(X_joint, parent.X))
+        bodies.append(Body(joint.child, parent.body, _joint(joint, slices), X_tree, inertias[index]))
     return Model(description.name, root, tuple(bodies), frames, gravity, warnings)
 
 
@@ -263,7 +267,7 @@ def _merge(joints, root, inertias):
         link = joint.child
         if joint.kind == "fixed":
             parent = frames[joint.parent]
-            X = _snap(motion_transform(joint.rotation.T, joint.origin) @ parent.X)
+            X = _snap(product(motion_transform(joint.rotation.T, joint.origin), parent.X))
             frames[link] = Frame(link, parent.body, X, joint.parent, joint.name, inertias[link])
         else:
             frames[link] = Frame(link, bodies, np.eye(6), joint.parent, inertia=inertias[link])
@@ -280,7 +284,7 @@ def _lumped_inertias(description, frames, nbodies):
     inertias = np.zeros((nbodies, 6, 6))
     for frame in (frames[link.name] for link in description.links):
         if frame.body >= 0:
-            inertias[frame.body] += transpose(frame.X) @ frame.inertia @ frame.X
+            inertias[frame.body] += carried_inertia(frame.X, frame.inertia)
             if not np.abs(inertias[frame.body]).max() < HUGE:
                 raise ModelError(f"link {frame.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
     return inertias

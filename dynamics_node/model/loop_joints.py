@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.spatial import dot, length, product
+
 
 class LoopType(NamedTuple):
     """What loop joints of one kind have in common.
@@ -33,25 +35,25 @@ class LoopType(NamedTuple):
 
 def across(axis):
     """Two unit vectors (3,) that make a right-handed frame with an axis."""
-    n = axis / np.linalg.norm(axis)
+    n = _unit(axis)
     first = np.cross(n, np.eye(3)[np.argmin(np.abs(n))])
-    first = first / np.linalg.norm(first)
+    first = _unit(first)
     return first, np.cross(n, first)
 
 
 def _unit(axis):
-    return axis / np.linalg.norm(axis)
+    return axis / length(axis)
 
 
 def _same_axes(P, S):
     """Three equations of one orientation: each axis is at a right angle to the next one of the other."""
-    return [P[:, k] @ S[:, (k + 1) % 3] for k in range(3)]
+    return [dot(P[:, k], S[:, (k + 1) % 3]) for k in range(3)]
 
 
 def _same_direction(loop, P, S):
     """Two equations: the axis of one end is at right angles to two directions of the other."""
-    n = P @ _unit(loop.axis)
-    return [n @ (S @ side) for side in across(loop.axis)]
+    n = product(P, _unit(loop.axis))
+    return [dot(n, product(S, side)) for side in across(loop.axis)]
 
 
 def _fixed(loop, P, S, d):
@@ -63,11 +65,11 @@ def _revolute(loop, P, S, d):
 
 
 def _prismatic(loop, P, S, d):
-    return [*_same_axes(P, S), *(d @ (S @ side) for side in across(loop.axis))]
+    return [*_same_axes(P, S), *(dot(d, product(S, side)) for side in across(loop.axis))]
 
 
 def _universal(loop, P, S, d):
-    return [(P @ _unit(loop.axis)) @ (S @ _unit(loop.second_axis)), *d]
+    return [dot(product(P, _unit(loop.axis)), product(S, _unit(loop.second_axis))), *d]
 
 
 def _ball(loop, P, S, d):
@@ -75,11 +77,11 @@ def _ball(loop, P, S, d):
 
 
 def _planar(loop, P, S, d):
-    return [*_same_direction(loop, P, S), d @ (S @ _unit(loop.axis))]
+    return [*_same_direction(loop, P, S), dot(d, product(S, _unit(loop.axis)))]
 
 
 def _rod(loop, P, S, d):
-    return [d @ d - loop.length**2]
+    return [dot(d, d) - loop.length**2]
 
 
 def _two_axes(loop):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.model.model import Frame, Model
 from dynamics_node.model.validate import HUGE
-from dynamics_node.spatial import congruence, spatial_inertia, transpose
+from dynamics_node.spatial import carried_inertia, product, spatial_inertia, transpose
 
 PARAMETERS = ("inertia", "armature")
 
@@ -27,7 +27,7 @@ def generic_parameters(model: Model, names) -> Model:
     zero."""
     random = np.random.default_rng(21)
     A = random.normal(size=(model.nbodies, 3, 3))
-    moments = A @ transpose(A) + np.eye(3)
+    moments = product(A, transpose(A)) + np.eye(3)
     inertias = spatial_inertia(
         random.uniform(1, 2, model.nbodies), random.normal(size=(model.nbodies, 3)), moments
     )
@@ -58,7 +58,7 @@ def with_more(model: Model, frame: Frame, inertia) -> Model:
         return model
     bodies = list(model.bodies)
     body = bodies[frame.body]
-    bodies[frame.body] = replace(body, inertia=body.inertia + congruence(frame.X, inertia))
+    bodies[frame.body] = replace(body, inertia=body.inertia + carried_inertia(frame.X, inertia))
     own = replace(frame, inertia=frame.inertia + inertia)
     return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.model.description import JointDescription, Link
 from dynamics_node.model.errors import ModelError
+from dynamics_node.spatial import length
 
 PARTS = (("x", "prismatic"), ("y", "prismatic"), ("theta", "continuous"))
 
@@ -44,10 +45,10 @@ def _parts(joint: JointDescription):
 
 def _directions(normal):
     """x, y and the normal (3,); three times the normal when it is none, which `validate` names."""
-    length = np.linalg.norm(normal)
-    if not (np.isfinite(length) and length > 0):
+    size = length(normal)
+    if not 0 < size < np.inf:
         return normal, normal, normal
-    a, b, c = normal / length
+    a, b, c = normal / size
     if c < -1 + 1e-12:
         return np.array([1.0, 0, 0]), np.array([0, -1.0, 0]), normal
     return (  # Rodrigues' rotation about z x normal

@@ -12,11 +12,16 @@ import numpy as np
 
 from dynamics_node.model.model import Model
 from dynamics_node.spatial import (
+    angle_of,
+    carried_inertia,
+    dot,
     inverse_motion_transform,
+    length,
     motion_transform,
+    product,
+    sine_cosine,
     transform_origin,
     transform_rotation,
-    transpose,
 )
 
 # Sine of the angle between two axes below which their common normal may be too far away: at up to their
@@ -36,9 +41,9 @@ def reframe(model: Model) -> tuple[Model, np.ndarray]:
     bodies = []
     for body, T_i in zip(model.bodies, T, strict=True):
         parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
-        X_tree, joint = T_i @ body.X_tree @ parent, body.joint
+        X_tree, joint = product(T_i, body.X_tree, parent), body.joint
         if joint.type.has_axis:
-            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(T_i @ joint.S))
+            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(product(T_i, joint.S)))
         if joint.type.turns:
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)
@@ -50,8 +55,7 @@ def reframe(model: Model) -> tuple[Model, np.ndarray]:
 
 def inertias_in(T, inertias):
     """Spatial inertias (..., 6, 6) of old frames in the new ones, T (..., 6, 6) as from `reframe`."""
-    back = inverse_motion_transform(T)
-    return transpose(back) @ inertias @ back
+    return carried_inertia(inverse_motion_transform(T), inertias)
 
 
 def _new_frame(model, i):
@@ -63,8 +67,8 @@ def _new_frame(model, i):
     x = _towards_child(model, i) if joint.type.turns else None
     if x is None:
         x = np.eye(3)[np.argmin(np.abs(z))]
-    x = x - (x @ z) * z
-    x = x / np.linalg.norm(x)
+    x = x - dot(x, z) * z
+    x = x / length(x)
     return motion_transform(np.array([x, np.cross(z, x), z]), _foot(model, i))
 
 
@@ -74,34 +78,36 @@ def _foot(model, i):
     if body.parent < 0 or not (body.joint.type.turns and model.bodies[body.parent].joint.type.turns):
         return np.zeros(3)
     E, z = transform_rotation(body.X_tree), body.joint.axis
-    other, point = E @ model.bodies[body.parent].joint.axis, -E @ transform_origin(body.X_tree)
-    cosine = z @ other
+    other = product(E, model.bodies[body.parent].joint.axis)
+    point = -product(E, transform_origin(body.X_tree))
+    cosine = dot(z, other)
     sine_squared = 1.0 - cosine**2
     if sine_squared < PARALLEL**2:
-        return (point @ z) * z
-    return ((point @ z) - cosine * (point @ other)) / sine_squared * z
+        return dot(point, z) * z
+    return (dot(point, z) - cosine * dot(point, other)) / sine_squared * z
 
 
 def _towards_child(model, i):
     """Direction of the common normal with the axis of the first turning child, in the old frame of i."""
     for child in model.bodies:
         if child.parent == i and child.joint.type.turns:
-            z, other = model.bodies[i].joint.axis, transform_rotation(child.X_tree).T @ child.joint.axis
+            z = model.bodies[i].joint.axis
+            other = product(transform_rotation(child.X_tree).T, child.joint.axis)
             normal = np.cross(z, other)
-            if np.linalg.norm(normal) < PARALLEL:
+            if length(normal) < PARALLEL:
                 apart = transform_origin(child.X_tree)
-                normal = apart - (apart @ z) * z
-            return normal if np.linalg.norm(normal) > COINCIDENT else None
+                normal = apart - dot(apart, z) * z
+            return normal if length(normal) > COINCIDENT else None
     return None
 
 
 def _without_turn(X):
     """X without the turn about z that comes last, and the angle of that turn."""
     E = transform_rotation(X)
-    angle = np.arctan2(-E[1, 0], E[0, 0]) if np.hypot(E[1, 0], E[0, 0]) > ROUNDING else 0.0
-    c, s = np.cos(angle), np.sin(angle)
+    angle = angle_of(-E[1, 0], E[0, 0]) if length(E[:2, 0]) > ROUNDING else 0.0
+    s, c = sine_cosine(angle)
     back = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
-    return motion_transform(back @ E, transform_origin(X)), float(angle)
+    return motion_transform(product(back, E), transform_origin(X)), angle
 
 
 def _snap(X):
@@ -112,4 +118,4 @@ def _snap(X):
 def _moved(frame, T):
     if frame.body < 0:
         return frame
-    return replace(frame, X=frame.X @ inverse_motion_transform(T[frame.body]))
+    return replace(frame, X=product(frame.X, inverse_motion_transform(T[frame.body])))

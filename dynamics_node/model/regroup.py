@@ -11,7 +11,13 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.model.model import Model
-from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia, transform_origin, transform_rotation
+from dynamics_node.spatial import (
+    carried_inertia,
+    inertia_of_pseudo,
+    pseudo_inertia,
+    transform_origin,
+    transform_rotation,
+)
 
 
 def regroup(model: Model) -> Model:
@@ -27,7 +33,7 @@ def regroup(model: Model) -> Model:
         J[i] = J[i] - still
         if body.parent >= 0:
             T = _to_parent(body.X_tree)
-            J[body.parent] = J[body.parent] + T @ still @ T.T
+            J[body.parent] = J[body.parent] + carried_inertia(T.T, still)
     inertias = inertia_of_pseudo(np.array(J).reshape(-1, 4, 4))
     bodies = [replace(body, inertia=own) for body, own in zip(model.bodies, inertias, strict=True)]
     return replace(model, bodies=tuple(bodies))

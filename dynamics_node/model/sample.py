@@ -9,5 +9,5 @@ def sample_positions(model, count, random: np.random.Generator, reach=2.5):
     q = random.uniform(-reach, reach, (count, model.nq))
     for _, at in model.quaternions:
         quaternion = random.normal(size=(count, 4))
-        q[:, at] = quaternion / np.linalg.norm(quaternion, axis=1)[:, None]
+        q[:, at] = quaternion / np.sqrt((quaternion * quaternion).sum(axis=1, keepdims=True))
     return q

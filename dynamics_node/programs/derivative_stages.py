@@ -17,7 +17,7 @@ from dynamics_node.program import Staged, Staging
 from dynamics_node.programs.composites import Composites
 from dynamics_node.programs.economical import economical, with_inputs
 from dynamics_node.programs.judging import watched_coordinates
-from dynamics_node.spatial import half_solved, matvec, pseudo_inertia, transpose
+from dynamics_node.spatial import half_solved, inverse_motion_transform, matvec, pseudo_inertia, transpose
 
 _UPPER = np.triu_indices(4)
 
@@ -32,7 +32,7 @@ def derivative_stages(model: Model, problem: Problem, inputs) -> Staged:
     work = Composites(tree, staging, J, given["q"], given["qd"], given["gravity"])
     outer = None
     if "f_ext" in given:
-        outer = work.of_bodies(matvec, transpose(np.linalg.inv(T)), given["f_ext"])
+        outer = work.of_bodies(matvec, transpose(inverse_motion_transform(T)), given["f_ext"])
     work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(model.nv))), outer)
     M = work.masses(given.get("armature", tree.armature))
     if forward.any():

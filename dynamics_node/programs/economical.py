@@ -21,7 +21,9 @@ from dynamics_node.problem import Shapes
 from dynamics_node.program import Program, trace
 from dynamics_node.spatial import (
     inertia_of_pseudo,
+    inverse_motion_transform,
     matvec,
+    product,
     pseudo_inertia,
     transform_origin,
     transform_rotation,
@@ -51,7 +53,7 @@ def economical_program(
 
     def traced(inertia=None, armature=None, **arrays):
         if "f_ext" in arrays:
-            arrays["f_ext"] = matvec(transpose(np.linalg.inv(T)), arrays["f_ext"])
+            arrays["f_ext"] = matvec(transpose(inverse_motion_transform(T)), arrays["f_ext"])
         return function(with_inputs(own, inertia, armature, regrouped), **arrays)
 
     return trace(traced, reads | parameter_shapes(robot, parameters), limits)
@@ -85,8 +87,8 @@ def _moved(constraint, T):
     rotations, origins = [], []
     for end, body in enumerate((constraint.predecessor, constraint.successor)):
         X = T[body] if body >= 0 else np.eye(6)
-        rotations.append(transform_rotation(X) @ constraint.rotations[end])
-        origins.append(transform_rotation(X) @ (constraint.origins[end] - transform_origin(X)))
+        rotations.append(product(transform_rotation(X), constraint.rotations[end]))
+        origins.append(product(transform_rotation(X), constraint.origins[end] - transform_origin(X)))
     return replace(constraint, rotations=tuple(rotations), origins=tuple(origins))
 
 

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from dynamics_node.spatial.fixed_order import product
+
 
 def matvec(matrix, vector):
     """Matrix times vector over leading axes: (..., m, n), (..., n) -> (..., m)."""
@@ -71,6 +73,6 @@ def spatial_inertia(mass, com, inertia_com):
     """
     mass = np.asarray(mass)[..., None, None]
     c = skew(np.asarray(com))
-    top = np.concatenate([inertia_com + mass * (c @ transpose(c)), mass * c], axis=-1)
+    top = np.concatenate([inertia_com + mass * product(c, transpose(c)), mass * c], axis=-1)
     bottom = np.concatenate([mass * transpose(c), mass * np.eye(3)], axis=-1)
     return np.concatenate([top, bottom], axis=-2)

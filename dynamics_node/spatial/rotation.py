@@ -3,13 +3,14 @@
 import numpy as np
 
 from dynamics_node.spatial.algebra import skew
+from dynamics_node.spatial.fixed_order import sine_cosine
 
 UNIT = 1e-6  # by how much the length of a quaternion may differ from 1 to be taken as its direction
 
 
 def rpy_rotation(rpy):
     """R of fixed-axis roll, pitch, yaw in rad, as URDF has it: Rz(yaw) Ry(pitch) Rx(roll)."""
-    (cr, cp, cy), (sr, sp, sy) = np.cos(rpy), np.sin(rpy)
+    (sr, cr), (sp, cp), (sy, cy) = map(sine_cosine, np.asarray(rpy, dtype=float).tolist())
     return np.array(
         [
             [cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr],

@@ -6,7 +6,7 @@ origin of B in A coordinates (RBDA 2.24). Forces go the other way with the trans
 
 import numpy as np
 
-from dynamics_node.spatial.algebra import skew, transpose
+from dynamics_node.spatial.algebra import transpose
 
 
 def _block(a, b, c, d):
@@ -16,7 +16,9 @@ def _block(a, b, c, d):
 
 def motion_transform(E, r):
     """X of a rotation E (..., 3, 3) and an origin r (..., 3)."""
-    return _block(E, np.zeros_like(E), -E @ skew(r), E)
+    x, y, z = (r[..., k, None] for k in range(3))
+    columns = (E[..., 2] * y - E[..., 1] * z, E[..., 0] * z - E[..., 2] * x, E[..., 1] * x - E[..., 0] * y)
+    return _block(E, np.zeros_like(E), np.stack(columns, axis=-1), E)
 
 
 def rotation_transform(E):
@@ -32,8 +34,8 @@ def transform_rotation(X):
 
 def transform_origin(X):
     """r of X: the origin of frame B in A coordinates."""
-    rx = -transpose(X[..., :3, :3]) @ X[..., 3:, :3]
-    return np.stack([rx[..., 2, 1], rx[..., 0, 2], rx[..., 1, 0]], axis=-1)
+    terms = X[..., :3, (2, 0, 1)] * X[..., 3:, (1, 2, 0)]
+    return -(terms[..., 0, :] + terms[..., 1, :] + terms[..., 2, :])
 
 
 def inverse_motion_transform(X):

@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.model.description import Description, JointDescription, Link
 from dynamics_node.model.from_description import model_from_description
-from dynamics_node.spatial import rpy_rotation
+from dynamics_node.spatial import product, rpy_rotation
 
 
 def chain(n, seed=0):
@@ -13,7 +13,9 @@ def chain(n, seed=0):
     links, joints = [Link("l0")], []
     for k in range(1, n + 1):
         A = random.normal(size=(3, 3))
-        links.append(Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), A @ A.T + np.eye(3)))
+        links.append(
+            Link(f"l{k}", random.uniform(0.5, 2), random.normal(size=3), product(A, A.T) + np.eye(3))
+        )
         turn, place = rpy_rotation(random.uniform(-3, 3, 3)), random.normal(size=3)
         joints.append(
             JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))

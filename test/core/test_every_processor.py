@@ -1,0 +1,66 @@
+"""The same Programs on every processor: children whose BLAS and NumPy believe to run on other ones."""
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal, localcontext
+from pathlib import Path
+
+import numpy as np
+from generic_chains import chain
+
+from dynamics_node.programs import economical
+from dynamics_node.spatial import angle_of, sine_cosine
+
+DIGESTS = Path(__file__).parents[1] / "support" / "digests.py"
+ROBOTS = ("generic_tree", "geared_arm", "five_bar", "humanoid")
+PROCESSORS = ("Nehalem", "Sandybridge", "Haswell", "SkylakeX", "Zen")
+OLD = {  # NumPy and the C library without the instructions of later processors
+    "NPY_DISABLE_CPU_FEATURES": "X86_V3 X86_V4 AVX512_ICL FMA3 AVX2 AVX512F AVX512CD AVX512_SKX",
+    "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX2_Usable,-FMA_Usable,-AVX512F",
+}
+
+
+def digests(processor):
+    more = {"OPENBLAS_CORETYPE": processor, "OPENBLAS_NUM_THREADS": "1"}
+    more |= OLD if processor == PROCESSORS[0] else {}
+    command = [sys.executable, "-W", "ignore", str(DIGESTS), *ROBOTS]
+    run = subprocess.run(command, env=os.environ | more, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_programs_and_their_source_are_the_same_on_every_processor():
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(digests, PROCESSORS))
+    for robot in ROBOTS:
+        assert len(found[0][robot]) >= 7
+        for other, processor in zip(found[1:], PROCESSORS[1:], strict=True):
+            assert other[robot] == found[0][robot], (robot, processor)
+
+
+def test_inertias_are_symmetric_to_the_last_digit():
+    own, _ = economical(chain(5))
+    for model in (chain(5), own):
+        assert (model.inertias == model.inertias.transpose(0, 2, 1)).all()
+
+
+def test_angles_are_rounded_correctly():
+    """Beside their series in decimals; an angle comes back from its sine and cosine to the last digits."""
+    for angle in np.random.default_rng(1).uniform(-9, 9, 100).tolist():
+        assert sine_cosine(angle) == (_series(angle, 1), _series(angle, 0))
+        turn = angle_of(*sine_cosine(angle)) - angle
+        assert abs(turn - 2 * np.pi * round(turn / (2 * np.pi))) < 1e-15
+    assert angle_of(1.0, 0.0) == np.pi / 2 and angle_of(0.0, -1.0) == np.pi
+
+
+def _series(angle, n):
+    """The float next to the sum of the terms angle^n / n! of every second n with changing signs."""
+    with localcontext(prec=60):
+        x, total, term = Decimal(angle), Decimal(0), Decimal(angle) ** n
+        while abs(term) > Decimal(10) ** -50:
+            total, n = total + term, n + 2
+            term = -term * x * x / (n * (n - 1))
+        return float(total)

@@ -1,0 +1,85 @@
+"""What must be the same on every processor, printed as JSON: {robot: {Program: [digest of its text and C source,
+operations]}}.
+
+    python digests.py ROBOT ...
+
+ROBOT: one of OWN below, of robots.py or of dynamics_node.robots.
+"""
+
+import hashlib
+import json
+import sys
+
+import robots
+from mechanisms import joint, link, robot
+
+import dynamics_node as dn
+from dynamics_node import robots as linkages
+from dynamics_node.backends.c.render import render
+from dynamics_node.problem import named
+from dynamics_node.programs import (
+    derivative_program,
+    quantity_programs,
+    recursive_programs,
+)
+
+TURNS = "0.3 -0.7 1.1", "0 0 1.5707963", "-1.2 0.4 0.9", "1.5707963 0 0.2", "0.7 0.1 -2", "0.1 3 0.3"
+AXES = "0.3 -0.5 0.8", "0 0 1", "1 1 0", "-0.2 0.9 0.1", "1 2 -3", "0 1 0"
+
+
+def generic_tree():
+    """Axes and places that nothing makes zero, and a branch."""
+    parts = [link("base")]
+    for k in range(6):
+        parent = "base" if k == 0 else "l1" if k == 4 else f"l{k - 1}"
+        parts.append(link(f"l{k}", k, 1.5))
+        parts.append(joint(f"j{k}", parent, f"l{k}", "0.1 -0.23 0.31", AXES[k], rpy=TURNS[k]))
+    return robot(*parts)
+
+
+OWN = {
+    "generic_tree": generic_tree,
+    "geared_arm": lambda: linkages.geared_chain(4),
+    **linkages.ROBOTS,
+}
+
+
+def load(name):
+    return dn.parse_robot(OWN[name]()) if name in OWN else robots.ROBOTS[name].model()
+
+
+def programs(robot, small):
+    """(name, Program) of all that is cheap; small: of what takes seconds for a large robot, too."""
+    joints = [own.name for own in robot.independent_joints if own.type.is_scalar]
+    for kind in ("inverse", "forward", "hybrid"):
+        problem = named(kind, robot, joints[: max(1, len(joints) // 2)])
+        for way, program in recursive_programs(robot, problem).items():
+            yield f"{kind} {way}", program
+    tip = robot.bodies[-1].name
+    for name, options in (("mass_matrix", {}), ("operational_space_inertia", {"links": (tip,)})):
+        for way, program in quantity_programs(robot, name, **options).items():
+            yield f"{name} {way}", program
+    if not small:
+        return
+    problem = dn.forward_dynamics(robot)
+    yield "derivatives", derivative_program(robot, problem)
+    if isinstance(robot, dn.Model):
+        sensor = {"joint": joints[0], "xyz": (0.03, -0.05, 0.11), "rpy": (0.4, -0.7, 1.9)}
+        yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["tree"]
+
+
+def digest(program):
+    source = render(program)
+    return [hashlib.sha256((program.digest() + source).encode()).hexdigest()[:16], source.count("\n")]
+
+
+def main(names):
+    found = {}
+    for name in names:
+        own = load(name)
+        found[name] = {what: digest(program) for what, program in programs(own, own.nv <= 8)}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
