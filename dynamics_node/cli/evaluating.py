@@ -3,12 +3,13 @@
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, cutoff, joints_map
+from dynamics_node.cli.recording import add_recording, as_recorded, cutoff, joints_map, torques_of
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.identification import LinearModel
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
@@ -69,19 +70,23 @@ def evaluate_table(model, options):
     computed, and how far measured torques are from them."""
     compares = options.compare or options.plot is not None
     _check(options, compares)
-    problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](model)
+    moved = as_recorded(model, options, [options.input])
+    if options.problem == "forward" and moved.v_names != model.v_names:
+        others = ", ".join(name for name in moved.v_names if name not in model.v_names)
+        raise TableError(f"--problem forward: {others} move in the recording; name all joints by --joints")
+    problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[options.problem](moved)
     table = open_table(
-        options.input, model, problem, options.chunk, options.topic, joints_map=joints_map(options),
-        measured=compares, zero_velocity=options.zero_velocity,
+        options.input, moved, problem, options.chunk, options.topic, joints_map=joints_map(options),
+        measured=torques_of(model, moved) if compares else False, zero_velocity=options.zero_velocity,
         cutoff=cutoff(options) if options.differentiate else None,
     )  # fmt: skip
     for note in table.notes:
         print(f"dynamics: {note}", file=sys.stderr)
     comparison = Comparison(model) if compares else None
-    solver = build(model, problem, precision=options.precision)
+    solver = build(moved, problem, precision=options.precision)
     if options.friction:
         solver = _WithFriction(solver)
-    summary = _run(solver, table, options, comparison)
+    summary = _run(solver, table, options, comparison, model)
     if summary.bad:
         print(
             f"dynamics: {summary.bad} states are not finite, not of unit length, have no solution or no "
@@ -103,12 +108,19 @@ def _check(options, compares):
         raise TableError("--compare and --plot are for torques: --problem inverse")
     if options.friction and options.problem != "inverse":
         raise TableError("--friction is for torques: --problem inverse")
+    if _same(options.input, options.output):
+        raise TableError(f"--output {options.output} is the input: name another file")
     if options.chunk < 1:
         raise TableError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
         raise TableError("--cutoff belongs to --differentiate")
     if options.plot is not None:
         check_plot(options.plot)
+
+
+def _same(source, target):
+    """Whether both are one file."""
+    return target is not None and target.exists() and source.exists() and target.samefile(source)
 
 
 class _WithFriction:
@@ -126,15 +138,22 @@ class _WithFriction:
         return tau
 
 
-def _run(solver, table, options, comparison):
-    """The Summary of all rows, written and compared as asked for."""
+def _run(solver, table, options, comparison, robot):
+    """The Summary of all rows, written and compared as asked for, of the joints of `robot`."""
     started = time.perf_counter()
     result = "tau" if options.problem == "inverse" else "qdd"
-    sinks = {"compare": comparison.add} if comparison else {}
+    own = [solver.model.v_names.index(name) for name in robot.v_names]
+    sinks: dict[str, Callable] = {}
     with contextlib.ExitStack() as stack:
+        if comparison:
+
+            def compare(measured, computed, time):
+                comparison.add(measured[:, own], computed[:, own], time)
+
+            sinks["compare"] = compare
         if options.output:
-            writer = table_writer(options.output, solver.model, result, table.timed)
-            sinks["write"] = stack.enter_context(writer)
+            write = stack.enter_context(table_writer(options.output, robot, result, table.timed))
+            sinks["write"] = lambda found, time: write(found[:, own], time)
         advance = stack.enter_context(progress("states", table.rows))
         summary = evaluate(solver, table, advance=advance, **sinks)
     written = f", written: {options.output}" if options.output else ""

@@ -8,7 +8,14 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
+from dynamics_node.cli.recording import (
+    add_derivatives,
+    add_recording,
+    as_recorded,
+    cutoff,
+    joints_map,
+    torques_of,
+)
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import (
     METHODS,
@@ -67,18 +74,21 @@ def identify_robot(robot, options):
     if not (math.isfinite(options.doubt) and options.doubt > 0):
         raise TableError(f"--doubt must be positive, not {options.doubt:g}")
     description = _description(options.urdf)
-    problem = inverse_dynamics(robot)
+    moved = as_recorded(robot, options, options.recordings)
+    measured = torques_of(robot, moved)
     open_one = partial(
-        open_table, model=robot, problem=problem, topic=options.topic, joints_map=joints_map(options),
-        measured=True, cutoff=cutoff(options), velocities=options.velocities,
+        open_table, model=moved, problem=inverse_dynamics(moved), topic=options.topic,
+        joints_map=joints_map(options), measured=measured, cutoff=cutoff(options),
+        velocities=options.velocities,
     )  # fmt: skip
     tables = [open_one(path) for path in options.recordings]
     for path, table in zip(options.recordings, tables, strict=True):
         for note in table.notes:
             print(f"dynamics: {path}: {note}", file=sys.stderr)
     found = identify(
-        robot, [table.chunks for table in tables], options.terms, options.method, options.doubt,
+        moved, [table.chunks for table in tables], options.terms, options.method, options.doubt,
         options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
+        measured=None if measured is True else measured,
     )  # fmt: skip
     _show(found)
     _write(found, description, tables, options)
@@ -132,10 +142,13 @@ def _told(found):
         "condition": found.excitation.condition,
         "states": found.rows,
         "rms": {
-            name: dict(zip(("described", "identified", "unseen", "noise"), map(float, values), strict=True))
-            for name, *values in zip(
-                base.joints, found.described, found.fitted, found.held, solution.spread, strict=True
-            )
+            name: {
+                "described": float(found.described[k]),
+                "identified": float(found.fitted[k]),
+                "unseen": float(found.held[k]),
+                "noise": float(solution.spread[k]),
+            }
+            for name, _, k in found.joints
         },
         "complaints": list(found.complaints),
         "worse": worse_joints(found),
@@ -148,11 +161,11 @@ def _show(found):
     for verdict in told:
         if verdict.stage != "judge":
             print(f"{verdict.stage}: {verdict.told}")
-    base = found.base
-    width = max(5, *(len(name) for name in base.joints))
+    width = max(5, *(len(name) for name, _, _ in found.joints))
     print("RMS of measured less computed torque")
     print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
-    for name, *values in zip(base.joints, found.described, found.fitted, found.held, strict=True):
+    for name, _, k in found.joints:
+        values = found.described[k], found.fitted[k], found.held[k]
         print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
     for verdict in told:
         if verdict.stage == "judge":

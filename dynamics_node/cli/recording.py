@@ -1,8 +1,14 @@
-"""Options of commands that read recordings: topic, joints with other names, cut-off of derivatives."""
+"""Options of commands that read recordings: topic, joints with other names, cut-off of derivatives; and what
+becomes of the joints that --joints leaves out."""
 
+import sys
 from typing import get_args
 
-from dynamics_node.tables import CUTOFF, USUAL_CUTOFF, TableError, Velocities
+from dynamics_node.cli.robot import read_robot
+from dynamics_node.loops import Mechanism, tree_of
+from dynamics_node.tables import CUTOFF, USUAL_CUTOFF, TableError, Velocities, position_ranges
+
+STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
 
 
 def add_recording(parser):
@@ -42,3 +48,58 @@ def add_derivatives(parser):
 def cutoff(options):
     """As `open_table` takes it."""
     return USUAL_CUTOFF if options.cutoff is None else options.cutoff
+
+
+def as_recorded(robot, options, paths):
+    """The robot in which joints that --joints leaves out are where recordings have them: those that move are
+    joints of it, the others are held at their recorded position, or at zero where none is recorded. robot:
+    that of the options, which is returned where recordings make no difference. Raises TableError naming
+    joints that move where this is impossible."""
+    if options.joints is None:
+        return robot
+    others = _left_out(robot, options)
+    ranges = [position_ranges(path, others, options.topic, joints_map=joints_map(options)) for path in paths]
+    every = {name: [own[name] for own in ranges if name in own] for name in others}
+    low = {name: min(least for least, _ in own) for name, own in every.items() if own}
+    high = {name: max(most for _, most in own) for name, own in every.items() if own}
+    moving = [name for name in low if high[name] - low[name] > STILL]
+    held = {name: 0.5 * (low[name] + high[name]) for name in low if name not in moving}
+    held = {name: position for name, position in held.items() if abs(position) > STILL}
+    if not moving and not held:
+        return robot
+    for path, own in zip(paths, ranges, strict=True):
+        if missing := [name for name in moving if name not in own]:
+            raise TableError(
+                f"{path} has no positions of {listed(missing)}, which move in other recordings and are not "
+                "among --joints"
+            )
+    if moving and isinstance(robot, Mechanism):
+        raise TableError(
+            f"{listed(moving)} move in the recording, but --joints leaves them out: name all joints that move"
+        )
+    if moving:
+        of = listed(options.joints)
+        print(f"dynamics: {listed(moving)} move as recorded; torques are those of {of}", file=sys.stderr)
+    if held:
+        told = listed([f"{name} at {position:.4g}" for name, position in held.items()])
+        print(f"dynamics: held where the recordings have it: {told}", file=sys.stderr)
+    return read_robot(options, joints=[*options.joints, *moving], positions=held)
+
+
+def _left_out(robot, options):
+    """Names of joints with one coordinate that --joints leaves out."""
+    own = {joint.name for joint in tree_of(robot).independent_joints}
+    every = tree_of(read_robot(options, joints=None))
+    return [
+        joint.name for joint in every.independent_joints if joint.type.is_scalar and joint.name not in own
+    ]
+
+
+def torques_of(robot, moved):
+    """`measured` of `open_table`, of the robot that `as_recorded` returns for another one."""
+    return True if moved is robot else tuple(robot.v_names)
+
+
+def listed(names):
+    """In a sentence."""
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -21,7 +21,10 @@ def robot_choices(parser):
         "--floating-base", action="store_true", help="the root link moves freely (default: it is fixed)"
     )
     parser.add_argument(
-        "--joints", nargs="+", metavar="JOINT", help="these move, the others are held at zero"
+        "--joints",
+        nargs="+",
+        metavar="JOINT",
+        help="these move, the others are held at zero, or move as a recording has them",
     )
     parser.add_argument("--loops", metavar="FILE", help="YAML file of loops beside the description")
 
@@ -35,17 +38,17 @@ def add_parameters(parser):
     )
 
 
-def read_robot(options):
-    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`. Raises ModelError
-    with the file's name."""
+def read_robot(options, **choices):
+    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`; choices: of
+    `load_robot`, in place of --joints. Raises ModelError with the file's name."""
     try:
         return load_robot(
             options.urdf,
             loops_file=options.loops,
             parameters_file=getattr(options, "parameters", None),
             floating_base=options.floating_base,
-            joints=options.joints,
             strict=options.strict,
+            **({"joints": options.joints} | choices),
         )
     except ModelError as error:
         raise ModelError(f"{options.urdf}: {error}") from None

@@ -1,7 +1,7 @@
 """From recordings to parameters, stage by stage, each with a verdict."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -68,10 +68,19 @@ class Identified:
         return identified_text(description, self.linear, self.parameters, figures)
 
     @property
+    def joints(self):
+        """(name, unit, number) of every torque that counts."""
+        joints = self.linear.robot.independent_joints
+        units = [unit for joint in joints for unit in joint.torque_units]
+        every = zip(self.base.joints, units, range(len(units)), strict=True)
+        return [one for one in every if self.linear.counts[one[2]]]
+
+    @property
     def better(self):
         """Whether torques are nearer to the measured ones than the description's, taken together."""
-        size = np.maximum(self.described, 1e-300)
-        return bool(np.mean((np.maximum(self.held, self.fitted) / size) ** 2) < 1.0)
+        own = self.linear.counts
+        size = np.maximum(self.described[own], 1e-300)
+        return bool(np.mean((np.maximum(self.held, self.fitted)[own] / size) ** 2) < 1.0)
 
 
 def identify(
@@ -84,6 +93,7 @@ def identify(
     cutoff: float | None = None,
     stages: Stages | None = None,
     backend="auto",
+    measured: Sequence[str] | None = None,
 ) -> Identified:
     """Parameters of a robot, with loops or without, from recordings, each read twice, or five times if
     robust.
@@ -92,15 +102,13 @@ def identify(
     motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of a low-pass
     through which torques and regressors go before they are compared, see `filtering`. stages(name, total):
     called for what takes long, a context with a function that is told how much more is done. backend: of
-    `LinearModel`. Raises IdentificationError for data that tell too little, all reasons together.
+    `LinearModel`. measured: names of the coordinates whose torques count, all by default. Raises
+    IdentificationError for data that tell too little, all reasons together.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
-    recordings, linear, stages = (
-        list(recordings),
-        LinearModel(robot, tuple(terms), backend),
-        stages or _silently,
-    )
+    linear = LinearModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
+    recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _silently
     with stages("base parameters", None):
         base = base_parameters(linear)
     complaints, sample, rows = _looked_at(linear, base, recordings, stages)
@@ -134,6 +142,11 @@ def identify(
         cutoff=cutoff,
         complaints=tuple(complaints),
     )
+
+
+def _chunks(linear, chunks):
+    """Of a recording, without torques that do not count."""
+    return (chunk | {"tau": linear.torques(chunk["tau"])} for chunk in chunks())
 
 
 @contextlib.contextmanager

@@ -25,16 +25,28 @@ class LinearModel:
     terms: of TERMS, in the order of the columns: ten inertial parameters a body (`inertia`), called LINK.m,
     LINK.mx, ..., LINK.Izz as in `algorithms.regressors`; of each joint with one coordinate, dependent ones
     of loops too, JOINT.rotor, JOINT.viscous, ... . Rotor inertias that are no term count with the robot's
-    own values, see `known`. backend: what computes the regressors, as of `build_quantity`.
+    own values, see `known`. backend: what computes the regressors, as of `build_quantity`. measured: names of
+    the coordinates whose torques count, all by default; rows of the others are zero.
     """
 
     robot: Model | Mechanism
     terms: tuple[str, ...] = USUAL
     backend: str = "auto"
+    measured: tuple[str, ...] | None = None
 
     def __post_init__(self):
         if unknown := set(self.terms) - set(TERMS):
             raise ValueError(f"unknown terms {sorted(unknown)}; there are {', '.join(TERMS)}")
+        if unknown := set(self.measured or ()) - set(self.robot.v_names):
+            raise ValueError(
+                f"unknown coordinate {min(unknown)!r}; there are {', '.join(self.robot.v_names)}"
+            )
+
+    @cached_property
+    def counts(self):
+        """(nv,) bool: whose torques count."""
+        names = self.robot.v_names
+        return np.array([self.measured is None or name in self.measured for name in names])
 
     @cached_property
     def joints(self):
@@ -82,7 +94,8 @@ class LinearModel:
     def inertial(self, q, qd, qdd, gravity=None):
         """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
         robot's."""
-        return self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+        found = self._inertial(q, qd, qdd, **({} if gravity is None else {"gravity": gravity}))
+        return found if self.measured is None else np.where(self.counts[:, None], found, 0.0)
 
     @cached_property
     def sizes(self):
@@ -128,6 +141,10 @@ class LinearModel:
         at = [joint.v.start for joint in self.joints]
         return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
+    def torques(self, tau):
+        """(..., nv) measured torques: NaN where they do not count."""
+        return tau if self.measured is None else np.where(self.counts, tau, np.nan)
+
     @cached_property
     def _inertial(self):
         return build_quantity(self.robot, "joint_torque_regressor", self.backend)
@@ -141,6 +158,8 @@ class LinearModel:
         at = [joint.v.start for joint in self.joints]
         found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in found.items()}
+        if self.measured is not None:
+            blocks = {name: np.where(self.counts[:, None], block, 0.0) for name, block in blocks.items()}
         offset, viscous = blocks["offset"], blocks["viscous"]
         rates = np.divide(viscous, offset, out=np.zeros_like(viscous), where=offset != 0)
         widths = {"coulomb": SMOOTHING, "creep": CREEP}

@@ -59,21 +59,18 @@ def _stages(found, sources):
 
 
 def _torques(found):
-    names, units = found.base.joints, _units(found)
-    rows = zip(names, units, found.described, found.fitted, found.held, found.solution.spread, strict=True)
+    columns = (found.described, found.fitted, found.held, found.solution.spread)
     head = ("joint", "unit", "described", "identified", "unseen", "noise")
-    numbers = table(head, [(name, unit, *map(float, values)) for name, unit, *values in rows])
-    figures = "".join(_figure(found.shown, k, name, units[k]) for k, name in enumerate(names))
+    numbers = table(
+        head, [(name, unit, *(float(own[k]) for own in columns)) for name, unit, k in found.joints]
+    )
+    figures = "".join(_figure(found.shown, k, name, unit) for name, unit, k in found.joints)
     return (
         "<h2>Torques</h2><p>Root mean squares of measured less computed torques: of the description, of the "
         "result, of base parameters at data that they have not seen, and what is left as noise"
         f"{f', all of them below {found.cutoff:g} Hz' if found.cutoff else ''}.</p>"
         f"{numbers}{_LEGEND}{figures}{_thinned(found.shown)}"
     )
-
-
-def _units(found):
-    return [unit for joint in found.linear.robot.independent_joints for unit in joint.torque_units]
 
 
 def _figure(shown, k, name, unit):

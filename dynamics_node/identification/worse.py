@@ -12,10 +12,8 @@ def worse_joints(found):
     """{joint: sentence} of an Identified: where cross-validated or fitted torques are farther from measured
     ones than the description's, over all states or in some tenths of those that are shown."""
     result = np.maximum(found.held, found.fitted)
-    robot = found.linear.robot
-    units = [unit for joint in robot.independent_joints for unit in joint.torque_units]
     told = {}
-    for k, (name, unit) in enumerate(zip(found.base.joints, units, strict=True)):
+    for name, unit, k in found.joints:
         if result[k] > found.described[k]:
             told[name] = (
                 f"{result[k]:.3g} {unit} are left, of the description {found.described[k]:.3g} {unit}"

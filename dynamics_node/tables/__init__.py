@@ -11,7 +11,7 @@ from dynamics_node.tables.evaluate import evaluate
 from dynamics_node.tables.names import TableError
 from dynamics_node.tables.over_dask import over_dask
 from dynamics_node.tables.plot import check_plot, plot_comparison, plot_curves
-from dynamics_node.tables.read import open_table, read_table
+from dynamics_node.tables.read import open_table, position_ranges, read_table
 from dynamics_node.tables.table import Table
 from dynamics_node.tables.velocities import Velocities
 from dynamics_node.tables.write import table_writer
@@ -30,6 +30,7 @@ __all__ = [
     "over_dask",
     "plot_comparison",
     "plot_curves",
+    "position_ranges",
     "read_table",
     "table_writer",
 ]

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from dynamics_node.loops import ClosureError, Mechanism
-from dynamics_node.model.names import Pairs, proposed_pair
+from dynamics_node.model.names import Pairs, proposed_pair, renamed
 from dynamics_node.solver import build_closing
 from dynamics_node.tables.latest import Latest
 from dynamics_node.tables.names import TableError, columns
@@ -15,13 +15,13 @@ from dynamics_node.tables.table import Table
 _LOOK = 1000  # messages from the first with all positions on, in which velocities and efforts are looked for
 
 
-def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False) -> Table:
+def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False, efforts=None) -> Table:
     """A row for every JointState since all joints are known, which keep what they had until another message
     has it.
 
-    Velocities and efforts are there when all joints tell them; zero_velocity: those that nobody tells are
-    zero. Of a robot with loops the independent joints are enough: the others follow, on the branch of the
-    row before; rows that cannot be closed are NaN. Raises TableError.
+    Velocities and efforts are there when all joints tell them, or the joints `efforts` theirs; zero_velocity:
+    velocities that nobody tells are zero. Of a robot with loops the independent joints are enough: the others
+    follow, on the branch of the row before; rows that cannot be closed are NaN. Raises TableError.
     """
     if model.floating_base:
         pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
@@ -38,14 +38,26 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
             )
     counts, others = joint_state_topics(path)
     topic = _topic(path, topic, counts, others)
-    without = _look(path, topic, Latest(model, pairs))
+    without = _look(path, topic, Latest(model, pairs, efforts=efforts))
     still = without["qd"] if zero_velocity else []
     told = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
 
     def chunks():
-        return _chunks(path, topic, model, Latest(model, pairs, still), told, chunk)
+        return _chunks(path, topic, model, Latest(model, pairs, still, efforts), told, chunk)
 
     return Table(counts[topic], ("q", *told, "time"), chunks, without)
+
+
+def positions_of(path, names, topic=None, pairs: Pairs = ()):
+    """(joint, positions (k,)) of those among `names` that JointStates tell. Raises TableError."""
+    topic = _topic(path, topic, *joint_state_topics(path))
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for message, _ in joint_states(path, topic):
+        if len(message.position) == len(message.name):
+            for name, value in zip(message.name, message.position, strict=True):
+                if (ours := renamed(name, pairs)) in found:
+                    found[ours].append(value)
+    return ((name, np.array(values)) for name, values in found.items())
 
 
 def _base_columns(model, kind):

@@ -33,7 +33,7 @@ def complete(
     for kind in needed(problem, measured):
         if kind not in table.kinds:
             some = 0 < len(table.without.get(kind, [])) < model.nv
-            advice = "; --joints names those to go on with, the others are held at zero" if some else ""
+            advice = "; name the joints to go on with by --joints" if some else ""
             raise TableError(f"{path} has no {_NAMES[kind]}{_of(table, kind)}{advice}")
     missing = [kind for kind in read_by(problem) if kind not in table.kinds]
     if zero_velocity and cutoff is not None:

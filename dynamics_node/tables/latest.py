@@ -21,11 +21,11 @@ class Latest:
     where nobody told.
 
     Positions of dependent joints are the last message's or NaN: they follow from the others. still: joints
-    whose velocity is zero whatever comes. untold: kinds that some joint has not told yet; unknown: names in
-    the messages that are none of the robot's.
+    whose velocity is zero whatever comes; efforts: joints whose torques are needed, all by default. untold:
+    kinds that some joint has not told yet; unknown: names in the messages that are none of the robot's.
     """
 
-    def __init__(self, model, pairs: Pairs = (), still=()):
+    def __init__(self, model, pairs: Pairs = (), still=(), efforts=None):
         scalar = [joint for joint in tree_of(model).independent_joints if joint.type.is_scalar]
         self._q_at = {joint.name: joint.q.start for joint in scalar}
         self._v_at = {joint.name: joint.v.start for joint in model.independent_joints}
@@ -33,9 +33,13 @@ class Latest:
         self._layouts: dict[tuple[str, ...], _Layout] = {}
         self.unknown: set[str] = set()
         self._dependent = [at for name, at in self._q_at.items() if name not in self._v_at]
-        own = np.array([self._q_at[name] for name in self._v_at], dtype=int)
-        rates = np.array(list(self._v_at.values()), dtype=int)
-        self._own = {"q": own, "qd": rates, "tau": rates}
+        self._tellers = {"q": list(self._v_at), "qd": list(self._v_at)}
+        self._tellers["tau"] = list(self._v_at) if efforts is None else list(efforts)
+        at = {"q": self._q_at, "qd": self._v_at, "tau": self._v_at}
+        self._own = {
+            kind: np.array([at[kind][name] for name in names], dtype=int)
+            for kind, names in self._tellers.items()
+        }
         self._still = [self._v_at[name] for name in still]
         widths = {"q": model.nq, "qd": model.nv, "tau": model.nv}
         self.values = {kind: np.full(n, np.nan) for kind, n in widths.items()}
@@ -61,7 +65,7 @@ class Latest:
 
     def without(self, kind):
         """Names of the independent joints that never told a kind: NaN tells nothing."""
-        return [name for name, told in zip(self._v_at, self._told[kind], strict=True) if not told]
+        return [name for name, told in zip(self._tellers[kind], self._told[kind], strict=True) if not told]
 
     def _layout(self, names):
         key = tuple(names)

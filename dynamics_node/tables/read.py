@@ -1,6 +1,7 @@
 """Files of states -> chunks of states, never the whole table in memory."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import numpy as np
 from dynamics_node.model import Model
 from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
-from dynamics_node.tables.bag import read_bag
+from dynamics_node.tables.bag import positions_of, read_bag
 from dynamics_node.tables.complete import complete
 from dynamics_node.tables.cutoff import Usual
 from dynamics_node.tables.names import TableError, columns, needed, require, wanted
@@ -30,7 +31,7 @@ def open_table(
     topic=None,
     *,
     joints_map: Mapping[str, str] | None = None,
-    measured=False,
+    measured: bool | Sequence[str] = False,
     zero_velocity=False,
     cutoff: float | Usual | None = None,
     velocities: Velocities = "recorded",
@@ -39,19 +40,63 @@ def open_table(
 
     topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
     joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
-    compare with. Missing velocities are refused unless zero_velocity; with a cutoff (Hz), velocities and
-    accelerations that are missing are derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter
-    of the states a second where there are fewer than 40. velocities: with a cutoff, "recorded" ones where
-    they are, derivatives of "positions", or what is "better" by its noise, which a note says. Raises
-    TableError, also while reading.
+    compare with; names of coordinates: theirs alone, those of the others are NaN. Missing velocities are
+    refused unless zero_velocity; with a cutoff (Hz), velocities and accelerations that are missing are
+    derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter of the states a second where there
+    are fewer than 40. velocities: with a cutoff, "recorded" ones where they are, derivatives of "positions",
+    or what is "better" by its noise, which a note says. Raises TableError, also while reading.
     """
     path, pairs = _there(path), _pairs(joints_map)
+    some = None if isinstance(measured, bool) else tuple(measured)
     names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
+    if path.suffix in ARROW and some is not None:
+        names["tau"] = [f"tau.{name}" for name in some]
     if _is_file(path):
         table = _file(path, names, needed(problem, measured), chunk, pairs)
     else:
-        table = read_bag(path, model, chunk, topic, pairs, zero_velocity)
-    return complete(path, table, model, problem, measured, zero_velocity, cutoff, velocities)
+        table = read_bag(path, model, chunk, topic, pairs, zero_velocity, some)
+    if some is not None:
+        table = _with_torques_of(table, model, some)
+    return complete(path, table, model, problem, bool(measured), zero_velocity, cutoff, velocities)
+
+
+def _with_torques_of(table, model, names):
+    """The table whose torques are those of some coordinates, NaN of the others."""
+    own, chunks = [model.v_names.index(name) for name in names], table.chunks
+
+    def only(tau):
+        found = np.full((len(tau), model.nv), np.nan)
+        found[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
+        return found
+
+    return replace(table, chunks=lambda: (chunk | {"tau": only(chunk["tau"])} for chunk in chunks()))
+
+
+def position_ranges(
+    path, names, topic=None, *, joints_map: Mapping[str, str] | None = None
+) -> dict[str, tuple[float, float]]:
+    """{joint: lowest and highest position} of those among `names` whose positions a file of columns or a
+    recording has; arrays of an .npz file have no names. Raises TableError."""
+    path, pairs = _there(path), _pairs(joints_map)
+    if path.suffix == ".npz":
+        return {}
+    rows = (
+        _rows_of_positions(path, names, pairs) if _is_file(path) else positions_of(path, names, topic, pairs)
+    )
+    found: dict[str, tuple[float, float]] = {}
+    for name, values in rows:
+        if len(values := values[np.isfinite(values)]):
+            low, high = found.get(name, (np.inf, -np.inf))
+            found[name] = min(low, float(values.min())), max(high, float(values.max()))
+    return found
+
+
+def _rows_of_positions(path, names, pairs):
+    """(joint, positions (k,)) of a file of columns, chunk by chunk."""
+    theirs = _our_columns(path, _schema(path)[1], pairs)
+    there = [name for name in names if f"q.{name}" in theirs]
+    for chunk in _arrow_chunks(path, {"q": [theirs[f"q.{name}"] for name in there]}, 16384):
+        yield from zip(there, chunk["q"].T, strict=True)
 
 
 def read_table(
@@ -130,12 +175,17 @@ def _named(model, kind):
 
 
 def _arrow(path, names, needed, chunk, pairs):
-    try:
-        rows, theirs = _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
-    except (OSError, require("pyarrow").ArrowInvalid) as error:
-        raise TableError(f"{path}: {_first_line(error)}") from None
+    rows, theirs = _schema(path)
     found = _columns_there(path, _our_columns(path, theirs, pairs), names, needed)
     return Table(rows, tuple(found), lambda: _arrow_chunks(path, found, chunk))
+
+
+def _schema(path):
+    """(rows or None, names of columns)"""
+    try:
+        return _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
+    except (OSError, require("pyarrow").ArrowInvalid) as error:
+        raise TableError(f"{path}: {_first_line(error)}") from None
 
 
 def _our_columns(path, names, pairs):

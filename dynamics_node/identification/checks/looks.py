@@ -40,7 +40,8 @@ class Look:
         self.sample.add(chunk)
         self.rows += len(chunk["qd"])
         for kind in self._bad:
-            self._bad[kind] += int(np.count_nonzero(~np.isfinite(chunk[kind]).all(axis=1)))
+            needed = chunk[kind] if kind != "tau" else chunk[kind][:, self._linear.counts]
+            self._bad[kind] += int(np.count_nonzero(~np.isfinite(needed).all(axis=1)))
         self._unknown += np.count_nonzero(~np.isfinite(chunk["tau"]), axis=0)
         tau = np.where(np.isfinite(chunk["tau"]), chunk["tau"], 0.0)
         self._low, self._high = (
@@ -64,9 +65,9 @@ class Look:
                     f"{kind} is not finite, or unknown beside ends and gaps, in {count} of {self.rows} rows"
                 )
                 of = self._named(self._unknown > 0) if kind == "tau" else self._names
-                found.append(f"{told} rows" + (f": {listed(of)}" if len(of) < len(self._names) else ""))
+                found.append(told + (f": {listed(of)}" if len(of) < len(self._names) else ""))
         still = self._named(self._travelled < STILL)
-        if len(still) == len(self._names):
+        if len(still) == np.count_nonzero(self._linear.counts):
             found.append("nothing moves")
         elif still:
             found.append(f"{listed(still)} {'does' if len(still) == 1 else 'do'} not move")
@@ -83,12 +84,12 @@ class Look:
             return []
         usual, found = float(np.median(steps)), []
         if back := int(np.count_nonzero(steps < 0)):
-            found.append(f"the clock jumps back {back} times")
+            found.append(f"the clock jumps back {back} time{'s' if back > 1 else ''}")
         if twice := int(np.count_nonzero(steps == 0)):
-            found.append(f"{twice} stamps are told twice")
+            found.append(f"{twice} stamp{'s are' if twice > 1 else ' is'} there twice")
         if gaps := int(np.count_nonzero(steps > GAP * usual)):
             most = f"steps up to {steps.max():.3g} s instead of {usual:.3g} s"
-            found.append(f"samples are missing at {gaps} places: {most}")
+            found.append(f"samples are missing at {gaps} place{'s' if gaps > 1 else ''}: {most}")
         short = steps[(steps > 0) & (steps <= GAP * usual)] / max(usual, 1e-300)
         lost = float(np.sum(np.maximum(np.round(short) - 1, 0)))
         if lost > LOST * len(steps):
@@ -110,6 +111,8 @@ class Look:
         return found + about_load(self._linear, fit, stretches, rows)
 
     def _named(self, which):
+        """Of the joints whose torques count."""
+        which = np.logical_and(which, self._linear.counts)
         return [name for name, own in zip(self._names, which, strict=True) if own]
 
 

@@ -81,7 +81,7 @@ def _exchanged(linear, rows):
     """Sentences, with the rows that they suppose."""
     tree, names = tree_of(linear.robot), linear.robot.v_names
     joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
-    places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints}
+    places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints and linear.counts[k]}
     for a, b in combinations(list(places)[:JOINTS], 2):
         for what, kinds in (("torques", ("tau",)), ("columns", ("q", "qd", "qdd", "tau"))):
             swapped = {}

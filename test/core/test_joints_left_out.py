@@ -1,0 +1,140 @@
+"""Joints that --joints leaves out are where the recording has them, in every command that reads recordings."""
+
+import numpy as np
+import pytest
+import yaml
+from bags import write_bag
+from identified import Truth
+from robots import ROBOTS
+
+import dynamics_node as dn
+from dynamics_node.cli import main
+from dynamics_node.identification import LinearModel
+
+URDF = str(ROBOTS["ur5"].file)
+ONE, WRIST = "shoulder_pan_joint", "wrist_3_joint"
+
+pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return Truth(ROBOTS["ur5"].model())
+
+
+@pytest.fixture(scope="module")
+def recording(arm):
+    return arm.recording(1)
+
+
+def write(path, recording, kinds=("q", "qd", "qdd", "tau"), efforts=None):
+    """A .csv, with efforts of some joints alone."""
+    names = ROBOTS["ur5"].model().v_names
+    columns = {"time": recording["time"]}
+    for kind in kinds:
+        for k, name in enumerate(names):
+            if kind != "tau" or efforts is None or name in efforts:
+                columns[f"{kind}.{name}"] = recording[kind][:, k]
+    rows = np.column_stack(list(columns.values()))
+    np.savetxt(path, rows, delimiter=",", header=",".join(columns), comments="")
+    return path
+
+
+def rmse(text):
+    """{joint: RMSE} of what `evaluate --compare` prints."""
+    rows = [line.split() for line in text.splitlines() if " N m " in line]
+    return {row[0]: float(row[4]) for row in rows}
+
+
+def test_one_joint_is_identified_while_all_move(arm, recording, tmp_path, capsys):
+    """Its torque alone is used, with the positions of all joints, and is explained to its noise."""
+    run = write(tmp_path / "run.csv", recording, efforts=[ONE])
+    out = tmp_path / "out"
+    assert main(["identify", URDF, str(run), "--joints", ONE, "-o", str(out)]) == 0
+    told = capsys.readouterr()
+    assert f"torques are those of {ONE}" in told.err and "ahead" not in told.out
+    report = yaml.safe_load((out / "report.yaml").read_text())
+    assert list(report["rms"]) == [ONE] and report["complaints"] == []
+    found = dn.load_robot(out / "robot.urdf", parameters_file=out / "parameters.yaml")
+    linear, unseen = LinearModel(found, backend="numpy"), arm.recording(9, noise=0.0)
+    W = linear.matrix(unseen["q"], unseen["qd"], unseen["qdd"])
+    left = np.sqrt(np.mean((W @ linear.described - unseen["tau"]) ** 2, axis=0))
+    assert left[0] < 0.1 and left[1] > 0.5  # the other torques were not there
+
+
+@pytest.mark.parametrize("kind", ["csv", "bag"])
+def test_one_joint_is_compared_while_all_move(arm, recording, tmp_path, capsys, kind):
+    """What is left of its torque is what is left of it with all joints chosen; so are torques that are written."""
+    few = {key: rows[:300] for key, rows in recording.items()}
+    if kind == "csv":
+        run, more = write(tmp_path / "run.csv", few), []
+    else:
+        rows = zip(few["q"], few["qd"], few["tau"], strict=True)
+        write_bag(tmp_path / "bag", [("/s", list(arm.robot.v_names), *row) for row in rows])
+        run, more = tmp_path / "bag", []
+    command = ["evaluate", URDF, "--input", str(run), "--compare", *more, "--output"]
+    assert main([*command, str(tmp_path / "all.npz")]) == 0
+    every = rmse(capsys.readouterr().out)
+    assert main([*command, str(tmp_path / "one.npz"), "--joints", WRIST, ONE]) == 0
+    told = capsys.readouterr()
+    assert rmse(told.out) == {name: every[name] for name in (ONE, WRIST)}
+    assert "elbow_joint" in told.err and "move as recorded" in told.err
+    assert np.array_equal(
+        np.load(tmp_path / "one.npz")["tau"], np.load(tmp_path / "all.npz")["tau"][:, [0, 5]]
+    )
+
+
+def test_joints_that_stand_still_are_held_where_they_are(arm, tmp_path, capsys):
+    """Three joints move; the others stand, not at zero."""
+    recording = arm.recording(1, moving=[0, 1, 5], time=np.arange(0.0, 3.0, 0.01))
+    recording["q"] = recording["q"] + np.where(
+        np.isin(np.arange(6), [2, 3, 4]), [0, 0, 0.7, -0.4, 1.1, 0], 0.0
+    )
+    W = arm.linear.matrix(recording["q"], recording["qd"], recording["qdd"])
+    run = write(tmp_path / "run.csv", recording | {"tau": W @ arm.linear.described})
+    command = [
+        "evaluate",
+        URDF,
+        "--input",
+        str(run),
+        "--compare",
+        "--joints",
+        ONE,
+        "shoulder_lift_joint",
+        WRIST,
+    ]
+    assert main(command) == 0
+    told = capsys.readouterr()
+    assert "held where the recordings have it: elbow_joint at 0.7, wrist_1_joint at -0.4" in told.err
+    assert max(rmse(told.out).values()) < 1e-9
+
+
+def test_what_cannot_be_as_recorded(arm, recording, tmp_path, capsys):
+    few = {key: rows[:50] for key, rows in recording.items()}
+    run, other = write(tmp_path / "run.csv", few), tmp_path / "other.csv"
+    forward = [
+        "evaluate",
+        URDF,
+        "--input",
+        str(run),
+        "--output",
+        str(tmp_path / "out.npz"),
+        "--problem",
+        "forward",
+    ]
+    assert main([*forward, "--joints", ONE]) == 1
+    assert "shoulder_lift_joint, elbow_joint" in capsys.readouterr().err
+    header, _, rows = run.read_text().partition("\n")
+    other.write_text(header.replace("elbow_joint", "another_joint") + "\n" + rows)
+    assert main(["identify", URDF, str(run), str(other), "--joints", ONE, "-o", str(tmp_path / "out")]) == 1
+    assert "other.csv has no positions of elbow_joint, which move" in capsys.readouterr().err
+
+
+def test_the_input_is_not_replaced(recording, tmp_path, capsys):
+    run = write(tmp_path / "run.csv", {key: rows[:50] for key, rows in recording.items()})
+    before, link = run.read_bytes(), tmp_path / "link.csv"
+    link.symlink_to(run)
+    for output in (run, link):
+        assert main(["evaluate", URDF, "--input", str(run), "--output", str(output)]) == 1
+        assert "is the input" in capsys.readouterr().err
+    assert run.read_bytes() == before
