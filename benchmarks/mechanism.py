@@ -88,7 +88,7 @@ def dropped():
         "differential with rods, 1 s": (differential, start, 1.0),
     }
     for name, (what, q, duration) in cases.items():
-        motion = simulate(what, q, duration=duration, dt=1e-3)
+        motion = simulate(what, q, duration=duration, dt=1e-3, friction=False)
         right = truth.trapezoids(what, q, 1e-3, len(motion))
         yield _row(
             f"{name}, positions", np.abs(motion.q - right).max(), "rad", 1e-6, "the same rule, iterated"
@@ -170,7 +170,7 @@ def _at_once(arm, duration):
     times = []
     for _ in range(4):
         begin = time.thread_time()
-        simulate(arm, POSE, duration=duration, dt=1e-3, window=None)
+        simulate(arm, POSE, duration=duration, dt=1e-3, window=None, friction=False)
         times.append(time.thread_time() - begin)
     return min(times)
 

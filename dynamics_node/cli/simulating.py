@@ -34,6 +34,9 @@ def add_parser(commands):
         "--coordinates", choices=COORDINATES, default="independent", help="of loops: which are integrated"
     )
     parser.add_argument(
+        "--no-friction", action="store_true", help="joints have no damping, friction, springs and offsets"
+    )
+    parser.add_argument(
         "--window", type=int, default=2, metavar="STEPS", help="solved at a time; 0: all at once (2)"
     )
 
@@ -52,6 +55,7 @@ def simulate_robot(robot, options):
                 robot, start, options.velocity, options.duration, dt=options.dt, torque=torque,
                 backend=options.backend, rule=options.rule,
                 coordinates=options.coordinates, window=options.window or None,
+                friction=not options.no_friction,
                 progress=lambda done: advance(1),
             ),
         )  # fmt: skip

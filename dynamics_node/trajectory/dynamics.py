@@ -5,12 +5,18 @@ their names, 'tau' what motors do, 'push' what else acts.
 """
 
 from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.passive import PassiveTorques
 from dynamics_node.trajectory.systems import System
 
 
-def inverse_dynamics(system: System, determines: str | None, known=(), unknown=()) -> Factor:
-    """ID(q, qd, qdd) - torque = 0. determines: 'qdd', of the independent directions (a forward problem), or
-    one of `unknown` (an inverse one), exactly; None: rows with a variance, in N m or N."""
+def inverse_dynamics(
+    system: System, determines: str | None, known=(), unknown=(), passive: PassiveTorques | None = None
+) -> Factor:
+    """ID(q, qd, qdd) - torque = 0, with passive torques beside ID if they are given.
+
+    determines: 'qdd', of the independent directions (a forward problem), or one of `unknown` (an inverse
+    one), exactly; None: rows with a variance, in N m or N.
+    """
     if determines == "qdd":
         determined = tuple(("qdd", k) for k in system.independent)
     elif determines is None or determines in unknown:
@@ -18,15 +24,19 @@ def inverse_dynamics(system: System, determines: str | None, known=(), unknown=(
     else:
         raise ValueError(f"inverse dynamics determine 'qdd' or one of {unknown}, not {determines!r}")
 
+    tangent = {} if passive is None else passive.data
+
     def residual(q, qd, qdd, **torques):
-        return system.inverse(q, qd, qdd) - sum(torques.values())
+        own = {name: torques.pop(name) for name in tangent}
+        overcome = () if passive is None else (passive.torque(q, qd, **own),)
+        return system.inverse(q, qd, qdd, *overcome) - sum(torques.values())
 
     return Factor(
         name="dynamics",
         residual=residual,
         rows=system.torque_names,
         now=("q", "qd", "qdd", *unknown),
-        data={name: (len(system.independent),) for name in known},
+        data={name: (len(system.independent),) for name in known} | tangent,
         determines=determined,
         definite=determines == "qdd",
     )

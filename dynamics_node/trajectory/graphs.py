@@ -17,22 +17,24 @@ COORDINATES = ("independent", "dependent")
 
 
 def forward_graph(
-    system: System, rule="trapezoidal", coordinates="independent", soft=False
+    system: System, rule="trapezoidal", coordinates="independent", soft=False, friction=False
 ) -> TrajectoryGraph:
     """q, qd, qdd of the torque `tau` (nv,), data.
 
     rule: of RULES; simpson reads `tau_middle` (nv,) too. coordinates: of which directions integrators have
     rows, 'independent' or, over-determined where there are loops, 'dependent' for all of them. soft: as the
     paper has it (Figs. 2 and 3, Table 2): accelerations of these directions follow from a factor with a
-    variance, and there is the factor `equality q` of all directions, which brakes the motion. Raises
-    ValueError for others.
+    variance, and there is the factor `equality q` of all directions, which brakes the motion. friction:
+    passive torques of the joints act, unless soft; of dry friction the tangents are data. Raises ValueError
+    for others.
     """
     directions = _integrated(system, coordinates)
-    factors = [*_closed(system, 2), *_integrators(system, rule, directions)]
+    passive = system.passive if friction else None
+    factors = [*_closed(system, 2), *_integrators(system, rule, directions, passive)]
     if soft:
         factors += [forward_dynamics(system, directions, known=("tau",)), equality(system.q)]
     else:
-        factors.append(inverse_dynamics(system, "qdd", known=("tau",)))
+        factors.append(inverse_dynamics(system, "qdd", known=("tau",), passive=passive))
     if not soft or coordinates == "independent":
         factors += _closed(system, 3)[2:]
     return TrajectoryGraph((system.q, system.qd, system.qdd), tuple(factors))
@@ -94,10 +96,10 @@ def _integrated(system, coordinates):
     return system.independent if coordinates == "independent" else tuple(range(len(system.directions)))
 
 
-def _integrators(system, rule, directions):
+def _integrators(system, rule, directions, passive=None):
     if rule not in RULES:
         raise ValueError(f"unknown rule {rule!r}; choose one of {', '.join(RULES)}")
     if rule == "simpson":
-        return [simpson(system, directions)]
+        return [simpson(system, directions, passive)]
     one = {"euler": euler, "trapezoidal": trapezoidal}[rule]
     return [one(x, directions) for x in (system.q, system.qd)]

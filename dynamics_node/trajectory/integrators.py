@@ -12,6 +12,7 @@ import numpy as np
 from dynamics_node.problem import Shapes
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.factor import Factor
+from dynamics_node.trajectory.passive import PassiveTorques
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.variables import Variable
 
@@ -40,23 +41,27 @@ def trapezoidal(x: Variable, directions=None) -> Factor:
     return _between("trapezoidal", x, chosen, residual, after=(x.name, x.rate))
 
 
-def simpson(system: System, directions=None) -> Factor:
+def simpson(system: System, directions=None, passive: PassiveTorques | None = None) -> Factor:
     """Of fourth order, rows of q, then of qd: Lobatto IIIA with three stages (Hairer, Norsett and Wanner,
     Solving Ordinary Differential Equations I, sec. II.7; Hermite-Simpson collocation).
 
     The middle of a step is that of the cubics through both ends, its acceleration follows from forward
-    dynamics with the torque `tau_middle` (nv,), data. Dependent joints of loops are there off their closed
-    position by dt^4, their accelerations too: the order stays.
+    dynamics with the torque `tau_middle` (nv,), data, and passive torques if they are given. Dependent joints
+    of loops are there off their closed position by dt^4, their accelerations too: the order stays.
     """
     x, chosen = system.q, _chosen(system.q, directions)
 
-    def residual(dt, tau_middle, q, qd, qdd, q_next, qd_next, qdd_next):
+    tangent = {} if passive is None else {f"{name}_middle": shape for name, shape in passive.data.items()}
+
+    def residual(dt, tau_middle, q, qd, qdd, q_next, qd_next, qdd_next, **dry):
         step, rate = _in_chart(x, q, q_next, qd_next)
         middle = x.moved(q, 0.5 * step + 0.125 * dt * (qd - rate))
         v = 0.5 * (qd + qd_next) + 0.125 * dt * (qdd - qdd_next)
-        a = system.forward(middle, v, tau_middle)
-        own = _in_chart(x, q, middle, v)[1]
-        of_q = step - dt * (1 / 6) * (qd + 4 * own + rate)
+        own = {name.removesuffix("_middle"): numbers for name, numbers in dry.items()}
+        overcome = () if passive is None else (passive.torque(middle, v, **own),)
+        a = system.forward(middle, v, tau_middle, *overcome)
+        there = _in_chart(x, q, middle, v)[1]
+        of_q = step - dt * (1 / 6) * (qd + 4 * there + rate)
         of_qd = qd_next - qd - dt * (1 / 6) * (qdd + 4 * a + qdd_next)
         return np.concatenate([of_q[chosen], of_qd[chosen]])
 
@@ -66,7 +71,7 @@ def simpson(system: System, directions=None) -> Factor:
         rows=tuple(f"{name} {x.names[k]}" for name in ("q", "qd") for k in chosen),
         now=("q", "qd", "qdd"),
         after=("q", "qd", "qdd"),
-        data=DT | {"tau_middle": (len(system.independent),)},
+        data=DT | {"tau_middle": (len(system.independent),)} | tangent,
     )
 
 

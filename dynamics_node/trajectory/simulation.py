@@ -9,6 +9,7 @@ from dynamics_node.solver import InputError
 from dynamics_node.trajectory.assembly import closed_start, refuse_turned
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
+from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.problems import (
     Robot,
     graph_of,
@@ -38,6 +39,7 @@ def simulate(
     rule="trapezoidal",
     coordinates="independent",
     window=2,
+    friction=True,
     backend="auto",
     progress=None,
 ) -> Motion:
@@ -48,8 +50,8 @@ def simulate(
     function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
     rule: euler, trapezoidal (implicit, of second order) or simpson (fourth). coordinates: 'independent', or,
     of loops, 'dependent': integrators of all joints, a least-squares compromise. window: how many steps are
-    solved at a time (fixed lag), None: all at once. progress: told after every step how many there are.
-    Damping and friction do not act.
+    solved at a time (fixed lag), None: all at once. friction: damping, friction, springs and offsets of the
+    robot's joints act. progress: called after every step with their number.
 
     Raises InputError, and TrajectoryError with the Motion so far as its `solution`: InconsistentStart,
     WrongBranch, SingularPosition, NotConverged.
@@ -57,11 +59,14 @@ def simulate(
     count = _count(duration, steps, dt) + 1
     system = system_of(robot)
     start = closed_start(system, robot, q, qd)
-    graph = graph_of(system, "forward", rule, coordinates)
+    graph = graph_of(system, "forward", rule, coordinates, False, bool(friction))
     time = dt * np.arange(count)
     known = prior(graph, {"q": start[0], "qd": start[1]}, {"q": STARTED, "qd": STARTED})
     drive = _drive(torque, time, len(system.independent), system.independent, "tau_middle" in graph.data)
-    run = _Run(graph, known, count)
+    dry = None
+    if friction and system.passive is not None and system.passive.has_dry_friction:
+        dry = DryFriction(system.passive, middle=rule == "simpson")
+    run = _Run(graph, known, dry, count)
     try:
         run.through(drive, dt, window or 2, backend, progress or (lambda done: None))
         if window is None:
@@ -98,8 +103,8 @@ def _count(duration, steps, dt):
 class _Run:
     """Steps as they are found. done: how many."""
 
-    def __init__(self, graph: TrajectoryGraph, known: Prior, count):
-        self.graph, self.known, self.done = graph, known, 0
+    def __init__(self, graph: TrajectoryGraph, known: Prior, dry: DryFriction | None, count):
+        self.graph, self.known, self.dry, self.done = graph, known, dry, 0
         self.steps = graph.steps(count)
         self.iterations: Any = np.zeros(count, dtype=int)
 
@@ -108,10 +113,14 @@ class _Run:
         lag = fixed_lag(
             self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT
         )
-        weights = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
+        first = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
+        if self.dry is not None:
+            first |= self.dry.start(self.known.values["qd"])
         for k in range(len(self.steps)):
             numbers = drive(k, self)
-            self.iterations[k] = lag.append(dt=dt, **(weights if k == 0 else {}), **numbers)
+            self.iterations[k] = lag.append(dt=dt, **(first if k == 0 else {}), **numbers)
+            if self.dry is not None:
+                self.iterations[k] += self.dry.settle(lag)
             self.steps.rows[k + 1 - len(lag) : k + 1] = lag.steps.rows[: len(lag)]
             self.done = k + 1
             progress(self.done)

@@ -16,6 +16,7 @@ from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical
+from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
 
@@ -31,7 +32,9 @@ class System:
     qd, qdd (n,) -> (dependent,). turned: q -> (any,), 1 less a cosine, near zero in the branch of assembly
     that is meant: where it is beyond loops' TURNED the constraints hold with something half a turn away.
     inverse: q, qd, qdd -> tau (nv,) conjugate to the independent directions, where the constraints hold;
-    forward: q, qd, tau -> qdd (n,). Gravity is the constant of the robot; damping and friction do not enter.
+    forward: q, qd, tau -> qdd (n,). Gravity is the constant of the robot. passive: damping, friction, springs
+    and offsets of joints, None where there are none; both functions then take their torques (n,) as one
+    argument more, and leave them out without it.
     """
 
     name: str
@@ -45,6 +48,7 @@ class System:
     turned: Callable
     inverse: Callable
     forward: Callable
+    passive: PassiveTorques | None = None
 
     @property
     def directions(self):
@@ -72,23 +76,27 @@ def robot_system(robot: Model | Mechanism) -> System:
     tree = tree_of(robot)
     own = economical(robot)[0]
     functions = _of_loops(own) if isinstance(robot, Mechanism) else _of_tree(own)
+    scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
     return System(
         name=robot.name,
         q=positions(tree),
-        scalars={j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar},
+        scalars=scalars,
+        passive=passive_torques(tree, scalars),
         forward=_forward(robot),
         **functions,
     )
 
 
 def _forward(robot):
-    def forward(q, qd, tau):
+    def forward(q, qd, tau, passive=None):
         program = _forward_program(robot)
         if not isinstance(robot, Mechanism):
+            tau = tau if passive is None else tau - passive
             return interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
         yd = qd[robot.independent]
-        ydd = interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"]
-        return Rates(economical(robot)[0], q, yd).accelerations(ydd)
+        rates = Rates(economical(robot)[0], q, yd)
+        tau = tau if passive is None else tau - rates.independent(passive)
+        return rates.accelerations(interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"])
 
     return forward
 
@@ -111,8 +119,12 @@ def _of_tree(tree):
         "velocities": _nothing,
         "accelerations": _nothing,
         "turned": _nothing,
-        "inverse": lambda q, qd, qdd: rnea(tree, q, qd, qdd),
+        "inverse": lambda q, qd, qdd, passive=None: _all_torques(rnea(tree, q, qd, qdd), passive),
     }
+
+
+def _all_torques(tau, passive):
+    return tau if passive is None else tau + passive
 
 
 def _nothing(*arrays):
@@ -136,9 +148,9 @@ def _of_loops(mechanism):
         found = [(c, _rates(tree, c, q, qd)) for c in tied]
         return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in found)
 
-    def inverse(q, qd, qdd):
+    def inverse(q, qd, qdd, passive=None):
         rates = Rates(mechanism, q, qd[mechanism.independent])
-        return rates.independent(rnea(tree, q, qd, qdd))
+        return rates.independent(_all_torques(rnea(tree, q, qd, qdd), passive))
 
     return {
         "independent": tuple(mechanism.independent.tolist()),

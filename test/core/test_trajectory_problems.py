@@ -84,7 +84,7 @@ class Trapezoids:
 def test_what_falls_falls_as_by_the_same_rule(name, duration):
     robot, q = dropped(name)
     steps = round(duration / 1e-3)
-    motion = dn.simulate(robot, q, steps=steps)
+    motion = dn.simulate(robot, q, steps=steps, friction=False)
     own = Trapezoids(robot).run(q, 1e-3, steps, lambda t, q, qd: np.zeros(robot.nv))
     assert np.abs(motion.q - own).max() <= SAME_RULE
     assert np.ptp(motion.q, axis=0).max() > 0.1  # it fell
@@ -145,7 +145,7 @@ def test_torques_of_a_controller_are_those_of_the_step_before():
     def torque(t, q, qd):
         return -3.0 * q - 0.5 * qd + np.sin(t)
 
-    motion = dn.simulate(robot, q, duration=0.5, torque=torque)
+    motion = dn.simulate(robot, q, duration=0.5, torque=torque, friction=False)
     own = Trapezoids(robot).run(q, 1e-3, 500, torque)
     assert np.abs(motion.q - own).max() <= SAME_RULE
     at_rest = dn.simulate(robot, q, duration=0.1, torque=dn.bias(robot, q, np.zeros(2)))
@@ -261,7 +261,7 @@ def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
     assert np.abs(motion.q - q).max() <= 1e-5
     tau = inverse(q, zd, zdd)
     assert np.abs(motion.tau - tau).max() <= 1e-4 * np.abs(tau).max()
-    back = dn.simulate(robot, motion.q[0], motion.qd[0], steps=1000, torque=motion.tau)
+    back = dn.simulate(robot, motion.q[0], motion.qd[0], steps=1000, torque=motion.tau, friction=False)
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
 
 
@@ -285,7 +285,7 @@ def test_the_papers_crank_follows_a_curve():
         found = planar_oracle.forward("paper", z[k], zd[k], told.tau[k])
         heavier = planar_oracle.forward("paper", z[k], zd[k], told.tau[k] + 1e-5 * np.abs(told.tau).max())
         assert abs(found[0] - zdd[k, 0]) <= abs(heavier[0] - found[0])  # within 1e-5 of the largest torque
-    back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau)
+    back = dn.simulate(planar(), motion.q[0], motion.qd[0], steps=1000, torque=motion.tau, friction=False)
     assert np.abs(back.q - motion.q).max() <= SAME_RULE
 
 
@@ -330,7 +330,9 @@ def recorded():
     def push(t):
         return np.stack([PUSH * (t > 0.5), 0 * t], axis=-1)
 
-    motion = dn.simulate(robot, q, duration=1.0, dt=2e-3, torque=lambda t, q, qd: torque(t, q, qd) + push(t))
+    motion = dn.simulate(
+        robot, q, duration=1.0, dt=2e-3, torque=lambda t, q, qd: torque(t, q, qd) + push(t), friction=False
+    )
     pushes = push(motion.time)
     readings = {
         "q": motion.q + 1e-4 * random.normal(size=motion.q.shape),

@@ -1,0 +1,109 @@
+"""Damping, friction, springs and offsets in a simulation: closed forms, MuJoCo, and the equation of motion."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from cart_pole import CART
+
+import dynamics_node as dn
+from dynamics_node.algorithms import friction_torque
+from dynamics_node.loops import first_closed
+from dynamics_node.robots import five_bar
+
+ROTOR = """
+<robot name="rotor"><link name="base"/>
+<link name="disk"><inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="0.2"/></inertial></link>
+<joint name="spin" type="continuous"><parent link="base"/><child link="disk"/><axis xyz="0 0 1"/>
+<dynamics damping="{damping}" friction="{friction}"/></joint></robot>"""
+INERTIA, DT = 0.2, 2e-3
+OVERRIDES = "joints: {slide: {creep: 0.3, spring: 4.0, offset: 0.2}, hinge: {viscous: 0.05, coulomb: 0.02}}"
+RULES = ["euler", "trapezoidal", "simpson"]
+
+
+@cache
+def rotor(damping, friction):
+    return dn.parse_robot(ROTOR.format(damping=damping, friction=friction))
+
+
+def spun(robot, **choices):
+    return dn.simulate(robot, [0.0], [2.0], duration=1.0, dt=DT, backend="numpy", **choices)
+
+
+def test_damping_is_an_exponential():
+    found = spun(rotor(0.4, 0.0))
+    np.testing.assert_allclose(found.qd[:, 0], 2.0 * np.exp(-2.0 * found.time), atol=3 * DT**2)
+    np.testing.assert_allclose(spun(rotor(0.4, 0.0), friction=False).qd, 2.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_dry_friction_stops_a_joint_which_then_sticks(rule):
+    """2 rad/s less 5 rad/s^2: it stands after 0.4 s and 0.4 rad."""
+    found = spun(rotor(0.0, 1.0), rule=rule)
+    sliding = found.time < 0.39
+    np.testing.assert_allclose(found.qd[sliding, 0], 2.0 - 5.0 * found.time[sliding], atol=1e-2)
+    assert np.abs(found.qd[found.time > 0.45]).max() < 1e-3
+    np.testing.assert_allclose(found.q[-1, 0], 0.4, atol=2e-2)  # and creeps where the friction is smoothed
+
+
+def test_a_torque_below_the_friction_moves_nothing():
+    still = dn.simulate(rotor(0.0, 1.0), [0.0], [0.0], duration=0.2, torque=[0.5], backend="numpy")
+    assert np.abs(still.qd).max() < 0.01  # the rate within which friction is smoothed
+    moved = dn.simulate(rotor(0.0, 1.0), [0.0], [0.0], duration=0.2, torque=[1.5], backend="numpy")
+    np.testing.assert_allclose(moved.qd[-1], 0.5, atol=0.01)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_step_satisfies_the_equation_of_motion(rule):
+    """tau = ID + viscous, dry and spring torques at every step, of a tree whose slide turns back."""
+    robot = dn.parse_robot(CART, numbers=OVERRIDES)
+    tau = np.array([-9.0, -0.3])
+    found = dn.simulate(
+        robot, [0.1, 0.4], [0.5, -1.0], steps=300, dt=DT, torque=tau, rule=rule, backend="numpy"
+    )
+    inverse = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")
+    passive = friction_torque(found.qd, [0.5, 0.05], [2.0, 0.02], creep=np.array([0.3, 0.0]))
+    passive += [0.2, 0.0] + found.q * [4.0, 0.0]
+    assert found.qd[0, 0] > 0 > found.qd[-1, 0]
+    np.testing.assert_allclose(
+        inverse(found.q, found.qd, found.qdd) + passive, np.tile(tau, (301, 1)), atol=1e-8
+    )
+
+
+def test_every_joint_of_a_loop_has_its_friction():
+    """G^T of the torques of all joints, also of those that no motor drives."""
+    text = five_bar()
+    for name, numbers in {
+        "j3": 'damping="0.3" friction="0.2"',
+        "j1": 'damping="0.1" friction="0.05"',
+    }.items():
+        head = text.index(f'name="{name}"')
+        at = text.index("</joint>", head)
+        text = f"{text[:at]}<dynamics {numbers}/>{text[at:]}"
+    robot = dn.parse_robot(text)
+    q = first_closed(robot, np.array([-1.2, 0.0, -1.9, 0.0]))
+    found = dn.simulate(robot, q, duration=0.2, torque=[0.5, -0.4], backend="numpy")
+    tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(found.q, found.qd, found.qdd)
+    for k in range(0, len(found), 20):
+        columns = [robot.spanning(found.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
+        rates = robot.spanning(found.q[k], found.qd[k], 0 * found.qd[k])[1]
+        passive = friction_torque(rates, robot.tree.damping, robot.tree.friction)
+        np.testing.assert_allclose(tau[k] + np.array(columns) @ passive, [0.5, -0.4], atol=1e-7)
+
+
+def test_damping_as_in_mujoco():
+    mujoco = pytest.importorskip("mujoco", reason="another oracle: pip install mujoco")
+    text = CART.replace('friction="2"', 'friction="0"').replace('damping="0.5"', 'damping="6"')
+    found = dn.simulate(
+        dn.parse_robot(text), [0.0, 0.6], duration=0.5, dt=1e-3, rule="simpson", backend="numpy"
+    )
+    compiler = '<mujoco><compiler balanceinertia="false" fusestatic="false"/></mujoco><link name="rail"/>'
+    model = mujoco.MjModel.from_xml_string(text.replace('<link name="rail"/>', compiler))
+    model.opt.timestep, model.opt.integrator = 1e-3, mujoco.mjtIntegrator.mjINT_RK4
+    model.opt.disableflags = mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+    data = mujoco.MjData(model)
+    data.qpos[:] = [0.0, 0.6]
+    for _ in range(500):
+        mujoco.mj_step(model, data)
+    np.testing.assert_allclose(found.q[-1], data.qpos, atol=1e-7)
+    np.testing.assert_allclose(found.qd[-1], data.qvel, atol=1e-6)
