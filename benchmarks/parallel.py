@@ -2,8 +2,7 @@
 
 Time over the number of links of one state, and over the number of states ("groups") of 10 and of 200 links;
 from Python by `build`, checks and the outer correction included, one core. Beside them the orderings that
-the article reports of a Tesla K40c: it has curves alone. By NumPy, the kernel of long chains on OpenCL's CPU
-(PoCL, compiled without optimisation: see docs/parallel.md), and our recursion in C for scale.
+the article reports of a Tesla K40c: it has curves alone. By NumPy, and our recursion in C for scale.
 
     ./dev bench parallel [--save]; --table: errors in float64 and float32, as docs/parallel.md has them
 """
@@ -30,10 +29,8 @@ LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 GROUPS = {10: (1, 10, 100, 1000, 10_000, 100_000), 200: (1, 10, 100, 1000, 10_000)}
 WAYS_TO_RUN = {  # solver, backend, longest chain
     **{solver: (solver, "numpy", max(LINKS)) for solver in SOLVERS},
-    "cfa kernel": ("cfa", "opencl", 256),
     "recursion in C": ("cluster", "c", max(LINKS)),
 }
-MOST = {"cfa kernel": 100}  # states: without optimisation they take milliseconds each
 LEAST_TIME, LEAST_REPEATS, LEAST_SAMPLE = 0.3, 2, 0.005  # s of the measurements of a point, and of one
 
 
@@ -75,13 +72,12 @@ def measured():
                 continue
             counts = sorted({*GROUPS.get(n, ()), *([1] if n in LINKS else [])})
             for count in counts:
-                if count <= MOST.get(way, count):
-                    q, qd, tau, _ = states(model, count)
-                    found[way, n, count] = point(built, q, qd, tau)
-                    print(
-                        f"{way}, {n} links, {count} states: {1e3 * found[way, n, count]:.4g} ms",
-                        file=sys.stderr,
-                    )
+                q, qd, tau, _ = states(model, count)
+                found[way, n, count] = point(built, q, qd, tau)
+                print(
+                    f"{way}, {n} links, {count} states: {1e3 * found[way, n, count]:.4g} ms",
+                    file=sys.stderr,
+                )
     return found, absent
 
 
@@ -216,7 +212,7 @@ def main():
     if options.table:
         print_errors()
         return
-    harness.finish("parallel", list(rows(*measured())), harness.versions("numpy", "pyopencl"), options.save)
+    harness.finish("parallel", list(rows(*measured())), harness.versions("numpy"), options.save)
 
 
 if __name__ == "__main__":

@@ -8,12 +8,15 @@ COLOURS = {
     "abia": "#4a7fb5",
     "jsiia": "#5a9e5a",
     "cfa": "#d9534f",
-    "cfa kernel": "#c08030",
     "cfa kernel on H100": "#c08030",
     "recursion in C": "#888888",
 }
-LABELS = {"abia": "ABIA", "jsiia": "JSIIA", "cfa": "CFA", "cfa kernel": "CFA, kernel on OpenCL's CPU"}
-LABELS["cfa kernel on H100"] = "CFA, kernel on an H100: predicted, never run"
+LABELS = {
+    "abia": "ABIA",
+    "jsiia": "JSIIA",
+    "cfa": "CFA",
+    "cfa kernel on H100": "CFA, kernel on an H100: predicted, never run",
+}
 
 
 def points(rows):

@@ -1,5 +1,5 @@
 /* What a device can do at best, in the words of dialects.h: bytes copied, and chains of fused multiply-adds. */
-KERNEL copy(const int count, const GLOBAL real *restrict from, GLOBAL real *restrict to)
+KERNEL copy(const int count, const real *restrict from, real *restrict to)
 {
   EACH_BLOCK(count) {
   EACH_THREAD {
@@ -15,7 +15,7 @@ KERNEL copy(const int count, const GLOBAL real *restrict from, GLOBAL real *rest
   }
 }
 
-KERNEL chains(const int count, GLOBAL real *restrict to)
+KERNEL chains(const int count, real *restrict to)
 {
   EACH_BLOCK(count) {
   EACH_THREAD {

@@ -1,7 +1,7 @@
 """What runs Programs, and knows no robot: `make` turns a Program into a Runner.
 
 c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
-(folders cuda and opencl). A new backend is a class with the members of Runner and its name in `make`.
+(folder cuda). A new backend is a class with the members of Runner and its name in `make`.
 """
 
 import logging
@@ -44,7 +44,7 @@ __all__ = [
     "on_device",
 ]
 
-DEVICES = ("cuda", "opencl")  # backends that compute batches elsewhere
+DEVICES = ("cuda",)  # backends that compute batches elsewhere
 # {name: (Program, the same operations in another order or None)}
 Rivals = Callable[[], dict[str, tuple[Program, Program | None]]]
 
@@ -125,7 +125,7 @@ def make(
     """
     runner = _on_cpu(program, backend, parameters, quaternions, instead, other, alike)
     if backend in DEVICES:
-        return _on_device(backend, program, runner, parameters, quaternions, other, rivals)
+        return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals)
     if backend == "auto" and driver_is_there():
         return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals, measured=True)
     return runner
@@ -144,16 +144,6 @@ def _on_cpu(program, backend, parameters, quaternions, instead, other, alike) ->
     if isinstance(program, Rolled):
         raise CompileError("a Program that is rolled up is not interpreted: it needs a C compiler")
     return Interpreter(program, dict(parameters or {}))
-
-
-def _on_device(backend, program, beside, parameters, quaternions, other, rivals):
-    """A Runner of one of DEVICES; beside: that of the same Program on this processor."""
-    program = _straight(program)
-    if backend == "cuda":
-        return CudaRunner(program, beside, parameters, quaternions, other, rivals)
-    from dynamics_node.backends.opencl import OpenClRunner
-
-    return OpenClRunner(program, beside, parameters, quaternions, other)
 
 
 def _straight(program) -> Program | Rolled:

@@ -1,20 +1,13 @@
 /* Forward dynamics of serial chains by the constraint-force algorithm (docs/parallel.md): a block a chain, a thread a link,
    a row of the block tri-diagonal system in each thread's registers. Words go from thread to thread through shared memory,
-   [word][thread], at most WORDS at a time. After dialects.h and sincos.h; CUDA and OpenCL, not C: threads keep what they
-   have over barriers. WIDTH threads, at least n; those beyond n take part in barriers alone.
+   [word][thread], at most WORDS at a time. After dialects.h and sincos.h; CUDA, not C: threads keep what they have over
+   barriers. WIDTH threads, at least n; those beyond n take part in barriers alone.
 
    The frames are turned so that joints move about or along z: S is e2 (turning) or e5 (sliding) of 0..5, moments first.
    What a joint bears is along the other five. */
 #define WORDS 18
 #define TABLE 44 /* words of a link: R 9, t 3, J 10, J^-1 21, sliding 1; [word][link] */
-#if defined(__OPENCL_VERSION__)
-#define UNROLLED __attribute__((opencl_unroll_hint))
-#define MEMORY SHARED real *
-#else
-#define UNROLLED _Pragma("unroll")
-#define MEMORY real *
-#endif
-#define EACH(k, count) UNROLLED for (int k = 0; k < count; ++k)
+#define EACH(k, count) _Pragma("unroll") for (int k = 0; k < count; ++k)
 #define AT(row, column) ((row) * ((row) + 1) / 2 + (column)) /* of a lower triangle */
 #define IN(row, column) ((row) < (column) ? AT(column, row) : AT(row, column))
 
@@ -64,7 +57,7 @@ FUNCTION void backward(const Pose *p, const real *F, real *seen)
   add_cross(p->t, seen + 3, seen);
 }
 
-FUNCTION void place(const GLOBAL real *table, int n, int i, real q, Pose *p)
+FUNCTION void place(const real *table, int n, int i, real q, Pose *p)
 {
   EACH(k, 9) p->R[k] = table[k * n + i];
   EACH(k, 3) p->t[k] = table[(9 + k) * n + i];
@@ -82,13 +75,13 @@ FUNCTION void place(const GLOBAL real *table, int n, int i, real q, Pose *p)
 }
 
 /* Words of this thread for all others, from word `first` on; behind the next barrier they may be taken. */
-FUNCTION void give(MEMORY w, int first, const real *words, int count)
+FUNCTION void give(real *w, int first, const real *words, int count)
 {
   EACH(k, count) w[(first + k) * WIDTH + THREAD] = words[k];
 }
 
 /* Those of another thread, before the barrier behind which others are given. */
-FUNCTION void take(const MEMORY w, int first, int thread, real *words, int count)
+FUNCTION void take(const real *w, int first, int thread, real *words, int count)
 {
   EACH(k, count) words[k] = w[(first + k) * WIDTH + thread];
 }
@@ -109,7 +102,7 @@ FUNCTION void lengthen(Pose *p, const Pose *before)
 }
 
 /* x_i = Ad_i x_{i-1} + x_i, p the pose of i in i - 1. */
-FUNCTION void scan_forward(MEMORY w, const Pose *joint, int n, real *x)
+FUNCTION void scan_forward(real *w, const Pose *joint, int n, real *x)
 {
   Pose p = *joint;
   ROLLED for (int s = 1; s < n; s *= 2) {
@@ -132,7 +125,7 @@ FUNCTION void scan_forward(MEMORY w, const Pose *joint, int n, real *x)
 }
 
 /* x_i = x_i + Ad_{i+1}^T x_{i+1}, p the pose of i in i - 1. */
-FUNCTION void scan_backward(MEMORY w, const Pose *joint, int n, real *x)
+FUNCTION void scan_backward(real *w, const Pose *joint, int n, real *x)
 {
   Pose p = *joint;
   ROLLED for (int s = 1; s < n; s *= 2) {
@@ -157,7 +150,7 @@ FUNCTION void scan_backward(MEMORY w, const Pose *joint, int n, real *x)
 }
 
 /* J V by mass, first moment and moments xx yx yy zx zy zz about the origin. */
-FUNCTION void momentum(const GLOBAL real *table, int n, int i, const real *V, real *h)
+FUNCTION void momentum(const real *table, int n, int i, const real *V, real *h)
 {
   real J[10], moment[3];
   EACH(k, 10) J[k] = table[(12 + k) * n + i];
@@ -171,14 +164,14 @@ FUNCTION void momentum(const GLOBAL real *table, int n, int i, const real *V, re
 }
 
 /* J^-1 F of link i. */
-FUNCTION void pulled(const GLOBAL real *table, int n, int i, const real *F, real *a)
+FUNCTION void pulled(const real *table, int n, int i, const real *F, real *a)
 {
   EACH(row, 6) a[row] = 0;
   EACH(row, 6) EACH(k, 6) a[row] = FMA(table[(22 + IN(row, k)) * n + i], F[k], a[row]);
 }
 
 /* tau of qdd; f the wrench of the environment on the link. */
-FUNCTION real inverse_dynamics(MEMORY w, const GLOBAL real *table, int n, const Pose *p, int sliding, real qd,
+FUNCTION real inverse_dynamics(real *w, const real *table, int n, const Pose *p, int sliding, real qd,
                                real qdd, const real *gravity, const real *f)
 {
   const int i = THREAD, own = i < n ? i : n - 1, z = sliding ? 5 : 2;
@@ -208,7 +201,7 @@ FUNCTION real inverse_dynamics(MEMORY w, const GLOBAL real *table, int n, const 
 }
 
 /* K F: relative accelerations across the joints. */
-FUNCTION void across(MEMORY w, const GLOBAL real *table, int n, const Pose *p, const real *F, real *relative)
+FUNCTION void across(real *w, const real *table, int n, const Pose *p, const real *F, real *relative)
 {
   const int i = THREAD, own = i < n ? i : n - 1;
   real seen[6], left[6], a[6];
@@ -241,7 +234,7 @@ FUNCTION real borne(const real *x, int k, int sliding)
 }
 
 /* D (15, lower triangle) of row i and its coupling C (5 x 5) to row i - 1. */
-FUNCTION void blocks(const GLOBAL real *table, int n, const Pose *p, int sliding, real *D, real *C)
+FUNCTION void blocks(const real *table, int n, const Pose *p, int sliding, real *D, real *C)
 {
   const int i = THREAD;
   EACH(k, 15) D[k] = 0;
@@ -305,7 +298,7 @@ FUNCTION void substitute_back(const real *L, real *x)
 }
 
 /* Odd-even elimination: r becomes x. D and C are used up. */
-FUNCTION void solve(MEMORY w, int n, real *D, real *C, real *r)
+FUNCTION void solve(real *w, int n, real *D, real *C, real *r)
 {
   const int i = THREAD;
   ROLLED for (int s = 1; s < n; s *= 2) {
@@ -359,9 +352,9 @@ FUNCTION void solve(MEMORY w, int n, real *D, real *C, real *r)
 
 /* qdd (count, n) of q, qd, tau (count, n); gravity (3), or (count, 3) if gravities is 1; f_ext (count, n, 6) if wrenches is
    1. corrections: how often the result is improved by what its inverse dynamics leaves of tau. */
-KERNEL chains(const int n, const int gravities, const int wrenches, const int corrections, const GLOBAL real *restrict table,
-              const GLOBAL real *restrict gravity, const GLOBAL real *restrict q, const GLOBAL real *restrict qd,
-              const GLOBAL real *restrict tau, const GLOBAL real *restrict f_ext, GLOBAL real *restrict qdd)
+KERNEL chains(const int n, const int gravities, const int wrenches, const int corrections, const real *restrict table,
+              const real *restrict gravity, const real *restrict q, const real *restrict qd,
+              const real *restrict tau, const real *restrict f_ext, real *restrict qdd)
 {
   SHARED real w[WORDS * WIDTH];
   const int i = THREAD, own = i < n ? i : n - 1, sliding = table[43 * n + own] != 0;

@@ -15,7 +15,7 @@ WARP = 32
 
 
 class ChainKernel(NamedTuple):
-    """text: of one dialect for all; width: threads of a block, one a chain; name of the kernel."""
+    """text: in CUDA; width: threads of a block, one a chain; name of the kernel."""
 
     text: str
     width: int

@@ -17,8 +17,12 @@ _ALIGNED = 256  # bytes
 
 
 class CudaChains:
-    """As OpenClChains, see there. Raises DeviceError without a driver or device, CompileError without
-    NVRTC."""
+    """qdd = chains(q, qd, tau, gravity, f_ext): forward dynamics of many states of a chain by CFA, with
+    odd-even elimination and `corrections`. precision: 'double' or 'float'. Picklable.
+
+    Raises DeviceError without a driver or device, CompileError without NVRTC, and ModelError for robots that
+    the kernel leaves out.
+    """
 
     def __init__(self, robot: Robot, precision="double", corrections=1):
         refuse_kernel(robot, precision)
@@ -36,7 +40,8 @@ class CudaChains:
         return nvrtc.cubin(self.kernel.text, nvrtc.arch_for(there.capability)).image
 
     def __call__(self, q, qd, tau, gravity, f_ext=None):
-        """See OpenClChains. Raises CudaError."""
+        """qdd (count, n) of q, qd, tau (count, n), gravity (3,) or (count, 3), f_ext (n, 6) or (count, n, 6):
+        NaN where an angle is beyond what the kernel's sine can do. Raises CudaError."""
         sizes, arrays = laid_out(self.robot, self.dtype, q, qd, tau, gravity, f_ext)
         found = np.empty(q.shape, self.dtype)
         self._run((*sizes, self.corrections), arrays, found)

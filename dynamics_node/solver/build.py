@@ -69,8 +69,8 @@ def build(
     solver: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for parallel
     machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested dissection),
     minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c (compiled for this robot and
-    cached), numpy, gtsam, cuda or opencl (batches on a GPU, the rest by c, see docs/gpu.md), or auto: c where
-    it works, and a GPU for batches where it pays. parameters: what `Solver.with_model` may change without
+    cached), numpy, gtsam, cuda (batches on a GPU, the rest by c, see docs/gpu.md), or auto: c where it works,
+    and a GPU for batches where it pays. parameters: what `Solver.with_model` may change without
     another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError
     for backend c without a compiler, DeviceError where no device computes, ChoiceError for a combination that
     does not exist, ModelError (joints by name) where torques do not determine accelerations,
@@ -141,7 +141,7 @@ def build_quantity(
     joint, xyz and rpy of carried_wrench: what a force/torque sensor at the joint, fixed or not, reads in free
     air, see docs/sensors.md.
 
-    backend: c, numpy, cuda, opencl, or auto: c where it works; parameters: what `with_model` may change, and
+    backend: c, numpy, cuda, or auto: c where it works; parameters: what `with_model` may change, and
     precision, as of `build`. Raises ValueError for an unknown name, KeyError for an unknown link or joint,
     ModelError for a joint that a loop bridges, what `build` raises for a backend.
     """

@@ -13,7 +13,6 @@ COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
 BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
 _BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
-_BACKENDS_OF["cfa"] = ("auto", "numpy", "opencl", "cuda")
 
 
 class ChoiceError(ValueError):
@@ -42,19 +41,13 @@ def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backen
             raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
     if solver == "cfa":
-        _require_way(ordering, backend)
+        if ordering not in ("best", *WAYS):
+            told = f"solver 'cfa' has orderings best, {', '.join(WAYS)}"
+            raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
         return Choice(solver, ordering, backend)
     if ordering != "best":
         raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
     return Choice(solver if solver in PARALLEL else "cluster", None, backend)
-
-
-def _require_way(ordering, backend):
-    """Of how cfa eliminates, the kernel of OpenCL has one way."""
-    ways = ("oee",) if backend == "opencl" else tuple(WAYS)
-    if ordering not in ("best", *ways):
-        told = f"solver 'cfa' with backend {backend!r} has orderings best, {', '.join(ways)}"
-        raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
 
 
 def _valid():

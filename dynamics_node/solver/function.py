@@ -228,10 +228,10 @@ def _nothing(*arrays):
 def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
-    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda or opencl; name: for messages;
+    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;
     precision: see Function; defaults: values of the last inputs, which may then be left out. Where a Program
     has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
-    DeviceError for cuda and opencl without a device.
+    DeviceError for cuda without a device.
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in defaults.items()}

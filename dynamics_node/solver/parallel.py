@@ -21,7 +21,6 @@ from dynamics_node.parallel import (
 )
 from dynamics_node.parallel.kernel import has_kernel
 from dynamics_node.parallel.on_cuda import CudaChains
-from dynamics_node.parallel.on_opencl import OpenClChains
 from dynamics_node.problem import Problem
 from dynamics_node.solver.choices import Choice, ChoiceError
 from dynamics_node.solver.recipe import Recipe
@@ -60,15 +59,13 @@ def _refuse(model, problem, choice):
             f"solver {solver!r} is for forward and inverse dynamics, not for hybrid: build with solver "
             "'cluster'"
         )
-    if problem.kind == "inverse" and choice.backend == "opencl":
-        raise ChoiceError("solver 'cfa' with backend 'opencl' is for forward dynamics: take backend 'numpy'")
 
 
 @dataclass(frozen=True, eq=False)
 class ParallelDynamics:
     """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: how cfa eliminates,
-    or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, opencl
-    (the kernel), or cuda (the kernel, or CuPy's arrays). precision: of the arithmetic."""
+    or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, or cuda
+    (the kernel, or CuPy's arrays). precision: of the arithmetic."""
 
     model: Model
     problem: Problem
@@ -88,14 +85,14 @@ class ParallelDynamics:
 
     @cached_property
     def kernel(self):
-        """The kernel of long chains, None where arrays are to compute. Raises ModelError on OpenCL for
-        robots that the kernel leaves out, DeviceError, CompileError."""
+        """The kernel of long chains, None where arrays are to compute. Raises DeviceError,
+        CompileError."""
         if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
             return None
         real = _KERNELS[self.precision]
         if self.backend == "cuda" and has_kernel(self.robot, real):
             return CudaChains(self.robot, real)
-        return OpenClChains(self.robot, real) if self.backend == "opencl" else None
+        return None
 
     @property
     def way(self):
@@ -137,8 +134,6 @@ class ParallelDynamics:
         try:
             qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
         except (CudaError, DeviceError):
-            if self.backend != "cuda":
-                raise
             qdd = np.full_like(arrays[1], np.nan)  # the device has said that it is lost
         bad = np.isnan(qdd).any(axis=1)
         if bad.any():

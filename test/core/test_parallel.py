@@ -252,7 +252,7 @@ def test_problems_and_choices_that_do_not_exist():
     with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
         dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
     for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
-        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|opencl\|cuda.*of cfa: cr, oee, thomas"):
+        with pytest.raises(ChoiceError, match=r"cfa with auto\|numpy\|cuda.*of cfa: cr, oee, thomas"):
             dn.build(model, dn.forward_dynamics(model), solver="cfa", **wrong)
     with pytest.raises(ChoiceError, match="no orderings"):
         dn.build(model, dn.forward_dynamics(model), solver="jsiia", ordering="cr")

@@ -1,7 +1,6 @@
-"""Kernels of Programs that are rolled up: what the text computes as C, the same bits by PTX and OpenCL, and long
-robots on devices."""
+"""Kernels of Programs that are rolled up: what the text computes as C, the same bits by PTX, and long robots
+on devices."""
 
-import pickle
 import shutil
 from functools import cache
 
@@ -12,7 +11,6 @@ pytest.importorskip("pinocchio", reason="the robots: pip install pin")
 if shutil.which("cc") is None:
     pytest.skip("the text is built by cc: sudo apt install gcc", allow_module_level=True)
 
-import text_in_opencl
 import text_in_ptx
 from parallel_robots import chain, states, tree
 from robots import ROBOTS
@@ -22,18 +20,15 @@ from with_nvrtc import nvrtc
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.backends import CompileError, DeviceError, make
+from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
 from dynamics_node.backends.cuda import opened as opened_once
-from dynamics_node.backends.opencl.devices import NAMED, opened
 from dynamics_node.backends.results import returned
 from dynamics_node.backends.text import Variant, kernel, slots
 from dynamics_node.model.description import Description, JointDescription, Link
 from dynamics_node.model.from_description import model_from_description
-from dynamics_node.program import Rolled
 from dynamics_node.programs import parameter_values, rolled_program
 
-POCL = "Portable Computing Language"
 ROUNDING = {"float": 3e-5, "double": 1e-12}
 PROBLEMS = {
     "inverse": dn.inverse_dynamics,
@@ -150,7 +145,7 @@ def test_a_mass_matrix_that_is_singular_is_told():
     ],
 )
 def test_the_bits_are_the_same_everywhere(kind, precision, layout, blocks):
-    """NVRTC's PTX by NumPy, and PoCL; a block computes several states, one after the other, in the same
+    """C, and NVRTC's PTX by NumPy; a block computes several states, one after the other, in the same
     memory."""
     model, count = limbs(), 64
     program = rolled_program(model, PROBLEMS[kind](model))
@@ -168,12 +163,6 @@ def test_the_bits_are_the_same_everywhere(kind, precision, layout, blocks):
         np.testing.assert_array_equal(found[name], array)
     if layout == "columns":  # neighbours' words lie side by side; all of a warp read one entry of a table
         assert {access.ratio for access in report.of("global")} == {1, made.variant.dtype.itemsize}
-    try:
-        on = opened(POCL)
-    except (DeviceError, ImportError) as absent:
-        pytest.skip(f"{absent}: pip install pyopencl pocl-binary-distribution")
-    for name, array in text_in_opencl.ran(on, made, *call, blocks).items():
-        np.testing.assert_array_equal(array, right[name])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -211,25 +200,6 @@ def ancestors(parents, body):
 @cache
 def long_robot():
     return tree((20, 20, 21), 0.2, True, 0.05)
-
-
-def test_a_long_robot_on_opencl(monkeypatch):
-    pytest.importorskip("pyopencl", reason="pip install pyopencl pocl-binary-distribution")
-    monkeypatch.setenv(NAMED, POCL)
-    model = long_robot()
-    q, qd, tau, _ = states(model, 150)
-    for precision in ("float64", "float32"):
-        solver = dn.build(model, dn.forward_dynamics(model), backend="opencl", precision=precision)
-        assert isinstance(solver.program, Rolled) and solver.choice.backend == "opencl"
-        found = solver.runner._by_device(
-            150, [np.asarray(a, precision) for a in (q, qd, tau, model.gravity)], np.dtype(precision)
-        )[0]
-        right = aba(model, q, qd, tau)[0]
-        assert np.median(error(found, right)) < {"float64": 1e-11, "float32": 5e-3}[precision]
-    solver = pickle.loads(pickle.dumps(dn.build(model, dn.forward_dynamics(model), backend="opencl")))
-    right = aba(model, q, qd, tau)[0]
-    assert error(solver(q, qd, tau), right).max() < 1e-8
-    assert error(solver(q[0], qd[0], tau[0]), right[0]).max() < 1e-8
 
 
 def test_a_long_robot_on_cuda(fake, monkeypatch):

@@ -1,10 +1,18 @@
 """PTX by NumPy finds every planted defect, by name, and nothing in the kernels that are right."""
 
+import re
+from functools import cache
+
 import numpy as np
 import planted
 import ptx
 import pytest
+from text_in_ptx import ran
 from with_nvrtc import nvrtc
+
+from dynamics_node.backends.results import returned
+from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.program import trace
 
 NVRTC = nvrtc()
 NUMBERS = (np.arange(planted.COUNT) % 7).astype(np.float32)
@@ -34,6 +42,63 @@ def test_a_planted_defect_is_found(name):
     with pytest.raises(ptx.Fault, match=defect.says) as fault:
         _run(defect.kernel, defect)
     assert "thread" in str(fault.value) and "of block" in str(fault.value)
+
+
+# --- in a kernel that this project writes -------------------------------------------------------------------
+
+BLOCK, STATES = 32, 37  # the last block is not full
+
+
+@cache
+def generated():
+    """Kernel, inputs and shapes of outputs: two arrays of rows in and two out."""
+    program = trace(lambda x, u: {"y": np.sin(x) * u[:3], "z": u * u[0]}, {"x": (3,), "u": (4,)})
+    random = np.random.default_rng(0)
+    inputs = {name: random.uniform(-1, 1, (STATES, *shape)) for name, shape in program.inputs.items()}
+    return kernel(program, Variant("double", "rows", BLOCK)), inputs, returned(program)
+
+
+IN_GENERATED = {
+    "first barrier left out": (lambda t: t.replace("  BARRIER;\n", "", 1), "race"),
+    "last barrier left out": (lambda t: "".join(t.rsplit("  BARRIER;\n", 1)), "race"),
+    "index one too low": (
+        lambda t: t.replace("x0_shared[THREAD * 3 + 0]", "x0_shared[THREAD * 3 - 1]"),
+        "nothing was written",
+    ),
+    "read out of bounds": (
+        lambda t: re.sub(rf"if \(THREAD \+ {BLOCK} < own \* 3\) x0_shared", "x0_shared", t),
+        "outside",
+    ),
+    "two writers of one number": (
+        lambda t: t.replace("y0[first * 3 + THREAD] =", "y0[first * 3 + THREAD / 2] ="),
+        "race",
+    ),
+    "return before a barrier": (
+        lambda t: t.replace("  BARRIER;\n", "  if (THREAD == 3) return;\n  BARRIER;\n", 1),
+        "left behind",
+    ),
+    "copies left out": (lambda t: re.sub(r"    if \(.*\) x0_shared.*\n", "", t), "nothing was written"),
+}
+
+
+@pytest.mark.parametrize("name", IN_GENERATED)
+def test_a_defect_in_a_generated_kernel_is_found(name):
+    (made, *call), (spoil, says) = generated(), IN_GENERATED[name]
+    body = made.text.index("KERNEL states")
+    spoiled = made.text[:body] + spoil(made.text[body:])
+    assert spoiled != made.text
+    with pytest.raises(ptx.Fault, match=says):
+        ran(made._replace(text=spoiled), NVRTC, STATES, *call)
+
+
+def test_a_generated_kernel_without_a_defect():
+    made, inputs, shapes = generated()
+    found, _ = ran(made, NVRTC, STATES, inputs, shapes)
+    np.testing.assert_allclose(found["y"], np.sin(inputs["x"]) * inputs["u"][:, :3], rtol=1e-14)
+    np.testing.assert_allclose(found["z"], inputs["u"] * inputs["u"][:, :1], rtol=1e-14)
+
+
+# --- how memory is reached, and what is not known ------------------------------------------------------------
 
 
 def test_an_access_across_the_grain_is_counted():

@@ -15,8 +15,10 @@ from with_nvrtc import nvrtc, without
 import dynamics_node as dn
 from dynamics_node.backends import make
 from dynamics_node.backends.text import Variant, kernel
+from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.program import interpret
 from dynamics_node.programs import cheapest, limb_after_limb, recursive_programs
+from dynamics_node.robots import five_bar
 
 NVRTC = nvrtc()
 if shutil.which("cc") is None:
@@ -34,18 +36,24 @@ CASES = {  # robot, problem, precision, layout: counts
     ("talos", "inverse", "float", "columns"): (129,),
     ("talos", "inverse", "double", "rows"): (31,),
     ("talos", "forward", "float", "rows"): (129,),
+    ("five_bar", "forward", "float", "rows"): (129,),
 }
 
 
 @cache
 def _program(robot, problem):
-    model = ROBOTS[robot].model()
+    model = dn.parse_robot(five_bar()) if robot == "five_bar" else ROBOTS[robot].model()
     program = cheapest(recursive_programs(model, PROBLEMS[problem](model)))[1]
-    return model, limb_after_limb(model, program)
+    return model, program if robot == "five_bar" else limb_after_limb(model, program)
 
 
 def _states(model, program, count, dtype):
-    q, qd, u, _ = random_states(model, count, seed=count)
+    if isinstance(model, dn.Model):
+        q, qd, u, _ = random_states(model, count, seed=count)
+    else:
+        random = np.random.default_rng(count)
+        q = closed_samples(model, 10, random)[random.integers(10, size=count)]
+        qd, u = random.uniform(-1, 1, (2, count, model.nv))
     known = {"q": q, "qd": qd, "qdd": u, "tau": u, "gravity": model.gravity}
     return {name: np.asarray(known[name], dtype) for name in program.inputs}
 

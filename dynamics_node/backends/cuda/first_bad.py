@@ -13,7 +13,7 @@ NAME = "first_bad"
 WORKERS = 8192  # threads, each of which looks at every so manieth state
 _TEXT = """
 KERNEL first_bad(const int workers, const long long states, const int stride,
-                 const GLOBAL real *restrict numbers, GLOBAL long long *restrict found)
+                 const real *restrict numbers, long long *restrict found)
 {
   EACH_BLOCK(workers) {
   EACH_THREAD {

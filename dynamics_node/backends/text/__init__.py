@@ -1,4 +1,4 @@
-"""Program -> one text for GPUs: a kernel that computes one state in every thread, in CUDA, OpenCL C and C.
+"""Program -> one text for GPUs: a kernel that computes one state in every thread, in CUDA and C.
 
 The text holds numbers and indices only: no name of a robot gets here. Which dialect it is, dialects.h learns
 from the compiler that reads it.

@@ -18,7 +18,7 @@ class Variant(NamedTuple):
     layout: of an array of all states, 'rows' (count, size), staged through shared memory, or 'columns' (size,
     count), where neighbours read what lies side by side. block: threads, one a state; least_blocks: that a
     processor shall hold at a time, 0 for any; spill_to_shared: what does not fit into registers goes to
-    shared memory first (CUDA); exact_reciprocal: to the nearest number (elsewhere they always are);
+    shared memory first (CUDA); exact_reciprocal: to the nearest number (in C they always are);
     shared_memory: bytes of a block that rows may take, others are read as they lie.
     """
 

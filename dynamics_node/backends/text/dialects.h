@@ -1,4 +1,4 @@
-/* What kernels are written in: C99 behind these macros, for CUDA (NVRTC), OpenCL C and C. Before this text stand
+/* What kernels are written in: C99 behind these macros, for CUDA (NVRTC) and C. Before this text stand
    FLOAT64 (0 or 1), WIDTH (threads in a block), LEAST_BLOCKS (on a processor at a time, 0 for any), EXACT_RECIPROCAL and
    SPILL_TO_SHARED.
 
@@ -13,36 +13,7 @@ typedef double real;
 typedef float real;
 #endif
 
-#if defined(__OPENCL_VERSION__)
-#if FLOAT64
-#pragma OPENCL EXTENSION cl_khr_fp64 : enable
-#define BITS(x) as_ulong(x)
-#define FROM_BITS(x) as_double(x)
-typedef unsigned long bits;
-#else
-#define BITS(x) as_uint(x)
-#define FROM_BITS(x) as_float(x)
-typedef unsigned bits;
-#endif
-#pragma OPENCL FP_CONTRACT OFF
-#define KERNEL __kernel __attribute__((reqd_work_group_size(WIDTH, 1, 1))) void
-#define GLOBAL __global
-#define SHARED __local
-#define TABLE __constant
-#define FUNCTION static inline
-#define EACH_BLOCK(count)
-#define EACH_THREAD
-#define BLOCK ((int)get_group_id(0))
-#define BLOCKS ((int)get_num_groups(0))
-#define THREAD ((int)get_local_id(0))
-#define BARRIER barrier(CLK_LOCAL_MEM_FENCE)
-#define FMA fma
-#define MUL(x, y) ((x) * (y))
-#define ABS fabs
-#define ROLLED
-#define NO_NUMBER ((real)NAN)
-
-#elif defined(__CUDACC__)
+#if defined(__CUDACC__)
 #if FLOAT64
 #define FMA __fma_rn
 #define MUL __dmul_rn
@@ -64,7 +35,6 @@ typedef unsigned bits;
 #define KERNEL extern "C" __global__ void __launch_bounds__(WIDTH)
 #endif
 #define restrict __restrict__
-#define GLOBAL
 #define SHARED __shared__
 #define TABLE static __device__ const
 #define FUNCTION static __device__ __forceinline__
@@ -89,7 +59,6 @@ typedef unsigned long long bits;
 #define ABS __builtin_fabsf
 typedef unsigned bits;
 #endif
-#define GLOBAL
 #define SHARED
 #define TABLE static const
 #define BLOCKS 1

@@ -44,7 +44,7 @@ def _of_sweeps(program, variant, same, quaternions):
             "  WITH_SPILLS",
             "  EACH_BLOCK(1) {",
             "  EACH_THREAD {",
-            f"    GLOBAL real *const own = scratch + BLOCK * {scratch} + THREAD;",
+            f"    real *const own = scratch + BLOCK * {scratch} + THREAD;",
             "    ROLLED for (int state = BLOCK * WIDTH + THREAD; state < count; state += BLOCKS * WIDTH) {",
             *(f"    {line}" for line in lines),
             "    }",
@@ -78,11 +78,11 @@ def _declared(state, taken):
     """The line that names the arguments."""
     written = {
         "count": lambda a: "const int count",
-        "array": lambda a: f"const GLOBAL real *restrict {state.pointer[a.name]}",
-        "same": lambda a: f"const GLOBAL real *restrict {state.pointer[a.name]}",
+        "array": lambda a: f"const real *restrict {state.pointer[a.name]}",
+        "same": lambda a: f"const real *restrict {state.pointer[a.name]}",
         "number": lambda a: f"const real v{state.first[a.name] + a.position}",
-        "output": lambda a: f"GLOBAL real *restrict {state.places['output', a.name].name}",
-        "scratch": lambda a: "GLOBAL real *restrict scratch",
+        "output": lambda a: f"real *restrict {state.places['output', a.name].name}",
+        "scratch": lambda a: "real *restrict scratch",
     }
     return f"KERNEL {NAME}({', '.join(written[a.kind](a) for a in taken)})"
 
