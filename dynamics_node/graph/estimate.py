@@ -11,7 +11,6 @@ redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problem
 over a batch or on symbols.
 """
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,24 +100,6 @@ def estimate(plan: EstimatePlan, system: MeasuredSystem, responses=False) -> Est
     gain = Gain({row: _by_variable(plan.lu.columns, y, batch) for row, y in unit.items()}, R, RG, S)
     leverage = np.trace(S, axis1=-2, axis2=-1) if plan.redundant else 0.0
     return Estimate(_by_variable(plan.lu.columns, x, batch), eps, chi_square, lu, leverage, gain)
-
-
-def refined(plan: EstimatePlan, system: MeasuredSystem, steps=3):
-    """values {variable: (..., dim)} of numbers, to rounding: what they and the noise leave unexplained is
-    solved for again. Every part of the noise lies where the least one lies, so their sum does."""
-    found = estimate(plan, system)
-    values, eps = found.values, found.residuals
-    for _ in range(steps):
-        exact = [replace(f, rhs=f.given(values).rhs) for f in system.exact]
-        noisy, start = [], 0
-        for factor in system.noisy:
-            own = eps[..., start : start + factor.rows]
-            noisy.append(replace(factor, rhs=factor.given(values).rhs - own))
-            start += factor.rows
-        change = estimate(plan, system._replace(exact=tuple(exact), noisy=tuple(noisy)))
-        values = {x: value + change.values[x] for x, value in values.items()}
-        eps = eps + change.residuals
-    return values
 
 
 def spread(plan: EstimatePlan, gain: Gain, asked):

@@ -43,6 +43,26 @@ def interpret(program, **inputs):
     What is singular comes out infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
     Entries may be symbols (of one state): the Program is then part of the one that is traced.
     """
+    return _interpreted(program, inputs, _MEANING)
+
+
+def interpret_rounded(program, bits, **inputs):
+    """As `interpret` of numbers, with every result rounded to so many binary digits."""
+    split = 2.0 ** (53 - bits) + 1.0  # Veltkamp's
+
+    def rounding(function):
+        def rounded(*operands):
+            value = function(*operands)
+            large = split * value
+            return large - (large - value)
+
+        return rounded
+
+    meaning = {op: rounding(function) for op, function in _MEANING.items()}
+    return _interpreted(program, inputs, meaning)
+
+
+def _interpreted(program, inputs, meaning):
     batch = _batch(program, inputs)
     count = int(np.prod(batch, dtype=int))
     rows = {
@@ -56,27 +76,27 @@ def interpret(program, **inputs):
         with np.errstate(all="ignore"):
             columns = [x for array in rows.values() for x in _columns(array[part])]
             run = _stage_after_stage if isinstance(program, Staged) else all_values
-            values = run(program, columns)
+            values = run(program, columns, meaning)
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
                 found[name][(part, *place)] = values[numbers[place]]
     return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
 
 
-def all_values(program, inputs):
+def all_values(program, inputs, meaning=_MEANING):
     """Every value in its order. inputs: one for each scalar input, arrays or symbols."""
     values = [*inputs, *program.constants.tolist()]
     for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
         operands = (values[a],) if b < 0 else (values[a], values[b])
-        values.append(_MEANING[op](*operands))
+        values.append(meaning[op](*operands))
     return values
 
 
-def _stage_after_stage(program, inputs):
+def _stage_after_stage(program, inputs, meaning):
     """Every value of a Staged in its order, (values, states): see `all_values`."""
     values = np.array(np.broadcast_arrays(*inputs, *program.constants.tolist()))
     for stage in program.stages:
-        found = all_values(stage.program, list(values[stage.reads]))
+        found = all_values(stage.program, list(values[stage.reads]), meaning)
         shape = (stage.lanes, *values.shape[1:])
         left = [np.broadcast_to(found[n], shape) for n in stage.results]
         values = np.concatenate([values, *left], dtype=values.dtype)

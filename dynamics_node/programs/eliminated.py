@@ -19,7 +19,6 @@ from dynamics_node.graph import (
     build_graph,
     build_spanned_graph,
     chosen_ordering,
-    eliminate,
     eliminate_watched,
     filled,
     generic_graph,
@@ -40,13 +39,11 @@ from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.model.regroup import regroup
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem import Problem
-from dynamics_node.program import Program, interpret
+from dynamics_node.program import Program
 from dynamics_node.programs.dynamics import problem_program
 from dynamics_node.programs.economical import economical, parameter_values
-from dynamics_node.programs.trial import TRIED, health_limit, missed_by
+from dynamics_node.programs.trial import TRIED, health_limit, usual_size
 from dynamics_node.spatial import symmetric
-
-REFINEMENTS = 3
 
 
 def elimination_program(
@@ -119,7 +116,7 @@ class _Tried:
     def __init__(self, robot, problem, plan, parameters):
         random = np.random.default_rng(23)
         self._own, _ = economical(robot)
-        self._plan, self._problem = plan, problem
+        self._plan, self._returns = plan, tuple(problem.returns(robot))
         sample = closed_samples if isinstance(robot, Mechanism) else sample_positions
         rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
         self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
@@ -136,22 +133,12 @@ class _Tried:
     def weakness(self):
         """{variable: how weak its pivot usually is}."""
         _, weakness = eliminate_watched(self._graph, self._plan)
-        return {x: float(np.nanmedian(value)) or 1.0 for x, value in weakness.items()}
+        return {x: usual_size(value) for x, value in weakness.items()}
 
     def limit(self, program):
         """See `health_limit`."""
-        found, right = interpret(program, **self._state), self._refined()
-        results = (np.concatenate([own[name] for name in right], axis=1) for own in (found, right))
-        return health_limit(missed_by(*results), found["health"])
-
-    def _refined(self):
-        """What the problem returns."""
-        values = eliminate(self._graph, self._plan).solve()
-        for _ in range(REFINEMENTS):
-            correction = eliminate(self._graph.residuals(values), self._plan).solve()
-            values = {x: value + correction[x] for x, value in values.items()}
-        qdd, tau = joint_values(self._own, values, self._state["qdd"], self._state["tau"])
-        return {name: {"qdd": qdd, "tau": tau}[name] for name in self._problem.returns(self._own)}
+        state = {name: self._state[name] for name in program.inputs}
+        return health_limit(program, state, [self._returns])
 
 
 def _open_graph(model, problem):

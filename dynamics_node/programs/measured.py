@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.graph.basis import choose_basis
-from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, refined, spread
+from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, spread
 from dynamics_node.graph.evaluated import at_states
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.measured import (
@@ -30,9 +30,9 @@ from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.model.regroup import regroup
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem.measured import Measured
-from dynamics_node.program import Program, interpret, trace
+from dynamics_node.program import Program, trace
 from dynamics_node.programs.economical import economical, own_values, parameter_shapes, with_inputs
-from dynamics_node.programs.trial import TRIED, health_limit, missed_by
+from dynamics_node.programs.trial import TRIED, health_limit, usual_size
 from dynamics_node.sensors import ForceTorque
 from dynamics_node.spatial import matvec, transpose
 
@@ -89,14 +89,14 @@ class _Writing:
         state = self.states(self.own, TRIED, seed=23)
         tried = at_states(self.system, self.reads, state)
         first = estimate(self.plan, tried)
-        self.sizes = {k: float(np.median(np.abs(pivot))) for k, pivot in first.lu.pivots.items()}
-        self.usual = {k: _median(found) for k, found in first.lu.weakness(self.sizes).items()}
-        self.leverage = _median(first.leverage) if self.plan.redundant else None
+        self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
+        self.usual = {k: usual_size(found) for k, found in first.lu.weakness(self.sizes).items()}
+        self.leverage = usual_size(first.leverage) if self.plan.redundant else None
         if not self.usual and self.leverage is None and not isinstance(self.robot, Mechanism):
             return self.traced(())
         limits = loops_health.HEALTHY.tolist() if isinstance(self.robot, Mechanism) else []
         program = self.traced((*limits, np.inf))
-        return replace(program, limits=(*limits, self.limit(program, tried, state)))
+        return replace(program, limits=(*limits, health_limit(program, state, [(name,) for name in RESULTS])))
 
     def states(self, own, count, seed):
         """{input: array} of a robot in the frames of the Program, at `count` random states."""
@@ -167,15 +167,3 @@ class _Writing:
             leverage = found.leverage * (1.0 / self.leverage)
             total = total * (1.0 + leverage * leverage)
         return total
-
-    def limit(self, program, tried, state):
-        """See `health_limit`."""
-        found = interpret(program, **state)
-        right = zip(RESULTS, self.results(refined(self.plan, tried)), strict=True)
-        missed = np.max([missed_by(found[name], own) for name, own in right], axis=0)
-        return health_limit(missed, found["health"])
-
-
-def _median(values):
-    """What is usual; 1 where that is nothing."""
-    return float(np.nanmedian(values)) or 1.0

@@ -1,21 +1,47 @@
-"""The limit of health of a Program, found by trying it at random states."""
+"""The limit of health of a Program, found by trying it at random states with fewer digits.
+
+What is lost then is so much that the last digits, in which processors and C libraries differ, decide nothing;
+and what comes out is a power of two.
+"""
 
 import numpy as np
+
+from dynamics_node.program import interpret, interpret_rounded
+from dynamics_node.spatial import power_of_two
 
 TRIED = 32  # states
 ERROR = 1e-10  # of a result that its health lets pass, beside the largest entry
 ROUNDING = 1e-15  # of results of which nothing is lost
+BITS = 36  # binary digits that are tried with
+ALL = 1e-2  # a result that misses by more has none left
+NOTHING = 1e-20  # the square of what is rounding of a zero
 
 
-def missed_by(found, right):
-    """(states,): by how much results (states, ...) miss the right ones, beside the largest entry of these."""
-    axes = tuple(range(1, right.ndim))
-    size = np.maximum(np.abs(right).max(axis=axes, initial=0.0), 1e-6)
-    return np.abs(found - right).max(axis=axes, initial=0.0) / size
+def usual_size(values) -> float:
+    """The median of what is lost (states,), about; 1 where that is nothing."""
+    found = float(np.nanmedian(values))
+    return power_of_two(found) if found > NOTHING else 1.0
 
 
-def health_limit(missed, health) -> float:
-    """Of the last entry of health (states, k): what it is where a result misses the refined one by ERROR, if
-    what they miss, `missed` (states,), is lost by growing elements."""
-    lost = np.maximum(missed, ROUNDING) / np.sqrt(health[:, -1])
-    return float((ERROR / np.nanmax(lost)) ** 2)
+def health_limit(program, state, results) -> float:
+    """Of the last entry of health: what it is where a result misses the right one by ERROR, if what is missed
+    is lost by growing elements. state: {input: (TRIED, ...)}; results: tuples of names of outputs, of which
+    those in a tuple are seen beside their largest entry."""
+    right = interpret(program, **state)
+    found = interpret_rounded(program, BITS, **state)
+    missed = [_missed(_beside(found, names), _beside(right, names)) for names in results]
+    lost = np.fmin(np.max(missed, axis=0), ALL) * 2.0 ** (BITS - 53)
+    lost = np.maximum(lost, ROUNDING) / np.sqrt(right["health"][:, -1])
+    return power_of_two((ERROR / np.nanmax(lost)) ** 2)
+
+
+def _beside(found, names):
+    """(states, all entries)."""
+    return np.hstack([found[name].reshape(TRIED, -1) for name in names])
+
+
+def _missed(found, right):
+    """(states,): by how much results (states, n) miss the right ones, beside the largest entry of these."""
+    size = np.maximum(np.abs(right).max(axis=1, initial=0.0), 1e-6)
+    with np.errstate(invalid="ignore"):
+        return np.abs(found - right).max(axis=1, initial=0.0) / size

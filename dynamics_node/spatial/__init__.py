@@ -15,7 +15,15 @@ from dynamics_node.spatial.algebra import (
     transpose,
 )
 from dynamics_node.spatial.elementary import Shift, Turn, plane_turn
-from dynamics_node.spatial.fixed_order import angle_of, carried_inertia, dot, length, product, sine_cosine
+from dynamics_node.spatial.fixed_order import (
+    angle_of,
+    carried_inertia,
+    dot,
+    length,
+    power_of_two,
+    product,
+    sine_cosine,
+)
 from dynamics_node.spatial.linear import (
     definite_pivots,
     half_solved,
@@ -63,6 +71,7 @@ __all__ = [
     "matvec",
     "motion_transform",
     "plane_turn",
+    "power_of_two",
     "product",
     "pseudo_inertia",
     "quaternion_difference",

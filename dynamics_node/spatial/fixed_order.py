@@ -13,6 +13,7 @@ import numpy as np
 
 _BITS = 256  # of fractions
 _QUARTER = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 // 2  # pi / 2
+GOLDEN = 0.6180339887498949
 _FAR = 2.0**64  # rad beyond which these bits are too few
 
 
@@ -41,6 +42,13 @@ def carried_inertia(X, inertia):
     """X^T I X as `congruence`, symmetric to the last digit: X (..., n, n), I (..., n, n)."""
     found = product(np.swapaxes(X, -1, -2), inertia, X)
     return 0.5 * (found + np.swapaxes(found, -1, -2))
+
+
+def power_of_two(x):
+    """One near positive x: what is nearly the same gives the same one. Between two of them the golden ratio
+    decides, on which nothing falls that has been measured, or is a root."""
+    mantissa, exponent = np.frexp(x)
+    return np.ldexp(1.0, exponent - (mantissa < GOLDEN))
 
 
 @lru_cache(maxsize=4096)

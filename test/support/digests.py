@@ -15,10 +15,13 @@ from mechanisms import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node import robots as linkages
+from dynamics_node import sensors
 from dynamics_node.backends.c.render import render
 from dynamics_node.problem import named
 from dynamics_node.programs import (
     derivative_program,
+    elimination_program,
+    measured_program,
     quantity_programs,
     recursive_programs,
 )
@@ -66,6 +69,16 @@ def programs(robot, small):
     if isinstance(robot, dn.Model):
         sensor = {"joint": joints[0], "xyz": (0.03, -0.05, 0.11), "rpy": (0.4, -0.7, 1.9)}
         yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["tree"]
+    for ordering in ("colamd", "minimum_degree"):
+        yield ordering, elimination_program(robot, problem, ordering, parameters=("inertia",))
+    yield "sensors", measured_program(robot, dn.measured(robot, sensed(robot, joints, tip)))
+
+
+def sensed(robot, joints, tip):
+    """More than is needed, with an IMU that nothing is parallel to."""
+    own = [sensors.JointAcceleration(name, std=0.2) for name in joints]
+    own += [sensors.Imu(tip, std=0.05, xyz=(0.03, -0.05, 0.11), rpy=(0.4, -0.7, 1.9))]
+    return own + [sensors.JointTorque(name, std=0.5) for name in joints]
 
 
 def digest(program):
