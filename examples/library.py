@@ -8,11 +8,11 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.demo.robots import ROBOTS, find_panda
+from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
 
 
 def main():
-    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), ROBOTS["panda"].joints)
+    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
     model = dn.load_model(path, joints=joints)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
 

@@ -8,12 +8,12 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.demo.robots import ROBOTS, find_panda
+from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering
 
 
 def main():
-    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), ROBOTS["panda"].joints)
+    path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
     model = dn.load_model(path, joints=joints)
     problem = dn.forward_dynamics(model)
     graph = generic_graph(model, problem)

@@ -1,6 +1,6 @@
 """A robot moves, dynamics_node computes its torques, a monitor checks them and ends the launch.
 
-ros2 launch dynamics_node demo.launch.py seconds:=10
+ros2 launch dynamics_node demo.launch.py seconds:=12
 ros2 launch dynamics_node demo.launch.py robot:=five_bar
 """
 
@@ -10,18 +10,15 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
+from dynamics_node.demo import tracked_arm
 from dynamics_node.node.launching import refuse_unknown
 from launch import LaunchDescription
 
-PARAMETERS = {  # of the node
-    "panda": {"joints": [f"panda_joint{i}" for i in range(1, 8)]},
-    "five_bar": {},
-}
+PARAMETERS = {"tracking": tracked_arm.PARAMETERS, "five_bar": {}}  # of the node
 ARGUMENTS = {
-    "robot": {"default_value": "panda", "choices": list(PARAMETERS), "description": "which"},
-    "seconds": {"default_value": "10", "description": "how long to watch"},
-    "plot": {"default_value": "demo_torques.png", "description": "where to save the plot"},
-    "rate": {"default_value": "500", "description": "joint states per second"},
+    "robot": {"default_value": "tracking", "choices": list(PARAMETERS), "description": "which"},
+    "seconds": {"default_value": "12", "description": "how long it moves; tracking: 6 or more"},
+    "plot": {"default_value": "demo.png", "description": "where to save the plot"},
 }
 
 
@@ -32,12 +29,11 @@ def make_node(context):
 
 
 def generate_launch_description():
-    robot = ["--robot", LaunchConfiguration("robot")]
-    watch = ["--seconds", LaunchConfiguration("seconds"), "--plot", LaunchConfiguration("plot")]
+    robot = ["--robot", LaunchConfiguration("robot"), "--seconds", LaunchConfiguration("seconds")]
     monitor = Node(
         package="dynamics_node",
         executable="demo_monitor",
-        arguments=[*robot, *watch],
+        arguments=[*robot, "--plot", LaunchConfiguration("plot")],
         output="screen",
         on_exit=Shutdown(reason="the demo is over"),
     )
@@ -45,11 +41,7 @@ def generate_launch_description():
         [
             *(DeclareLaunchArgument(name, **options) for name, options in ARGUMENTS.items()),
             OpaqueFunction(function=make_node),
-            Node(
-                package="dynamics_node",
-                executable="demo_motion",
-                arguments=[*robot, "--rate", LaunchConfiguration("rate")],
-            ),
+            Node(package="dynamics_node", executable="demo_motion", arguments=robot, output="screen"),
             monitor,
         ]
     )

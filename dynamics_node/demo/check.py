@@ -15,24 +15,41 @@ def require_pinocchio():
 
 
 class ArmOracle:
-    """tau of some joints, the others held at zero."""
+    """Torques (n,) of some joints of a URDF; the others stay at zero.
 
-    def __init__(self, urdf, joints):
-        self._pin = require_pinocchio()
-        whole = self._pin.buildModelFromXML(urdf)
-        held = [whole.getJointId(name) for name in list(whole.names)[1:] if name not in joints]
-        self._model = self._pin.buildReducedModel(whole, held, self._pin.neutral(whole))
-        self._data = self._model.createData()
-        self._order = [self._model.joints[self._model.getJointId(name)].idx_v for name in joints]
+    rotors: inertias (n,) at the joints; payload: of `tracked_arm`. Friction is the URDF's, by the law of
+    docs/ros.md: damping qd + friction tanh(qd / 0.01 rad/s).
+    """
 
-    def torques(self, positions, q, qd, qdd):
-        """(n,) at q, qd, qdd (n,) of the joints; positions: {joint: position} of all that is published."""
-        theirs = np.zeros((3, self._model.nv))
-        theirs[:, self._order] = q, qd, qdd
-        return self._pin.rnea(self._model, self._data, *theirs)[self._order].copy()
+    def __init__(self, urdf, joints, rotors, payload):
+        pin = self._pin = require_pinocchio()
+        whole = pin.buildModelFromXML(urdf)
+        fixed = [whole.getJointId(name) for name in list(whole.names)[1:] if name not in joints]
+        self._model = model = pin.buildReducedModel(whole, fixed, pin.neutral(whole))
+        frame = model.frames[model.getFrameId(payload.link)]
+        ball = pin.Inertia(payload.mass, np.array(payload.center), payload.moment * np.eye(3))
+        model.appendBodyToJoint(frame.parentJoint, ball, frame.placement)
+        self._order = [model.joints[model.getJointId(name)].idx_v for name in joints]
+        armature = np.zeros(model.nv)
+        armature[self._order] = rotors
+        model.armature = armature
+        self._damping, self._friction = model.damping[self._order], model.friction[self._order]
+        self._data = model.createData()
 
-    def drift(self, positions):
-        """There are no loops that could open."""
+    def torques(self, q, qd, qdd):
+        """(n,) of the full dynamics at q, qd, qdd (n,)."""
+        tau = self._pin.rnea(self._model, self._data, *map(self._theirs, (q, qd, qdd)))[self._order]
+        return tau + self._damping * qd + self._friction * np.tanh(qd / 0.01)
+
+    def gravity(self, q):
+        """(n,) that hold the arm still at q (n,)."""
+        tau = self._pin.computeGeneralizedGravity(self._model, self._data, self._theirs(q))
+        return tau[self._order].copy()
+
+    def _theirs(self, values):
+        theirs = np.zeros(self._model.nv)
+        theirs[self._order] = values
+        return theirs
 
 
 def torque_error(tau, expected):

@@ -1,20 +1,20 @@
 """demo_monitor: shows published torques beside independently computed ones, live; exit code 0 only if
-messages flowed and every torque was right."""
+messages flowed and every torque was right, and, of tracking, if feed-forward made the errors much smaller."""
 
 import sys
 from collections import OrderedDict
 
 import numpy as np
-from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo import report
+from dynamics_node.demo import report, tracking_report
 from dynamics_node.demo.check import TOLERANCE, torque_error
-from dynamics_node.demo.robots import ROBOTS
-from dynamics_node.demo.watching import conclude, options_of, remember
+from dynamics_node.demo.robots import FIVE_BAR
+from dynamics_node.demo.tracking_monitor import TrackingMonitor
+from dynamics_node.demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
 from dynamics_node.node.running import start_rclpy
 
@@ -23,7 +23,7 @@ LATE = 0.1  # s: how much older than the state the reference may be ...
 MOST_LATE = 0.1  # ... in all but this share of the solutions: a busy machine delivers some even later
 
 
-class Monitor(Node):
+class Monitor(Watched):
     """Collects what is published and judges it."""
 
     def __init__(self, robot):
@@ -100,9 +100,11 @@ class Monitor(Node):
 def main(arguments=None):
     """The exit code of `conclude`."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = options_of("demo_monitor", __doc__, given, "demo_torques.png", 100, tuple(ROBOTS))
+    options = options_of("demo_monitor", __doc__, given, 100, ("tracking", "five_bar"))
     stop = start_rclpy(given)
-    return conclude(Monitor(ROBOTS[options.robot]), stop, options, report)
+    if options.robot == "tracking":
+        return conclude(TrackingMonitor(), stop, options, tracking_report)
+    return conclude(Monitor(FIVE_BAR), stop, options, report)
 
 
 if __name__ == "__main__":

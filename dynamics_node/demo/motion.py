@@ -1,9 +1,8 @@
-"""demo_motion: publishes robot_description once, joint_states and the reference at --rate Hz."""
+"""demo_motion: the robot of the demos tracking and five_bar on topics."""
 
 import argparse
 import sys
 import time
-from pathlib import Path
 
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -12,20 +11,23 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.robots import ROBOTS
+from dynamics_node.demo.robots import FIVE_BAR
+from dynamics_node.demo.tracked_arm import SECONDS, described
+from dynamics_node.demo.tracking import Plant
 from dynamics_node.node.messages import doubles, point_message
 from dynamics_node.node.running import run, start_rclpy
 
 
 class Motion(Node):
-    """The driver of a simulated robot: it is where it is asked to be. It measures the driven joints alone."""
+    """The driver of a robot that is where it is asked to be. It publishes robot_description once, and the
+    states of the driven joints and the reference at a rate (Hz)."""
 
-    def __init__(self, robot, urdf, rate):
+    def __init__(self, robot, rate):
         super().__init__("demo_motion")
         self._robot = robot
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         self._description = self.create_publisher(String, "robot_description", latched)
-        self._description.publish(String(data=urdf))
+        self._description.publish(String(data=robot.urdf()))
         self._states = self.create_publisher(JointState, "joint_states", 10)
         self._reference = self.create_publisher(JointTrajectory, "dynamics_node/reference", 10)
         self._start = time.monotonic()
@@ -43,17 +45,24 @@ class Motion(Node):
 
 
 def main(arguments=None):
-    """Exit code 0 when ended by a signal."""
+    """Exit code 0: ended by a signal; 2: something to install is missing."""
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
-    parser.add_argument("--robot", choices=ROBOTS, default="panda")
-    parser.add_argument("--urdf", help="robot description; default: the Panda of example-robot-data")
-    parser.add_argument("--rate", type=float, default=500.0, help="Hz")
+    parser.add_argument("--robot", choices=("tracking", "five_bar"), default="tracking")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="tracking: length of the trajectory")
+    parser.add_argument("--rate", type=float, default=500.0, help="five_bar: of the joint states, Hz")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
-    robot = ROBOTS[options.robot]
-    urdf = Path(options.urdf).read_text() if options.urdf else robot.urdf()
     stop = start_rclpy(given)
-    run(Motion(robot, urdf, options.rate), stop)
+    try:
+        node = (
+            Plant(described(), options.seconds)
+            if options.robot == "tracking"
+            else Motion(FIVE_BAR, options.rate)
+        )
+    except (ImportError, FileNotFoundError) as error:
+        print(f"demo_motion: {error}", file=sys.stderr)
+        return 2
+    run(node, stop)
     return 0
 
 

@@ -13,10 +13,10 @@ AMPLITUDE = np.array([0.25, 0.2, 0.2, 0.2, 0.3, 0.2, 0.3])
 OMEGA = 2 * np.pi * np.array([0.2, 0.15, 0.25, 0.2, 0.3, 0.25, 0.3])
 BANDWIDTH = 25.0  # rad/s, of the node's estimate
 PARAMETERS = {  # of the node
-    "observer.enabled": "true",
-    "observer.velocity_std": f"[{NOISE.velocity}]",
-    "observer.torque_std": f"[{NOISE.torque}]",
-    "observer.bandwidth": str(BANDWIDTH),
+    "observer.enabled": True,
+    "observer.velocity_std": [NOISE.velocity],
+    "observer.torque_std": [NOISE.torque],
+    "observer.bandwidth": BANDWIDTH,
 }
 
 

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.demo.check import ArmOracle
 from dynamics_node.demo.five_bar import FiveBarOracle
 from dynamics_node.robots import five_bar
 from dynamics_node.robots.planar import UPRIGHT
@@ -17,7 +16,7 @@ _FILE = "robots/panda_description/urdf/panda.urdf"
 
 class DemoRobot(NamedTuple):
     """joints: those that are moved and reported, each as centre + amplitude sin(omega t), rad and rad/s;
-    urdf: its text; oracle: makes the independent computation from the text; parameters: of the node."""
+    urdf: its text; oracle: makes the independent computation from the text."""
 
     title: str
     joints: tuple[str, ...]
@@ -26,7 +25,6 @@ class DemoRobot(NamedTuple):
     omega: np.ndarray
     urdf: Callable[[], str]
     oracle: Callable[[str], Any]
-    parameters: dict[str, list[str]]
 
     def motion(self, t):
         """q, qd, qdd (n,) at time t (s)."""
@@ -52,9 +50,7 @@ def find_panda() -> Path:
         path = share / "example-robot-data" / _FILE
         if path.is_file():
             return path
-    raise FileNotFoundError(
-        "the demo needs the URDF of example-robot-data: pip install example-robot-data, or give --urdf FILE"
-    )
+    raise FileNotFoundError("the demo needs the URDF of example-robot-data: pip install example-robot-data")
 
 
 def _share_folders():
@@ -68,25 +64,12 @@ def _share_folders():
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 
-ROBOTS = {
-    "panda": DemoRobot(
-        "Panda",
-        PANDA_JOINTS,
-        np.array([0.0, -0.4, 0.0, -1.8, 0.0, 1.6, 0.6]),
-        np.array([0.6, 0.4, 0.5, 0.4, 0.6, 0.4, 0.8]),
-        2 * np.pi * np.array([0.25, 0.2, 0.3, 0.35, 0.4, 0.45, 0.5]),
-        lambda: find_panda().read_text(),
-        lambda urdf: ArmOracle(urdf, PANDA_JOINTS),
-        {"joints": list(PANDA_JOINTS)},
-    ),
-    "five_bar": DemoRobot(
-        "Five-bar",
-        ("j1", "j2"),
-        np.array([1.9, 1.2]),
-        np.array([0.3, 0.3]),
-        2 * np.pi * np.array([0.5, 0.35]),
-        lambda: five_bar(UPRIGHT),
-        FiveBarOracle,
-        {},
-    ),
-}
+FIVE_BAR = DemoRobot(
+    "Five-bar",
+    ("j1", "j2"),
+    np.array([1.9, 1.2]),
+    np.array([0.3, 0.3]),
+    2 * np.pi * np.array([0.5, 0.35]),
+    lambda: five_bar(UPRIGHT),
+    FiveBarOracle,
+)

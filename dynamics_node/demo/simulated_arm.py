@@ -43,6 +43,19 @@ def description() -> str:
     return re.sub(r"<mimic[^>]*/>", "", text)
 
 
+def specification(urdf: str):
+    """The mujoco module and its MjSpec of a description, without what is only seen or touched.
+
+    Raises ImportError that says what to install.
+    """
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.2,<4'") from error
+    bare = re.sub(r"<(visual|collision)\b.*?</\1>", "", urdf, flags=re.S)
+    return mujoco, mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
+
+
 class SimulatedArm:
     """The simulation; it begins at rest where the motion does.
 
@@ -61,14 +74,9 @@ class SimulatedArm:
         gains=(STIFFNESS, DAMPING),
         armature=0.0,
     ):
-        try:
-            import mujoco
-        except ImportError as error:
-            raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.2,<4'") from error
+        mujoco, spec = specification(urdf)
         self._mujoco, self._random = mujoco, np.random.default_rng(seed)
         self._motion, self._noise, self._gains = motion, noise, gains
-        bare = re.sub(r"<(visual|collision)\b.*?</\1>", "", urdf, flags=re.S)
-        spec = mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
         self._model = spec.compile()
         self._model.opt.timestep = step
         self._at = [self._model.joint(name).dofadr[0] for name in PANDA_JOINTS]

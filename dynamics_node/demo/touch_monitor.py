@@ -5,7 +5,6 @@ import sys
 from collections import OrderedDict
 
 import numpy as np
-from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
@@ -14,7 +13,7 @@ import dynamics_node as dn
 from dynamics_node.demo import touch_report
 from dynamics_node.demo.pushed_arm import BANDWIDTH, NOISE, STEP
 from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.watching import conclude, options_of, remember
+from dynamics_node.demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
 from dynamics_node.node.running import start_rclpy
 
@@ -25,7 +24,7 @@ OVER = 1.0  # s after its end at which it must be over
 GAP = 4 * STEP
 
 
-class TouchMonitor(Node):
+class TouchMonitor(Watched):
     """Collects what is published and judges it. times: s of simulated time; estimates, truths, sigmas (7,)
     each; contacts: whether the node says that somebody touches the robot."""
 
@@ -138,7 +137,7 @@ def touches(times, truths):
 def main(arguments=None):
     """The exit code of `conclude`."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = options_of("demo_touch_monitor", __doc__, given, "demo_touched.png", 1000)
+    options = options_of("demo_touch_monitor", __doc__, given, 1000)
     stop = start_rclpy(given)
     return conclude(TouchMonitor(), stop, options, touch_report)
 

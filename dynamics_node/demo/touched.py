@@ -51,7 +51,6 @@ class Touched(Node):
 def main(arguments=None):
     """0: ended by a signal; 2: something to install is missing."""
     parser = argparse.ArgumentParser(prog="demo_touched", description=__doc__)
-    parser.add_argument("--rate", type=float, help="without meaning here: a step takes what it takes")
     given = sys.argv[1:] if arguments is None else arguments
     parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)

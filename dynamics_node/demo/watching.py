@@ -4,6 +4,7 @@ import argparse
 import sys
 import time
 
+from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
 from dynamics_node.node.guard import Guard
@@ -14,13 +15,16 @@ REMEMBERED = 5000
 REFRESH = 0.1  # s
 
 
-def options_of(name, description, given, plot, least, robots=("panda",)):
-    """The options of a monitor, from the arguments given. plot, least: defaults; robots: the choices."""
+def options_of(name, description, given, least, robots=()):
+    """Options of a monitor, from the arguments given. least: by default; robots: choices, default first."""
     parser = argparse.ArgumentParser(prog=name, description=description)
-    parser.add_argument("--robot", choices=robots, default="panda")
-    parser.add_argument("--seconds", type=float, default=10.0)
-    parser.add_argument("--plot", default=plot, help="where to save the plot; '' for none")
-    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for the first and last")
+    if robots:
+        parser.add_argument("--robot", choices=robots, default=robots[0])
+    if "tracking" in robots:
+        parser.add_argument("--animate", default="", help="tracking: GIF of the arm and its errors")
+    parser.add_argument("--seconds", type=float, default=10.0, help="tracking: as long as its trajectory")
+    parser.add_argument("--plot", default="", help="where to save the plot")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for each message")
     parser.add_argument("--least", type=int, default=least, help="messages that must have been checked")
     return parser.parse_args(remove_ros_args(["", *given])[1:])
 
@@ -38,34 +42,47 @@ def line_a_second(monitor, line):
 
     def refresh():
         nonlocal shown
-        if time.monotonic() >= shown + 1.0 and monitor.times:
+        if time.monotonic() >= shown + 1.0 and monitor.seen:
             shown = time.monotonic()
             print(line(), flush=True)
 
     return refresh
 
 
-def watch(node, stop, seconds, least, patience, show):
-    """Spin until `seconds` have passed since the first torque and `least` are checked; refresh what is shown.
+class Watched(Node):
+    """A monitor. seen: how many of its messages have come; times: of those that it has checked."""
 
-    Neither the first torque nor the last that is wanted is waited for longer than `patience` s."""
+    times: list[float]
+
+    @property
+    def seen(self):
+        return len(self.times)
+
+    def seen_enough(self, elapsed, options):
+        """Whether the run is over, `elapsed` s after the first message."""
+        return elapsed > options.seconds and len(self.times) >= options.least
+
+
+def watch(node, stop, options, show):
+    """Spin until the node has seen enough; refresh what is shown.
+
+    No message is waited for longer than `options.patience` s after the one before."""
     executor = make_executor(Guard(node.get_logger().error))
     executor.add_node(node)
-    begin = time.monotonic()
-    first = None
+    first, last, seen = None, time.monotonic(), 0
     with show(node) as refresh:
         shown = 0.0
         while not stop.asked:
             executor.spin_once(timeout_sec=REFRESH)
             now = time.monotonic()
-            if first is None and node.times:
-                first = now
+            if node.seen > seen:
+                seen, last = node.seen, now
+                first = first or now
             if now > shown + REFRESH:
                 refresh()
-                shown = now
-            seen_enough = first is not None and now > first + seconds and len(node.times) >= least
-            given_up = now > (begin if first is None else first + seconds) + patience
-            if seen_enough or given_up:
+                shown = time.monotonic()
+            over = first is not None and node.seen_enough(now - first, options)
+            if over or now > last + options.patience:
                 break
     executor.remove_node(node)
 
@@ -74,9 +91,9 @@ def conclude(node, stop, options, report):
     """Watch, save the plot, print the verdict; the exit code: 0: messages flowed and were right; 1: not; 2:
     something to install is missing. report: a module with `show`, `save_plot` and `verdict_lines`."""
     try:
-        watch(node, stop, options.seconds, options.least, options.patience, report.show)
+        watch(node, stop, options, report.show)
         reason = node.verdict(options.least)
-        if options.plot and node.times:
+        if options.plot and node.seen:
             report.save_plot(node, options.plot)
         print("\n".join(report.verdict_lines(node, reason, options.plot)), flush=True)
         return 1 if reason else 0

@@ -1,6 +1,7 @@
 """demo.launch.py with the real launch: the monitor passes, everything ends cleanly."""
 
 import unittest
+from importlib.util import find_spec
 
 import pytest
 
@@ -19,9 +20,9 @@ from launch import LaunchDescription
 @pytest.mark.launch_test
 def generate_test_description():
     source = f"{get_package_share_directory('dynamics_node')}/launch/demo.launch.py"
-    demo = IncludeLaunchDescription(
-        PythonLaunchDescriptionSource(source), launch_arguments={"seconds": "3", "plot": ""}.items()
-    )
+    robot = "tracking" if find_spec("mujoco") else "five_bar"  # rosdep knows no MuJoCo
+    arguments = {"robot": robot, "seconds": "6", "plot": ""}
+    demo = IncludeLaunchDescription(PythonLaunchDescriptionSource(source), launch_arguments=arguments.items())
     return LaunchDescription([demo, launch_testing.actions.ReadyToTest()])
 
 

@@ -17,9 +17,13 @@ from robots import PANDA_JOINTS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_node.demo.__main__ import PAUSE
+from dynamics_node.demo import tracking_report, watching
+from dynamics_node.demo.__main__ import PAUSE, _code_of_the_first
+from dynamics_node.demo.check import ArmOracle
 from dynamics_node.demo.monitor import Monitor
 from dynamics_node.demo.touch_monitor import TouchMonitor
+from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
+from dynamics_node.demo.tracking_monitor import Tracking, TrackingMonitor
 
 
 def run(module, domain, *arguments):
@@ -30,18 +34,26 @@ def run(module, domain, *arguments):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("robot", ["panda", "five_bar"])
-def test_the_whole_demo_passes_and_saves_a_plot(tmp_path, robot):
+def test_an_arm_in_mujoco_follows_by_the_torques_of_the_node(tmp_path):
+    pytest.importorskip("mujoco", minversion="3.2", reason="the arm: pip install mujoco")
+    plot, domain = tmp_path / "tracking.png", fresh_domain()
+    demo = run("", domain, "--seconds", "6", "--patience", "100", "--plot", str(plot))
+    output, _ = demo.communicate(timeout=220)
+    assert demo.returncode == 0, output
+    assert "PASSED" in output.splitlines() and "times better than PD alone" in output
+    assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
+    assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
+
+
+def test_a_closed_loop_moves_and_a_plot_is_saved(tmp_path):
     plot = tmp_path / "torques.png"
-    domain = fresh_domain()
-    demo = run("", domain, "--robot", robot, "--seconds", "1", "--patience", "100", "--plot", str(plot))
+    watch = ("--seconds", "1", "--patience", "100", "--plot", str(plot))
+    demo = run("", fresh_domain(), "--robot", "five_bar", *watch)
     output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output
     assert "PASSED" in output.splitlines() and "torques checked against Pinocchio" in output
-    assert ("the loop stays closed" in output) == (robot == "five_bar")
-    assert plot.read_bytes().startswith(b"\x89PNG")
-    assert "Traceback" not in output
-    assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
+    assert "the loop stays closed" in output
+    assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
 
 
 def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
@@ -100,9 +112,9 @@ def test_what_the_monitor_says_of_wrong_estimates():
 
 def test_the_monitor_fails_when_a_torque_is_wrong():
     domain = fresh_domain()
-    node = NodeProcess(domain, {"joints": list(PANDA_JOINTS), "gravity": [0.0, 0.0, -9.0]})
-    arm = run(".motion", domain, *domain.remappings())
-    watch = ("--seconds", "0.5", "--patience", "100", "--plot", "")
+    node = NodeProcess(domain, {"gravity": [0.0, 0.0, -9.0]})
+    robot = run(".motion", domain, "--robot", "five_bar", *domain.remappings())
+    watch = ("--robot", "five_bar", "--seconds", "0.5", "--patience", "100")
     monitor = run(".monitor", domain, *watch, *domain.remappings())
     try:
         output, _ = monitor.communicate(timeout=220)
@@ -110,10 +122,57 @@ def test_the_monitor_fails_when_a_torque_is_wrong():
         assert "FAILED: a torque is wrong" in output, node.output()
     finally:
         time.sleep(PAUSE)
-        arm.terminate()
-        assert arm.wait(timeout=TIMEOUT) == 0
+        robot.terminate()
+        assert robot.wait(timeout=TIMEOUT) == 0
         time.sleep(PAUSE)
         assert node.stop() == 0
+
+
+STEP = 5  # cycles between those of which the judge of the tracking demo hears here
+
+
+@pytest.fixture(scope="module")
+def arm_oracle():
+    return ArmOracle(described(), PANDA_JOINTS, ROTORS, PAYLOAD)
+
+
+def tracked(oracle, errors=(0.04, 0.02, 0.0039), full=lambda k, right: right(k), gravity=lambda k, g: g(k)):
+    """A run with these errors of all joints in the thirds, and with torques of the node that full(k, right) and
+    gravity(k, right) make of the right ones, which are functions of the cycle."""
+    run = Tracking(Trajectory.lasting(6.0), oracle)
+    reference = run.trajectory.linear
+    for k in [*range(0, run.cycles, STEP), run.cycles - 1]:
+        run.state(k, run.trajectory.smooth(k * CYCLE)[0] - errors[3 * k // run.cycles])
+        run.full(k, full(k, lambda at: oracle.torques(*reference(at * CYCLE))))
+        run.gravity(k, gravity(k, lambda at: oracle.gravity(reference(at * CYCLE)[0])))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        ({}, ""),
+        ({"full": lambda k, right: right(k - 3)}, ""),  # of the reference at ROS time, which is not yet there
+        ({"full": lambda k, right: right(k - 20)}, "a torque is wrong"),
+        ({"full": lambda k, right: right(k) * (1 + 1e-8 * (k == 1500))}, "a torque is wrong"),
+        ({"full": lambda k, right: right(k) * (np.nan if k == 1500 else 1.0)}, "a torque is wrong"),
+        ({"gravity": lambda k, right: right(k) + 1e-6 * (k == 0)}, "a torque is wrong"),
+        ({"errors": (0.04, 0.02, 0.0041)}, "full feed-forward is 9.8 times better than PD alone"),
+        ({"errors": (0.04, 0.02, np.nan)}, "with full feed-forward: 0 states and 101 torques arrived"),
+    ],
+)
+def test_what_the_judge_says_of_tracking(arm_oracle, monkeypatch, capsys, tmp_path, change, verdict):
+    """And so the demo's exit code."""
+    monitor = TrackingMonitor.__new__(TrackingMonitor)
+    vars(monitor).update(tracking=tracked(arm_oracle, **change), control={})
+    monkeypatch.setattr(watching, "watch", lambda *_: None)
+    monkeypatch.setattr(watching, "end", lambda node: None)
+    plot = tmp_path / "tracking.png"
+    options = SimpleNamespace(least=100, plot=str(plot) if not verdict else "", animate="")
+    assert watching.conclude(monitor, None, options, tracking_report) == bool(verdict)
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith(f"FAILED: {verdict}") if verdict else last == "PASSED"
+    assert plot.exists() == (not verdict)
 
 
 GOOD = {"times": range(100), "errors": [0.0], "drifts": [], "wrong_states": 0, "wrong_accelerations": 0}
@@ -158,7 +217,21 @@ def test_a_velocity_that_is_not_that_of_the_state_is_seen():
         assert (monitor.wrong_states, monitor.wrong_accelerations) == wrong
 
 
-def test_the_monitor_fails_when_nothing_comes():
-    monitor = run(".monitor", fresh_domain(), "--seconds", "1", "--plot", "", "--patience", "1")
+def test_the_demo_ends_with_the_first_of_its_processes_that_fails():
+    """As without MuJoCo: nobody waits for torques then."""
+    waiting, failing = (
+        subprocess.Popen([sys.executable, "-c", code])
+        for code in ("import time; time.sleep(99)", "import sys; sys.exit(2)")
+    )
+    try:
+        assert _code_of_the_first([waiting, failing]) == 2
+    finally:
+        waiting.kill()
+        waiting.wait()
+
+
+@pytest.mark.parametrize("robot", ["tracking", "five_bar"])
+def test_the_monitor_fails_when_nothing_comes(robot):
+    monitor = run(".monitor", fresh_domain(), "--robot", robot, "--patience", "1")
     output, _ = monitor.communicate(timeout=220)
     assert monitor.returncode == 1 and "FAILED: no torque arrived" in output

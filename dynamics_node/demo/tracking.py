@@ -1,0 +1,214 @@
+"""The robot of the tracking demo on topics: an arm in MuJoCo follows a trajectory under PD control.
+
+In the first third of the time PD is alone, in the second the node's gravity torques are added, in the last
+its full feed-forward torques."""
+
+import time
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from dynamics_interfaces.srv import SetPayload
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph_msgs.msg import Clock as ClockMessage
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+
+from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback, motion
+from dynamics_node.node.messages import doubles, inertia_message, nanoseconds, point_message
+
+MOST_LATE = 5  # cycles that a torque may be late before the simulation waits for it
+AGAIN = 10  # cycles after which a state is sent again while the simulation waits
+NOW_AND_THEN = 50  # cycles between references at rest, and between looks for the monitor
+LEAD = 100  # cycles from sending the trajectory to its start
+REPORT = 500  # cycles between diagnostics
+STATUS = "demo_motion: control"  # name of the diagnostics
+
+
+class Torques(NamedTuple):
+    """A message of the node: values (7,), and the cycle of the state that it answers."""
+
+    cycle: int
+    values: np.ndarray
+
+
+class Plant(Node):
+    """One cycle of control and simulation per tick.
+
+    ROS time is the time of the simulation, on /clock. So a busy machine makes the robot slow, not wrong:
+    missed cycles are not made up for, and when a torque is late by more than MOST_LATE cycles the simulation
+    waits.
+    """
+
+    def __init__(self, urdf, seconds):
+        super().__init__("demo_motion")
+        self._arm, self._trajectory = TrackedArm(urdf), Trajectory.lasting(seconds)
+        self._start = time.time_ns() // 1_000_000_000 * 1_000_000_000
+        self._cycle = 0
+        self._effort = np.zeros(7)
+        self._gravity = self._full = None
+        self._sent: dict[int, float] = {}
+        self._delays: deque[float] = deque(maxlen=20_000)
+        self._cycles = self._late = self._waits = 0
+        self._rate = 0.0
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        create = self.create_publisher
+        self._description = create(String, "robot_description", latched)
+        self._clock_of_all = create(ClockMessage, "/clock", 10)
+        self._states = create(JointState, "joint_states", 10)
+        self._reference = create(JointTrajectory, "dynamics_node/reference", latched)
+        self._diagnostics = create(DiagnosticArray, "/diagnostics", 10)
+        self.create_subscription(JointState, "dynamics_node/gravity_torques", self._on_gravity, 10)
+        self.create_subscription(JointState, "dynamics_node/joint_torques", self._on_full, 10)
+        self._set_payload = self.create_client(SetPayload, "dynamics_node/set_payload")
+        self._description.publish(String(data=urdf))
+        self._course = self._run()
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._timer = self.create_timer(CYCLE, self._tick, clock=steady)
+
+    def _tick(self):
+        if next(self._course, StopIteration) is StopIteration:
+            self._timer.cancel()
+
+    def _run(self):
+        """The demo from start to end; it yields at the end of each cycle."""
+        yield from self._until(lambda: self._full and self._gravity and self._set_payload.service_is_ready())
+        while "demo_monitor" not in self.get_node_names():
+            yield from self._rest(NOW_AND_THEN)
+        answer = self._set_payload.call_async(_request())
+        yield from self._until(answer.done)
+        if not answer.result().success:
+            self.get_logger().error(f"set_payload: {answer.result().message}")
+            return
+        first = self._cycle + LEAD
+        self._reference.publish(self._message(first))
+        while self._cycle < first - 1:
+            self._send()
+            yield
+        yield from self._control(first)
+        self._report()
+
+    def _until(self, condition):
+        """Stay at rest until a condition is true."""
+        while not condition():
+            yield from self._rest(1)
+
+    def _rest(self, cycles):
+        """The arm stands on its brakes, and rest is the reference."""
+        for _ in range(cycles):
+            if self._cycle % NOW_AND_THEN == 0:
+                point = point_message(motion(0.0)[0], np.zeros(7), np.zeros(7), ())
+                self._reference.publish(JointTrajectory(joint_names=PANDA_JOINTS, points=[point]))
+            self._send()
+            yield
+
+    def _control(self, first):
+        """Follow the trajectory, which starts in cycle `first`."""
+        steps = round(self._trajectory.seconds / CYCLE)
+        began = time.monotonic()
+        for k in range(steps):
+            added = (None, "_gravity", "_full")[3 * k // steps]
+            if added:
+                yield from self._wait(added)
+            self._send()
+            feedforward = self._added(getattr(self, added)) if added else np.zeros(7)
+            self._effort = feedforward + feedback(self._trajectory, k * CYCLE, self._arm.q, self._arm.qd)
+            self._arm.step(self._effort)
+            self._rate = (k + 1) / (time.monotonic() - began)
+            if k % REPORT == 0:
+                self._report()
+            yield
+
+    def _wait(self, added):
+        """Let the simulation stand still while a torque is late by more than MOST_LATE cycles."""
+        waited = 0
+        while self._cycle - getattr(self, added).cycle > MOST_LATE:
+            waited += 1
+            if waited % AGAIN == 0:  # joint states are best effort: one may be lost
+                self._publish()
+            yield
+        self._waits += waited > 0
+
+    def _added(self, torques):
+        """The values of the newest torques; in time they answer the state before this one."""
+        self._cycles += 1
+        self._late += torques.cycle < self._cycle - 1
+        return torques.values
+
+    # --- messages ---------------------------------------------------------------------------------
+
+    def _send(self):
+        """Begin a cycle: its time and its state."""
+        self._cycle += 1
+        self._clock_of_all.publish(ClockMessage(clock=self._stamp(self._cycle)))
+        self._sent[self._cycle] = time.monotonic()
+        self._publish()
+
+    def _publish(self):
+        state = JointState(
+            name=PANDA_JOINTS,
+            position=doubles(self._arm.q),
+            velocity=doubles(self._arm.qd),
+            effort=doubles(self._effort),
+        )
+        state.header.stamp = self._stamp(self._cycle)
+        self._states.publish(state)
+
+    def _stamp(self, cycle):
+        stamp = ClockMessage().clock
+        stamp.sec, stamp.nanosec = divmod(self._start + cycle * CYCLE_NS, 1_000_000_000)
+        return stamp
+
+    def _message(self, first):
+        """The trajectory, which starts in a cycle."""
+        message = JointTrajectory(joint_names=PANDA_JOINTS)
+        message.header.stamp = self._stamp(first)
+        for t, values in zip(self._trajectory.time, self._trajectory.points, strict=True):
+            point = point_message(*values, ())
+            since = round(t * 1e9)
+            point.time_from_start.sec, point.time_from_start.nanosec = divmod(since, 1_000_000_000)
+            message.points.append(point)
+        return message
+
+    def _torques(self, message):
+        cycle = (nanoseconds(message.header.stamp) - self._start) // CYCLE_NS
+        order = [message.name.index(name) for name in PANDA_JOINTS]
+        return Torques(cycle, np.array(message.effort)[order])
+
+    def _on_gravity(self, message):
+        self._gravity = self._torques(message)
+
+    def _on_full(self, message):
+        self._full = self._torques(message)
+        if sent := self._sent.pop(self._full.cycle, None):
+            self._delays.append(time.monotonic() - sent)
+
+    def _report(self):
+        """Diagnostics of the control loop, for the monitor."""
+        p50, p99 = np.percentile(self._delays, (50, 99)) * 1e6 if self._delays else (0.0, 0.0)
+        values = {
+            "cycles with feed-forward": self._cycles,
+            "late": self._late,
+            "waits": self._waits,
+            "rate [Hz]": round(self._rate, 1),
+            "state to torque p50 [us]": round(p50),
+            "state to torque p99 [us]": round(p99),
+        }
+        status = DiagnosticStatus(
+            level=DiagnosticStatus.OK,
+            name=STATUS,
+            values=[KeyValue(key=key, value=str(value)) for key, value in values.items()],
+        )
+        self._diagnostics.publish(DiagnosticArray(status=[status]))
+
+
+def _request():
+    """The payload as a request of set_payload."""
+    moment = PAYLOAD.moment * np.eye(3)
+    inertia = inertia_message(PAYLOAD.mass, PAYLOAD.center, moment)
+    return SetPayload.Request(link=PAYLOAD.link, inertia=inertia)

@@ -1,0 +1,187 @@
+"""The monitor of the tracking demo: how well the arm follows, and whether every torque is right."""
+
+import time
+
+import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
+
+from dynamics_node.demo.check import TOLERANCE, ArmOracle, torque_error
+from dynamics_node.demo.robots import PANDA_JOINTS
+from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
+from dynamics_node.demo.tracking import STATUS
+from dynamics_node.demo.watching import Watched
+from dynamics_node.node.messages import nanoseconds
+
+SETTLING = 1.0  # s at the begin of each third that do not count
+BETTER = 10.0  # times that full feed-forward must be better than PD alone
+SHIFT = 5  # cycles: the node reads the reference at ROS time, which may be ahead of or behind a state's stamp
+DEPTH = 5000  # messages that wait while the table is drawn
+LINGER = 0.5  # s in which the last torques arrive after the last state
+
+
+class Tracking:
+    """What is known of a run, by cycles of the trajectory; NaN where nothing came.
+
+    error, q, torque, expected: (cycles, 7) in rad and N m; difference, gravity_difference: (cycles,) of
+    published torques from Pinocchio's, relative.
+    """
+
+    def __init__(self, trajectory: Trajectory, oracle):
+        self.trajectory, self._oracle = trajectory, oracle
+        self.cycles = round(trajectory.seconds / CYCLE)
+        self.error, self.q, self.torque, self.expected = np.full((4, self.cycles, 7), np.nan)
+        self.difference, self.gravity_difference = np.full((2, self.cycles), np.nan)
+        self.last = -1  # cycle of the last state
+
+    @property
+    def time(self):
+        """(cycles,) s."""
+        return CYCLE * np.arange(self.cycles)
+
+    def state(self, k, q):
+        """The arm is at q (7,) in a cycle."""
+        if 0 <= k < self.cycles:
+            self.last = max(self.last, k)
+            self.q[k], self.error[k] = q, self.trajectory.smooth(k * CYCLE)[0] - q
+
+    def full(self, k, tau):
+        """The node publishes torques (7,) for the state of a cycle."""
+        if 0 <= k < self.cycles:
+            self.torque[k] = tau
+            self.difference[k], self.expected[k] = self._compared(
+                k, tau, lambda at: self._oracle.torques(*at)
+            )
+
+    def gravity(self, k, tau):
+        """The node publishes torques (7,) of gravity alone for the state of a cycle."""
+        if 0 <= k < self.cycles:
+            self.gravity_difference[k], _ = self._compared(k, tau, lambda at: self._oracle.gravity(at[0]))
+
+    def _compared(self, k, tau, compute):
+        """Relative difference from Pinocchio, and Pinocchio's torques, at the reference of a cycle, or of one
+        nearby if they agree there."""
+        first = None
+        for shift in sorted(range(-SHIFT, SHIFT + 1), key=abs):
+            expected = compute(self.trajectory.linear((k + shift) * CYCLE))
+            found = torque_error(tau, expected) if np.isfinite(tau).all() else np.inf, expected
+            if found[0] <= TOLERANCE:
+                return found
+            first = first or found
+        return first
+
+    def third(self, n):
+        """Slice of the cycles that count in third n."""
+        first, end = (-(-self.cycles * k // 3) for k in (n, n + 1))
+        return slice(first + round(SETTLING / CYCLE), end)
+
+    def rms(self, n):
+        """Tracking error (7,) of the joints in third n, rad; NaN before it has settled."""
+        squares = self.error[self.third(n)] ** 2
+        known = ~np.isnan(squares[:, 0])
+        return np.sqrt(squares[known].mean(axis=0)) if known.any() else np.full(7, np.nan)
+
+    def overall(self, n):
+        """The same of all joints together."""
+        return float(np.sqrt((self.rms(n) ** 2).mean()))
+
+    @property
+    def better(self):
+        """How many times the error of PD alone is that of full feed-forward."""
+        return self.overall(0) / self.overall(2)
+
+    def checked(self, n):
+        """Number of torques of the node that were checked in third n."""
+        return int(np.isfinite(self.difference[self.third(n)]).sum())
+
+    def worst(self):
+        """The largest relative difference of all torques; NaN without any."""
+        both = np.concatenate((self.difference, self.gravity_difference))
+        return float(np.nanmax(both)) if np.isfinite(both).any() else np.nan
+
+    def verdict(self, least):
+        """Why the run is not good, or '' when it is."""
+        if not self.worst() <= TOLERANCE:
+            return f"a torque is wrong: relative error {self.worst():.1e} > {TOLERANCE:g}"
+        for n, name in enumerate(THIRDS):
+            seen = int(np.isfinite(self.error[self.third(n), 0]).sum())
+            if min(seen, self.checked(n)) < least:
+                return (
+                    f"{name}: {seen} states and {self.checked(n)} torques arrived; {least} of both are needed"
+                )
+        if not self.better >= BETTER:
+            return f"full feed-forward is {self.better:.1f} times better than PD alone; {BETTER:g} are needed"
+        return ""
+
+
+class TrackingMonitor(Watched):
+    """Hears topics alone. tracking: None before the trajectory; control: diagnostics of the control loop."""
+
+    def __init__(self):
+        super().__init__("demo_monitor")
+        self.tracking: Tracking | None = None
+        self.control: dict[str, str] = {}
+        self._urdf, self._start, self._ended = "", 0, 0.0
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        listen = self.create_subscription
+        listen(String, "robot_description", self._on_description, latched)
+        listen(JointTrajectory, "dynamics_node/reference", self._on_reference, latched)
+        listen(JointState, "joint_states", self._on_state, DEPTH)
+        listen(JointState, "dynamics_node/joint_torques", self._on_full, DEPTH)
+        listen(JointState, "dynamics_node/gravity_torques", self._on_gravity, DEPTH)
+        listen(DiagnosticArray, "/diagnostics", self._on_diagnostics, 10)
+
+    @property
+    def seen(self):
+        return 0 if self.tracking is None else self.tracking.last + 1
+
+    def seen_enough(self, elapsed, options):
+        """A moment after the last state."""
+        if self.seen and self.seen == self.tracking.cycles:
+            self._ended = self._ended or time.monotonic()
+            return time.monotonic() > self._ended + LINGER
+        return False
+
+    def verdict(self, least):
+        """Why the run is not good, or '' when it is."""
+        if self.tracking is None or np.isnan(self.tracking.difference).all():
+            return "no torque arrived"
+        return self.tracking.verdict(least)
+
+    def _on_description(self, message):
+        self._urdf = message.data
+
+    def _on_reference(self, message):
+        if len(message.points) == 1:
+            return  # at rest, before the start
+        times = [1e-9 * nanoseconds(point.time_from_start) for point in message.points]
+        q, qd, qdd = (
+            np.array([getattr(point, field) for point in message.points])
+            for field in ("positions", "velocities", "accelerations")
+        )
+        self._start = nanoseconds(message.header.stamp)
+        oracle = ArmOracle(self._urdf, PANDA_JOINTS, ROTORS, PAYLOAD)
+        self.tracking = Tracking(Trajectory(times, q, qd, qdd), oracle)
+
+    def _on_state(self, message):
+        self._note("state", message, message.position)
+
+    def _on_full(self, message):
+        self._note("full", message, message.effort)
+
+    def _on_gravity(self, message):
+        self._note("gravity", message, message.effort)
+
+    def _note(self, what, message, values):
+        if self.tracking is not None:
+            order = [message.name.index(name) for name in PANDA_JOINTS]
+            cycle = (nanoseconds(message.header.stamp) - self._start) // CYCLE_NS
+            getattr(self.tracking, what)(cycle, np.array(values)[order])
+
+    def _on_diagnostics(self, message):
+        for status in message.status:
+            if status.name == STATUS:
+                self.control = {entry.key: entry.value for entry in status.values}

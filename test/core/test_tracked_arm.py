@@ -1,0 +1,74 @@
+"""The arm of the tracking demo: MuJoCo has the friction that its URDF states, and PD follows by Pinocchio's torques."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("mujoco", minversion="3.2", reason="the arm: pip install mujoco")
+pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-data")
+
+from robots import PANDA_JOINTS
+
+import dynamics_node as dn
+from dynamics_node.demo.check import ArmOracle
+from dynamics_node.demo.tracked_arm import (
+    CYCLE,
+    DAMPING,
+    FRICTION,
+    PAYLOAD,
+    ROTORS,
+    TrackedArm,
+    Trajectory,
+    described,
+    feedback,
+)
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    return ArmOracle(described(), PANDA_JOINTS, ROTORS, PAYLOAD)
+
+
+def test_mujoco_has_the_friction_that_the_description_states():
+    arm, model = TrackedArm(described()).model, dn.parse_model(described())
+    at = [arm.joint(name).dofadr[0] for name in PANDA_JOINTS]
+    for mujoco, own, stated in (
+        (arm.dof_damping, model.damping, DAMPING),
+        (arm.dof_frictionloss, model.friction, FRICTION),
+    ):
+        assert tuple(mujoco[at]) == tuple(own) == stated
+    assert arm.nv == 7 and tuple(arm.dof_armature[at]) == ROTORS
+
+
+def test_the_trajectory_is_within_the_limits_of_the_panda_and_begins_at_rest(oracle):
+    trajectory, model = Trajectory.lasting(6.0), dn.parse_model(described())
+    q, qd, qdd = np.moveaxis(trajectory.points, 1, 0)
+    assert not qd[0].any() and not qdd[0].any()
+    limits = [joint.limits for joint in model.independent_joints]
+    for k, limit in enumerate(limits):
+        assert limit.lower < q[:, k].min() and q[:, k].max() < limit.upper
+        assert np.abs(qd[:, k]).max() < limit.velocity
+    tau = np.stack([oracle.torques(*point) for point in trajectory.points])
+    assert (np.abs(tau) < model.effort_limits).all()
+
+
+def test_between_points_velocities_and_accelerations_are_those_of_the_motion():
+    """Within what interpolation leaves out: positions by cubics, all else along straight lines."""
+    trajectory, h = Trajectory.lasting(6.0), 1e-4
+    for t in (0.313, 2.718, 5.003):
+        (before, _), (q, qd), (after, _) = (trajectory.smooth(at) for at in (t - h, t, t + h))
+        linear = trajectory.linear(t)
+        assert np.abs((after - before) / (2 * h) - qd).max() <= 1e-5
+        assert np.abs(linear[0] - q).max() <= 1e-4 and np.abs(linear[1] - qd).max() <= 1e-3
+        assert np.abs((after - 2 * q + before) / h**2 - linear[2]).max() <= 2e-2
+
+
+def test_the_torques_of_pinocchio_make_the_arm_follow(oracle):
+    """A cycle late, as torques of the node in time are."""
+    arm, trajectory = TrackedArm(described()), Trajectory.lasting(3.0)
+    tau = oracle.torques(*trajectory.linear(0.0))
+    errors = []
+    for t in CYCLE * np.arange(1500):
+        errors.append(trajectory.smooth(t)[0] - arm.q)
+        arm.step(tau + feedback(trajectory, t, arm.q, arm.qd))
+        tau = oracle.torques(*trajectory.linear(t))
+    assert np.abs(errors).max() <= 2e-3
