@@ -1,4 +1,8 @@
-"""Gaps in the node's output while solver, ordering, backend, gravity and payload change at 500 Hz.
+"""How soon the compiled solver serves, and gaps in the node's output while solver, ordering, backend, gravity
+and payload change at 500 Hz.
+
+Take-over: from the publication of a description, to a node that has nothing else to do, to the log line that
+names the compiled solver. Cold: the compile cache is empty; warm: it has what the cold start left.
 
 The largest interval between two torques around every change, in periods of the joint states, as it would be
 if the states came regularly: one period and what the latency grew by. Beside it that of as many stretches
@@ -6,7 +10,9 @@ without a change, in the same run: what machine and client do by themselves.
 """
 
 import gc
+import re
 import sys
+import tempfile
 import time
 
 import harness
@@ -34,6 +40,13 @@ ALGORITHMS = (
     {"solver": "cluster", "ordering": "best"},
     {"solver": "factor_graph", "ordering": "crba"},
 )
+STARTS = 3  # of each robot, cold and warm; the median counts
+SETTLED = 3.0  # s from the node's first diagnostics: its helpers are there as well
+SERVES = re.compile(r"\[(\d+\.\d+)\] \[[^]]*\]: .* dynamics by .*\(c\)")  # stamp of the log line
+TAKE_OVERS = {  # {row: robot, target cold, target warm}, s
+    "arm": ("panda7", 1.5, 0.3),
+    "humanoid": ("talos", 4.0, 0.3),
+}
 GRAVITIES = ([0.0, 0.0, -9.81], [0.0, 0.0, -1.62])
 
 
@@ -89,22 +102,55 @@ def change(run, kind, k):
     return run.payload(float(k % 2))
 
 
-def main():
-    options = harness.arguments("node_switching").parse_args()
+def take_over(robot, cache):
+    """Seconds from the description to the compiled solver, of a new node."""
+    rig = Rig(ROBOTS[robot], describe=False, environment={"XDG_CACHE_HOME": cache})
+    text = rig.robot.file.read_text()
+    rig.diagnostic()
+    rig.spin(SETTLED)
+    start = time.time()
+    rig.describe(text)
+    rig.until(lambda: SERVES.search(rig.process.output()), 60)
+    found = SERVES.search(rig.process.output())
+    rig.close()
+    return float(found[1]) - start
+
+
+def take_overs():
+    """A row of each robot, cold and warm."""
+    rows = []
+    for name, (robot, *targets) in TAKE_OVERS.items():
+        found: dict[str, list[float]] = {"cold": [], "warm": []}
+        for _ in range(STARTS):
+            with tempfile.TemporaryDirectory() as cache:
+                for times in found.values():
+                    times.append(take_over(robot, cache))
+        rows += [
+            harness.Row(
+                f"{name}: compiled solver, {kind} cache", float(np.median(times)), "s", "lower",
+                target=target,
+            )
+            for (kind, times), target in zip(found.items(), targets, strict=True)
+        ]  # fmt: skip
+    return rows
+
+
+def gaps():
+    """Rows of the largest intervals around changes."""
     gc.disable()  # the client's own pauses would be measured
     run = Run()
-    gaps: dict[str, list[float]] = {kind: [] for kind in WINDOW}
+    largest: dict[str, list[float]] = {kind: [] for kind in WINDOW}
     quiet: dict[str, list[float]] = {kind: [] for kind in WINDOW}
     run.states(1.0)
     for k in range(CHANGES):
         kind = list(WINDOW)[k % len(WINDOW)]
         quiet[kind].append(run.states(WINDOW[kind]))
         future = change(run, kind, k // len(WINDOW))
-        gaps[kind].append(run.states(WINDOW[kind]))
+        largest[kind].append(run.states(WINDOW[kind]))
         run.rig.until(future.done, ANSWERED)
     run.rig.close()
     rows = []
-    for kind, found in gaps.items():
+    for kind, found in largest.items():
         none = quiet[kind]
         rows += [
             harness.Row(f"{kind}: largest interval", max(found), "periods", "lower", "no change", max(none)),
@@ -113,8 +159,23 @@ def main():
                 "no change", float(np.median(none)),
             ),
         ]  # fmt: skip
-    everything = [gap for found in gaps.values() for gap in found]
+    gc.enable()
+    everything = [gap for found in largest.values() for gap in found]
     rows.append(harness.Row("largest interval of all", max(everything), "periods", "lower", target=3.0))
+    return rows
+
+
+PARTS = {"take_over": take_overs, "gaps": gaps}
+
+
+def main():
+    parser = harness.arguments("node_switching")
+    parser.add_argument("--part", choices=PARTS, help="one part alone, of which nothing is kept")
+    options = parser.parse_args()
+    if options.part:
+        harness.print_table(PARTS[options.part]())
+        return
+    rows = [row for part in PARTS.values() for row in part()]
     harness.finish("node_switching", rows, harness.versions("numpy", "ros-rclpy"), options.save)
 
 

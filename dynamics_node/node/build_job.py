@@ -1,24 +1,21 @@
 """What a building process does: a Job to a checked Model with its solvers. See building.py.
 
-The process ends with the node, and what it starts with it; it may take so much memory and time, and is the
-first to go where memory runs out.
+The process is a fork of the build server (build_server.py). It ends with the node, and what it starts with
+it; it may take so much memory and time, and is the first to go where memory runs out.
 """
 
 import contextlib
-import ctypes
 import logging
 import os
 import pickle
 import resource
-import signal
-import sys
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 
 from dynamics_node.backends import DEVICES
+from dynamics_node.backends.c.tuning import untuned
 from dynamics_node.backends.cache import sweep
 from dynamics_node.identification import PayloadFunctions, payload_functions
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
@@ -53,8 +50,6 @@ NICENESS = 5  # more, and a node that is busy with numpy would wait long for its
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
 CPU_LIMIT = 900  # s of each; by the clock a node waits for TIME_LIMIT
 LONGEST_REASON = 2000  # characters
-_PR_SET_PDEATHSIG = 1  # of Linux' prctl
-_FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than the node
 
 
 @dataclass(frozen=True)
@@ -65,7 +60,7 @@ class Job:
     description's, and of a measured problem's sensors, or ''; names: pairs of what drivers call joints and
     what the description does; sensor_joint: that of a force/torque sensor, or ''; filter: position_std and
     jerk_density of a JointFilter; payload_link: of which is estimated what it carries, or ''. The robot has
-    the drivers' names."""
+    the drivers' names. tuned: of several ways to compile the fastest is looked for."""
 
     text: str | bytes
     choices: dict
@@ -84,10 +79,12 @@ class Job:
     observer: ObserverOptions | None = None
     filter: tuple[float, float] | None = None
     payload_link: str = ""
+    tuned: bool = True
 
     def make(self) -> "Robot":
         """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
-        return _build(self)
+        with contextlib.nullcontext() if self.tuned else untuned():
+            return _build(self)
 
     def first(self) -> "Job":
         """What serves a new robot while the rest is compiled; an observer, or what estimates a payload, would
@@ -97,8 +94,9 @@ class Job:
         return replace(self, backend="numpy", services="numpy", observer=None, payload_link="")
 
     def topics_first(self) -> "Job":
-        """What serves topics, while that for services is compiled."""
-        return replace(self, services="numpy")
+        """What serves topics, while the rest is compiled: what answers services, and other ways to compile
+        the same, of which the fastest then serves."""
+        return replace(self, services="numpy", tuned=self.backend not in COMPILING)
 
 
 @dataclass(frozen=True)
@@ -290,23 +288,6 @@ def _noted():
 # --- the process --------------------------------------------------------------------------------------------
 
 
-def end_with(parent):
-    """End this process, and what it has started, when its parent ends. Linux; elsewhere its limits end it.
-
-    The parent's end is that of the thread which started this process.
-    """
-    signal.signal(signal.SIGTERM, _end_group)
-    with contextlib.suppress(AttributeError, OSError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:  # it ended before
-        _end_group()
-
-
-def _end_group(*_):
-    """The compiler and its stages are in the group of this process."""
-    os.killpg(0, signal.SIGKILL)
-
-
 def limit_resources(reserves=False):
     """Of this process and of each that it starts: memory and CPU time. reserves: drivers of devices reserve
     far more addresses than they have memory, so what is written to counts, and not the addresses."""
@@ -316,8 +297,6 @@ def limit_resources(reserves=False):
         bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
         with contextlib.suppress(ValueError, OSError):  # macOS knows no limit of address space
             resource.setrlimit(what, (bound, bound))
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(_FIRST_TO_GO)
 
 
 def _make_way(aside):
@@ -327,10 +306,12 @@ def _make_way(aside):
         os.nice(NICENESS)
 
 
-def _main(answer, parent, aside):
-    """The Job comes from standard input; answer: descriptor of the file for the result."""
-    end_with(parent)
-    job = pickle.load(sys.stdin.buffer)
+def work(request: int, answer: int, aside: bool):
+    """Do the Job of one file, whose descriptor is `request`, into another; the environment comes with it."""
+    with os.fdopen(request, "rb") as file:
+        environment, job = pickle.load(file)
+    os.environ.clear()
+    os.environ.update(environment)
     limit_resources(reserves=job.backend in DEVICES)
     _make_way(aside)
     with contextlib.suppress(CompileError):
@@ -338,12 +319,3 @@ def _main(answer, parent, aside):
     result = do(job)
     with os.fdopen(answer, "wb") as file:
         pickle.dump(result, file)
-    sys.stdout.flush()
-    os._exit(0)  # what Python tidies up at its end takes longer than a look of the node
-
-
-if __name__ == "__main__":
-    # Pickle must find the classes under the name of the module, not under __main__.
-    from dynamics_node.node import build_job
-
-    build_job._main(int(sys.argv[1]), int(sys.argv[2]), "aside" in sys.argv[3:])

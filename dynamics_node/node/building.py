@@ -5,18 +5,17 @@ answer travel through files without a name, in memory where the system has such,
 path. The answer is read when the process has ended: one that is killed or stopped before blocks nobody.
 """
 
-import contextlib
 import os
 import pickle
 import signal
-import subprocess
-import sys
+import socket
 import tempfile
 import time
 from dataclasses import dataclass, field
 
 from dynamics_node.backends.c.compiler import only_cached
 from dynamics_node.node.build_job import Failure, Job, Robot
+from dynamics_node.node.build_server import LONGEST_WORD, SERVER
 
 TIME_LIMIT = 300.0  # s
 MOST_BYTES = 256 * 2**20  # of an answer; 4096 joints take 30 MB
@@ -34,49 +33,40 @@ class Building:
     started: float = field(default_factory=time.monotonic)
 
     def __post_init__(self):
-        _reap()
         self._data: bytes | None = None
         self._failure: Failure | None = None
-        self._process: subprocess.Popen | None = None
+        self._end: socket.socket | None = None
         try:
             self._answer = _file_without_name()
             with _file_without_name() as request:
-                pickle.dump(self.job, request)
+                pickle.dump((dict(os.environ), self.job), request)
                 request.seek(0)
-                self._process = self._start(request)
+                self._end = SERVER.submit(request.fileno(), self._answer.fileno(), self.aside)
         except OSError as error:  # no memory, no descriptors, no processes
             self._failure = Failure(f"no process to build the robot in: {error}", passing=True)
-
-    def _start(self, request):
-        answer = self._answer.fileno()
-        command = [sys.executable, "-m", "dynamics_node.node.build_job", str(answer), str(os.getpid())]
-        command += ["aside"] * self.aside
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        return subprocess.Popen(
-            command, stdin=request, pass_fds=(answer,), env=environment, **_apart(self.aside)
-        )
 
     def poll(self) -> Robot | Failure | None:
         """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
         has torques to compute in between. Nothing is waited for, and no error leaves it."""
         if self._data is not None:
             return _unpacked(self._data)
-        if self._failure is None and self._process is not None:
-            if self._process.poll() is not None:
-                self._receive(self._process.returncode)
-            elif time.monotonic() - self.started > TIME_LIMIT:
-                self._failure = Failure(f"building took more than {TIME_LIMIT:g} s")
+        if self._failure is None and self._end is not None:
+            try:
+                self._receive(self._end.recv(LONGEST_WORD).decode())
+            except BlockingIOError:
+                if time.monotonic() - self.started > TIME_LIMIT:
+                    self._failure = Failure(f"building took more than {TIME_LIMIT:g} s")
+            except OSError as error:
+                self._failure = Failure(f"the building process is lost: {error}", passing=True)
             if self._data is not None or self._failure is not None:
                 self.cancel()
         return self._failure
 
-    def _receive(self, code):
+    def _receive(self, end):
+        """end: the exit code, or why there was no process; nothing when the server has ended."""
         try:
-            if code:
-                reason = f"the building process ended with code {code}"
-                self._failure = Failure(
-                    reason + " (out of memory?)" * (code == -signal.SIGKILL), passing=True
-                )
+            if end != "0":
+                self._failure = Failure(_reason(end), passing=True)
             elif (size := os.fstat(self._answer.fileno()).st_size) > MOST_BYTES:
                 self._failure = Failure(f"the robot takes {size} bytes; the limit is {MOST_BYTES}")
             else:
@@ -88,13 +78,21 @@ class Building:
     def cancel(self):
         """End the process with all it has started, if it is still there. That takes milliseconds, and is not
         waited for."""
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            _leaving.append(self._process)
-            self._process = None
+        if self._end is not None:
+            self._end.close()
+            self._end = None
         if "_answer" in self.__dict__:
             self._answer.close()
+
+
+def _reason(end):
+    if not end:
+        return "the process that starts building processes has ended (out of memory?)"
+    try:
+        code = int(end)
+    except ValueError:
+        return f"no process to build the robot in: {end}"
+    return f"the building process ended with code {code}" + " (out of memory?)" * (code == -signal.SIGKILL)
 
 
 def _unpacked(data) -> Robot | Failure:
@@ -111,21 +109,3 @@ def _file_without_name():
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("dynamics_node", os.MFD_CLOEXEC), "w+b")
     return tempfile.TemporaryFile()
-
-
-def _apart(aside):
-    """Ctrl-C is for the node, which ends what it has started.
-
-    Linux groups tasks by session (sched_autogroup). In one of its own the process disturbs a busy node least,
-    but there it was seen to wait for 20 s on busy cores: not where the node waits for its first robot.
-    """
-    alone = aside or sys.version_info < (3, 11)
-    return {"start_new_session": True} if alone else {"process_group": 0}
-
-
-_leaving: list[subprocess.Popen] = []
-
-
-def _reap():
-    """Forget the processes that have ended."""
-    _leaving[:] = [process for process in _leaving if process.poll() is None]

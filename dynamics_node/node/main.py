@@ -1,8 +1,10 @@
 """The executable dynamics_node."""
 
 import sys
+from contextlib import suppress
 from importlib import import_module
 
+from dynamics_node.node.build_server import SERVER
 from dynamics_node.node.stop import Stop
 from dynamics_node.node.text import shown
 
@@ -12,9 +14,12 @@ def main(arguments=None):
     return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
 
 
-def serve(executable, module, node, arguments=None):
-    """Run a node, a class of a module, until it is asked to stop; the exit code, as of `main`."""
+def serve(executable, module, node, arguments=None, modules=()):
+    """Run a node, a class of a module, until it is asked to stop; the exit code, as of `main`. modules: those
+    that its builds need beside build_job."""
     stop = Stop()  # from here on, also while the rest is imported
+    with suppress(OSError):  # what a build needs is said when there is one
+        SERVER.start(*modules)
     kind = getattr(import_module(module), node)
     from dynamics_node.node.running import run, start_rclpy
 

@@ -19,7 +19,7 @@ from dynamics_node.node.silence import NO_STATE, Reminder
 from dynamics_node.node.statistics import Statistics
 from dynamics_node.node.text import shown
 
-POLL_PERIOD = 0.02  # s, between looks at a build under way
+POLL_PERIOD = 0.005  # s, between looks at a build under way: a stage takes three
 
 
 class RobotNode(Node, ABC):

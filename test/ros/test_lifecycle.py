@@ -64,6 +64,20 @@ def test_signals_while_it_starts(number):
     assert process.output() == ""
 
 
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_build_server_is_there_before_a_description_and_ends_with_the_node(number):
+    process = NodeProcess(fresh_domain())
+    tasks = Path(f"/proc/{process.process.pid}/task/{process.process.pid}")
+    while not (children := (tasks / "children").read_text().split()):
+        time.sleep(0.001)
+    server = Path(f"/proc/{children[0]}/cmdline")
+    while "build_server" not in server.read_text():  # between fork and exec
+        time.sleep(0.001)
+    assert process.stop(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
+    while server.exists() and server.read_bytes():
+        time.sleep(0.001)
+
+
 STUCK = """
 from rclpy.node import Node
 from dynamics_node.node import running

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from contextvars import copy_context
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from time import thread_time_ns
 from typing import NamedTuple
 
@@ -13,6 +13,19 @@ from dynamics_node.backends.errors import CompileError
 
 ROUNDS = 40  # of all ways in turn; of each the shortest time counts
 CLEARLY = 0.98  # of the time of the first way: what another must stay below
+
+
+_untuned = ContextVar("untuned", default=False)
+
+
+@contextmanager
+def untuned():
+    """Inside, of a Program that was not measured before only the first way is compiled."""
+    token = _untuned.set(True)
+    try:
+        yield
+    finally:
+        _untuned.reset(token)
 
 
 class Way(NamedTuple):
@@ -25,7 +38,7 @@ class Way(NamedTuple):
 
 def compile_fastest(ways: dict[str, Way], trial: Callable[[str], Callable[[], object]]) -> str:
     """Key of the library compiled in the fastest of the ways, by their names: the first one unless another is
-    clearly faster.
+    clearly faster, or `untuned`.
 
     trial: makes of a key a function that runs the library for some 10 us. Raises CompileError.
     """
@@ -33,7 +46,9 @@ def compile_fastest(ways: dict[str, Way], trial: Callable[[str], Callable[[], ob
         return compile_library(*next(iter(ways.values())))
     note = f"{hash_here(*(part for name, way in ways.items() for part in (name, way.identity)))}.way"
     chosen = (read_entry(note) or b"").decode(errors="replace")
-    if chosen not in ways:
+    if chosen not in ways and _untuned.get():
+        chosen = next(iter(ways))
+    elif chosen not in ways:
         chosen = fastest({name: trial(key) for name, key in _compiled(ways).items()})
         with suppress(CompileError):  # a full disk: another process will measure again
             write_entry(note, chosen.encode())

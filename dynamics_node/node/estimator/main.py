@@ -7,7 +7,9 @@ from dynamics_node.node.main import serve
 
 def main(arguments=None):
     """Exit code as of dynamics_node."""
-    return serve("dynamics_estimator", "dynamics_node.node.estimator.ros_node", "EstimatorNode", arguments)
+    package = "dynamics_node.node.estimator"
+    node = f"{package}.ros_node", "EstimatorNode"
+    return serve("dynamics_estimator", *node, arguments, modules=(f"{package}.job",))
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from dynamics_node.backends.c import library
-from dynamics_node.node import build_job, building
+from dynamics_node.node import build_job, build_server, building
 from dynamics_node.node.build_job import NICENESS, Failure, Job, Robot, do
+from dynamics_node.node.build_server import BuildServer
 from dynamics_node.node.building import Building
 from dynamics_node.robots import four_bar
 
@@ -25,14 +26,27 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
 
 
 def result_of(at_work, timeout=100.0):
-    """What was built, and the highest niceness meanwhile."""
-    result, niceness, end = None, 0, time.monotonic() + timeout
+    """What was built."""
+    result, end = None, time.monotonic() + timeout
     while result is None and time.monotonic() < end:
-        with contextlib.suppress(ProcessLookupError, AttributeError):  # it has ended
-            niceness = max(niceness, os.getpriority(os.PRIO_PROCESS, at_work._process.pid))
         time.sleep(0.005)
         result = at_work.poll()
-    return result, niceness
+    return result
+
+
+def forks():
+    """Numbers of the processes that the server has forked."""
+    return [
+        *map(
+            int, Path(f"/proc/{building.SERVER.pid}/task/{building.SERVER.pid}/children").read_text().split()
+        )
+    ]
+
+
+def fork():
+    """The number of the one that there is, or will be."""
+    until(forks)
+    return forks()[0]
 
 
 def until(condition, timeout=30.0):
@@ -42,53 +56,81 @@ def until(condition, timeout=30.0):
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("aside, more", [(False, 0), (True, NICENESS)])
-def test_it_yields_when_asked_to(aside, more):
-    at_work = Building(PLAIN, aside)
-    assert os.getpgid(at_work._process.pid) != os.getpgid(0), "Ctrl-C would end it"
-    if sys.version_info >= (3, 11):
-        assert (os.getsid(at_work._process.pid) != os.getsid(0)) == aside
-    robot, niceness = result_of(at_work)
+def test_a_robot_is_built():
+    robot = result_of(Building(PLAIN, aside=False))
     assert isinstance(robot, Robot) and robot.model.name == "four_bar" and robot.notes == ()
-    assert niceness == os.getpriority(os.PRIO_PROCESS, 0) + more
+
+
+def test_the_server_is_there_before_a_job_and_serves_the_next():
+    """What takes long, its imports, is done once; an environment is that of the job."""
+    building.SERVER.start()
+    server = building.SERVER.pid
+    assert server and forks() == []
+    for _ in range(2):
+        assert isinstance(result_of(Building(PLAIN, aside=False)), Robot)
+    assert building.SERVER.pid == server
 
 
 # --- faults -------------------------------------------------------------------------------------------------
 
 
-def test_a_process_that_is_killed_is_a_failure():
-    at_work = Building(PLAIN, aside=False)
-    at_work._process.kill()
-    result, _ = result_of(at_work)
+def test_a_process_that_is_killed_is_a_failure(slow_compiler):
+    at_work = Building(COMPILED, aside=False)
+    os.kill(fork(), signal.SIGKILL)
+    result = result_of(at_work)
     assert result == Failure("the building process ended with code -9 (out of memory?)", passing=True)
 
 
-def fake_process(monkeypatch, script):
-    """A building process that runs a script of Python in place of its own; answer: the descriptor's number."""
-    run = subprocess.Popen
+def test_after_the_end_of_the_server_there_is_another(slow_compiler, monkeypatch):
+    """Its jobs end with it, and may be tried again."""
+    at_work = Building(COMPILED, aside=False)
+    pids = fork(), started_by(slow_compiler), building.SERVER.pid
+    os.kill(building.SERVER.pid, signal.SIGKILL)
+    result = result_of(at_work)
+    assert result.passing and result.reason.startswith("the process that starts building processes has ended")
+    until(lambda: not any(map(is_alive, pids)))
+    monkeypatch.delenv("CC")
+    assert isinstance(result_of(Building(PLAIN, aside=False)), Robot) and building.SERVER.pid not in pids
 
-    def start(command, **options):
-        return run([sys.executable, "-c", f"answer = {command[3]}\n{script}"], **options)
 
-    monkeypatch.setattr(building.subprocess, "Popen", start)
+def test_a_server_that_cannot_start_is_a_failure(monkeypatch):
+    monkeypatch.setattr(building, "SERVER", BuildServer([sys.executable, "-c", "raise SystemExit(1)"]))
+    result = result_of(Building(PLAIN, aside=False))
+    assert result.passing and "building process" in result.reason
+
+
+@pytest.fixture
+def instead(monkeypatch):
+    """instead(script): jobs are this script of Python, which knows `answer`, the descriptor."""
+
+    def apply(script):
+        code = (
+            "import os, signal, time\nfrom dynamics_node.node import build_server\n"
+            f"def work(request, answer, aside): exec({script!r}, globals() | locals())\n"
+            "build_server.main(lambda: work)"
+        )
+        monkeypatch.setattr(building, "SERVER", BuildServer([sys.executable, "-c", code]))
+
+    yield apply
+    building.SERVER.close()
 
 
 HALF = "import os, pickle, time; os.write(answer, pickle.dumps(b'x' * 10**6)[:500_000])\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_one_that_is_killed_or_stopped_in_the_middle_of_its_answer(monkeypatch, number):
+def test_one_that_is_killed_or_stopped_in_the_middle_of_its_answer(instead, monkeypatch, number):
     """Nobody waits for the rest; one that is stopped ends with its time limit, or when it is cancelled."""
-    fake_process(monkeypatch, HALF + "time.sleep(1000)")
+    instead(HALF + "time.sleep(1000)")
     monkeypatch.setattr(building, "TIME_LIMIT", 3.0)
     at_work = Building(PLAIN, aside=False)
-    process = at_work._process
     until(lambda: os.fstat(at_work._answer.fileno()).st_size == 500_000)
-    process.send_signal(number)
-    result, _ = result_of(at_work)
+    pid = fork()
+    os.kill(pid, number)
+    result = result_of(at_work)
     assert isinstance(result, Failure) and result.passing == (number == signal.SIGKILL)
     assert "code -9" in result.reason or "more than 3 s" in result.reason
-    assert process.wait(10) == -signal.SIGKILL
+    until(lambda: not is_alive(pid))
 
 
 @pytest.mark.parametrize(
@@ -98,13 +140,14 @@ def test_one_that_is_killed_or_stopped_in_the_middle_of_its_answer(monkeypatch, 
         ("", "what was built cannot be loaded: Ran out of input"),
         ("import os; os.write(answer, b'garbage')", "what was built cannot be loaded"),
         ("import os; os.ftruncate(answer, 2**40)", "the robot takes 1099511627776 bytes; the limit is"),
-        ("raise SystemExit(3)", "the building process ended with code 3"),
+        ("os._exit(3)", "the building process ended with code 3"),
+        ("raise MemoryError", "the building process ended with code 1"),
     ],
-    ids=["half", "nothing", "garbage", "endless", "code 3"],
+    ids=["half", "nothing", "garbage", "endless", "code 3", "error"],
 )
-def test_an_answer_that_is_none(monkeypatch, script, reason):
-    fake_process(monkeypatch, script)
-    result, _ = result_of(Building(PLAIN, aside=False))
+def test_an_answer_that_is_none(instead, script, reason):
+    instead(script)
+    result = result_of(Building(PLAIN, aside=False))
     assert isinstance(result, Failure) and result.reason.startswith(reason)
 
 
@@ -114,7 +157,8 @@ def test_no_process_to_be_had_is_a_failure(monkeypatch, what):
         raise OSError(11, "Resource temporarily unavailable")
 
     if what == "fork":
-        monkeypatch.setattr(building.subprocess, "Popen", refused)
+        monkeypatch.setattr(building, "SERVER", BuildServer())
+        monkeypatch.setattr(build_server.subprocess, "Popen", refused)
     else:
         monkeypatch.setattr(building, "_file_without_name", refused)
     at_work = Building(PLAIN, aside=False)
@@ -129,7 +173,7 @@ def test_no_folder_for_temporary_files_is_needed(monkeypatch, tmp_path):
     monkeypatch.setattr(building.tempfile, "TemporaryFile", None)
     for name in ("TMPDIR", "TEMP", "TMP"):
         monkeypatch.setenv(name, str(tmp_path / "nowhere"))
-    result, _ = result_of(Building(PLAIN, aside=False))
+    result = result_of(Building(PLAIN, aside=False))
     assert isinstance(result, Robot)
 
 
@@ -137,22 +181,22 @@ def test_the_cache_is_emptied_before_the_node_loads_what_was_built(fresh, monkey
     """The node does not compile; the next try does."""
     job = Job(four_bar(), {}, "inverse", backend="c")
     at_work = Building(job, aside=False)
-    until(lambda: at_work._process.poll() is not None or at_work.poll(), 100)
+    until(lambda: at_work._data or at_work.poll(), 100)
     shutil.rmtree(fresh)
     monkeypatch.setattr(library, "compiled", lambda *arguments: pytest.fail("the node compiles"))
-    result, _ = result_of(at_work)
+    result = result_of(at_work)
     assert isinstance(result, Failure) and result.passing
     assert result.reason.startswith("what was built cannot be loaded: only cached code is used here")
-    robot, _ = result_of(Building(job, aside=False))
+    robot = result_of(Building(job, aside=False))
     assert isinstance(robot, Robot) and robot.solver.choice.backend == "c"
 
 
 def test_the_cache_becomes_a_file(fresh):
     at_work = Building(Job(four_bar(), {}, "inverse", backend="c"), aside=False)
-    until(lambda: at_work._process.poll() is not None, 100)
+    until(lambda: at_work._data or at_work.poll(), 100)
     shutil.rmtree(fresh)
     fresh.write_text("no folder")
-    result, _ = result_of(at_work)
+    result = result_of(at_work)
     assert result.passing and "no place for compiled code" in result.reason
 
 
@@ -195,11 +239,17 @@ COMPILED = Job(four_bar(), {}, "inverse", backend="c")
 @LINUX
 @pytest.mark.parametrize("aside", [False, True])
 def test_compilers_end_with_the_building(slow_compiler, aside):
+    """It has a group of its own, and yields when asked to."""
     at_work = Building(COMPILED, aside)
-    pid = started_by(slow_compiler)
-    assert is_alive(pid)
+    compiler, job, own = started_by(slow_compiler), fork(), os.getpid()
+    assert len({os.getpgid(pid) for pid in (job, building.SERVER.pid, own)}) == 3, "Ctrl-C would end them"
+    assert os.getpgid(compiler) == os.getpgid(job)
+    assert int(Path(f"/proc/{job}/oom_score_adj").read_text()) >= 500
+    if sys.version_info >= (3, 11):
+        assert (os.getsid(job) != os.getsid(own)) == aside
+    assert os.getpriority(os.PRIO_PROCESS, job) == os.getpriority(os.PRIO_PROCESS, own) + NICENESS * aside
     at_work.cancel()
-    until(lambda: not is_alive(pid))
+    until(lambda: not is_alive(compiler) and not is_alive(job))
 
 
 @LINUX
@@ -208,16 +258,16 @@ def test_compilers_end_with_the_node(slow_compiler, number):
     """However it ends."""
     code = (
         "import time; from test_building import *\n"
-        "at_work = Building(COMPILED, False); print(at_work._process.pid, flush=True); time.sleep(1000)"
+        "at_work = Building(COMPILED, False); print(building.SERVER.pid, fork(), flush=True); time.sleep(1000)"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     node = subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
-    child, compiler = int(node.stdout.readline()), started_by(slow_compiler)
-    assert is_alive(child) and is_alive(compiler)
+    started = [*map(int, node.stdout.readline().split()), started_by(slow_compiler)]
+    assert len(started) == 3 and all(map(is_alive, started))
     node.send_signal(number)
     node.wait(10)
     node.stdout.close()
-    until(lambda: not is_alive(child) and not is_alive(compiler))
+    until(lambda: not any(map(is_alive, started)))
 
 
 def test_the_process_is_limited():
@@ -225,12 +275,11 @@ def test_the_process_is_limited():
     code = (
         "import resource; from dynamics_node.node.build_job import limit_resources; limit_resources()\n"
         "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])\n"
-        "print(open('/proc/self/oom_score_adj').read().strip())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    memory, seconds, score = map(int, done.stdout.split())
+    memory, seconds = map(int, done.stdout.split())
     assert memory in (build_job.MEMORY_LIMIT, resource.getrlimit(resource.RLIMIT_AS)[1])
-    assert seconds == build_job.CPU_LIMIT and score >= 500
+    assert seconds == build_job.CPU_LIMIT
 
 
 def test_too_much_memory_is_a_failure(monkeypatch):

@@ -94,10 +94,10 @@ def node():
 def test_three_stages(node):
     node.describe("A")
     node.look(50)
-    assert [(job.backend, job.services) for job in node.served] == [
-        ("numpy", "numpy"),
-        ("auto", "numpy"),
-        ("auto", "auto"),
+    assert [(job.backend, job.services, job.tuned) for job in node.served] == [
+        ("numpy", "numpy", True),
+        ("auto", "numpy", False),
+        ("auto", "auto", True),
     ]
     assert not node.builds.under_way and len(node.made) == 3
 
