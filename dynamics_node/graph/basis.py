@@ -7,6 +7,7 @@ from dynamics_node.graph.markowitz import NoPivotError
 from dynamics_node.graph.measured import MeasuredSystem
 from dynamics_node.graph.permuted import scalar_columns, scalar_rows
 from dynamics_node.graph.variables import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH
+from dynamics_node.spatial import pivoted
 
 DEPENDENT = 1e-9  # what a row says beside others, relative, that counts as nothing
 # A reading of what others follow from is taken rather than one that needs a solve, unless it is so much less
@@ -38,11 +39,10 @@ def choose_basis(system: MeasuredSystem) -> tuple[int, ...]:
     std = np.sqrt(np.concatenate([np.diag(R) for R in system.covariances]))
     weight = np.array([_preference(factor) for factor in system.noisy for _ in range(factor.rows)])
     open_rows = (Y @ Q[:, rank:]) * (weight / std)[:, None]
-    _, R, order = qr(open_rows.T, mode="economic", pivoting=True)
-    sizes = np.abs(np.diag(R))
+    order, sizes = pivoted(open_rows)
     if len(sizes) < missing or not np.all(sizes > DEPENDENT * sizes.max(initial=0.0)):
         raise NoPivotError(_undetermined(np.vstack([D, Y]), columns))
-    return tuple(sorted(order[:missing].tolist()))
+    return tuple(sorted(order[:missing]))
 
 
 def _preference(factor: LinearFactor):

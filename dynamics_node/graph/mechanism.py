@@ -29,6 +29,7 @@ from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.kinds import LoopJoint, coordinates_of
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
+from dynamics_node.spatial import pivoted
 
 
 class _Opened(NamedTuple):
@@ -153,7 +154,5 @@ def _rates(tree, constraint, q):
 
 
 def _independent_rows(K, rank):
-    """Numbers of the rows that determine the others best, by QR with pivots."""
-    from scipy.linalg import qr  # 0.2 s, for those who have loops
-
-    return qr(K.T, mode="r", pivoting=True)[1][:rank].tolist()
+    """Numbers of the rows that determine the others best."""
+    return pivoted(K, rank)[0]

@@ -66,9 +66,7 @@ def _identity_pivot(variable, factors):
     dim = variable.dim
     for number, (block, _) in factors.items():
         for sign in (1, -1):
-            if block.shape[-2] == dim and np.array_equal(
-                block, np.broadcast_to(sign * np.eye(dim), block.shape)
-            ):
+            if block.shape[-2] == dim and np.abs(block - sign * np.eye(dim)).max() < CONSTANT:
                 return _whole(number, dim, sign)
     return None
 
@@ -130,7 +128,8 @@ def _best_entry(variable, table, dislike, used_rows, used_columns):
     varies = np.ptp(table, axis=0) > CONSTANT
     cost = 4.0 * (size < WEAK) + 1.0 * varies + dislike - 0.4 * size
     cost[size < SMALL] = np.inf
-    row, column = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    best = int(np.argmin(cost.astype(np.float32)))  # of equal ones the first
+    row, column = np.unravel_index(best, cost.shape)
     return int(row), int(column)
 
 

@@ -133,4 +133,5 @@ def _grades(table, size):
     grade = np.where(size < WEAK, 10.0 * VARIES, grade)
     changes = (table > 0).any(axis=1) & (table < 0).any(axis=1)
     worst = changes | ((size < WEAK) & ~constant) | (size < WEAK**3)
-    return np.where(worst, WORST * (2.0 - np.minimum(size, 1.0)), grade)
+    beside = np.minimum(size, 1.0).astype(np.float32)  # what is nearly equal is equal
+    return np.where(worst, WORST * (2.0 - beside), grade)

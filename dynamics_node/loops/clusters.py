@@ -10,6 +10,7 @@ from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
 from dynamics_node.program import interpret
+from dynamics_node.spatial import pivoted
 
 REACHES = (1.5, 0.2)  # rad or m from zero where closed positions are looked for
 MOST = 0.8  # of the closed positions that must have one rank
@@ -85,7 +86,7 @@ def _follow(tree, cluster, v, move):
 
 
 def _usual_condition(K, dependent):
-    return np.median(np.linalg.cond(K[:, :, dependent]))
+    return np.float32(np.median(np.linalg.cond(K[:, :, dependent])))  # without digits of the processor
 
 
 def _refuse(tree, constraints, coordinates, dependent, better, usual):
@@ -118,7 +119,8 @@ def _usual_positions(tree, constraints, coordinates):
         if (ranks == usual).mean() >= MOST:
             keep = np.flatnonzero(ranks == usual)
             if usual:
-                keep = keep[np.argsort(-sizes[keep, usual - 1])]
+                least = sizes[keep, usual - 1].astype(np.float32)  # of equal ones the first
+                keep = keep[np.argsort(-least, kind="stable")]
             return K[keep], usual, closed[keep]
     raise ModelError(
         f"{_names(constraints)}: the number of independent equations changes with the position "
@@ -173,10 +175,9 @@ def _following_best(K, rank, first=()):
 
 
 def _by_rank(K, rank, first=()):
-    """Columns that follow best, by QR with pivots: some of them first; of equal ones the later, for rotors
+    """Columns that follow best, by pivots: some of them first; of equal ones the later, for rotors
     and passive joints come after what they hang on."""
-    from scipy.linalg import qr  # 0.2 s, for those who have loops
-
-    weights = 1.0 + 1e-6 * np.arange(K.shape[1])
-    weights[list(first)] *= 1e3
-    return sorted(qr(K * weights, mode="r", pivoting=True)[1][:rank].tolist())
+    weights = np.ones(K.shape[1])
+    weights[list(first)] = 1e3
+    order, _ = pivoted((K * weights).T[::-1], rank)
+    return sorted(K.shape[1] - 1 - k for k in order)

@@ -7,12 +7,13 @@ import numpy as np
 
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.program import interpret
+from dynamics_node.spatial import pivoted, power_of_two
 
 RANK = 1e-7  # sizes beside the largest that count as zero
 
 
 class Counting(NamedTuple):
-    """rows (m,): of K of a cluster; sizes (m,): their usual norms over all coordinates."""
+    """rows (m,): of K of a cluster; sizes (m,): their usual norms over all coordinates, about."""
 
     rows: list[int]
     sizes: np.ndarray
@@ -29,15 +30,12 @@ def counting_equations(tree, cluster) -> Counting:
     found = interpret(position_program(tree, cluster.constraints), q=cluster.samples)["K"]
     K = found[:, :, [*cluster.independent, *cluster.dependent]]
     rows = _independent_rows(np.swapaxes(K, 0, 1).reshape(K.shape[1], -1))
-    return Counting(rows, np.median(np.linalg.norm(K[:, rows], axis=2), axis=0))
+    return Counting(rows, power_of_two(np.median(np.linalg.norm(K[:, rows], axis=2), axis=0)))
 
 
 def _independent_rows(K):
     """Numbers of rows of K (rows, any) of which all others consist."""
-    from scipy.linalg import qr  # 0.2 s, for those who have loops
-
     sizes = np.linalg.norm(K, axis=1)
     there = np.flatnonzero(sizes > RANK * sizes.max(initial=0.0))
-    R, order = qr((K[there] / sizes[there, None]).T, mode="r", pivoting=True)
-    rank = np.count_nonzero(np.abs(np.diag(R)) > RANK)
-    return sorted(there[order[:rank]].tolist())
+    order, left = pivoted(K[there] / sizes[there, None])
+    return sorted(there[k].item() for k, size in zip(order, left, strict=True) if size > RANK)

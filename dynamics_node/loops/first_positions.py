@@ -11,11 +11,12 @@ from dynamics_node.loops.positions import (
     are_closed,
     bends,
     close_loops,
-    newton_step,
     positions_of,
+    shortened,
 )
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
+from dynamics_node.spatial import least_squares
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
@@ -103,7 +104,8 @@ def closed_samples(mechanism, count, random):
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])
             drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN
             samples = cluster.samples if drawn.all() else cluster.samples[~drawn]
-            better = np.argsort(_weakness(tree, cluster, samples))[: (len(samples) + 1) // 2]
+            weakness = _weakness(tree, cluster, samples).astype(np.float32)  # of equal ones the first
+            better = np.argsort(weakness, kind="stable")[: (len(samples) + 1) // 2]
             q[:, at] = samples[random.permutation(better)[np.arange(count) % len(better)]][:, at]
     return q
 
@@ -124,5 +126,6 @@ def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
         found = interpret(program, q=q)
         if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
             break
-        q = moved(tree, q, coordinates, newton_step(found["K"][:, :, list(coordinates)], -found["phi"], bent))
+        step = least_squares(found["K"][:, :, list(coordinates)], -found["phi"])
+        q = moved(tree, q, coordinates, shortened(step, bent))
     return q[are_closed(interpret(program, q=q), tolerance)]

@@ -74,7 +74,11 @@ def _refuse(cluster, worst):
 def newton_step(K, right, bent):
     """Of least squares where K (count, rows, n) is singular, and so short that no joint of `bent` (n,) bool
     moves farther than LARGEST."""
-    step = (np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0]
+    return shortened((np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0], bent)
+
+
+def shortened(step, bent):
+    """A step (count, n) so short that no joint of `bent` (n,) bool moves farther than LARGEST."""
     longest = np.abs(step[:, bent]).max(axis=-1, keepdims=True, initial=LARGEST)
     return step * (LARGEST / longest)
 

@@ -14,6 +14,8 @@ import numpy as np
 _BITS = 256  # of fractions
 _QUARTER = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 // 2  # pi / 2
 GOLDEN = 0.6180339887498949
+FAINT = 1e-7  # beside the largest size of a matrix
+EQUAL = 1e-6  # beside squares of sizes that count as equal
 _FAR = 2.0**64  # rad beyond which these bits are too few
 
 
@@ -42,6 +44,52 @@ def carried_inertia(X, inertia):
     """X^T I X as `congruence`, symmetric to the last digit: X (..., n, n), I (..., n, n)."""
     found = product(np.swapaxes(X, -1, -2), inertia, X)
     return 0.5 * (found + np.swapaxes(found, -1, -2))
+
+
+def least_squares(A, b):
+    """x (..., n) of A x = b, A (..., m, n) and b (..., m): the shortest of those that miss least, in Newton's
+    steps. Nearly zero in directions in which A is less than FAINT of its size."""
+    transposed = np.swapaxes(A, -1, -2)
+    wide = A.shape[-2] < A.shape[-1]
+    normal = product(A, transposed) if wide else product(transposed, A)
+    own = range(normal.shape[-1])
+    normal[..., own, own] += FAINT**2 * np.trace(normal, axis1=-2, axis2=-1)[..., None] + np.finfo(float).tiny
+    inverse = _inverse(normal)
+    back = product(transposed, inverse) if wide else product(inverse, transposed)
+    x = product(back, b[..., None])
+    return (x + product(back, b[..., None] - product(A, x)))[..., 0]
+
+
+def _inverse(A):
+    """Of definite matrices (..., n, n), by Gauss and Jordan's method."""
+    A = np.array(A)
+    for k in range(A.shape[-1]):
+        pivot, column = A[..., k, k, None].copy(), A[..., :, k].copy()
+        A[..., k] = 0.0
+        A[..., k, k] = 1.0
+        row = A[..., k, :] / pivot
+        column[..., k] = 0.0
+        A -= column[..., :, None] * row[..., None, :]
+        A[..., k, :] = row
+    return A
+
+
+def pivoted(rows, most=None):
+    """Numbers of rows (m, n), and their sizes, in an order in which each is the one of which most is left
+    beside those before it, by Gram and Schmidt's method; of nearly equal ones the first. most: how many."""
+    left = np.array(rows, dtype=float)
+    order: list[int] = []
+    sizes: list[float] = []
+    for _ in range(min(left.shape) if most is None else most):
+        squares = (left * left).sum(axis=1)
+        squares[order] = -1.0
+        k = int(np.argmax(squares >= squares.max() * (1.0 - EQUAL)))
+        order.append(k)
+        sizes.append(math.sqrt(squares[k]))
+        if sizes[-1] > 0:
+            unit = left[k] / sizes[-1]
+            left = left - (left * unit).sum(axis=1)[:, None] * unit
+    return order, np.array(sizes)
 
 
 def power_of_two(x):
