@@ -24,7 +24,7 @@ from dynamics_node.loops import (
     parse_mechanism,
     parse_robot,
 )
-from dynamics_node.model import Model, ModelError, load_model, parse_model
+from dynamics_node.model import Model, ModelError, ModelWarning, load_model, parse_model
 from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
@@ -87,6 +87,7 @@ __all__ = [
     "Mechanism",
     "Model",
     "ModelError",
+    "ModelWarning",
     "MomentumObserver",
     "Motion",
     "ObserverOptions",

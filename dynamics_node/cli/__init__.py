@@ -1,7 +1,9 @@
 """The executable `dynamics`: look at a robot, its graph and its algorithms, and compute, without ROS."""
 
 import argparse
+import contextlib
 import sys
+import warnings
 
 from dynamics_node.backends.c import CompileError
 from dynamics_node.cli import (
@@ -20,9 +22,10 @@ from dynamics_node.cli import (
     simulating,
 )
 from dynamics_node.loops import ClosureError
-from dynamics_node.model import ModelError
+from dynamics_node.model import ModelError, ModelWarning
 from dynamics_node.model.files import file_trouble
 from dynamics_node.solver import SolutionError
+from dynamics_node.text import Printable, printable
 from dynamics_node.trajectory import TrajectoryError
 
 COMMANDS = (
@@ -45,17 +48,34 @@ EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, Closur
 
 
 def main(arguments=None):
-    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr."""
+    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr.
+
+    Characters that move the cursor, or change the direction of text, are printed as Python writes them: names
+    come from files of others.
+    """
     options = _parser().parse_args(arguments)
     try:
-        return options.run(options.read(options), options) or 0
+        with contextlib.redirect_stdout(Printable(sys.stdout)), _warnings_on_stderr(options):
+            return options.run(options.read(options), options) or 0
     except BrokenPipeError:  # the reader of our output has seen enough
         sys.stderr.close()
     except EXPECTED as error:
         told = file_trouble(error) if isinstance(error, OSError) else error
-        print(f"dynamics: {told}", file=sys.stderr)
+        print(f"dynamics: {printable(told)}", file=sys.stderr)
         return getattr(options, "unreadable", 1)
     return 0
+
+
+@contextlib.contextmanager
+def _warnings_on_stderr(options):
+    """A ModelWarning is one line; commands that list all warnings themselves print none."""
+    with warnings.catch_warnings():
+        lists = getattr(options, "lists_warnings", False)
+        warnings.simplefilter("ignore" if lists else "always", ModelWarning)
+        warnings.showwarning = lambda message, *place: print(
+            f"dynamics: warning: {printable(message)}", file=sys.stderr
+        )
+        yield
 
 
 def _parser():

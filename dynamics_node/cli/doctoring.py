@@ -24,7 +24,7 @@ def add_parser(commands):
         "--repair", type=Path, metavar="FILE",
         help="write the description there, with the nearest consistent inertia for every impossible one",
     )  # fmt: skip
-    parser.set_defaults(run=show_doctor, read=read_report, unreadable=2)
+    parser.set_defaults(run=show_doctor, read=read_report, unreadable=2, lists_warnings=True)
 
 
 def read_report(options):

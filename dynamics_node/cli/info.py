@@ -15,6 +15,7 @@ from dynamics_node.loops import (
 
 def add_parser(commands):
     parser = robot_command(commands, "info", show_info, "joints, bodies, limits and warnings of a robot")
+    parser.set_defaults(lists_warnings=True)
     parser.add_argument(
         "--at", type=float, nargs="+", metavar="Q", help="gravity torques and mass matrix at q"
     )

@@ -11,6 +11,7 @@ from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
 from dynamics_node.model import Model, ModelError, model_of
 from dynamics_node.model.description import JointDescription
+from dynamics_node.model.errors import warned
 from dynamics_node.model.from_description import model_from_description, resolve_mimic
 from dynamics_node.model.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.model.urdf import parse_urdf
@@ -23,9 +24,9 @@ def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices
 
     loops: text of a sidecar file (see sidecar.py); constraints: functions (tree) -> Custom, for what no text
     can say; strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by
-    name.
+    name. Emits a ModelWarning if the Mechanism has `warnings`.
     """
-    return _mechanism_of(parse_urdf(text), strict, loops, constraints, **choices)
+    return warned(_mechanism_of(parse_urdf(text), strict, loops, constraints, **choices))
 
 
 def _mechanism_of(description, strict, loops, constraints=(), **choices):
@@ -39,13 +40,18 @@ def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
     """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content and of that of a sidecar file. Raises
     OSError besides."""
     loops = None if loops_file is None else read_loops_file(loops_file)
-    return parse_mechanism(Path(path).read_bytes(), loops=loops, **choices)
+    text, strict = Path(path).read_bytes(), choices.pop("strict", False)
+    return warned(_mechanism_of(parse_urdf(text), strict, loops, **choices))
 
 
 def parse_robot(text, *, loops=None, numbers=None, strict=False, **choices) -> Model | Mechanism:
     """URDF or URDF+ text -> Mechanism when it has loops or couplings, or `loops`, the text of a sidecar
     file, is given; else Model. numbers: the text of a parameters file, see model/overrides.py, whose numbers
-    count instead of the description's. Arguments and errors as of `parse_mechanism`."""
+    count instead of the description's. Arguments, errors and warnings as of `parse_mechanism`."""
+    return warned(_robot_of(text, loops, numbers, strict, **choices))
+
+
+def _robot_of(text, loops, numbers, strict=False, **choices):
     description = parse_urdf(text)
     if numbers is not None:
         validate(description)  # names are unique, before what is called so
@@ -60,7 +66,7 @@ def load_robot(path, *, loops_file=None, parameters_file=None, **choices) -> Mod
     of a sidecar and of a parameters file. Raises OSError besides."""
     loops = None if loops_file is None else read_loops_file(loops_file)
     numbers = None if parameters_file is None else read_parameters_file(parameters_file)
-    return parse_robot(Path(path).read_bytes(), loops=loops, numbers=numbers, **choices)
+    return warned(_robot_of(Path(path).read_bytes(), loops, numbers, **choices))
 
 
 def mechanism_from_description(description, constraints=(), **choices) -> Mechanism:

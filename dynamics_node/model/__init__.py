@@ -2,13 +2,23 @@
 
 from pathlib import Path
 
-from dynamics_node.model.errors import ModelError
+from dynamics_node.model.errors import ModelError, ModelWarning, warned
 from dynamics_node.model.from_description import model_from_description
 from dynamics_node.model.model import Body, Frame, Joint, Model
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 
-__all__ = ["Body", "Frame", "Joint", "Model", "ModelError", "load_model", "model_of", "parse_model"]
+__all__ = [
+    "Body",
+    "Frame",
+    "Joint",
+    "Model",
+    "ModelError",
+    "ModelWarning",
+    "load_model",
+    "model_of",
+    "parse_model",
+]
 
 
 def parse_model(text, *, strict=False, **choices) -> Model:
@@ -16,8 +26,9 @@ def parse_model(text, *, strict=False, **choices) -> Model:
 
     strict: implausible inertias are errors, not warnings. choices: floating_base, joints, positions, root,
     tips, gravity, armature of `model_from_description`. Raises ModelError with the joint or link by name.
+    Emits a ModelWarning if the Model has `warnings`.
     """
-    return model_of(parse_urdf(text), strict=strict, **choices)
+    return warned(model_of(parse_urdf(text), strict=strict, **choices))
 
 
 def model_of(description, *, strict=False, **choices) -> Model:
@@ -33,4 +44,4 @@ def model_of(description, *, strict=False, **choices) -> Model:
 
 def load_model(path, *, strict=False, **choices) -> Model:
     """URDF file -> Model: `parse_model` of its content. Raises OSError besides."""
-    return parse_model(Path(path).read_bytes(), strict=strict, **choices)
+    return warned(model_of(parse_urdf(Path(path).read_bytes()), strict=strict, **choices))

@@ -9,6 +9,7 @@ import logging
 import os
 import pickle
 import resource
+import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from dynamics_node.backends.c.tuning import untuned
 from dynamics_node.backends.cache import sweep
 from dynamics_node.identification import PayloadFunctions, payload_functions
 from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
-from dynamics_node.model import Model
+from dynamics_node.model import Model, ModelWarning
 from dynamics_node.model.files import file_trouble
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.model.overrides import read_parameters_file
@@ -258,7 +259,10 @@ def described_robot(job) -> Model | Mechanism:
     and OSError."""
     loops = read_loops_file(job.loops_file) if job.loops_file else None
     numbers = read_parameters_file(job.parameters_file) if job.parameters_file else None
-    return called(parse_robot(job.text, loops=loops, numbers=numbers, **job.choices), job.names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ModelWarning)  # the node logs the robot's warnings
+        robot = parse_robot(job.text, loops=loops, numbers=numbers, **job.choices)
+    return called(robot, job.names)
 
 
 def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:

@@ -21,10 +21,10 @@ from dynamics_node.node.payload_estimation import PayloadEstimation
 from dynamics_node.node.reference import Reference, Sample
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence, listed
-from dynamics_node.node.text import shown
 from dynamics_node.node.torques import Torques
 from dynamics_node.node.wrench_sensor import WrenchSensor
 from dynamics_node.solver import Estimator, InputError, SolutionError
+from dynamics_node.text import shown
 
 
 class Result(NamedTuple):

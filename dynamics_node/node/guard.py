@@ -7,7 +7,7 @@ from time import monotonic
 
 from rclpy.executors import ExternalShutdownException
 
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 THROTTLE = 2.0  # s, between log lines about the same callback
 

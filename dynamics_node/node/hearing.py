@@ -19,9 +19,9 @@ from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.qos import LATCHED
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.statistics import Statistics
-from dynamics_node.node.text import shown
 from dynamics_node.node.transit import Transit
 from dynamics_node.node.wire import StateReader, States, is_plain
+from dynamics_node.text import shown
 
 THROTTLE = 2.0  # s, between log lines of one kind
 FRAME = 16  # bytes that a message has beside its text

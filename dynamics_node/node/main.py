@@ -6,7 +6,7 @@ from importlib import import_module
 
 from dynamics_node.node.build_server import SERVER
 from dynamics_node.node.stop import Stop
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 
 def main(arguments=None):

@@ -13,7 +13,7 @@ from geometry_msgs.msg import Inertia, Vector3, Wrench, WrenchStamped
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 if TYPE_CHECKING:
     from dynamics_node.node.diagnostics import (

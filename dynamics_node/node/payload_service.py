@@ -6,7 +6,7 @@ from dynamics_node.identification import require_bearing
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import doubles, inertia_message, vector_message
 from dynamics_node.node.services import set_payload
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 
 def estimate_payload(set_parameters, core, request, response):

@@ -17,7 +17,7 @@ from dynamics_node.node.qos import RELIABLE
 from dynamics_node.node.serving import Serving
 from dynamics_node.node.silence import NO_STATE, Reminder
 from dynamics_node.node.statistics import Statistics
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 POLL_PERIOD = 0.005  # s, between looks at a build under way: a stage takes three
 

@@ -16,7 +16,7 @@ from dynamics_node.node.robot_node import RobotNode
 from dynamics_node.node.service_process import ServiceProcess, Start
 from dynamics_node.node.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
 from dynamics_node.node.settings import PARAMETERS, read_settings
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
 

@@ -32,9 +32,9 @@ from dynamics_node.node.messages import (
 from dynamics_node.node.quantity_service import answer_quantity
 from dynamics_node.node.requests import known_torques, read_batch, read_links, read_stamp, read_vectors
 from dynamics_node.node.silence import Silence
-from dynamics_node.node.text import shown
 from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build
+from dynamics_node.text import shown
 
 COMPUTING = {
     "inverse_dynamics": InverseDynamics,

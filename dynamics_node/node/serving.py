@@ -10,7 +10,7 @@ from dynamics_node.node.build_job import Failure, Job, Robot
 from dynamics_node.node.builds import Builds
 from dynamics_node.node.consistency import check_against
 from dynamics_node.node.core import Core
-from dynamics_node.node.text import shown
+from dynamics_node.text import shown
 
 MOST_WARNINGS = 20  # of a robot description, in the log
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import urdf_text
 from robots import PANDA, data_folder
 from tolerances import EXACT, error
 
@@ -207,3 +208,18 @@ def test_a_file_of_loops(capsys, tmp_path, linkage):
     assert "nq 4, nv 2" in capsys.readouterr().out
     assert main(["info", str(tmp_path / "open.urdf"), "--loops", str(tmp_path / "none.yaml")]) == 1
     assert "none.yaml" in capsys.readouterr().err
+
+
+def test_names_cannot_move_the_cursor(tmp_path, capsys):
+    """A change of direction in a name hides what follows; warnings of other commands are one line each."""
+    evil = "a\u202eb"
+    text = urdf_text.robot(*(urdf_text.link(n) for n in ("base", evil)), urdf_text.joint("j1", "base", evil))
+    path = tmp_path / "arm.urdf"
+    path.write_text(text.replace("<limit", "<no_limit"), encoding="utf-8")
+    assert main(["info", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert "a\\u202eb" in out and "warning: joint 'j1'" in out and err == ""
+    assert main(["evaluate", str(path), "--input", str(tmp_path / evil), "--output", "out.npz"]) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith("dynamics: warning: r: joint 'j1'") and err.count("\n") == 2
+    assert "\u202e" not in out + err

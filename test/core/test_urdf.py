@@ -6,7 +6,7 @@ from tolerances import EXACT, error
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.model import ModelError, parse_model
+from dynamics_node.model import ModelError, ModelWarning, parse_model
 from dynamics_node.model.urdf import MAX_BYTES
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
@@ -360,11 +360,23 @@ def test_xacro_that_nobody_expanded_is_told(uri):
     """Not refused: real files hold remains of it."""
     macro = '<xacro:hand prefix="left"/>'
     text = robot(*ARM, macro).replace("<robot ", f'<robot xmlns:xacro="{uri}" ')
-    (warning,) = parse_model(text).warnings
+    with pytest.warns(ModelWarning, match="r: <xacro:hand> not expanded.*run xacro"):
+        (warning,) = parse_model(text).warnings
     assert warning.startswith("<xacro:hand> not expanded")
     assert parse_model(text.replace(macro, '<xacro:property name="x" value="1"/>')).warnings == ()
     inside = text.replace(INERTIAL, INERTIAL + "<xacro:inertia m='1'/>", 1)
     assert parse_model(inside).warnings[0].startswith("<xacro:inertia>, <xacro:hand> not expanded")
+
+
+@pytest.mark.parametrize("kind", ["robot", "model", "mechanism"])
+def test_every_loader_warns_once_of_what_a_robot_lacks(kind, tmp_path):
+    text = robot(*(part.replace("<limit", "<no_limit") for part in ARM))
+    (tmp_path / "arm.urdf").write_text(text)
+    loaders = [(f"parse_{kind}", text), (f"load_{kind}", tmp_path / "arm.urdf")]
+    for name, source in loaders:
+        with pytest.warns(ModelWarning, match="r: joint 'j1' is revolute and has no <limit>") as caught:
+            loaded = getattr(dn, name)(source)
+        assert len(caught) == 1 and all(warning in str(caught[0].message) for warning in loaded.warnings)
 
 
 def test_a_joint_that_mimics_a_fixed_one_is_refused():

@@ -14,8 +14,8 @@ from dynamics_node.node.estimator.settings import MEASURED, NONE, EstimatorSetti
 from dynamics_node.node.joint_memory import JUMP_BACK, NEVER, BadMessage, JointMemory
 from dynamics_node.node.sensor_readings import Topic, own_numbers
 from dynamics_node.node.silence import LEAVE_OUT, NO_STATES, Silence, listed
-from dynamics_node.node.text import shown
 from dynamics_node.node.torques import JointTorques
+from dynamics_node.text import shown
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother
 

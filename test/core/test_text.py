@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.node.text import LONGEST, shown
+from dynamics_node.text import LONGEST, shown
 
 
 @pytest.mark.parametrize("plain", ["panda_joint1", "Gelenk für Knie (N m)", "関節", "", 1.5, None])

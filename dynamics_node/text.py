@@ -1,0 +1,38 @@
+"""Text from others, made fit for logs, diagnostics and replies."""
+
+LONGEST = 500  # characters
+
+
+def printable(text: object, allowed="\n\t") -> str:
+    """Text whose control characters, except those allowed, are as Python writes them."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text
+    )
+
+
+class Printable:
+    """A stream to which `printable` text is written."""
+
+    def __init__(self, stream):
+        self._stream = stream
+
+    def write(self, text):
+        return self._stream.write(printable(text))
+
+    def flush(self):
+        self._stream.flush()
+
+
+def shown(text: object, longest: int = LONGEST) -> str:
+    """Text on one line without control characters, cut to `longest`.
+
+    Names come from the network: a line feed in one would forge a line of the log, an escape sequence or a
+    change of direction would hide one. What cannot be printed is written as Python writes it.
+    """
+    text = str(text)
+    more = len(text) - longest
+    text = printable(text[:longest], "")
+    return f"{text} ... ({more} more characters)" if more > 0 else text
