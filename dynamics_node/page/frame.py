@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dynamics_node.page.files import write_text
 
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # no script, nothing from elsewhere
 STYLE = """
 :root { color-scheme: light; }
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; margin: 0 auto; max-width: 1180px;
@@ -23,6 +24,7 @@ def document(title: str, style: str, parts) -> str:
     return "\n".join(
         [
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title><style>{STYLE}{style}</style></head><body>",
             *parts,

@@ -23,7 +23,10 @@ def shaped(name, value, axes, dtype=np.float64):
     if np.iscomplexobj(value):
         raise InputError(f"{name} is complex")
     try:
-        array = np.asarray(value, dtype=dtype)
+        array = np.asarray(value)
+        if array.dtype.kind in "mM":  # NumPy would take dates as their counts of nanoseconds
+            raise TypeError
+        array = np.asarray(array, dtype=dtype)
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):

@@ -1,4 +1,7 @@
-"""Quantities of a Model at once, by NumPy: what `build_quantity` compiles, for a few states.
+"""Quantities of a Model at once, by NumPy, for a few states or from time to time.
+
+A call interprets the recursion: 0.2 to 0.9 ms for an arm. In a loop use the compiled function of the same
+quantity, `build_quantity(model, "mass_matrix")`: about 1 us a call, and millions of states at a time.
 
 All take q (..., nq), qd (..., nv), gravity (..., 3) over one batch, arrays or lists; they raise InputError
 with argument and coordinate by name, KeyError for an unknown link, and TypeError for what is no Model.
@@ -14,14 +17,15 @@ from dynamics_node.solver.checks import SolutionError
 
 
 def mass_matrix(model: Model, q):
-    """M (..., nv, nv), armature included."""
+    """M (..., nv, nv), armature included. Interpreted; `build_quantity(model, "mass_matrix")` compiles it."""
     (q,) = _checked(model, q=q)
     return algorithms.crba(model, q)
 
 
 def bias(model: Model, q, qd, f_ext=None, gravity=None):
     """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches f_ext
-    (..., nbodies, 6) as of a Solver. gravity in place of the model's."""
+    (..., nbodies, 6) as of a Solver. gravity in place of the model's. Interpreted; `build_quantity(model,
+    "bias")` compiles it."""
     optional = {"f_ext": f_ext, "gravity": gravity}
     given = {name: value for name, value in optional.items() if value is not None}
     q, qd, *arrays = _checked(model, q=q, qd=qd, **given)
@@ -43,7 +47,8 @@ def link_pose(model: Model, q, link):
 
 def operational_space_inertia(model: Model, q, links, reference="world_aligned"):
     """Lambda^-1 (..., 6 k, 6 k) and J (..., 6 k, nv) of k links. Raises SolutionError where the mass matrix
-    is singular."""
+    is singular. Interpreted; `build_quantity(model, "operational_space_inertia", links=[...])` compiles
+    it."""
     (q,) = _checked(model, q=q)
     if reason := why_singular(model, np.ones(model.nv, dtype=bool), q):
         raise SolutionError(reason)

@@ -207,6 +207,9 @@ def test_complex_arguments_and_integer_results_are_refused(panda):
         solver = dn.build(panda, dn.inverse_dynamics(panda), backend=backend)
         with pytest.raises(dn.InputError, match="qd is complex"):
             solver(q, q + 1j, q)
+        for dates in (q.astype("datetime64[s]"), list(q.astype("timedelta64[s]"))):
+            with pytest.raises(dn.InputError, match="qd is not an array of numbers"):
+                solver(q, dates, q)
         with pytest.raises(dn.InputError, match="out must be an array of floats, not int64"):
             solver(q, q, q, out=np.zeros(panda.nv, dtype=int))
         with pytest.raises(dn.InputError, match="out must be an array of floats, not list"):

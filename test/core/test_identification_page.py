@@ -15,7 +15,7 @@ from urdf_text import joint, link, robot
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.identification import identify, verdicts, write_page
-from dynamics_node.page import Curve, Thinned, panel, table
+from dynamics_node.page import Curve, Thinned, document, panel, table
 
 EVIL = "<script>alert(1)</script>&\"'<img src=//x onerror=y>"
 
@@ -149,6 +149,12 @@ def test_thinned_rows_are_spread_evenly():
     rows = thinned.rows(1)[:, 0].tolist()
     assert {b - a for a, b in pairwise(rows)} == {thinned.every} and rows[0] == 0.0
     assert 50 < len(rows) <= 100 and rows[-1] >= 1000 - thinned.every
+
+
+def test_pages_run_no_script_and_load_nothing():
+    page = document("<title>", "", ["<p>body</p>"])
+    assert "default-src 'none'; style-src 'unsafe-inline'\">" in page and "script-src" not in page
+    assert "&lt;title&gt;" in page
 
 
 def test_tables_escape_and_align():
