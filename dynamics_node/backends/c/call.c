@@ -21,7 +21,7 @@ extern void Py_IncRef(PyObject *);
 extern void Py_DecRef(PyObject *);
 enum { SHARED = 16 };
 #define PADDED(size) (((size) / 8 + 1) * 8)
-#if 8 * PADDED(INPUT_SIZE) > LARGE || 8 * PADDED(OUTPUT_SIZE) > LARGE
+#if 8 * PADDED(INPUT_SIZE) > STACK_BYTES || 8 * PADDED(OUTPUT_SIZE) > STACK_BYTES
 #define MEMORY static _Thread_local /* the stack of a thread may be small */
 static _Thread_local int calls;     /* an argument may be an object that calls this again to tell its memory */
 #define ENTERED (calls++ == 0)

@@ -14,7 +14,7 @@ import numpy as np
 from dynamics_node.backends.c.looped import render_loops
 from dynamics_node.backends.c.staged import render_stages
 from dynamics_node.backends.c.straight import render_run
-from dynamics_node.backends.c.text import LANES, LARGE, table
+from dynamics_node.backends.c.text import LANES, STACK_BYTES, table
 from dynamics_node.backends.c.threads import WORTH_A_THREAD
 from dynamics_node.backends.results import UNIT_TOLERANCE
 from dynamics_node.program import Program, Rolled, Staged
@@ -100,7 +100,7 @@ def _sizes(program, parameters, quaternions):
         "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
         "QUATERNIONS": len(quaternions),
         "UNIT_TOLERANCE": UNIT_TOLERANCE,
-        "LARGE": LARGE,
+        "STACK_BYTES": STACK_BYTES,
         "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
     }
     return [

@@ -1,5 +1,5 @@
 /* Sines and cosines of angles, each with a constant offset that is added when the whole turns are off: a large angle
-   would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in three parts (Cody and
+   would swallow its digits. In vectors of LANES, without branches: reduced by multiples of pi/2 in parts (Cody and
    Waite), then a polynomial. Within 2.5 units in the last place for angles up to LARGE; when one is beyond, or not
    finite, the C library is asked for all. */
 static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, vector *restrict cosine)
@@ -7,7 +7,7 @@ static inline void sincos_lanes(vector x, vector offset, vector *restrict sine, 
   const vector shifted = (x + offset) * QUARTERS_PER_RADIAN + ROUNDING;
   const bits quarter = (bits)shifted;
   const vector k = shifted - ROUNDING;
-  const vector r = (((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3) + offset;
+  const vector r = reduced(x, k) + offset;
   const vector z = r * r, s = sine_near_zero(r, z), c = cosine_near_zero(z);
   const bits odd = (quarter & 1) != 0, even = ~odd;
   *sine = (vector)((((bits)s & even) | ((bits)c & odd)) ^ ((quarter & 2) << TO_SIGN));

@@ -14,6 +14,11 @@ typedef long long bits __attribute__((vector_size(8 * LANES)));
 #define ROUNDING 0x1.8p52 /* added, it leaves an integer in the low bits */
 #define TO_SIGN 62        /* moves bit 1 to the sign */
 
+static inline vector reduced(vector x, vector k)
+{
+  return ((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3;
+}
+
 static inline vector sine_near_zero(vector r, vector z)
 {
   return r + r * z * (-0x1.5555555555549p-3 + z * (0x1.111111110f8a6p-7 + z * (-0x1.a01a019c161d5p-13

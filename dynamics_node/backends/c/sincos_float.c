@@ -3,16 +3,22 @@ typedef float number;
 typedef float vector __attribute__((vector_size(4 * LANES)));
 typedef int bits __attribute__((vector_size(4 * LANES)));
 #define NUMBER_FORMAT 'f'
-#define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first two parts of it is exact */
+#define LARGE 0x1p12f /* rad: up to here a multiple of pi/2 times the first three parts of it is exact */
 #define IN_ALL_LANES(x) {x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x}
 #define SIN sinf
 #define COS cosf
 #define QUARTERS_PER_RADIAN 0x1.45f306p-1f
 #define QUARTER_1 0x1.92p0f
 #define QUARTER_2 0x1.fb4p-12f
-#define QUARTER_3 0x1.4442d2p-24f
+#define QUARTER_3 0x1.444p-24f
+#define QUARTER_4 0x1.68c234p-39f
 #define ROUNDING 0x1.8p23f /* added, it leaves an integer in the low bits */
 #define TO_SIGN 30         /* moves bit 1 to the sign */
+
+static inline vector reduced(vector x, vector k)
+{
+  return (((x - k * QUARTER_1) - k * QUARTER_2) - k * QUARTER_3) - k * QUARTER_4;
+}
 
 static inline vector sine_near_zero(vector r, vector z)
 {

@@ -6,7 +6,7 @@ from dynamics_node.program import Op
 
 VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
 LANES = 4  # doubles in a vector of sincos.c, of one state: wider ones slow down numbers around them
-LARGE = 64 * 1024  # bytes of an array that are not asked of a stack: that of a thread may have 512 KiB
+STACK_BYTES = 64 * 1024  # of an array that are asked of a stack: that of a thread may have 512 KiB
 OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 
 
@@ -29,5 +29,5 @@ def table(kind, name, array):
 
 def memory(kind, name, size):
     """Line that defines a local array of numbers or vectors; a large one is the thread's, and stays."""
-    storage = "static _Thread_local " if size * (8 * VECTOR if kind == "vector" else 8) > LARGE else ""
+    storage = "static _Thread_local " if size * (8 * VECTOR if kind == "vector" else 8) > STACK_BYTES else ""
     return f"  {storage}{kind} {name}[{size}] __attribute__((aligned(64)));"
