@@ -8,6 +8,7 @@ has been the same in all of them, so what a recording says about other types is 
 import contextlib
 import heapq
 import re
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path, PurePath
 
@@ -16,6 +17,7 @@ import yaml
 from dynamics_node.tables.names import TableError, require
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
+MAX_BYTES = 1 << 20  # of a JointState, which is then one of 16,000 joints
 STORAGE = (".db3", ".mcap")
 _RECOVER = {
     ".mcap": "`mcap recover FILE -o WHOLE.mcap` repairs one that was cut off",
@@ -144,9 +146,23 @@ def _check_part(path):
             f"{path} was not closed, {log} holds what came last: "
             f"sqlite3 {path.name} 'PRAGMA wal_checkpoint(TRUNCATE)' takes it in"
         )
+    if path.suffix == ".db3" and path.is_file():
+        _check_lengths(path)
     if path.suffix == ".zstd":
         raise TableError(f"{path} is compressed: name its folder with metadata.yaml, or unzstd it first")
     if path.is_file() and path.suffix not in STORAGE:
         raise TableError(
             f"{path} is neither a table (.npz, .csv, .parquet) nor a recording (.db3, .mcap, .bag, a folder)"
         )
+
+
+def _check_lengths(path):
+    """Raise TableError for a JointState that is far too long, before the reader copies it three times."""
+    query = (
+        "SELECT topics.name, max(length(data)) FROM messages JOIN topics ON topic_id = topics.id "
+        "WHERE topics.type = ? GROUP BY topics.id"
+    )
+    with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        for topic, length in database.execute(query, (JOINT_STATE,)):
+            if length > MAX_BYTES:
+                raise TableError(f"{path}: a JointState on {topic} has {length} bytes, more than {MAX_BYTES}")

@@ -160,6 +160,13 @@ def garbage_messages(folder, messages):
     database.close()
 
 
+def a_long_message(folder, messages):
+    write_old_bag(folder, messages, 2, None)
+    with sqlite3.connect(folder / "bag_0.db3") as database:
+        database.execute("UPDATE messages SET data = zeroblob(2000000) WHERE id = 30")
+    database.close()
+
+
 def damaged_pages(folder, messages):
     write_old_bag(folder, messages, 2, None)
     file = folder / "bag_0.db3"
@@ -181,6 +188,7 @@ def damaged_pages(folder, messages):
         (compressed_alone, "unzstd"),
         (no_messages, "no message on /joint_states"),
         (garbage_messages, "message 30 on /joint_states is no JointState"),
+        (a_long_message, "a JointState on /joint_states has 2000000 bytes, more than 1048576"),
         (damaged_pages, "cannot be read"),
     ],
 )
