@@ -1,4 +1,4 @@
-"""The ament_python package dynamics_node; `pip install -e .[ros,test,demo]` works as well."""
+"""The ament_python package dynamics_node, with ROS 2 or, as a library and a command line, without."""
 
 import os
 import shlex
@@ -13,34 +13,7 @@ from setuptools.command.install import install
 NAME = "dynamics_node"
 INTERFACES = "dynamics_interfaces"
 
-# The real ROS 2 from PyPI, for machines without a ROS installation. The generator packages are
-# needed to build dynamics_interfaces; several are missing from the metadata of their dependants.
-ROS_WHEELS = [
-    f"ros-jazzy-{name}"
-    for name in (
-        "rclpy",
-        "rmw-fastrtps-cpp",
-        "sensor-msgs",
-        "trajectory-msgs",
-        "geometry-msgs",
-        "nav-msgs",
-        "std-msgs",
-        "std-srvs",
-        "diagnostic-msgs",
-        "rosidl-default-generators",
-        "rosidl-core-generators",
-        "ament-cmake",
-        "ament-cmake-ros",
-        "ament-package",
-        "ament-cmake-include-directories",
-        "ament-cmake-gmock",
-        "ament-cmake-gtest",
-        "ament-cmake-pytest",
-        "python-cmake-module",
-    )
-] + ["catkin_pkg>=1.0", "empy>=3.3,<4", "cmake>=3.22", "ninja>=1.10", "colcon-common-extensions>=0.3"]
-
-TEST = [
+CHECKS = [
     "pytest>=7.2",
     "pytest-timeout>=2.1",
     "pytest-xdist>=3.0",
@@ -52,9 +25,9 @@ TEST = [
 ]
 ORACLE = ["pin>=3.4"]  # brings NumPy 2; a sourced ROS 2 on Ubuntu 24.04 has Pinocchio for its NumPy 1.26
 MUJOCO = ["mujoco>=3.2,<4"]  # another oracle: linkages by its equality constraints
-BENCH = ["casadi>=3.6", *MUJOCO]
 DOCTOR = ["trimesh>=4.0", "pycollada>=0.8", "lxml>=4.9"]  # meshes; COLLADA needs the other two
-TABLES = ["pyarrow>=12.0", "rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
+BAGS = ["rosbags>=0.11.9", "rich>=12.0", "matplotlib>=3.5"]
+TABLES = ["pyarrow>=12.0", *BAGS]
 PC = "sys_platform == 'linux' and platform_machine == 'x86_64'"
 GPU_CHECKS = [  # kernels without a GPU: NVIDIA's compiler and disassembler
     "nvidia-cuda-nvrtc==13.5.37; " + PC,  # registers and instructions are counted, and change with it
@@ -62,7 +35,10 @@ GPU_CHECKS = [  # kernels without a GPU: NVIDIA's compiler and disassembler
     "nvidia-cuda-runtime>=13.0; " + PC,
 ]
 CLUSTER = ["dask[array]>=2023.5", "distributed>=2023.5"]
-DEMO = [*TABLES, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
+GTSAM = ["gtsam>=4.3"]
+DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
+TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS
+BENCH = [*TEST, "casadi>=3.6", "figaroh>=1.0.2"]
 
 
 class Install(install):
@@ -137,15 +113,12 @@ setup(
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],
     extras_require={
-        "ros": ROS_WHEELS,
-        "test": TEST + TABLES + CLUSTER + ORACLE + MUJOCO + DOCTOR,
-        "sourced": TEST + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt
+        "test": TEST,
+        "sourced": CHECKS + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt
         "demo": DEMO,
         "bench": BENCH,
-        "gtsam": ["gtsam>=4.3"],
-        "peers": ["figaroh>=1.0.2"],  # bench identify_figaroh
+        "gtsam": GTSAM,
         "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
-        "gpu_checks": GPU_CHECKS,
         "tables": TABLES,
         "doctor": DOCTOR,
         "cluster": CLUSTER,

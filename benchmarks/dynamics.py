@@ -163,9 +163,7 @@ def mujoco_row(times):
     try:
         import mujoco
     except ImportError:
-        return harness.Row(
-            "panda mj_inverse", None, "us", "lower", reason="needs MuJoCo: ./dev run -- pip install mujoco"
-        )
+        return harness.Row("panda mj_inverse", None, "us", "lower", reason="needs MuJoCo: ./dev setup bench")
     tree = ElementTree.parse(robot_file("panda"))
     for link in tree.iter("link"):
         for kind in ("visual", "collision"):

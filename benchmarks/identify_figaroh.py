@@ -37,7 +37,7 @@ FRICTION = {"friction of robots": 0.03, "FIGAROH's friction": 0.0}  # rad/s with
 NOISE = 0.1  # N m
 ROUNDS = 3
 FASTER, NOT_WORSE = 0.1, 1.0
-ABSENT = "needs FIGAROH: ./dev run -- pip install figaroh (pip install '.[peers]')"
+ABSENT = "needs FIGAROH: ./dev setup bench"
 CONFIGURATION = {
     "robot": {
         "name": "panda",

@@ -37,7 +37,7 @@ def casadi_functions(model, name):
     """{'rnea', 'aba'}: call(q, qd, u, out), a loop over states in C that CasADi generates. Raises Absent."""
     casadi = importlib.util.find_spec("casadi")
     if casadi is None:
-        raise Absent("needs CasADi: ./dev run -- pip install casadi")
+        raise Absent("needs CasADi: ./dev setup bench")
     folder = Path(casadi.origin).parent
     flags = ("-O1", f"-isystem{folder}/include", f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcasadi")
     program = _built("casadi_export", flags)

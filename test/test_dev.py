@@ -19,8 +19,6 @@ def bare(tmp_path):
     for tool in TOOLS:
         (folder / tool).symlink_to(shutil.which(tool))
     shutil.copy(ROOT / "dev", tmp_path / "dev")
-    for name in ("setup.py", "package.xml", "constraints-noble.txt", "dependencies.lock"):
-        shutil.copy(ROOT / name, tmp_path / name)
 
     def run(python, *arguments):
         if python:
@@ -119,35 +117,43 @@ def test_benchmarks_are_listed():
     assert "node_latency" in done.stdout and "harness" not in done.stdout
 
 
-# A python that makes an environment of nothing: pip ends when the file `go` is there.
+# A python that makes an environment of nothing, where pip ends when the file `go` is there; uv notes what it has to
+# install, and from which index.
 MAKER = """#!/bin/sh
 case "$*" in
   *sysconfig*) echo {folder}; exit;;
-  "-m venv"*) echo venv >> {folder}/calls; mkdir -p {folder}/.venv/bin; cp "$0" {folder}/.venv/bin/python; exit;;
+  "-m venv"*) echo venv >> {folder}/calls; mkdir -p {folder}/.venv/bin; cp "$0" {folder}/.venv/bin/python
+    cp {folder}/tools/uv {folder}/.venv/bin/uv; exit;;
+  "-m pip config get global.index-url") echo https://index.invalid/simple; exit;;
   "-m pip"*) while [ ! -e {folder}/go ]; do sleep 0.02; done; exit;;
 esac
 """
+UV = '#!/bin/sh\necho "uv $UV_DEFAULT_INDEX $*" >> {folder}/calls\n'
+CMAKE = '#!/bin/sh\necho "cmake $1" >> {folder}/calls\n'
 
 
 @pytest.fixture
 def begin(tmp_path):
-    """begin(*command): `./dev run -- command` where the environment is made by MAKER."""
+    """begin(*arguments, variables=None): `./dev arguments` where the environment is made by MAKER."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for name, text in (("python3", MAKER.format(folder=tmp_path)), ("cmake", FINE), ("c++", FINE)):
-        (tools / name).write_text(text)
+    for name, text in (("python3", MAKER), ("uv", UV), ("cmake", CMAKE), ("c++", FINE)):
+        (tools / name).write_text(text.format(folder=tmp_path))
         (tools / name).chmod(0o755)
-    for name in ("dev", "setup.py", "package.xml", "constraints-noble.txt", "dependencies.lock"):
+    files = ("dev", "setup.py", "package.xml", "pyproject.toml", "constraints-noble.txt", "dependencies.lock")
+    for name in files:
         shutil.copy(ROOT / name, tmp_path / name)
-    for name in ("dynamics_interfaces", "launch", "config"):
+    for name in ("dynamics_interfaces", "launch", "config", "benchmarks", "elsewhere"):
         (tmp_path / name).mkdir()
+    (tmp_path / "benchmarks" / "latency.py").write_text("__main__")
+    (tmp_path / "dynamics_interfaces" / "package.xml").touch()
     (tmp_path / "Python.h").touch()
     begun = []
 
-    def run(*command):
-        environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path)}
-        options = dict(env=environment, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
-        begun.append(subprocess.Popen([tmp_path / "dev", "run", "--", *command], **options))
+    def run(*arguments, variables=None):
+        environment = {"PATH": f"{tools}:/usr/bin:/bin", "HOME": str(tmp_path), **(variables or {})}
+        options = dict(env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        begun.append(subprocess.Popen([tmp_path / "dev", *arguments], cwd=tmp_path / "elsewhere", **options))
         return begun[-1]
 
     yield run
@@ -157,16 +163,60 @@ def begin(tmp_path):
 
 
 def test_two_that_begin_at_once_make_one_environment(begin, tmp_path):
-    first = begin("true")
+    first = begin("setup", "demo")
     assert "setting up .venv" in first.stderr.readline()
-    second = begin("true")
+    second = begin("run", "--", "true")
     assert second.stderr.readline() == "dev: another ./dev is setting up .venv: waiting for it\n"
     (tmp_path / "go").touch()
     assert (first.wait(30), second.wait(30)) == (0, 0)
-    assert (tmp_path / "calls").read_text() == "venv\n" and second.stderr.read() == ""
+    assert (tmp_path / "calls").read_text().count("venv\n") == 1 and second.stderr.read() == ""
 
 
 def test_what_runs_in_the_environment_does_not_hold_its_lock(begin, tmp_path):
     (tmp_path / "go").touch()
     for _ in range(2):  # the one that made it, and the one that found it
-        assert begin("flock", "--nonblock", ".dev/lock", "true").wait(30) == 0
+        assert begin("run", "--", "flock", "--nonblock", "../.dev/lock", "true").wait(30) == 0
+
+
+def test_run_stays_in_the_folder_of_its_caller(begin, tmp_path):
+    (tmp_path / "go").touch()
+    assert begin("run", "--", "pwd").communicate(timeout=30)[0] == f"{tmp_path / 'elsewhere'}\n"
+
+
+def test_each_command_installs_its_group_once(begin, tmp_path):
+    (tmp_path / "go").touch()
+    calls = tmp_path / "calls"
+
+    def installed(*arguments):
+        """Groups that uv installs for the command, and whether the interfaces are built."""
+        calls.write_text("")
+        assert begin(*arguments).wait(30) == 0
+        lines = calls.read_text().splitlines()
+        groups = [line.split("--group ")[1] for line in lines if "--group" in line]
+        locked = "--require-hashes -c dependencies.lock --group"
+        assert all(locked in line for line in lines if "--group" in line)
+        return groups, "cmake --build" in lines
+
+    assert installed("run", "--", "true") == (["ros", "demo"], True)
+    assert installed("setup") == (["ros", "test"], False)
+    assert installed("run", "--", "true") == ([], False)
+    assert installed("bench") == (["ros", "bench"], False)
+    assert installed("setup", "test") == ([], False)
+    (tmp_path / "dynamics_interfaces" / "package.xml").write_text("changed")
+    assert installed("setup", "demo") == (["ros", "demo"], True)
+
+
+@pytest.mark.parametrize(
+    ("variables", "index"),
+    [
+        ({}, "https://index.invalid/simple"),
+        ({"PIP_INDEX_URL": "https://pip.invalid"}, "https://pip.invalid"),
+        ({"PIP_INDEX_URL": "https://pip.invalid", "UV_DEFAULT_INDEX": "https://uv.invalid"}, "https://uv.invalid"),
+        ({"UV_INDEX_URL": "https://uv.invalid"}, ""),  # uv reads that one itself
+    ],
+)  # fmt: skip
+def test_uv_installs_from_the_index_that_pip_is_set_to(begin, tmp_path, variables, index):
+    (tmp_path / "go").touch()
+    assert begin("setup", "demo", variables=variables).wait(30) == 0
+    calls = [line for line in (tmp_path / "calls").read_text().splitlines() if line.startswith("uv")]
+    assert calls and all(line.startswith(f"uv {index} pip install") for line in calls)

@@ -10,6 +10,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import tomllib
 
 ROOT = Path(__file__).parents[1]
 COLCON = "import sys; from colcon_core.command import main; sys.exit(main())"  # with this very Python
@@ -150,12 +151,37 @@ def in_sourced_shell(workspace, *commands):
     return done.stdout
 
 
-def test_every_locked_dependency_has_a_version_and_a_digest():
-    lines = [
-        line for line in (ROOT / "dependencies.lock").read_text().splitlines() if not line.startswith("#")
-    ]
-    assert len(lines) > 100
-    for line in lines:
-        assert re.fullmatch(r"[A-Za-z0-9._-]+==\S+ --hash=sha256:[0-9a-f]{64}", line), line
-    names = {line.partition("==")[0].lower().replace("_", "-") for line in lines}
-    assert {"numpy", "scipy", "defusedxml", "urdfdom-py", "pyyaml"} <= names
+def words(name):
+    return re.match(r"[\w.-]+", name).group().lower().replace("_", "-")
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """{group of pyproject.toml: the names in it and in those it includes}."""
+    tables = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+
+    def names(group):
+        included = [names(entry["include-group"]) for entry in tables[group] if isinstance(entry, dict)]
+        return {words(entry) for entry in tables[group] if isinstance(entry, str)}.union(*included)
+
+    return {group: names(group) for group in tables}
+
+
+def test_every_locked_dependency_has_a_version_and_a_digest(groups):
+    text = (ROOT / "dependencies.lock").read_text()
+    assert "http" not in text  # no registry of one machine
+    entries = [line for line in text.replace("\\\n", "").splitlines() if not line.startswith("#")]
+    for entry in entries:
+        assert re.fullmatch(r"[\w.-]+==[\w.+!]+( ; [^#]+?)?( +--hash=sha256:[0-9a-f]{64})+", entry), entry
+    assert groups["bench"] <= {words(entry) for entry in entries}
+
+
+@pytest.mark.parametrize("group", ["demo", "test", "bench"])
+def test_groups_and_extras_name_the_same(group, groups, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    from distutils.core import run_setup  # setuptools brings it
+
+    setup = run_setup("setup.py", stop_after="init")
+    extras = [names for extra, names in setup.extras_require.items() if extra.partition(":")[0] == group]
+    tools = groups["ros"] | {"colcon-common-extensions"}
+    assert groups[group] - tools == {words(name) for name in sum(extras, setup.install_requires)}
