@@ -1,12 +1,13 @@
 """Generated code under the address and undefined-behaviour sanitizers."""
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
+import compilers
 import pytest
+
+FLAGS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 GOOD = """
 import array, pickle
@@ -62,16 +63,12 @@ print("through")
 @pytest.fixture
 def sanitized(tmp_path):
     """run(code): a Python process whose generated code is instrumented."""
-    gcc = shutil.which("gcc")
-    if gcc is None:
-        pytest.skip("gcc and its sanitizer libraries: sudo apt install gcc")
-    asan = subprocess.run([gcc, "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
-    if not Path(asan).is_absolute():
-        pytest.skip("gcc's libasan: sudo apt install libasan8")
+    compilers.require("gcc", *FLAGS)
+    told = subprocess.run(["gcc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True)
+    asan = told.stdout.strip()
+    compilers.require("gcc", under=("env", f"LD_PRELOAD={asan}"))
     compiler = tmp_path / "cc"
-    compiler.write_text(
-        f'#!/bin/sh\nexec {gcc} -fsanitize=address,undefined -fno-sanitize-recover=all -g "$@" -O0\n'
-    )
+    compiler.write_text(f'#!/bin/sh\nexec gcc {" ".join(FLAGS)} -g "$@" -O0\n')
     compiler.chmod(0o755)
 
     def run(code):

@@ -1,8 +1,8 @@
 """The fake driver for tests of the CUDA backend."""
 
 import gc
-import shutil
 
+import compilers
 import fake_cuda
 import pytest
 
@@ -15,8 +15,8 @@ def fake(monkeypatch):
     on the device."""
     if fake_cuda.headers() is None:
         pytest.skip("cuda.h: pip install nvidia-cuda-runtime")
-    if shutil.which("gcc") is None:
-        pytest.skip("the fake driver is built by gcc")
+    compilers.require("gcc", *fake_cuda.UBSAN)
+    compilers.require("gcc", "-march=native")
     fake = fake_cuda.installed(monkeypatch)
     yield fake
     fake.fail(-1)

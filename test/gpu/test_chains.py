@@ -12,24 +12,18 @@ import pytest
 from fake_cuda import Recorded
 from parallel_robots import chain, states, tree
 from tolerances import EXACT, error
+from with_nvrtc import counts, nvrtc
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
 from dynamics_node.backends.cuda import driver
 from dynamics_node.backends.cuda import opened as device_of_process
 from dynamics_node.backends.cuda.device import Device
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
-from dynamics_node.backends.errors import CompileError, DeviceError
+from dynamics_node.backends.errors import DeviceError
 from dynamics_node.parallel import Robot, forward_dynamics, on_cuda
 from dynamics_node.parallel.kernel import REAL, chain_kernel, laid_out, refuse_kernel
 
-
-@pytest.fixture
-def nvrtc():
-    try:
-        return find_nvrtc()
-    except CompileError as why:
-        return pytest.skip(str(why))
+NVRTC = nvrtc()
 
 
 # --- run by NumPy -------------------------------------------------------------------------------------------
@@ -38,7 +32,7 @@ def nvrtc():
 @cache
 def compiled(kernel):
     """PTX of a kernel."""
-    return find_nvrtc().ptx(kernel.text, 90)
+    return NVRTC.ptx(kernel.text, 90)
 
 
 def by_ptx(kernel, model, q, qd, tau, gravity, f_ext=None, corrections=1, text=None):
@@ -54,7 +48,6 @@ def by_ptx(kernel, model, q, qd, tau, gravity, f_ext=None, corrections=1, text=N
 
 
 @pytest.mark.parametrize("n, sliding", [(1, 0.0), (2, 1.0), (33, 0.3), (256, 0.3)])
-@pytest.mark.usefixtures("nvrtc")
 def test_chains_by_their_kernel(n, sliding):
     """With one correction as ABA; alone as odd-even elimination by NumPy, which loses as many digits."""
     model, kernel = chain(n, sliding), chain_kernel(n)
@@ -69,7 +62,6 @@ def test_chains_by_their_kernel(n, sliding):
     assert alone <= 30 * max(1e-13, error(by_numpy, expected).max())
 
 
-@pytest.mark.usefixtures("nvrtc")
 def test_single_precision():
     model = chain(16)
     q, qd, tau, _ = states(model, 5)
@@ -77,10 +69,10 @@ def test_single_precision():
     assert found.dtype == np.float32 and error(found, aba(model, q, qd, tau)[0]).max() <= 1e-3
 
 
-def without_barriers(nvrtc, kernel):
+def without_barriers(kernel):
     """PTX of a kernel without one of the barriers of its text, each in turn, where the compiler put it
     first."""
-    lines, line, places = nvrtc.ptx(kernel.text, 90, ("-lineinfo",)).splitlines(), None, {}
+    lines, line, places = NVRTC.ptx(kernel.text, 90, ("-lineinfo",)).splitlines(), None, {}
     for place, statement in enumerate(lines):
         if told := re.match(r"\s*\.loc\s+\d+\s+(\d+)", statement):
             line = int(told[1])
@@ -95,11 +87,11 @@ def without_barriers(nvrtc, kernel):
         )
 
 
-def test_no_thread_sees_what_it_should_not(nvrtc):
+def test_no_thread_sees_what_it_should_not():
     """Every barrier that is left out is a race."""
     model, kernel = chain(3, 0.5, seed=2), chain_kernel(3)
     q, qd, tau, f_ext = states(model, 1)
-    for text in without_barriers(nvrtc, kernel):
+    for text in without_barriers(kernel):
         with pytest.raises(ptx.Fault, match="race"):
             by_ptx(kernel, model, q, qd, tau, model.gravity, f_ext, corrections=0, text=text)
 
@@ -126,10 +118,11 @@ TAKEN = [
 
 
 @pytest.mark.parametrize("precision, n, spilled, arch", TAKEN)
-def test_what_a_thread_takes(nvrtc, precision, n, spilled, arch):
+def test_what_a_thread_takes(precision, n, spilled, arch):
     """Bytes of spills at most; 512 threads leave 128 registers each."""
+    counts(NVRTC)
     kernel = chain_kernel(n, precision)
-    own = nvrtc.cubin(kernel.text, arch).kernels["chains"]
+    own = NVRTC.cubin(kernel.text, arch).kernels["chains"]
     assert own.registers * kernel.width <= 65536 and own.spill_stores <= spilled
     assert own.shared == 18 * n * np.dtype(REAL[precision]).itemsize <= 48 * 1024
 
@@ -155,7 +148,7 @@ def by_numpy(precision):
     return launch
 
 
-def test_the_way_to_the_device_and_back(nvrtc, fake, monkeypatch):
+def test_the_way_to_the_device_and_back(fake, monkeypatch):
     """What is held there is given back; what the kernel has no sines for is computed by arrays; also after a
     pickle, of another payload, and in float32."""
     model = chain(3, 0.5)

@@ -1,15 +1,14 @@
 """Kernels of Programs that are rolled up: what the text computes as C, the same bits by PTX, and long robots
 on devices."""
 
-import shutil
 from functools import cache
 
+import compilers
 import numpy as np
 import pytest
 
 pytest.importorskip("pinocchio", reason="the robots: pip install pin")
-if shutil.which("cc") is None:
-    pytest.skip("the text is built by cc: sudo apt install gcc", allow_module_level=True)
+compilers.require("cc", module=True)
 
 import text_in_ptx
 from parallel_robots import chain, states, tree

@@ -1,16 +1,14 @@
 """NVRTC's wheel without a device: cubin, PTX, what a kernel takes, the cache, errors."""
 
+import numpy as np
 import pytest
+import with_nvrtc
 from fake_cuda import Recorded
 from gpu_programs import on_cpu, parameters, states, swinging
 
-pytest.importorskip("nvidia", reason="NVRTC: pip install nvidia-cuda-nvrtc")
-
-import numpy as np
-
 from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cuda import DeviceArray, nvrtc
-from dynamics_node.backends.cuda.nvrtc import Resources, find_nvrtc, resources
+from dynamics_node.backends.cuda.nvrtc import Resources, resources
 
 TEXT = """
 extern "C" __global__ void __launch_bounds__(128) doubled(const int count, const float *x, float *y)
@@ -31,10 +29,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def compiler():
-    try:
-        return find_nvrtc()
-    except CompileError as error:
-        pytest.skip(str(error))
+    return with_nvrtc.nvrtc()
 
 
 @pytest.mark.parametrize("arch", [80, 90, 100, 120])

@@ -2,12 +2,12 @@
 no fault, no access that memory must serve in more pieces than need be."""
 
 import re
-import shutil
 from functools import cache
 
 import numpy as np
 import pytest
 import text_in_c
+from compilers import fault
 from robots import ROBOTS, random_states
 from text_in_ptx import ran
 from with_nvrtc import nvrtc, without
@@ -21,8 +21,8 @@ from dynamics_node.programs import cheapest, limb_after_limb, recursive_programs
 from dynamics_node.robots import five_bar
 
 NVRTC = nvrtc()
-if shutil.which("cc") is None:
-    without("the text is built by cc: sudo apt install gcc")
+if fault("cc"):
+    without(fault("cc"))
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 SHARED = ("gravity",)
 CASES = {  # robot, problem, precision, layout: counts

@@ -37,7 +37,7 @@ _FLAGS = (
     "-fPIC",
     "-shared",
 )
-_UBSAN = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
+UBSAN = ("-fsanitize=undefined", "-fno-sanitize-recover=undefined")
 _KERNEL_FLAGS = ("-std=c99", "-O1", "-march=native", "-ffp-contract=off", "-fPIC", "-shared", "-w", "-x", "c")
 _DECLARED = re.compile(r"KERNEL (\w+)\(([^)]*)\)")
 _WIDTH = re.compile(r"#define WIDTH (\d+)")
@@ -68,12 +68,12 @@ def library() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="fake_cuda"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     path = folder / "libcuda.so.1"
-    _compile([*_FLAGS, *_UBSAN, f"-I{headers()}", SOURCE, "-o", path, "-lpthread"])
+    _compile([*_FLAGS, *UBSAN, f"-I{headers()}", SOURCE, "-o", path, "-lpthread"])
     return path
 
 
 def _compile(arguments):
-    done = subprocess.run([shutil.which("gcc"), *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run(["gcc", *map(str, arguments)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -1,16 +1,16 @@
 """The text of a kernel as C: compiled and called with NumPy arrays, the reference of all that runs it elsewhere."""
 
 import ctypes
-import platform
 import subprocess
 import tempfile
 from functools import cache
 from pathlib import Path
 
 import numpy as np
+from compilers import fault
 
 FLAGS = ("-std=gnu99", "-O1", "-Wall", "-Werror", "-ffp-contract=off", "-fPIC", "-shared")
-FUSED = {"x86_64": ("-mfma",)}  # without it a function of the C library computes the same, slowly
+FUSED = "-mfma"  # without it a function of the C library computes the same, slowly
 
 
 @cache
@@ -20,7 +20,7 @@ def built(kernel, *more):
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "states.c", Path(folder) / "states.so"
         source.write_text(kernel.text)
-        flags = (*FLAGS, *FUSED.get(platform.machine(), ()), *more)
+        flags = [*FLAGS, *[FUSED] * (fault("cc", FUSED) is None), *more]
         subprocess.run(["cc", *flags, source, "-o", library, "-lm"], check=True)
         function = ctypes.CDLL(str(library))[kernel.name]
     function.restype = None

@@ -1,12 +1,16 @@
 """NVIDIA's compiler and disassembler for tests that need them: they work without a device."""
 
+import json
 import os
+from pathlib import Path
 
 import pytest
 
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.errors import CompileError
 
+PROBE = 'extern "C" __global__ void probe(float *x) { x[threadIdx.x] += 1; }'
+COUNTED = tuple(json.loads((Path(__file__).parents[1] / "gpu" / "limits.json").read_text())["nvrtc"])
 NEEDED = "DYNAMICS_GPU_CHECKS"  # in the environment of a stage that must not skip them
 
 
@@ -18,11 +22,19 @@ def without(reason):
 
 
 def nvrtc():
-    """The library."""
+    """The library, which compiles a trivial kernel."""
     try:
-        return find_nvrtc()
+        found = find_nvrtc()
+        assert found.ptx(PROBE, 90)
     except CompileError as error:
         return without(str(error))
+    return found
+
+
+def counts(found):
+    """Skip a test of registers and spills, which are those of one version of the compiler."""
+    if found.version != COUNTED:
+        pytest.skip(f"counts are of NVRTC {COUNTED}, this is {found.version}")
 
 
 def disassembler():
