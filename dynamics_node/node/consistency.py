@@ -1,20 +1,17 @@
 """What settings must have in common with each other, and with the robot that they are for."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model import Model
 from dynamics_node.model.beyond import beyond, with_tool
 from dynamics_node.model.names import name_pairs
 from dynamics_node.model.validate import HUGE
+from dynamics_node.node.described import DescriptionSettings
+from dynamics_node.node.settings import PARAMETERS, Settings
+from dynamics_node.node.table import read_fields
 from dynamics_node.problem import named
 from dynamics_node.solver import resolve
-
-if TYPE_CHECKING:
-    from dynamics_node.node.described import DescriptionSettings
-    from dynamics_node.node.settings import Settings
 
 # By the names of parameters.
 SAME_LENGTH = (
@@ -29,6 +26,13 @@ JOINTS_ONCE = ("joints", "friction.joints")
 OWN_NOT_NEGATIVE = ("effort_limits_list",)
 OWN_JOINTS_ONCE = ("command_joints", "forward_joints", "driven.joints")
 JOINTS_OF_THE_ROBOT = ("command_joints", "friction.joints", "driven.joints")
+
+
+def read_settings(values: dict[str, Any]) -> Settings:
+    """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
+    settings = read_fields(Settings, PARAMETERS, values)
+    check_together(settings)
+    return settings
 
 
 def check_together(settings: Settings):
@@ -90,8 +94,6 @@ def _require_fitting(settings, a, b):
 
 def _check_lists(settings):
     _require_fitting(settings, "driven.joints", "driven.weights")
-    if any(weight <= 0 for weight in settings.driven_weights):
-        raise ValueError("driven.weights must be positive")
     refuse_negative(settings, OWN_NOT_NEGATIVE)
     refuse_joints_twice(settings, OWN_JOINTS_ONCE)
 

@@ -3,8 +3,9 @@
 from rcl_interfaces.msg import FloatingPointRange, ParameterDescriptor, SetParametersResult
 from rclpy.parameter import Parameter as RosParameter
 
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.conversions import as_declared
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.settings import PARAMETERS
 from dynamics_node.node.table import Numbers, Parameter, Strings
 
 _ROS_TYPES = {
@@ -88,6 +89,6 @@ def _descriptor(parameter: Parameter):
         additional_constraints="; ".join(constraints),
     )
     if parameter.bounds:
-        low, high = parameter.bounds
+        low, high = (0.0 if parameter.or_zero else parameter.bounds[0]), parameter.bounds[1]
         descriptor.floating_point_range = [FloatingPointRange(from_value=float(low), to_value=float(high))]
     return descriptor

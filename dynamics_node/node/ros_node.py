@@ -8,6 +8,7 @@ from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
 from dynamics_node.node.answers import Answers
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.diagnostics import report
 from dynamics_node.node.inputs import Inputs
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
@@ -15,7 +16,7 @@ from dynamics_node.node.payload_service import estimate_payload
 from dynamics_node.node.robot_node import RobotNode
 from dynamics_node.node.service_process import ServiceProcess, Start
 from dynamics_node.node.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.settings import PARAMETERS
 from dynamics_node.text import shown
 
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0
@@ -63,15 +64,16 @@ class DynamicsNode(RobotNode):
             executor.wake()
 
     def _schedule_output(self):
-        """The timer that `rate` or `on_stale` asks for."""
-        if self._output_timer is not None:
-            self.destroy_timer(self._output_timer)
-        self._output_timer = None
-        settings = self._serving.settings
+        """The timer that `rate` or `on_stale` asks for, before the old one goes: what fails leaves that."""
+        settings, old = self._serving.settings, self._output_timer
+        timer = None
         if settings.rate > 0:
-            self._output_timer = self._steady_timer(1.0 / settings.rate, self._answers.answer)
+            timer = self._steady_timer(1.0 / settings.rate, self._answers.answer)
         elif settings.on_stale != "silent":
-            self._output_timer = self._steady_timer(STALE_PERIOD, self._answers.answer_if_stale)
+            timer = self._steady_timer(STALE_PERIOD, self._answers.answer_if_stale)
+        self._output_timer = timer
+        if old is not None:
+            self.destroy_timer(old)
 
     # --- in every turn ------------------------------------------------------------------------
 

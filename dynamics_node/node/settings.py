@@ -1,18 +1,17 @@
 """The parameters of the node. Each is one field of Settings: its name, type, default, text and limits."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from dynamics_node.backends import DEVICES
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.node.build_job import COMPILING, Job
-from dynamics_node.node.consistency import check_together
 from dynamics_node.node.described import DESCRIBED, FARTHEST, DescriptionSettings
-from dynamics_node.node.table import parameter, parameters_of, read_fields
+from dynamics_node.node.table import parameter, parameters_of
 from dynamics_node.observers import COMPONENTS, ObserverOptions
 from dynamics_node.problem import KINDS
 from dynamics_node.solver import BACKENDS, SOLVERS
 
+STD = 1e-9, 1e9  # of noise: its square is divided by
 PROBLEMS = (*KINDS, "measured")
 GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter", "payload_estimation")
 
@@ -27,7 +26,7 @@ class Settings(DescriptionSettings):
         (), "Closed loops: joints that bear the torques. Empty: the independent"
     )
     driven_weights: tuple[float, ...] = parameter(
-        (), "What their torques cost where there is a choice. Empty: all 1"
+        (), "What their torques cost where there is a choice. Empty: all 1", entries=(1e-6, 1e6)
     )
     command_joints: tuple[str, ...] = parameter((), "Order of ~/effort_commands; empty: it is not published")
     tip_links: tuple[str, ...] = parameter(
@@ -83,13 +82,17 @@ class Settings(DescriptionSettings):
         False, "Estimate from measured efforts what pushes on the robot: ~/external_torques, ~/contact"
     )
     observer_velocity_std: tuple[float, ...] = parameter(
-        (0.01,), "Noise of measured velocities, rad/s or m/s; one for all or one per coordinate"
+        (0.01,),
+        "Noise of measured velocities, rad/s or m/s; one for all or one per coordinate",
+        entries=STD,
     )
     observer_torque_std: tuple[float, ...] = parameter(
-        (0.5,), "Noise of measured efforts, N m or N; one for all or one per coordinate"
+        (0.5,), "Noise of measured efforts, N m or N; one for all or one per coordinate", entries=STD
     )
     observer_model_std: tuple[float, ...] = parameter(
-        (0.0,), "Errors of model and efforts that stay, N m or N; one for all or one per coordinate"
+        (0.0,),
+        "Errors of model and efforts that stay, N m or N; one for all or one per coordinate",
+        entries=(0.0, STD[1]),
     )
     observer_velocity_lasts: float = parameter(
         0.0, "How long an error of velocities lasts, s; 0: until the next sample", bounds=(0.0, 1.0)
@@ -158,7 +161,9 @@ class Settings(DescriptionSettings):
     effort_limits_list: tuple[float, ...] = parameter(
         (), "effort_limits list: one per joint of ~/joint_torques, N m or N"
     )
-    rate: float = parameter(0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.0, 10_000.0))
+    rate: float = parameter(
+        0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.01, 10_000.0), or_zero=True
+    )
     autostart: bool = parameter(True, "Start enabled; else ~/set_enabled starts it", read_only=True)
 
     def job(self, text: str | bytes) -> Job:
@@ -217,10 +222,3 @@ def _one_or_each(values):
 
 
 PARAMETERS = parameters_of(Settings, GROUPS)
-
-
-def read_settings(values: dict[str, Any]) -> Settings:
-    """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
-    settings = read_fields(Settings, PARAMETERS, values)
-    check_together(settings)
-    return settings

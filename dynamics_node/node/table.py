@@ -19,13 +19,15 @@ def parameter(
     bounds: tuple[float, float] | None = None,
     entries: tuple[float, float] = (-HUGE, HUGE),
     read_only: bool = False,
+    or_zero: bool = False,
 ) -> Any:
-    """A field of the dataclass. bounds: of a number; entries: bounds of each number of a list.
+    """A field of the dataclass. bounds: of a number, which may be 0 as well if `or_zero`; entries: bounds of
+    each number of a list. What is divided by or squared is bounded away from zero.
 
     read_only: settable at the start alone. Files are: whoever is on the network may set the others.
     """
     told = {"description": description, "choices": choices, "bounds": bounds, "entries": entries}
-    return field(default=default, metadata={**told, "read_only": read_only})
+    return field(default=default, metadata={**told, "read_only": read_only, "or_zero": or_zero})
 
 
 class Parameter(NamedTuple):
@@ -40,6 +42,7 @@ class Parameter(NamedTuple):
     bounds: tuple[float, float] | None
     entries: tuple[float, float]
     read_only: bool
+    or_zero: bool
 
     @property
     def is_list(self) -> bool:
@@ -76,8 +79,9 @@ def _checked(parameter, value):
         raise ValueError(f"{parameter.name} {value!r} is none of {', '.join(parameter.choices)}")
     if parameter.bounds:
         low, high = parameter.bounds
-        if not low <= value <= high:
-            raise ValueError(f"{parameter.name} {value!r} is not between {low:g} and {high:g}")
+        if not low <= value <= high and not (parameter.or_zero and value == 0):
+            told = f"{parameter.name} {value!r} is not between {low:g} and {high:g}"
+            raise ValueError(told + ", nor 0" * parameter.or_zero)
     return value
 
 

@@ -15,8 +15,9 @@ import dynamics_node as dn
 from dynamics_node.loops import Custom
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.node.build_job import Job, do
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.settings import PARAMETERS
 from dynamics_node.program import interpret
 from dynamics_node.programs import dynamics_programs, quantity_programs, rival_programs
 from dynamics_node.robots import four_bar, geared_chain, humanoid, quadruped

@@ -13,8 +13,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_dict_from_yaml_file
 from rig import fresh_domain
 
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.parameters import declare_parameters, parameter_values
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.settings import PARAMETERS
 
 CONFIG = Path(__file__).parents[2] / "config" / "dynamics.yaml"
 NAMES = [parameter.name for parameter in PARAMETERS]
@@ -101,7 +102,7 @@ def test_integers_are_taken_for_numbers_at_start_and_later(declared):
     ("words", "reason"),
     [
         (given(rate="fast"), "rate is a number, not 'fast'"),
-        (given(rate=20000), "rate 20000.0 is not between 0 and 10000"),
+        (given(rate=20000), "rate 20000.0 is not between 0.01 and 10000, nor 0"),
         (given(rate=".nan"), "rate nan is not between"),
         (given(joints="panda_joint1"), "joints is a list of texts"),
         (given(strict=1), "strict is true or false, not 1"),

@@ -4,6 +4,7 @@ what a change does in test_serving, that no torque is missing or wrong meanwhile
 import numpy as np
 import pytest
 from domains import fresh_domain
+from plain import extremes
 from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters
 from rclpy.parameter import parameter_value_to_python
 from rig import NodeProcess, efforts
@@ -28,6 +29,7 @@ REJECTED = {
     "of its own": ({"gravity": [0.0, 0.0]}, "gravity needs 3 numbers, not 2"),
     "of its type": ({"gravity": "down"}, ""),
     "out of range": ({"rate": -5.0}, ""),
+    "divided by": ({"rate": 1e-12}, "rate 1e-12 is not between 0.01 and 10000, nor 0"),
     "with others": ({"held__joints": ["panda_joint1"]}, "held.joints and held.positions differ in length"),
     "with the robot": ({"command_joints": ["knee"]}, "command_joints: 'knee' is none of panda_joint1"),
     "read only": ({"autostart": False}, ""),
@@ -54,9 +56,47 @@ def test_a_value_that_needs_no_building_is_used_at_once(arm, panda):
     assert arm.set_parameters(gravity=[0.0, 0.0, -9.81])[0]
 
 
+EVERYTHING = {  # that numbers are for
+    "on_stale": "gravity",
+    "wrench_sensor.joint": "panda_hand_joint",
+    "observer.enabled": True,
+    "observer.link": "panda_hand",
+    "payload_estimation.link": "panda_hand",
+    "velocity_source": "filter",
+    "compensate.friction": True,
+    "friction.joints": ["panda_joint1"],
+    "friction.viscous": [1.0],
+    "friction.coulomb": [1.0],
+    "armature.joints": ["panda_joint1"],
+    "armature.values": [0.1],
+    "armature.gears": [1.0],
+}
+
+
+def test_no_number_of_a_parameter_silences_the_node(rig, panda):
+    """Each is refused, or taken without an error; torques go on with it, or after it."""
+    r = rig(parameters=EVERYTHING)
+    tau = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
+    request = GetParameters.Request(names=[parameter.name for parameter in PARAMETERS])
+    stored = r.call(GetParameters, "get_parameters", request).values
+    usual = {
+        name: parameter_value_to_python(value) for name, value in zip(request.names, stored, strict=True)
+    }
+    for name, value in extremes(PARAMETERS):
+        dotted = name.replace(".", "__")
+        ok, reason = r.set_parameters(**{dotted: value})
+        assert ok or reason, (name, value)
+        if ok:
+            before = list(usual[name]) if isinstance(value, list) else usual[name]
+            assert r.set_parameters(**{dotted: before})[0], name
+    again = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
+    assert error(again, tau) <= EXACT
+    assert not [w for w in ("Error", "Warning", "error") if w in r.process.output()], r.process.output()
+
+
 BAD_STARTS = {
     "problem:=sideways": "problem 'sideways' is none of inverse, forward, hybrid",
-    "rate:=20000": "rate 20000.0 is not between 0 and 10000",
+    "rate:=20000": "rate 20000.0 is not between 0.01 and 10000, nor 0",
     "gravity:=[0, 0, -9.81]": "Sequence should be of same type",  # rcl's own
 }
 

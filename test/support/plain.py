@@ -7,15 +7,30 @@ import pytest
 from robots import ROBOTS
 
 from dynamics_node.node.build_job import Failure, Robot, do
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
 from dynamics_node.node.reference import read_reference
-from dynamics_node.node.settings import PARAMETERS, Settings, read_settings
+from dynamics_node.node.settings import PARAMETERS, Settings
 from dynamics_node.node.silence import Silence
+from dynamics_node.node.table import Numbers
 
 MS = 1_000_000  # ns
 BEGIN = 1_700_000_000_000_000_000  # ns of ROS time
 DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
 _built: dict[str, Robot] = {}
+
+
+def extremes(parameters):
+    """(name, value): the smallest numbers there are and the borders, of every number and list of numbers."""
+    for parameter in parameters:
+        if parameter.kind not in (float, Numbers) or parameter.read_only:
+            continue
+        borders = parameter.entries if parameter.is_list else parameter.bounds
+        for value in (5e-324, 1e-300, 1e-12, *borders):
+            if parameter.is_list:
+                lengths = {"gravity": 3, "wrench_sensor.bias": 6, "wrench_sensor.tool_com": 3}
+                value = [value] * lengths.get(parameter.name, 1)
+            yield parameter.name, value
 
 
 def settings(**values) -> Settings:

@@ -13,8 +13,9 @@ pinocchio = pytest.importorskip(
 )
 
 from dynamics_node.node.build_job import Job, Robot, do
+from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
-from dynamics_node.node.settings import PARAMETERS, read_settings
+from dynamics_node.node.settings import PARAMETERS
 
 ALGORITHMS = (
     ("best", "best", "c"),

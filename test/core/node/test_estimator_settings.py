@@ -1,6 +1,11 @@
 """Parameters of dynamics_estimator: what is refused."""
 
+import contextlib
+from dataclasses import fields
+
+import numpy as np
 import pytest
+from plain import extremes
 from robots import ROBOTS
 
 from dynamics_node.node.estimator.settings import PARAMETERS, check_against, read_settings
@@ -51,3 +56,12 @@ def test_numbers_of_joints_are_those_of_the_robot():
         check_against(
             settings(friction__joints=["elbow"], friction__viscous=[1.0], friction__coulomb=[0.0]), model
         )
+
+
+def test_no_number_is_divided_by_zero():
+    """Each of the smallest numbers and the borders is refused, or leaves all that the smoother takes above zero."""
+    for name, value in extremes(PARAMETERS):
+        with contextlib.suppress(ValueError):
+            options = settings(**{name.replace(".", "__"): value}).options()
+            numbers = [np.square(getattr(options, field.name)) for field in fields(options)]
+            assert all(np.isfinite(x).all() and (x > 0).all() for x in numbers), (name, value)

@@ -30,7 +30,7 @@ from dynamics_node.node.settings import PARAMETERS
         ({"robot_description_file": "/a\0b"}, "robot_description_file '/a.x00b' has a character"),
         ({"loops_file": "/a\udcff"}, "loops_file '/a.udcff' has a character"),
         ({"joints": ["a", "b\0"]}, "joints 'b.x00' has a character"),
-        ({"rate": -5.0}, "rate -5.0 is not between 0 and 10000"),
+        ({"rate": -5.0}, "rate -5.0 is not between 0.01 and 10000, nor 0"),
         ({"joint_state_timeout": 1e9}, "joint_state_timeout 1000000000.0 is not between 0.001 and 60"),
         ({"gravity": [0.0, 0.0, float("nan")]}, "gravity has an entry that is not finite"),
         ({"gravity": [0.0, 0.0]}, "gravity needs 3 numbers, not 2"),
@@ -68,7 +68,10 @@ from dynamics_node.node.settings import PARAMETERS
             {"friction__joints": ["a"], "friction__viscous": [-1.0], "friction__coulomb": [1.0]},
             "friction.viscous must not be negative",
         ),
-        ({"driven__joints": ["a"], "driven__weights": [-1.0]}, "driven.weights must be positive"),
+        (
+            {"driven__joints": ["a"], "driven__weights": [-1.0]},
+            "driven.weights has -1, which is not between 1e-06",
+        ),
         ({"driven__joints": ["a"], "driven__weights": [1.0, 1.0]}, "driven.joints and driven.weights differ"),
     ],
 )
