@@ -111,7 +111,7 @@ def simulated():
         solution = weighted(sums, start)
         miss = solution.x - right
         inside += miss @ solution.information @ miss <= bound
-        p = consistent_parameters(linear, base, solution)
+        p = consistent_parameters(linear, base, solution).parameters
         worst = max(worst, np.max(_rms(W @ p - unseen["tau"]) / best))
         bodies += _are_bodies(p[linear.places("inertia")])
     share = f"of {SEEDS} seeds, {base.count} base parameters"

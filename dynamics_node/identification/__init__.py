@@ -18,7 +18,7 @@ from dynamics_node.identification.payload.recursive import (
 )
 from dynamics_node.identification.payload.result import Payload, require_bearing
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.solve import Solution, cross_validated, ordinary, weighted
+from dynamics_node.identification.solve import Solution, ordinary, weighted
 from dynamics_node.identification.sums import Sums
 from dynamics_node.identification.words import Verdict, verdicts
 from dynamics_node.identification.worse import worse_joints
@@ -41,7 +41,6 @@ __all__ = [
     "Verdict",
     "base_parameters",
     "consistent_parameters",
-    "cross_validated",
     "estimate_payload",
     "excitation",
     "identified_numbers",

@@ -14,7 +14,7 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.sums import FOLDS, LEAST, ROWS, Sums
+from dynamics_node.identification.sums import LEAST, ROWS, STRETCHES, Sums
 
 ORDER = 4  # of tables.differentiate
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
@@ -114,9 +114,9 @@ class RecordedSums(Sums):
             found[k] += waiting
         done = int(np.count_nonzero(at[:, -1] < count))
         middle = row + at[:done, size // 2]
-        folds = (middle // max(self._block, LEAST * self._every)) % FOLDS
-        for joint, felt in enumerate(self._felt) if done else ():
-            self._accumulate(joint, found[:done, joint, np.append(felt, self.base.count)], folds, fit)
+        stretches = (middle // max(self._block, LEAST * self._every)) % STRETCHES
+        for joint, felt in enumerate(self.felt) if done else ():
+            self.accumulate(joint, found[:done, joint, np.append(felt, self.base.count)], stretches, fit)
         self._kept, self._row, self._waiting = first + done, self._row + count, list(found[done:])
 
 

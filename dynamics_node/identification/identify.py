@@ -11,13 +11,13 @@ from dynamics_node.identification.base_parameters import BaseParameters, base_pa
 from dynamics_node.identification.checks.looks import Look
 from dynamics_node.identification.checks.sample import together
 from dynamics_node.identification.checks.torques import about_torques
-from dynamics_node.identification.consistent import DOUBT, consistent_parameters
+from dynamics_node.identification.consistent import DOUBT, consistent_parameters, joint_prior, refitted
 from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.linear import USUAL, LinearModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.shown import Showing, Shown
-from dynamics_node.identification.solve import Solution, cross_validated, ordinary, residuals, weighted
+from dynamics_node.identification.solve import Solution, folds, ordinary, residuals, weighted
 from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
@@ -34,9 +34,10 @@ class IdentificationError(ValueError):
 class Identified:
     """parameters (p,): those that bodies can have; solution: of the base parameters, without that condition.
 
-    described, fitted, held (nv,): root mean squares of measured less computed torques, N m or N: of the
-    description (without friction, unless it tells some), of the parameters, and of base parameters at data
-    they have not seen. shown: some of the states. complaints: what is odd about the data.
+    described, fitted, held, best (nv,): root mean squares of measured less computed torques, N m or N: of the
+    description (without friction, unless it tells some), of the parameters, of parameters found likewise at
+    data that they have not seen, and of the base parameters of `solution`. shown: some of the states.
+    complaints: what is odd about the data.
     """
 
     linear: LinearModel
@@ -47,6 +48,7 @@ class Identified:
     described: np.ndarray
     fitted: np.ndarray
     held: np.ndarray
+    best: np.ndarray
     rows: int
     shown: Shown
     method: str
@@ -114,19 +116,25 @@ def identify(
     complaints, sample, rows = _looked_at(linear, base, recordings, stages)
     showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
-    S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
+    S, count = sums.total()
     complaints += about_torques(linear, base, S, count, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
+    last = sums
     for k in range(ROBUST if method == "robust" else 0):
         fit = solution.x, solution.spread
-        solution = weighted(summed(f"robust, {k + 1} of {ROBUST}", fit), start)
+        last = summed(f"robust, {k + 1} of {ROBUST}", fit)
+        solution = weighted(last, start)
     _require_rows(count, complaints)
     with stages("bodies", None):
-        parameters = consistent_parameters(linear, base, solution, doubt)
+        prior = joint_prior(linear, base, S, count)
+        believed = consistent_parameters(linear, base, solution, doubt, prior)
+        parameters = believed.parameters
     found = excitation(base, solution.information, _sizes(linear, parameters))
     _require_enough(found, complaints, force)
     with stages("judge", None):
-        held, shown = cross_validated(sums, start), showing.shown(linear, parameters)
+        least = ordinary if method == "ordinary" else weighted
+        solve = partial(_bodies, linear, base, start, least, believed, doubt, prior)
+        held, shown = _cross_validated(base, sums, last, solve), showing.shown(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
@@ -135,6 +143,7 @@ def identify(
         parameters=parameters,
         described=residuals(S, count, start),
         fitted=residuals(S, count, base.values(parameters)),
+        best=residuals(S, count, solution.x),
         held=held,
         rows=int(sums.rows - sums.skipped),
         shown=shown,
@@ -182,6 +191,23 @@ def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, show
                     showing.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
+
+
+def _bodies(linear, base, start, solve, believed, doubt, prior, sums, stretches):
+    """Base values (r,) of consistent parameters that fit some stretches."""
+    solution = solve(sums, start, stretches)
+    return base.values(refitted(believed, linear, base, solution, doubt, prior))
+
+
+def _cross_validated(base, sums, weighed, solve):
+    """(nv,): root mean squares of torques over all folds, each of them unknown to the parameters it is held
+    against. weighed: the sums that are fitted, robust or not; solve(sums, stretches): base values (r,)."""
+    squares = np.zeros(sums.count.shape[1])
+    for held, others in folds():
+        S, count = sums.total(held)
+        if count.any() and sums.count[others].any():
+            squares += residuals(S, count, solve(weighed, others)) ** 2 * count
+    return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
 
 
 def _sizes(linear, parameters):

@@ -1,10 +1,17 @@
-"""Base parameters that fit best: ordinary, weighted and robust least squares."""
+"""Base parameters that fit best: ordinary, weighted and robust least squares.
+
+Rows close in time say nearly the same where what is left of the torques is an error of the model, or noise
+that lasts. So weights and covariances count effective rows, not rows: the scores W^T (tau - W x) of
+independent rows vary from stretch to stretch by as much as W^T W says, and those of dependent rows by more;
+how much more, averaged over all directions, is the inflation of a torque's variance (a cluster-robust
+covariance: Liang, Zeger 1986).
+"""
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.sums import FOLDS, Sums
+from dynamics_node.identification.sums import FOLDS, STRETCHES, Sums
 
 KEPT = (
     1e-12  # of the largest eigenvalue of the scaled information: directions below stay as they are described
@@ -15,12 +22,14 @@ LEAST = 1e-9  # of a torque: a residual that is not larger counts as that
 
 class Solution(NamedTuple):
     """x (r,): values of the base parameters; covariance (r, r); spread (nv,): standard deviation of the
-    residuals of each torque; information (r, r): sum of W^T W / spread^2."""
+    residuals of each torque; information (r, r): sum of W^T W / (inflation spread^2); inflation (nv,): how
+    many rows of a torque say what one says that is independent of the others."""
 
     x: np.ndarray
     covariance: np.ndarray
     spread: np.ndarray
     information: np.ndarray
+    inflation: np.ndarray
 
     @property
     def std(self):
@@ -28,20 +37,25 @@ class Solution(NamedTuple):
         return np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
 
 
-def ordinary(sums: Sums, start) -> Solution:
+def ordinary(sums: Sums, start, stretches=None) -> Solution:
     """All torques count the same. start (r,): described values, kept in directions that nothing tells
-    about."""
-    return _solved(sums.S.sum(axis=0), sums.count.sum(axis=0), start, np.ones(sums.S.shape[1]), same=True)
+    about. stretches: numbers of those that count, all by default."""
+    S, count = sums.total(stretches)
+    x, spread = _solved(S, count, start, np.ones(len(S)))
+    same = np.full_like(spread, np.sqrt(np.mean(spread[count > 0] ** 2))) if count.any() else spread
+    return _judged(sums, x, same, S, stretches)
 
 
-def weighted(sums: Sums, start, folds=None) -> Solution:
-    """Each torque counts by its residuals. folds: numbers of those that count, all by default."""
-    own = list(range(FOLDS)) if folds is None else list(folds)
-    S, count = sums.S[own].sum(axis=0), sums.count[own].sum(axis=0)
-    found = _solved(S, count, start, np.ones(S.shape[0]))
-    for _ in range(ROUNDS):
-        found = _solved(S, count, start, found.spread)
-    return found
+def weighted(sums: Sums, start, stretches=None) -> Solution:
+    """Each torque counts by its residuals. Other arguments as of `ordinary`."""
+    S, count = sums.total(stretches)
+    weights = np.ones(len(S))
+    for _ in range(1 + ROUNDS):
+        x, spread = _solved(S, count, start, weights)
+        weights = spread
+    inflation = _inflation(sums, stretches, S, x, spread)
+    x, spread = _solved(S, count, start, spread * np.sqrt(inflation))
+    return _judged(sums, x, spread, S, stretches)
 
 
 def residuals(S, count, x):
@@ -50,30 +64,48 @@ def residuals(S, count, x):
     return np.sqrt(np.maximum(z @ S @ z, 0.0) / np.maximum(count, 1.0))
 
 
-def cross_validated(sums: Sums, start):
-    """(nv,) root mean squares of torques over all folds, each of them unknown to the parameters it is held
-    against."""
-    squares = np.zeros(sums.S.shape[1])
-    for k in range(FOLDS):
-        if sums.count[k].any():
-            x = weighted(sums, start, [fold for fold in range(FOLDS) if fold != k]).x
-            squares += residuals(sums.S[k], sums.count[k], x) ** 2 * sums.count[k]
-    return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
+def folds():
+    """(stretches that are held out, the others) of a cross-validation."""
+    every = np.arange(STRETCHES)
+    return [(every[every % FOLDS == k], every[every % FOLDS != k]) for k in range(FOLDS)]
 
 
-def _solved(S, count, start, spread, same=False):
-    weights = 1.0 / spread**2
-    total = np.einsum("j,jkl->kl", weights, S)
-    information, right = total[:-1, :-1], total[:-1, -1] - total[:-1, :-1] @ start
-    inverse = told_inverse(information)
-    x = start + inverse @ right
+def _solved(S, count, start, spread):
+    """x (r,) of rows with such standard deviations (nv,), and those that it leaves."""
+    information, right = _normal(S, spread, start)
+    x = start + told_inverse(information) @ right
     freedom = count.sum() / max(1.0, count.sum() - len(x))  # residuals of a fit are too small
     size = np.sqrt(S[:, -1, -1] / np.maximum(count, 1.0))
-    found = np.maximum(residuals(S, count, x) * np.sqrt(freedom), LEAST * np.maximum(size, 1e-3))
-    if same:
-        found = np.full_like(found, np.sqrt(np.mean(found**2)))
-        return Solution(x, inverse * found[0] ** 2, found, information / found[0] ** 2)
-    return Solution(x, inverse, found, information)
+    return x, np.maximum(residuals(S, count, x) * np.sqrt(freedom), LEAST * np.maximum(size, 1e-3))
+
+
+def _normal(S, spread, start):
+    total = np.einsum("j,jkl->kl", 1.0 / spread**2, S)
+    return total[:-1, :-1], total[:-1, -1] - total[:-1, :-1] @ start
+
+
+def _judged(sums, x, spread, S, stretches=None):
+    """The Solution x with what it is worth."""
+    inflation = _inflation(sums, stretches, S, x, spread)
+    information, _ = _normal(S, spread * np.sqrt(inflation), x)
+    return Solution(x, told_inverse(information), spread, information, inflation)
+
+
+def _inflation(sums, stretches, S, x, spread):
+    """(nv,), at least 1."""
+    which = np.arange(STRETCHES) if stretches is None else np.asarray(stretches, dtype=int)
+    which = which[sums.count[which].any(axis=1)]
+    found, z = np.ones(len(S)), np.append(x, -1.0)
+    if len(which) < 2:
+        return found
+    for joint, (felt, own) in enumerate(zip(sums.felt, sums.own, strict=True)):
+        if len(felt) and S[joint].any():
+            scores = (own[which] @ z[np.append(felt, len(x))])[:, :-1]
+            inverse = told_inverse(S[joint][np.ix_(felt, felt)])
+            rank = np.linalg.matrix_rank(inverse, hermitian=True)
+            squares = np.einsum("ga,ab,gb->", scores, inverse, scores) / (max(1, rank) * spread[joint] ** 2)
+            found[joint] = max(1.0, squares * len(which) / (len(which) - 1.0))
+    return found
 
 
 def told_inverse(information):

@@ -1,7 +1,9 @@
-"""What least squares needs of a recording, however long: sums of squares, joint by joint and fold by fold.
+"""What least squares needs of a recording, however long: sums of squares, joint by joint and stretch by
+stretch.
 
 With them the fit of any parameters to any part is known without another look at the data: |tau - W x|^2 =
-z^T S z, z = (x, -1), S the sum of (W, tau)^T (W, tau).
+z^T S z, z = (x, -1), S the sum of (W, tau)^T (W, tau). Every fifth stretch belongs to one fold of the
+cross-validation; what is left in stretches also tells how far residuals are from being independent.
 """
 
 from itertools import pairwise
@@ -12,25 +14,40 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
 
 FOLDS = 5
-STRETCHES = 5  # of each fold: rows that lie between others are not unknown to them
+STRETCHES = 25  # fold after fold: rows that lie between others are not unknown to them
 LEAST = 20  # rows of a stretch
 ROWS = 2000  # in memory at a time, as regressors
 HUBER = 1.345  # standard deviations from which on a residual counts by its size instead of its square
 
 
 class Sums:
-    """S (folds, nv, r + 1, r + 1) and count (folds, nv), the sum of weights, of what `add` was given. rows:
-    about how many there will be. Torques that are not finite are left out, of each joint by itself."""
+    """Sums of squares of what `add` was given: `total`. rows: about how many there will be. Torques that are
+    not finite are left out, of each joint by itself.
+
+    count (STRETCHES, nv): sums of weights; rows: how many; skipped: of these, because something is not
+    finite.
+    """
 
     def __init__(self, linear: LinearModel, base: BaseParameters, rows=2500):
         self.linear, self.base = linear, base
-        nv, size = linear.robot.nv, base.count + 1
-        self.S = np.zeros((FOLDS, nv, size, size))
-        self.count = np.zeros((FOLDS, nv))
-        self._block = max(LEAST, -(-rows // (FOLDS * STRETCHES)))
+        nv = linear.robot.nv
+        felt = (np.flatnonzero(base.felt[joint, base.chosen]) for joint in range(nv))
+        self.felt = tuple(felt)  # of each joint: on which base parameters its torque depends
+        self.own = tuple(np.zeros((STRETCHES, len(own) + 1, len(own) + 1)) for own in self.felt)
+        self.count = np.zeros((STRETCHES, nv))
+        self._block = max(LEAST, -(-rows // STRETCHES))
         self.rows = 0
-        self.skipped = 0  # of these, because something is not finite
-        self._felt = [np.flatnonzero(base.felt[joint, base.chosen]) for joint in range(nv)]
+        self.skipped = 0
+
+    def total(self, stretches=None):
+        """S (nv, r + 1, r + 1) and count (nv,) of some stretches, of all by default."""
+        which = np.arange(STRETCHES) if stretches is None else np.asarray(stretches, dtype=int)
+        size = self.base.count + 1
+        S = np.zeros((len(self.felt), size, size))
+        for joint, (felt, own) in enumerate(zip(self.felt, self.own, strict=True)):
+            places = np.append(felt, self.base.count)
+            S[joint][np.ix_(places, places)] = own[which].sum(axis=0)
+        return S, self.count[which].sum(axis=0)
 
     def add(self, q, qd, qdd, tau, fit=None):
         """Rows (k, ...) of a recording, in order. fit: x (r,) and spread (nv,) of the residuals: what is
@@ -42,31 +59,30 @@ class Sums:
     def _add(self, q, qd, qdd, tau, fit):
         good = np.all([np.isfinite(array).all(axis=1) for array in (q, qd, qdd)], axis=0)
         good = np.flatnonzero(good & np.isfinite(tau).any(axis=1))
-        folds = ((self.rows + good) // self._block) % FOLDS
+        stretches = ((self.rows + good) // self._block) % STRETCHES
         self.rows += len(q)
         self.skipped += len(q) - len(good)
         if not len(good):
             return
         q, qd, qdd, tau = (np.ascontiguousarray(array[good]) for array in (q, qd, qdd, tau))
         W, left = self.linear.matrix(q, qd, qdd), tau - self.linear.known(q, qd, qdd)
-        for joint, felt in enumerate(self._felt):
+        for joint, felt in enumerate(self.felt):
             rows = np.column_stack([W[:, joint, self.base.chosen[felt]], left[:, joint]])
-            self._accumulate(joint, rows, folds, fit)
+            self.accumulate(joint, rows, stretches, fit)
 
-    def _accumulate(self, joint, rows, folds, fit):
-        """Rows (k, felt + 1) of one joint, torques last; folds (k,)."""
-        felt = self._felt[joint]
+    def accumulate(self, joint, rows, stretches, fit=None):
+        """Rows (k, felt + 1) of one joint, torques last; stretches (k,): where they belong."""
+        felt = self.felt[joint]
         weights = np.ones(len(rows)) if fit is None else _weights(rows, fit[0][felt], fit[1][joint])
         if len(unknown := np.flatnonzero(~np.isfinite(rows[:, -1]))):
             rows[unknown], weights[unknown] = 0.0, 0.0
         if fit is not None:
             rows *= np.sqrt(weights)[:, None]
-        own = np.append(felt, self.base.count)
-        edges = [0, *(np.flatnonzero(np.diff(folds)) + 1), len(folds)]
+        edges = [0, *(np.flatnonzero(np.diff(stretches)) + 1), len(stretches)]
         for start, stop in pairwise(edges):
-            part, fold = rows[start:stop], folds[start]
-            self.S[fold, joint][np.ix_(own, own)] += part.T @ part
-            self.count[fold, joint] += weights[start:stop].sum()
+            part, stretch = rows[start:stop], stretches[start]
+            self.own[joint][stretch] += part.T @ part
+            self.count[stretch, joint] += weights[start:stop].sum()
 
 
 def _weights(rows, x, spread):

@@ -40,7 +40,8 @@ def _solved(found):
 
 
 def _bodies(found):
-    more = float((found.fitted / np.maximum(found.solution.spread, 1e-300)).max(initial=1.0))
+    own = found.linear.counts
+    more = float((found.fitted[own] / np.maximum(found.best[own], 1e-300)).max(initial=1.0))
     return (
         "masses are positive and inertias those of bodies; what remains of the torques is at most "
         f"{more:.3g} times what the best base parameters leave"

@@ -22,6 +22,7 @@ from dynamics_node.identification import (
     identify,
     weighted,
 )
+from dynamics_node.identification.sums import STRETCHES
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.spatial import pseudo_inertia
 
@@ -133,8 +134,10 @@ def test_within_what_noise_allows(arm, found):
         sums = Sums(linear, base)
         noisy = W @ right + 0.05 * random.normal(size=W.shape[:2])
         rows = np.concatenate([W, noisy[..., None]], axis=-1)
-        sums.S[0], sums.count[0] = np.swapaxes(rows, 0, 1).swapaxes(1, 2) @ rows.swapaxes(0, 1), len(rows)
-        solution = weighted(sums, start, [0])
+        for joint, felt in enumerate(sums.felt):
+            own = rows[:, joint, np.append(felt, base.count)]
+            sums.accumulate(joint, own, np.arange(len(rows)) * STRETCHES // len(rows))
+        solution = weighted(sums, start)
         miss = solution.x - right
         inside += miss @ solution.information @ miss <= base.count + 3 * np.sqrt(2 * base.count)
     assert inside >= 19
@@ -220,7 +223,8 @@ def test_friction_is_not_negative(arm):
     W = linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
     sums = Sums(linear, base)
     sums.add(recording["q"], recording["qd"], recording["qdd"], W @ p)
-    fitted = consistent_parameters(linear, base, weighted(sums, base.values(linear.described)))
+    solution = weighted(sums, base.values(linear.described))
+    fitted = consistent_parameters(linear, base, solution).parameters
     assert np.all(fitted[linear.places("viscous")] == 0) and np.all(fitted[linear.places("coulomb")] >= 0)
 
 
@@ -300,8 +304,8 @@ def spoil(kind):
         ("nan", "tau", "tau is not finite, or unknown beside ends and gaps, in 3 of 1200 rows"),
         ("amperes", "tau", "the torque of shoulder_lift_joint is 0.0.* amperes"),
         ("sign", "tau", "the torque of shoulder_lift_joint has the other sign"),
-        ("gap", "time", "samples are missing at 1 places: steps up to 1.01 s instead of 0.01 s"),
-        ("back", "time", "the clock jumps back 1 times"),
+        ("gap", "time", "samples are missing at 1 place: steps up to 1.01 s instead of 0.01 s"),
+        ("back", "time", "the clock jumps back 1 time"),
     ],
 )
 def test_odd_data_are_told(kind, of, told):

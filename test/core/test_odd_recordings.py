@@ -31,8 +31,7 @@ def complaints(arm, recording):
     for chunk in in_chunks(recording)():
         look.add(chunk)
         sums.add(*(chunk[kind] for kind in ("q", "qd", "qdd", "tau")))
-    S, count = sums.S.sum(axis=0), sums.count.sum(axis=0)
-    return look.complaints() + about_torques(arm.linear, arm.base, S, count, look.sample.rows)
+    return look.complaints() + about_torques(arm.linear, arm.base, *sums.total(), look.sample.rows)
 
 
 def changed(kinds, change):
@@ -171,9 +170,9 @@ ODD = {
     "milliseconds": (scaled("time", 1e3), "samples are 10 s apart: are times milliseconds"),
     "microseconds": (scaled("time", 1e6), r"samples are 1e\+04 s apart: are times microseconds"),
     "nanoseconds": (scaled("time", 1e9), r"samples are 1e\+07 s apart: are times nanoseconds"),
-    "stamps twice": (stamped(twice), "120 stamps are told twice"),
-    "the clock back": (stamped(back), "the clock jumps back 1 times"),
-    "a gap": (stamped(gap), "samples are missing at 1 places"),
+    "stamps twice": (stamped(twice), "120 stamps are there twice"),
+    "the clock back": (stamped(back), "the clock jumps back 1 time"),
+    "a gap": (stamped(gap), "samples are missing at 1 place"),
     "samples dropped": (kept(most), r"about (8|9|1\d) % of the samples are missing"),
     "5 ms late": (late(0.005), "torques are 5 ms behind"),
     "20 ms late": (late(0.02), r"torques are (20|19|21) ms behind"),

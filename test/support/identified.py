@@ -54,3 +54,23 @@ def damaged(recording, kind, change):
     rows = recording[kind].copy()
     change(rows)
     return recording | {kind: rows}
+
+
+def as_measured(truth, recording, seed=0, noise=0.3, lasts=0.3):
+    """A recording with what real ones have beside white noise: noise that lasts (s), and friction that creeps
+    at reversal, is larger at low speed and grows with the load."""
+    time, qd, tau = (recording[kind] for kind in ("time", "qd", "tau"))
+    step = np.median(np.diff(time))
+    last, white = (
+        np.exp(-step / lasts),
+        np.random.default_rng(seed).normal(size=(300 + len(time), qd.shape[1])),
+    )
+    colored, sticks = np.zeros_like(white), np.zeros_like(qd)
+    for k in range(1, len(white)):
+        colored[k] = last * colored[k - 1] + np.sqrt(1.0 - last**2) * white[k]
+    for k in range(1, len(qd)):
+        way = np.abs(qd[k]) * step / 0.05
+        sticks[k] = np.clip(sticks[k - 1] + way * (np.tanh(qd[k] / 0.01) - sticks[k - 1]), -1.0, 1.0)
+    sign = np.tanh(qd / 0.01)
+    rubs = 0.6 * (sticks - sign) + 0.6 * np.exp(-((qd / 0.15) ** 2)) * sign + 0.03 * np.abs(tau) * sign
+    return recording | {"tau": tau + rubs + noise * colored[300:]}

@@ -1,0 +1,147 @@
+"""Identification of what real recordings are: short, slow, with joints that do not reverse, noise that lasts and
+friction of another law. What is judged is what is written."""
+
+import re
+
+import numpy as np
+import pytest
+from identified import Truth, as_measured, in_chunks
+from robots import ROBOTS
+from scipy.optimize import lsq_linear
+
+from dynamics_node.identification import (
+    LinearModel,
+    Solution,
+    Sums,
+    base_parameters,
+    consistent_parameters,
+    identify,
+    verdicts,
+    weighted,
+)
+from dynamics_node.identification.consistent import joint_prior
+
+RATE = 30.0
+
+
+@pytest.fixture(scope="module")
+def arm():
+    return Truth(ROBOTS["panda7"].model(), backend="c")
+
+
+@pytest.fixture(scope="module")
+def base(arm):
+    return base_parameters(arm.linear)
+
+
+def recorded(arm, seconds, seed=1, reversing=True, noise=0.3):
+    """As of a Panda at 30 Hz. reversing: whether the first joint moves to and fro."""
+    time = np.arange(0.0, seconds, 1.0 / RATE)
+    recording = arm.recording(seed, noise=0.0, time=time)
+    if not reversing:
+        recording["q"][:, 0] = 0.09 * time + 0.01 * np.sin(3.0 * time)
+        recording["qd"][:, 0] = 0.09 + 0.03 * np.cos(3.0 * time)
+        recording["qdd"][:, 0] = -0.09 * np.sin(3.0 * time)
+        states = (recording[kind] for kind in ("q", "qd", "qdd"))
+        recording["tau"] = arm.linear.matrix(*states) @ arm.parameters
+    return as_measured(arm, recording, seed, noise)
+
+
+def left(arm, parameters, recording):
+    """RMS of torques, joint by joint."""
+    W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))
+    return np.sqrt(np.mean((W @ parameters - recording["tau"]) ** 2, axis=0))
+
+
+@pytest.fixture(scope="module")
+def forced(arm):
+    recordings = [in_chunks(recorded(arm, 4.0, seed=2, reversing=False))]
+    return identify(arm.robot, recordings, force=True, backend="c")
+
+
+def test_friction_that_nothing_tells_is_not_absurd(arm, forced):
+    """Four seconds, and a joint that does not reverse: friction stays below the torques, and all of it is on the
+    side of friction, not of an offset."""
+    terms = {term: forced.parameters[arm.linear.places(term)] for term in ("viscous", "coulomb", "offset")}
+    assert (
+        terms["coulomb"].max() < 10.0
+        and np.abs(terms["offset"]).max() < 5.0
+        and terms["viscous"].max() < 10.0
+    )
+    assert abs(terms["offset"][0]) < 0.2 * max(terms["coulomb"][0], 0.5)
+    unseen = recorded(arm, 12.0, seed=9)
+    found, described = left(arm, forced.parameters, unseen), left(arm, arm.linear.described, unseen)
+    assert np.all(found < 2.0 * described) and np.mean((found / described) ** 2) < 1.0
+
+
+def test_unseen_is_what_the_written_parameters_leave(arm):
+    """Eight seconds at 30 Hz: too few for free base parameters, enough for bodies near the description."""
+    found = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], force=True, backend="c")
+    unseen = left(arm, found.parameters, recorded(arm, 40.0, seed=9))
+    assert np.all(found.held > 0.9 * found.fitted) and found.better
+    assert np.all(found.held < 3.0 * unseen) and np.all(unseen < 3.0 * found.held)
+
+
+@pytest.mark.parametrize("method", ["ordinary", "weighted", "robust"])
+def test_what_bodies_leave_beside_base_parameters(arm, method):
+    """As it is printed: of the same data, whatever the method's weights."""
+    found = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
+    (told,) = [one.told for one in verdicts(found) if one.stage == "bodies"]
+    more = float(re.search(r"at most (\S+) times", told)[1])
+    assert more == pytest.approx(np.max(found.fitted / found.best), rel=1e-2) and 0.99 <= more < 1.5
+
+
+def test_standard_deviations_of_noise_that_lasts(arm, base):
+    """Rows are unfiltered, 60 a second; noise lasts 0.3 s: a third were within three standard deviations if rows
+    were independent."""
+    right, start, inside, alone = base.values(arm.parameters), base.values(arm.linear.described), [], []
+    for seed in range(6):
+        clean = arm.recording(seed, noise=0.0, time=np.arange(0.0, 20.0, 1 / 60))
+        sums, noisy = Sums(arm.linear, base, 1200), as_measured(arm, clean, seed, 0.3)
+        more = noisy["tau"] - as_measured(arm, clean, seed, 0.0)["tau"]  # the noise alone
+        sums.add(clean["q"], clean["qd"], clean["qdd"], clean["tau"] + more)
+        solution = weighted(sums, start)
+        off = np.abs(solution.x - right)
+        inside.append(off < 3.0 * solution.std)
+        alone.append(off < 3.0 * solution.std / np.sqrt(solution.inflation.mean()))
+    assert np.mean(inside) > 0.95 > 0.75 > np.mean(alone)
+
+
+# --- bounds -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def rubbing():
+    """Friction of two joints of an arm, no bodies."""
+    return LinearModel(ROBOTS["ur5"].model(), ("viscous", "coulomb", "offset"), "numpy")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_friction_that_is_not_negative_is_the_minimum(rubbing, seed):
+    """Beside SciPy's least squares with bounds; one minimum needs that a bound is left again."""
+    base, random = base_parameters(rubbing), np.random.default_rng(seed)
+    A = random.normal(size=(3 * base.count, base.count))
+    A[:, 1] = 0.2 * A[:, 1] - A[:, 0]
+    x = random.normal(size=base.count)
+    if seed == 0:
+        x[:2] = -1.0, -0.5
+    solution = Solution(x, np.eye(len(x)), np.ones(6), A.T @ A, np.ones(6))
+    prior = np.full(len(rubbing.names), 3.0)
+    found = consistent_parameters(rubbing, base, solution, prior=prior).parameters
+    bound = np.where(["offset" in name for name in rubbing.names], -np.inf, 0.0)
+    K = np.vstack([A @ base.combinations, np.diag(1.0 / prior)])
+    right = np.concatenate([A @ x, rubbing.described / prior])
+    expected = lsq_linear(K, right, (bound, np.inf), tol=1e-14).x
+    assert np.abs(found - expected).max() < 1e-4
+    gradient = K.T @ (K @ found - right)
+    assert np.all(np.abs(gradient[found != 0]) < 1e-3) and np.all(gradient[found == 0] > -1e-9)
+
+
+def test_priors_are_of_the_size_of_torques(arm, base):
+    recording, sums = recorded(arm, 8.0), Sums(arm.linear, base, 240)
+    sums.add(*(recording[kind] for kind in ("q", "qd", "qdd", "tau")))
+    prior = joint_prior(arm.linear, base, *sums.total())
+    size = np.sqrt(np.mean(recording["tau"] ** 2, axis=0))
+    assert np.allclose(prior[arm.linear.places("coulomb")], size, rtol=1e-6)
+    assert np.allclose(prior[arm.linear.places("offset")], 0.1 * size, rtol=1e-6)
+    assert np.all(prior[arm.linear.places("viscous")] < size / 0.2)
