@@ -1,10 +1,14 @@
 """The examples that talk to a node."""
 
 import importlib.util
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+import rig as rigs
 from robots import PANDA_JOINTS
 from tolerances import EXACT, error
 
@@ -39,3 +43,30 @@ def test_a_trajectory_gets_its_efforts(rig, panda, example, monkeypatch):
         assert time.sec * 10**9 + time.nanosec == pytest.approx(k * 10**8, abs=1)
         assert np.array_equal(point.positions, q) and np.array_equal(point.velocities, qd)
         assert error(np.array(point.effort), panda.torque(q, qd, qdd)) <= EXACT
+
+
+def test_the_client_sets_a_parameter_calls_a_service_and_reads_torques(rig, panda):
+    r = rig().serving()
+    r.answered(panda.names, panda.q, panda.qd)
+    client = subprocess.Popen(
+        [sys.executable, EXAMPLES / "client.py", *r.domain.remappings()],
+        env=r.domain.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+    def ended():
+        r.send_state(panda.names, panda.q, panda.qd)
+        r.send_reference(panda.names, rigs.point(q=panda.q, qd=panda.qd, qdd=panda.qdd))
+        r.spin(0.02)
+        return client.poll() is not None
+
+    r.until(ended, what="the end of the example")
+    output = client.communicate()[0]
+    assert client.returncode == 0, output
+    names, rest = output.split("\n", 1)
+    matrix, torques = rest.split("{", 1)
+    M = np.array([float(x) for x in re.findall(r"-?\d+\.\d*", matrix)]).reshape(7, 7)
+    assert tuple(names.split(", ")) == panda.names
+    assert np.allclose(M, panda.oracle.mass_matrix(panda.q), atol=1e-4)
+    shown = np.array([float(x) for x in re.findall(r": (-?[\d.e-]+)", torques)]).reshape(3, 7)
+    without_inertia = panda.torque(qdd=0 * panda.qdd)
+    assert np.allclose(shown, without_inertia, atol=1e-4)
