@@ -7,7 +7,14 @@ from pathlib import Path
 import yaml
 
 from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_derivatives, add_recording, cutoff, joints_map
+from dynamics_node.cli.recording import (
+    add_derivatives,
+    add_recording,
+    as_recorded,
+    cutoff,
+    joints_map,
+    torques_of,
+)
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import Payload, estimate_payload, require_bearing
 from dynamics_node.page.files import write_text
@@ -15,6 +22,7 @@ from dynamics_node.problem import inverse_dynamics
 from dynamics_node.tables import open_table
 
 NOT_TOLD = 2  # exit code
+MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2), "yz": (1, 2)}
 
 
 def add_parser(commands):
@@ -51,9 +59,12 @@ def estimate(robot, options):
         require_bearing(robot, options.link)
     except KeyError as error:
         raise ValueError(f"--link: {error.args[0]}") from None
+    moved = as_recorded(robot, options, [*options.recordings, *options.tare])
+    measured = torques_of(robot, moved)
     open_one = partial(
-        open_table, model=robot, problem=inverse_dynamics(robot), topic=options.topic,
-        joints_map=joints_map(options), measured=True, cutoff=cutoff(options), velocities=options.velocities,
+        open_table, model=moved, problem=inverse_dynamics(moved), topic=options.topic,
+        joints_map=joints_map(options), measured=measured, cutoff=cutoff(options),
+        velocities=options.velocities,
     )  # fmt: skip
     tables, tares = (
         [_opened(open_one, path) for path in paths] for paths in (options.recordings, options.tare)
@@ -61,10 +72,12 @@ def estimate(robot, options):
     counts = [table.rows for table in tares + tables]
     with progress("states", None if None in counts else sum(counts)) as advance:
         found = estimate_payload(
-            robot, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
+            moved, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
             friction=not options.no_friction, advance=advance,
+            measured=None if measured is True else measured,
         )  # fmt: skip
     _show(found)
+    _judge(found)
     if found.refusal:
         return NOT_TOLD
     if options.out:
@@ -88,23 +101,23 @@ def request(found: Payload):
 
 
 def _show(found: Payload):
-    """Print the table and the verdict."""
+    """Print the table."""
     for told in found.complaints:
         print(f"check: {told}")
     print(f"{found.samples} states, condition {found.condition:.3g}")
     print(f"{'':24} {'value':>10} {'std':>10}")
-    print(f"{'mass [kg]':24} {found.mass:10.4g} {found.mass_std:10.2g}")
+    mass = found.mass if not found.refusal else float(found.fitted.x[0])
+    print(f"{'mass [kg]':24} {mass:10.4g} {found.mass_std:10.2g}")
+    if not mass > 0:  # nothing has a centre
+        return
     for axis, value, std in zip("xyz", found.com, found.com_std, strict=True):
         print(f"{f'centre of mass {axis} [m]':24} {value:10.4g} {std:10.2g}")
-    for axes, (i, j) in {
-        "xx": (0, 0),
-        "yy": (1, 1),
-        "zz": (2, 2),
-        "xy": (0, 1),
-        "xz": (0, 2),
-        "yz": (1, 2),
-    }.items():
+    for axes, (i, j) in MOMENTS.items():
         print(f"{f'inertia {axes} [kg m^2]':24} {found.inertia[i, j]:10.4g}")
+
+
+def _judge(found: Payload):
+    """Print the verdict."""
     for told in found.not_excited:
         print(f"check: {told}")
     print(f"judge: {found.refusal}" if found.refusal else "judge: good to be set")

@@ -1,5 +1,7 @@
 """dynamics payload: from recordings to a request of set_payload."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import yaml
@@ -25,6 +27,12 @@ def write(path, q, tau, names=PANDA_JOINTS):
     return str(path)
 
 
+def hand(*states):
+    """Torques of 0.7 kg."""
+    Y = dn.build_quantity(ROBOTS["panda7"].model(), "joint_torque_regressor", "numpy", link=HAND)(*states)
+    return Y[..., :4] @ np.array([0.7, 0.0, 0.0, 0.02])
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """With the payload, and without; with joints that have other names, and of an arm at rest."""
@@ -38,6 +46,7 @@ def files(tmp_path_factory):
         "loaded": write(folder / "loaded.csv", states[0], loaded),
         "theirs": write(folder / "theirs.csv", states[0], loaded, [f"fer_{k}" for k in range(1, 8)]),
         "empty": write(folder / "empty.csv", states[0], empty),
+        "bare": write(folder / "bare.csv", states[0], empty - hand(*states)),
         "still": write(folder / "still.csv", still[0], torques(*still) + noise),
     }
 
@@ -98,10 +107,12 @@ def test_what_is_not_told(files, tmp_path, capsys):
             ["check: nothing moves", "check: mass is not excited", "judge: not excited enough: mass"],
         ),
         ("empty", ["judge: the mass is", "not significantly above zero"]),
+        ("bare", ["judge: the torques are those of 0.699 kg less", "panda_hand 0.73 kg"]),
     ):
         assert run(files[recording], more=["-o", str(out)]) == 2
         shown = capsys.readouterr().out
         assert all(words in shown for words in told), shown
+        assert ("centre of mass x" in shown) == (recording == "empty")
     assert not out.exists()
     assert run(files["still"], more=["--no-friction"]) == 2
     shown = capsys.readouterr().out
@@ -119,3 +130,17 @@ def test_what_is_refused(files, tmp_path, capsys):
         assert told in capsys.readouterr().err
     assert run(files["loaded"], more=["--floating-base"]) == 1
     assert "what the ground does to a floating base is not measured" in capsys.readouterr().err
+
+
+def test_joints_that_move_without_efforts(files, tmp_path, capsys):
+    """Fingers that --joints leaves out, whose positions are recorded."""
+    header, _, rows = Path(files["loaded"]).read_text().partition("\n")
+    run = tmp_path / "fingers.csv"
+    fingers = (0.02 + 0.01 * np.sin(TIME)).tolist()
+    more = [f"{row},{q}" for row, q in zip(rows.splitlines(), fingers, strict=True)]
+    run.write_text("\n".join([f"{header},q.panda_finger_joint1", *more]))
+    assert main(["payload", URDF, str(run), *JOINTS, "--link", HAND]) == 0
+    told = capsys.readouterr()
+    assert "panda_finger_joint1 move as recorded" in told.err
+    mass = next(float(line.split()[2]) for line in told.out.splitlines() if line.startswith("mass"))
+    assert mass == pytest.approx(MASS, abs=0.05)

@@ -14,7 +14,14 @@ import numpy as np
 from dynamics_node.algorithms.friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
 from dynamics_node.identification.identify import IdentificationError
-from dynamics_node.identification.payload.result import Payload, felt_parameters, payload_of, require_bearing
+from dynamics_node.identification.payload.result import (
+    STILL,
+    Payload,
+    described_on,
+    felt_parameters,
+    payload_of,
+    require_bearing,
+)
 from dynamics_node.identification.payload.sums import COLUMNS, PayloadSums, fitted
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.model import Model
@@ -73,6 +80,8 @@ class RecursivePayload:
         self._p, self._P = np.zeros(nv), np.zeros((nv, PER_BODY))  # momenta, and
         self._rates = np.zeros(nv), np.zeros((nv, PER_BODY))  # what changes them, at this sample
         self._first_q, self._first_p, self._first_P = np.zeros(0), self._p.copy(), self._P.copy()
+        nq = functions.robot.nq
+        self._low, self._high = np.full(nq, np.inf), np.full(nq, -np.inf)  # of positions
         self.time: float | None = None
 
     def interrupt(self):
@@ -100,6 +109,8 @@ class RecursivePayload:
         except Exception:
             self.interrupt()
             raise
+        np.minimum(self._low, q, out=self._low)
+        np.maximum(self._high, q, out=self._high)
         before, self.time = self.time, time
         dt = np.inf if before is None else time - before
         follows = 0.0 < dt <= LONGEST_GAP
@@ -125,8 +136,9 @@ class RecursivePayload:
         over a window. Raises IdentificationError before the first window is complete."""
         if not self.samples:
             raise IdentificationError("nothing is gathered yet")
-        found = fitted(self.sums, friction, torque_std)
-        return payload_of(self.functions.link, found, self.functions.felt, self.samples)
+        own, moved = self.functions, bool(np.any(self._high - self._low > STILL))
+        found = fitted(self.sums, friction, torque_std, moved=moved)
+        return payload_of(own.link, found, own.felt, self.samples, (), described_on(own.robot, own.link))
 
     def _look(self, q, qd, tau, gravity):
         """Take momenta and what drives them at a sample."""

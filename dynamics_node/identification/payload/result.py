@@ -22,6 +22,7 @@ from dynamics_node.model.parameters import with_payload
 DOUBT = 3.0  # of the ball, relative: a standard deviation
 DENSITY = 1000.0  # kg/m^3
 FIRST_RADIUS = 0.1  # m: of the body that counts before mass and centre of mass are known, 1 kg at the origin
+STILL = 0.01  # rad or m over which a joint has to move: noise of its position is less
 FAINT = 3.0  # standard deviations that a mass must exceed
 SIZES = np.array([0.5] + 3 * [0.05] + 6 * [0.01])  # kg, kg m, kg m^2: a deviation beyond tells nothing
 ALONE = 0.9  # of a parameter's square, from which on what is not told of it is itself
@@ -47,7 +48,7 @@ class Payload:
     parameters (10,): m, m c (3), moments of inertia about the link's origin (xx, xy, yy, xz, yz, zz), in link
     axes, of a body that can be; covariance (10, 10) by least squares, at most BROAD times SIZES squared.
     not_excited: what the motion does not tell, in words. fitted: least squares alone; samples: states that
-    count; complaints: what is odd about recordings.
+    count; complaints: what is odd about recordings; described: kg of the links on the same body.
     """
 
     link: str
@@ -57,6 +58,7 @@ class Payload:
     fitted: Fitted
     samples: int
     complaints: tuple[str, ...] = field(default=())
+    described: dict[str, float] = field(default_factory=dict)
 
     @property
     def mass(self) -> float:
@@ -94,7 +96,14 @@ class Payload:
         only resists acceleration may be that of the ball."""
         if weighs := [told for told in self.not_excited if told.startswith(NAMES[GRAVITY])]:
             return f"not excited enough: {'; '.join(weighs)}"
-        mass = self.fitted.x[0]
+        mass = float(self.fitted.x[0])
+        if mass < -FAINT * self.mass_std:
+            told = f"{-mass:.3g} kg less than described, give or take {self.mass_std:.2g}"
+            listed = ", ".join(f"{name} {own:.3g} kg" for name, own in self.described.items()) or "nothing"
+            return (
+                f"the torques are those of {told}: is everything mounted that is described there ({listed})? "
+                "A recording with nothing on the link (tare) takes off what the description has too much"
+            )
         if not mass > FAINT * self.mass_std:
             return (
                 f"the mass is {mass:.3g} kg, give or take {self.mass_std:.2g}: not significantly above zero"
@@ -125,15 +134,24 @@ def felt_parameters(robot: Model | Mechanism, regressor) -> np.ndarray:
     return NOTHING * W.max(initial=0.0) < W
 
 
-def payload_of(link, found: Fitted, felt, samples, complaints=()) -> Payload:
-    """What least squares tell, as a body. felt (10,): see `felt_parameters`."""
+def described_on(robot: Model | Mechanism, link: str) -> dict[str, float]:
+    """{link: kg} of what is described on the body of a link, heaviest first."""
+    tree = tree_of(robot)
+    body = tree.frame(link).body
+    masses = {name: float(own.inertia[5, 5]) for name, own in tree.frames.items() if own.body == body}
+    return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))
+
+
+def payload_of(link, found: Fitted, felt, samples, complaints=(), described=None) -> Payload:
+    """What least squares tell, as a body. felt (10,): see `felt_parameters`; described: see
+    `described_on`."""
     first = _ball(1.0, np.zeros(3), FIRST_RADIUS)
     for _ in range(2):  # about the origin, then about the centre of mass that this gives
         parameters = consistent_body(found.x, found.information, first, DOUBT)
         mass = parameters[0]
         first = _ball(mass, parameters[1:4] / mass, (0.75 * mass / np.pi / DENSITY) ** (1 / 3))
     covariance, told = _told(found.information, felt)
-    return Payload(link, parameters, covariance, told, found, samples, complaints)
+    return Payload(link, parameters, covariance, told, found, samples, complaints, described or {})
 
 
 def _ball(mass, com, radius):
