@@ -2,13 +2,13 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
-from dynamics_node.identification.checks.looks import Look
+from dynamics_node.identification.checks.looks import Look, checked
 from dynamics_node.identification.checks.sample import together
 from dynamics_node.identification.checks.torques import about_torques
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters, joint_prior, refitted
@@ -21,6 +21,7 @@ from dynamics_node.identification.solve import Solution, folds, ordinary, residu
 from dynamics_node.model.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
+OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that a robot can be identified without
 METHODS = ("ordinary", "weighted", "robust")
 Chunks = Callable[[], Iterator[dict[str, np.ndarray]]]  # {kind: (k, ...)} with q, qd, qdd, tau and maybe time
 Stages = Callable[[str, int | None], contextlib.AbstractContextManager[Callable[[int], object]]]
@@ -130,7 +131,7 @@ def identify(
         believed = consistent_parameters(linear, base, solution, doubt, prior)
         parameters = believed.parameters
     found = excitation(base, solution.information, _sizes(linear, parameters))
-    _require_enough(found, complaints, force)
+    _require_enough(found, complaints, force, lambda: _without_terms(linear, base, solution, parameters))
     with stages("judge", None):
         least = ordinary if method == "ordinary" else weighted
         solve = partial(_bodies, linear, base, start, least, believed, doubt, prior)
@@ -166,7 +167,7 @@ def _silently(name, total):
 def _looked_at(linear, base, recordings, stages):
     """Complaints, a sample of rows of all recordings, and the number of their rows."""
     complaints: list[str] = []
-    looks = []
+    looks, (linear, base) = [], checked(linear, base)
     with stages("read and check", None) as advance:
         for number, chunks in enumerate(recordings, 1):
             looks.append(look := Look(linear, base))
@@ -221,10 +222,25 @@ def _require_rows(count, complaints):
         raise IdentificationError("; ".join(["no row can be used", *complaints]))
 
 
-def _require_enough(found, complaints, force):
+def _require_enough(found, complaints, force, otherwise):
+    """otherwise(): what would be told by other terms, in sentences."""
     if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
     reason = f"the motion does not tell {len(weak)} of {len(found.singular)} combinations of parameters: "
     remedy = "Move more joints, further and faster; or force it"
-    raise IdentificationError(". ".join([reason + "; ".join(weak[:6]) + more, *complaints, remedy]))
+    told = [reason + "; ".join(weak[:6]) + more, *complaints, *otherwise(), remedy]
+    raise IdentificationError(". ".join(told))
+
+
+def _without_terms(linear, base, solution, parameters):
+    """Sentences: how many combinations less would be open without one of the terms of joints."""
+    sizes, kinds = _sizes(linear, parameters), np.array([name.rpartition(".")[2] for name in base.names])
+    open_now = len(excitation(base, solution.information, sizes).lost)
+    for term in (term for term in OPTIONAL if term in linear.terms):
+        rest = kinds[base.chosen] != term
+        fewer = replace(base, chosen=base.chosen[rest], combinations=base.combinations[rest])
+        left = len(excitation(fewer, solution.information[np.ix_(rest, rest)], sizes).lost)
+        if left < open_now:
+            terms = " ".join(own for own in linear.terms if own != term)
+            yield f"Without {term} (--terms {terms}) {left} of them would be open"

@@ -44,5 +44,22 @@ def _bodies(found):
     more = float((found.fitted[own] / np.maximum(found.best[own], 1e-300)).max(initial=1.0))
     return (
         "masses are positive and inertias those of bodies; what remains of the torques is at most "
-        f"{more:.3g} times what the best base parameters leave"
+        f"{more:.3g} times what the best base parameters leave{_mass(found)}"
+    )
+
+
+def _mass(found):
+    """What is said of the mass of all bodies."""
+    linear, base = found.linear, found.base
+    if "inertia" not in linear.terms:
+        return ""
+    masses = np.array([name.endswith(".m") for name in linear.names], dtype=float)
+    share = np.linalg.lstsq(base.combinations.T, masses, rcond=None)[0]
+    told = np.allclose(share @ base.combinations, masses, atol=1e-6)
+    before, after = masses @ linear.described, masses @ found.parameters
+    weighs = f"; the bodies weigh {after:.3g} kg, described {before:.3g} kg"
+    if not told:
+        return f"{weighs}, which torques do not tell: only combinations with other parameters"
+    return (
+        f"{weighs}, with a standard deviation of {np.sqrt(share @ found.solution.covariance @ share):.2g} kg"
     )

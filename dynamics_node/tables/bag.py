@@ -8,7 +8,7 @@ from dynamics_node.loops import ClosureError, Mechanism
 from dynamics_node.model.names import Pairs, proposed_pair, renamed
 from dynamics_node.solver import build_closing
 from dynamics_node.tables.latest import Latest
-from dynamics_node.tables.names import TableError, columns
+from dynamics_node.tables.names import TableError, columns, joints_option
 from dynamics_node.tables.recording import JOINT_STATE, joint_state_topics, joint_states
 from dynamics_node.tables.table import Table
 
@@ -105,10 +105,13 @@ def _missing(topic, latest):
     """What to say about joints without positions: another name may be all."""
     missing, others = latest.without("q"), sorted(latest.unknown)
     told = f"no JointState on {topic} tells the position of {_listed(missing)}"
+    there = [name for name in latest.tellers if name not in missing]
     if not others:
-        return told
+        return told + (f"; to go on with those that are there: {joints_option(there)}" if there else "")
     pair = proposed_pair(others, missing)
     advice = f"--joints-map '{'='.join(pair)}'" if pair else "--joints-map THEIRS=OURS ... makes pairs"
+    if not pair and there:
+        advice += f", or go on with those that are there: {joints_option(there)}"
     return f"{told}, but of {_listed(others)}: {advice}"
 
 

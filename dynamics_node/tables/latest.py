@@ -63,6 +63,11 @@ class Latest:
             if self._told[kind].all():
                 self.untold.remove(kind)
 
+    @property
+    def tellers(self):
+        """Names of the independent joints."""
+        return list(self._v_at)
+
     def without(self, kind):
         """Names of the independent joints that never told a kind: NaN tells nothing."""
         return [name for name, told in zip(self._tellers[kind], self._told[kind], strict=True) if not told]

@@ -22,6 +22,11 @@ def _of_positions(kind):
     return kind == "q" or kind.startswith("q_")
 
 
+def joints_option(names, most=12):
+    """--joints with these, as it is typed."""
+    return f"--joints {' '.join(names[:most])}{' ...' if len(names) > most else ''}"
+
+
 def read_by(problem):
     """All kinds that the problem reads."""
     return ("q", "qd", "qdd") if problem.kind == "inverse" else ("q", "qd", "tau")

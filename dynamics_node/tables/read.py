@@ -12,7 +12,7 @@ from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import positions_of, read_bag
 from dynamics_node.tables.complete import complete
 from dynamics_node.tables.cutoff import Usual
-from dynamics_node.tables.names import TableError, columns, needed, require, wanted
+from dynamics_node.tables.names import TableError, columns, joints_option, needed, require, wanted
 from dynamics_node.tables.npz import read_npz
 from dynamics_node.tables.table import Table
 from dynamics_node.tables.velocities import Velocities
@@ -252,10 +252,15 @@ def _lacking(missing, ours, known):
     there = unknown or [name for name in ours if name.startswith(f"{kind}.")] or list(ours)
     more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
     told = f"has no column {missing[0]!r}; there are {', '.join(there[:MOST_LISTED])}{more}"
-    theirs = [name.partition(".")[2] for name in ours if name.startswith(f"{kind}.")]
-    pair = proposed_pair(theirs, [name.partition(".")[2] for name in missing])
-    advice = f": --joints-map '{'='.join(pair)}'" if pair else f" ({NAMING})" if unknown else ""
-    return told + advice
+    theirs, present = (
+        [name.partition(".")[2] for name in names if name.startswith(f"{kind}.")]
+        for names in (unknown, [name for name in ours if name in known])
+    )
+    if pair := proposed_pair(theirs, [name.partition(".")[2] for name in missing]):
+        return f"{told}: --joints-map '{'='.join(pair)}'"
+    if present and not theirs:
+        return f"{told}; to go on with the joints that are there: {joints_option(present)}"
+    return told + (f" ({NAMING})" if unknown else "")
 
 
 def _numbers(path, batch, kind, names):

@@ -126,7 +126,7 @@ def test_a_gripper_without_efforts(tmp_path, capsys):
     write_bag(tmp_path / "bag", [*arm, ("/j", fingers, [0.0], [0.0], [])])
     robot, more = [str(data_folder() / PANDA)], ["--joints-map", "fer_*=panda_*", "--compare"]
     assert main(["evaluate", *robot, "--input", str(tmp_path / "bag"), *more]) == 1
-    told = "no efforts of panda_finger_joint1; --joints names those to go on with, the others are held"
+    told = "no efforts of panda_finger_joint1; name the joints to go on with by --joints"
     assert told in capsys.readouterr().err
     assert evaluate(tmp_path / "bag", "--compare") == 0
 

@@ -1,15 +1,17 @@
 """What is wrong with a recording, said by name before anything is fitted to it."""
 
+from dataclasses import replace
+
 import numpy as np
 
-from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
 from dynamics_node.identification.checks.delay import about_delay
 from dynamics_node.identification.checks.fit import fit_of
 from dynamics_node.identification.checks.load import about_load
 from dynamics_node.identification.checks.plausible import listed
 from dynamics_node.identification.checks.rates import about_positions, about_rates
 from dynamics_node.identification.checks.sample import KINDS, Sample
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.linear import USUAL, LinearModel
 
 STILL = 1e-3  # rad/s or m/s that a joint has to reach
 UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none
@@ -20,10 +22,22 @@ LEVELS = 20  # of a torque: with fewer it is coarse, not saturated
 ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
 
 
+def checked(linear: LinearModel, base: BaseParameters):
+    """The model whose fit recordings are checked with, and its base parameters: usual friction is among its
+    terms."""
+    lacking = [term for term in USUAL if term not in linear.terms]
+    if not lacking:
+        return linear, base
+    linear = replace(linear, terms=(*linear.terms, *lacking))
+    return linear, base_parameters(linear)
+
+
 class Look:
     """At the rows of a recording, chunk by chunk."""
 
     def __init__(self, linear: LinearModel, base: BaseParameters):
+        """linear: of all terms that usual robots need (`checked`), whatever is identified: friction that no
+        term explains looks like a load."""
         self._linear, self._base, self._names = linear, base, linear.robot.v_names
         self.sample = Sample(len(self._names) * len(linear.names))
         self._low = np.full(len(self._names), np.inf)
