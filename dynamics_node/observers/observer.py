@@ -10,13 +10,15 @@ from dynamics_node.model import Model
 from dynamics_node.observers.alarms import levels
 from dynamics_node.observers.identifiable import require_identifiable, untold
 from dynamics_node.observers.options import COMPONENTS, ObserverOptions
-from dynamics_node.programs import begin_program, cycle_program, kept_size, why_no_result
+from dynamics_node.programs import begin_program, cycle_program, kept_size, views, why_no_result
 from dynamics_node.solver import InputError, SolutionError
 from dynamics_node.solver.arguments import Arguments, robot_signature
 from dynamics_node.solver.recipe import Recipe
 
 HOUR = 3600.0  # s
-MOST_ALARM = 4.0  # levels; averages are not let beyond
+MOST_ALARM = (
+    1.5  # levels, to which averages and innovations are limited, or hard pushes would outlast their end
+)
 RELEASED = 0.5  # of the level of an alarm, below which it ends
 _OF_THIS_PROCESS = ("_one_cycle", "_one_begin", "_levels")
 STEPS = 2.0  # steps that differ by less have the same levels
@@ -150,11 +152,12 @@ class MomentumObserver:
         return reason or "the equations have no finite solution at this state"
 
     def _fade(self, alarms):
-        """Averages as they would be with the largest alarm that counts: else a hard push would show for
-        long after its end."""
-        size = len(alarms) * self.robot.nv
-        averages = self._kept[-2 * size : -size].reshape(len(alarms), -1)
-        averages *= np.sqrt(MOST_ALARM / np.maximum(alarms, MOST_ALARM))[:, None]
+        """Averages and the filter's momentum as they would be with the largest alarm that counts: else a hard
+        push would show for long after its end."""
+        keep, nv = np.sqrt(MOST_ALARM / np.maximum(alarms, MOST_ALARM)), self.robot.nv
+        parts = views(self._kept, nv, len(alarms))
+        parts.Z[:] *= keep[:, None]
+        parts.predicted[:] += (1.0 - keep.min()) * (parts.p - parts.predicted)
 
     def _learn(self, dt):
         """The levels for steps from the power of STEPS below dt to the one above; the shorter they are, the

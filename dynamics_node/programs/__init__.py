@@ -17,7 +17,7 @@ from dynamics_node.programs.eliminated import elimination_program
 from dynamics_node.programs.judging import watched_coordinates, why_no_result
 from dynamics_node.programs.limbs import alike, limb_after_limb, reordered
 from dynamics_node.programs.measured import measured_program, regroups
-from dynamics_node.programs.observer import begin_program, cycle_program, kept_size
+from dynamics_node.programs.observer import begin_program, cycle_program, kept_size, views
 from dynamics_node.programs.quantities import QUANTITIES, Quantity
 from dynamics_node.programs.quantity_program import quantity_program, quantity_programs
 from dynamics_node.programs.rolled import can_roll, rolled_program
@@ -53,6 +53,7 @@ __all__ = [
     "rival_programs",
     "rolled_program",
     "step_program",
+    "views",
     "watched_coordinates",
     "why_no_result",
 ]

@@ -130,6 +130,11 @@ def kept_size(nv, windows):
     return sum(int(np.prod(shape)) for shape in _shapes(nv, windows))
 
 
+def views(kept, nv, windows) -> Kept:
+    """The parts of `kept` (kept_size,), in place; of symmetric matrices the lower triangle."""
+    return Kept(*_split(kept, _shapes(nv, windows)))
+
+
 # --- the robot ----------------------------------------------------------------------------------------------
 
 
@@ -240,7 +245,7 @@ def _told(numbers, nv):
 
 
 def _unpacked(numbers, nv, windows):
-    parts = Kept(*_split(numbers, _shapes(nv, windows)))
+    parts = views(numbers, nv, windows)
     return parts._replace(**{name: _full(getattr(parts, name), nv) for name in _MATRICES})
 
 

@@ -136,6 +136,23 @@ def test_levels(freedom):
     assert abs(single - chi2.isf(1e-6, freedom)) < 0.02 * single
 
 
+@pytest.mark.parametrize("force", [2.0, 8.0, 60.0])
+def test_contact_ends_as_soon_after_a_hard_push_as_after_a_weak_one(force):
+    """Within twice the longest window, at one false alarm an hour; while the push lasts, contact stays."""
+    model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
+    weight = dn.bias(model, REST, np.zeros(7))
+    for direction in np.eye(3):
+        random, on = np.random.default_rng(int(force)), []
+        push = dn.link_jacobian(model, REST, "panda_hand", "body").T @ np.array([0, 0, 0, *force * direction])
+        own.reset()
+        for k in range(1400):
+            pushed = push if 300 <= k < 1000 else 0.0
+            qd = VELOCITY_STD * random.standard_normal(7)
+            own.step(k * 1e-3, REST, qd, weight - pushed + TORQUE_STD * random.standard_normal(7))
+            on.append(own.contact)
+        assert not any(on[:300]) and all(on[400:1000]) and not any(on[1240:])
+
+
 def test_contact_begins_and_ends():
     """At one false alarm an hour a push of 10 N shows within 20 ms, and its end as well."""
     model, own = ROBOTS["panda7"].model(), observer(false_alarms=1.0)
