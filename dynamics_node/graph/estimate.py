@@ -7,10 +7,16 @@ the noise of all readings, of covariance R, is what there is to weigh. The least
     eps = R G' (G R G')^-1 e,    chi-square = e' (G R G')^-1 e,
 
 and the unknowns follow from the readings less eps: weighted least squares in as many unknowns as there are
-redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problems, 1996, ch. 5). On numbers
-over a batch or on symbols.
+redundant rows, and no more (Bjorck, Numerical Methods for Least Squares Problems, 1996, ch. 5). Where more
+rows are redundant than are in the basis, the normal equations are those of the basis: with T (m, b) what all
+rows read of unit readings of the basis, and e what they read beside what follows from it, 0 for the basis,
+
+    eps = e - T (T' R^-1 T)^-1 T' R^-1 e,    chi-square = eps' R^-1 eps,
+
+whose size does not grow with the number of readings. On numbers over a batch or on symbols.
 """
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +25,7 @@ from dynamics_node.graph.basis import choose_basis
 from dynamics_node.graph.markowitz import best_plan
 from dynamics_node.graph.measured import MeasuredSystem
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_rows
-from dynamics_node.spatial import solve_definite
+from dynamics_node.spatial import solve_definite, symmetric
 
 
 class EstimatePlan(NamedTuple):
@@ -45,11 +51,12 @@ class Estimate(NamedTuple):
 
 
 class Gain(NamedTuple):
-    """responses: {basis row: {variable: value} for a unit of it}; R (m, m), R G' (..., m, p) and G R G'."""
+    """responses: {basis row: {variable: value} for a unit of it}; R (b, b): covariance of the basis as it is
+    read, or as it is estimated; less M S^-1 M' it is that, if there are M (..., b, p) and S (..., p, p)."""
 
     responses: dict[int, dict]
     R: np.ndarray
-    RG: Any
+    M: Any
     S: Any
 
 
@@ -81,36 +88,116 @@ def estimate(plan: EstimatePlan, system: MeasuredSystem, responses=False) -> Est
     noisy = rhs[plan.exact :]
     wanted = plan.basis if responses or plan.redundant else ()
     unit = {row: lu.solve(_unit(len(rhs), plan.exact + row)) for row in wanted}
-    R = _joined(system.covariances)
-    G = _residual_rows(plan, others, unit, len(noisy), batch)
-    RG = R @ np.swapaxes(G, -1, -2)
-    S = G @ RG
-    eps, chi_square = batch.array([0.0] * len(noisy)), batch.array([0.0])[..., 0]
+    e = [noisy[row] - _predicted(line, x) for row, line in zip(plan.redundant, others, strict=True)]
+    T = batch.array([_predicted(line, unit[row]) for line in others for row in plan.basis])
+    T = T.reshape(*batch.shape, len(others), len(plan.basis))
+    weighed = _weighed(plan, _Noise(system.covariances), T, batch.array(e))
     if plan.redundant:
-        e = batch.array(
-            [noisy[row] - _predicted(line, x) for row, line in zip(plan.redundant, others, strict=True)]
-        )
-        weighed = solve_definite(S, e[..., None])
-        eps = (RG @ weighed)[..., 0]
-        chi_square = (e * weighed[..., 0]).sum(axis=-1)
         corrected = list(rhs)
         for row in plan.basis:
-            corrected[plan.exact + row] = corrected[plan.exact + row] - eps[..., row]
+            corrected[plan.exact + row] = corrected[plan.exact + row] - weighed.eps[..., row]
         x = lu.solve(corrected)
-    gain = Gain({row: _by_variable(plan.lu.columns, y, batch) for row, y in unit.items()}, R, RG, S)
-    leverage = np.trace(S, axis1=-2, axis2=-1) if plan.redundant else 0.0
-    return Estimate(_by_variable(plan.lu.columns, x, batch), eps, chi_square, lu, leverage, gain)
+    units = {row: _by_variable(plan.lu.columns, y, batch) for row, y in unit.items()}
+    gain = Gain(units, weighed.R, weighed.M, weighed.S)
+    values = _by_variable(plan.lu.columns, x, batch)
+    return Estimate(values, weighed.eps, weighed.chi_square, lu, weighed.leverage, gain)
 
 
 def spread(plan: EstimatePlan, gain: Gain, asked):
     """The covariance (..., k, k) of asked(values) (..., k), linear in the values of all variables."""
     P = np.stack([asked(gain.responses[row]) for row in plan.basis], axis=-1)
-    basis = list(plan.basis)
-    C = P @ gain.R[np.ix_(basis, basis)] @ np.swapaxes(P, -1, -2)
-    if plan.redundant:
-        M = P @ gain.RG[..., basis, :]
+    C = P @ gain.R @ np.swapaxes(P, -1, -2)
+    if gain.S is not None:
+        M = P @ gain.M
         C = C - M @ solve_definite(gain.S, np.swapaxes(M, -1, -2))
     return C
+
+
+# --- weights ------------------------------------------------------------------------------------------------
+
+
+class _Noise:
+    """The covariance R (m, m) of all readings, block by block: a sensor each."""
+
+    def __init__(self, blocks):
+        self.blocks = blocks
+        ends = np.cumsum([0, *map(len, blocks)]).tolist()
+        self.places = [slice(*pair) for pair in itertools.pairwise(ends)]
+        self.size = ends[-1]
+
+    def times(self, x, blocks=None):
+        """R x, of x (..., m, k)."""
+        pairs = zip(self.blocks if blocks is None else blocks, self.places, strict=True)
+        return np.concatenate([x[..., :0, :], *(block @ x[..., at, :] for block, at in pairs)], axis=-2)
+
+    def inverse_times(self, x):
+        """R^-1 x; in the order in which it is written, on every machine."""
+        inverses = [
+            np.diag(1.0 / np.diag(block))
+            if np.array_equal(block, np.diag(np.diag(block)))
+            else solve_definite(block.astype(object), np.eye(len(block))).astype(float)
+            for block in self.blocks
+        ]
+        return self.times(x, inverses)
+
+    def variances(self, rows):
+        """Of some readings."""
+        return np.concatenate([np.diag(block) for block in self.blocks])[rows].tolist()
+
+    def columns(self, rows):
+        """R (m, len(rows)), some of its columns."""
+        chosen = np.zeros((self.size, len(rows)))
+        chosen[rows, range(len(rows))] = 1.0
+        return self.times(chosen)
+
+
+class _Weighed(NamedTuple):
+    """As of Estimate and Gain."""
+
+    eps: Any
+    chi_square: Any
+    leverage: Any
+    R: Any
+    M: Any
+    S: Any
+
+
+def _weighed(plan, noise: _Noise, T, e) -> _Weighed:
+    """T (..., p, b): what redundant rows read of unit readings of the basis; e (..., p)."""
+    basis, redundant = list(plan.basis), list(plan.redundant)
+    R = noise.columns(basis)
+    own, across = R[basis], R[redundant]  # of the basis, and of the redundant rows with it
+    if not redundant:
+        nothing = np.zeros((*T.shape[:-2], noise.size), T.dtype)
+        return _Weighed(nothing, nothing.sum(axis=-1), 0.0, own, None, None)
+    if len(redundant) <= len(basis):
+        return _by_redundant_rows(basis, redundant, noise, T, e, own)
+    leverage = sum(noise.variances(redundant)) + (T * (T @ own - 2.0 * across)).sum(axis=(-1, -2))
+    return _by_basis(basis, redundant, noise, T, e, leverage)
+
+
+def _by_redundant_rows(basis, redundant, noise, T, e, own):
+    RG = np.zeros((*T.shape[:-2], noise.size, len(redundant)), T.dtype)
+    RG[...] = noise.columns(redundant)
+    RG = RG - noise.columns(basis) @ np.swapaxes(T, -1, -2)
+    S = RG[..., redundant, :] - T @ RG[..., basis, :]
+    weighed = solve_definite(S, e[..., None])
+    chi_square = (e * weighed[..., 0]).sum(axis=-1)
+    leverage = np.trace(S, axis1=-2, axis2=-1)
+    return _Weighed((RG @ weighed)[..., 0], chi_square, leverage, own, RG[..., basis, :], S)
+
+
+def _by_basis(basis, redundant, noise, T, e, leverage):
+    b, shape = len(basis), T.shape[:-2]
+    every = np.zeros((*shape, noise.size, b + 1), T.dtype)  # T, e of all rows
+    every[..., basis, :b] = np.eye(b)
+    every[..., redundant, :b], every[..., redundant, b] = T, e
+    products = np.swapaxes(every, -1, -2) @ noise.inverse_times(every)
+    N = symmetric(products[..., :b, :b])
+    found = solve_definite(N, np.concatenate([products[..., :b, b:], np.eye(b) + 0.0 * N], axis=-1))
+    eps = every[..., b] - (every[..., :b] @ found[..., :1])[..., 0]
+    chi_square = (eps * noise.inverse_times(eps[..., None])[..., 0]).sum(axis=-1)
+    return _Weighed(eps, chi_square, leverage, symmetric(found[..., 1:]), None, None)
 
 
 class _Batch:
@@ -144,26 +231,6 @@ def _predicted(line, x):
         if not (isinstance(x[column], float) and x[column] == 0.0):
             total = total + entry * x[column]
     return total
-
-
-def _residual_rows(plan, others, unit, count, batch):
-    """G (..., p, m)."""
-    G = np.zeros((*batch.shape, len(others), count), batch.dtype)
-    for k, line in enumerate(others):
-        for row, y in unit.items():
-            G[..., k, row] = -_predicted(line, y)
-        G[..., k, plan.redundant[k]] = 1.0
-    return G
-
-
-def _joined(covariances):
-    """Block diagonal (m, m)."""
-    size = sum(map(len, covariances))
-    R, start = np.zeros((size, size)), 0
-    for block in covariances:
-        R[start : start + len(block), start : start + len(block)] = block
-        start += len(block)
-    return R
 
 
 def _by_variable(columns, x, batch):

@@ -47,7 +47,7 @@ def space(E, N) -> Space:
     particular = (V[:exact_rank].T / sizes[:exact_rank]) @ (U[:, :exact_rank].T / lengths)
     free = V[exact_rank:].T
     seen = (N / _lengths(N)[:, None]) @ free
-    _, sizes, W = np.linalg.svd(seen)
+    _, sizes, W = np.linalg.svd(seen, full_matrices=len(seen) < seen.shape[1])  # else (m, m) of no use
     noisy_rank = int((sizes > ZERO).sum())
     left = free @ W[noisy_rank:].T
     assert particular.shape == (n, len(E))

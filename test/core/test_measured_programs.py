@@ -13,6 +13,7 @@ from mechanisms import joint, link, robot
 from robots import ROBOTS, random_states
 from sensor_truth import Truth
 from tolerances import EXACT, error
+from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_node import sensors as s
@@ -246,3 +247,33 @@ def test_health_is_beyond_its_limit_before_digits_are_lost():
         q[passed], np.zeros_like(q[passed]), np.tile(readings[:2], (passed.sum(), 1)), found["f_ext"][passed], gravity=gravity
     )  # fmt: skip
     assert np.abs(tau[:, 0] - 3.0).max() <= 1e-8
+
+
+def crowded(model, count):
+    """Torques, and so many IMUs on both links; the rows of every third one have a common noise."""
+    random = np.random.default_rng(3)
+    found: list = [s.JointTorque(name, std=0.5) for name in driven(model)]
+    for k in range(count):
+        std = random.uniform(0.02, 0.5, 6)
+        own = {"covariance": np.diag(std**2) + 0.01} if k % 3 == 0 else {"std": std.tolist()}
+        pose = {"xyz": random.uniform(-0.2, 0.2, 3).tolist(), "rpy": random.uniform(-3, 3, 3).tolist()}
+        found.append(s.Imu(model.bodies[k % 2].name, name=f"imu{k}", **pose, **own))
+    return found
+
+
+def test_many_redundant_readings():
+    """120 IMUs: the estimate of weighted least squares, by work that grows with their number alone."""
+    model, programs = dn.parse_model(ARM), {}
+    for count in (20, 40, 120):
+        problem = dn.measured(model, crowded(model, count), covariance=["qdd", "tau"])
+        programs[count] = measured_program(model, problem)
+    least, few, many = (len(program.ops) for program in programs.values())
+    assert many <= few + 1.1 * (120 - 40) / (40 - 20) * (few - least)
+    random = np.random.default_rng(4)
+    q, qd = random.uniform(-1, 1, (2, 5, 2))
+    readings = random.uniform(-3, 3, (5, len(problem.readings)))
+    expected = dn.build(model, problem, backend="numpy")(q, qd, readings)
+    found = interpret(programs[120], q=q, qd=qd, readings=readings, gravity=np.tile(model.gravity, (5, 1)))
+    for name, value in expected._asdict().items():
+        if value is not None:
+            assert error(found[name].ravel(), value.ravel()) <= 1e-9, name
