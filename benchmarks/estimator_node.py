@@ -51,7 +51,7 @@ class EstimatedPanda(Rig):
             set_stamp(message, stamp)
             publisher.publish(message)
         names = list(arm.arm().joint_names)
-        self.send_state(names, readings["encoder"][k], effort=readings["dynamics"][k], stamp=stamp)
+        self.send_state(names, readings["encoder"][k], effort=readings["torque"][k], stamp=stamp)
 
     def processor_time(self):
         """s that the node has taken."""

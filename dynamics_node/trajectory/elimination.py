@@ -7,6 +7,8 @@ every step is eliminated, and what it knows about the next one is carried on; ba
 from the last one. The matrices have one fixed pattern, so a step is a Program.
 """
 
+from functools import reduce
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +28,7 @@ from dynamics_node.trajectory.linearised import (
 LEAST = 1e-12  # damping: relative, so that rounding makes no H indefinite; it moves no optimum
 SINGULAR = 1e24  # square of the condition of what exact factors determine
 WEAK = 1e-11  # of a pivot: damping, or rounding, alone determines the direction
+LITTLE = 1e-14  # six times over, of the damping: for what nothing determines, whose pivot is then 0, not NaN
 
 
 class Eliminated(NamedTuple):
@@ -193,7 +196,8 @@ def _eliminated(block, damping):
     """
     H = np.array(symmetric(block.H), dtype=object)
     diagonal = np.diag(H).copy()
-    H[np.diag_indices(len(H))] = diagonal * (1.0 + damping)
+    nothing = reduce(mul, 6 * [LITTLE], damping)
+    H[np.diag_indices(len(H))] = diagonal * (1.0 + damping) + nothing
     L, D, half = half_solved(H, np.concatenate([block.by_own.T, block.g[:, None]], axis=1))
     inverse = 1.0 / np.array(D, dtype=object)
     products = half[:, :-1].T @ (half * inverse[:, None])
@@ -205,7 +209,8 @@ def _eliminated(block, damping):
     told = half[:, :-1].T @ (half * inverse_links[:, None])
     factors = (_below(L), inverse, _below(L_links), inverse_links)
     kept = Eliminated(*factors, block.by_own, block.by_next, errors, block.g)
-    return packed(symmetric(told[:, :-1]), -told[:, -1]), kept, np.array(D, dtype=object) / diagonal
+    pivots = (np.array(D, dtype=object) - nothing) / (diagonal + nothing)
+    return packed(symmetric(told[:, :-1]), -told[:, -1]), kept, pivots
 
 
 def _substituted(kept: Eliminated, dx_next):

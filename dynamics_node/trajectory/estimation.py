@@ -9,7 +9,6 @@ import numpy as np
 
 from dynamics_node.loops import Mechanism
 from dynamics_node.model import Model
-from dynamics_node.program import interpret
 from dynamics_node.sensors import Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
@@ -21,7 +20,7 @@ from dynamics_node.trajectory.joint_smoother import (
     SmootherOptions,
     known_start,
 )
-from dynamics_node.trajectory.problems import motion_of, residual_program, told_at
+from dynamics_node.trajectory.problems import motion_of, told_at
 from dynamics_node.trajectory.recorded import first_position, recorded_steps
 from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
@@ -93,7 +92,8 @@ class _Run:
         """Step after step. wanted: covariances, too."""
         graph, rows = self.smoothed.graph, self.steps.rows
         lag = fixed_lag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
-        told = [name for name in graph.row if name not in (*VARIABLES, CHANGE, LINKED, DAMPING)]
+        written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
+        told = [name for name in graph.row if name not in written]
         for k in range(len(self.steps)):
             lag.extend(**{name: self.steps[name][k] for name in told})
             if k + 1 >= FIRST:
@@ -124,15 +124,8 @@ class _Run:
         motion = motion_of(
             robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
         )
-        motion = replace(motion, tau=motion.tau + self._dynamics(steps))
         if self.pushed:
             return motion
         std = {k: v for k, v in motion.std.items() if k != "push"}
         covariance = {k: v for k, v in motion.covariance.items() if k != "push"}
         return replace(motion, push=None, std=std, covariance=covariance)
-
-    def _dynamics(self, steps):
-        """By how much the torques that were read are to be mended, (count, nv)."""
-        factor = next(f for f in steps.graph.factors if f.name == "dynamics")
-        program = residual_program(factor, steps.graph.variables)
-        return interpret(program, **{name: steps[name] for name in (*factor.now, *factor.data)})["residual"]

@@ -58,14 +58,14 @@ def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
 
 
 def estimation_graph(
-    system: System, readings, push=True, rule="trapezoidal", coordinates="independent", exact=True
+    system: System, readings, push=True, rule="trapezoidal", coordinates="independent", determines="qdd"
 ) -> TrajectoryGraph:
     """q, qd, qdd and, unless it is false, `push` (nv,), the external torque, of what sensors read.
 
     readings: factors of readings.py; their biases are variables, too, with random walks. The torque of the
-    motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. exact: the
-    equations of motion with both torques determine qdd; else they have a variance, and accelerations walk at
-    random. rule: euler or trapezoidal.
+    motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. determines:
+    what the equations of motion determine: 'qdd', or 'push', and then accelerations walk at random. rule:
+    euler or trapezoidal.
     """
     directions = _integrated(system, coordinates)
     pushes = [system.torque("push")] if push else []
@@ -74,9 +74,9 @@ def estimation_graph(
     unknown = tuple(x.name for x in (*motors, *pushes))
     factors = [
         *_closed(system, 3),
-        inverse_dynamics(system, "qdd" if exact else None, known=() if motors else ("tau",), unknown=unknown),
+        inverse_dynamics(system, determines, known=() if motors else ("tau",), unknown=unknown),
         *_integrators(system, rule, directions),
-        *([] if exact else [random_walk(system.qdd, directions)]),
+        *([] if determines == "qdd" else [random_walk(system.qdd, directions)]),
         *(random_walk(x) for x in (*pushes, *biases)),
         *readings,
     ]

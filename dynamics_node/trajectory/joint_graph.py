@@ -2,22 +2,30 @@
 
 Steps have one period. Between them accelerations and external torques walk at random; rates and positions
 follow by the trapezoidal rule, whose error is that of white jerk (Bar-Shalom, Li and Kirubarajan 2001, sec.
-6.2.3, for such densities). At every step the equations of motion hold as well as the torques of the motors
-are known, and sensors read what they read; one that says nothing at a step has no weight there.
+6.2.3, for such densities). At every step the equations of motion hold exactly and determine the external
+torque; the torque of the motors is read with noise, as everything else is. A sensor that says nothing at a
+step has no weight there.
+
+With the external torque as an unknown beside noisy equations of motion, an accurate torque would leave, of
+the information about accelerations, the difference of two large numbers.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
+from dynamics_node.backends import make
 from dynamics_node.loops import Mechanism
 from dynamics_node.model import Model
+from dynamics_node.program import Program, interpret, trace
 from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph
-from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu
+from dynamics_node.trajectory.linearised import determined, reading_program
+from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu, torque
 from dynamics_node.trajectory.systems import robot_system
 
 UNTOLD = 1.0  # s: what is known no better than after so long without a reading is not told by any
@@ -74,10 +82,11 @@ class Smoothed:
         self.scalars = tuple(system.scalars)
         self.names = tuple(system.directions[k] for k in self.scalars)
         own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
-        readings = [encoder(system), *(factor for _, factor in own)]
-        self.graph = estimation_graph(system, readings, exact=False)
+        readings = [encoder(system), torque(system), *(factor for _, factor in own)]
+        self.graph = estimation_graph(system, readings, determines="push")
         self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
-        self.read = ("encoder", "dynamics", *self.deviations)
+        self.read = ("encoder", "torque", *self.deviations)
+        self.predict = _predicting(self.graph, self.read, backend)
 
     @property
     def independent(self) -> tuple[str, ...]:
@@ -96,9 +105,31 @@ class Smoothed:
 
 
 def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prior:
-    """Of the first step: q near start (nq,), to one radian, everything else near zero."""
-    spread = (1.0, options.start_velocity, options.start_acceleration, options.start_push)
-    return prior(graph, {"q": start}, {name: std**2 for name, std in zip(VARIABLES, spread, strict=True)})
+    """Of the first step: q near start (nq,), to one radian, everything else near zero; the motors bear the
+    weight of the robot there."""
+    spread = (1.0, options.start_velocity, options.start_acceleration)
+    variances = {name: std**2 for name, std in zip(VARIABLES, spread, strict=False)}
+    still = {variable.name: variable.neutral for variable in graph.variables} | {
+        "q": np.asarray(start, float)
+    }
+    columns = graph.columns["push"]
+    found = interpret(_determined_program(graph), **still)
+    push = [graph.determined.index(k) for k in range(columns.start, columns.stop)]
+    known = prior(graph, still | {"tau": found["offset"][push]}, variances)
+    by = found["slopes"][push][:, [graph.order.index(k) for k in graph.free]] / options.start_push
+    return replace(known, information=known.information + by.T @ by)
+
+
+@lru_cache(maxsize=16)  # of the graphs at hand
+def _predicting(graph, names, backend):
+    return make(reading_program(graph, names), backend)
+
+
+@lru_cache(maxsize=16)  # of the graphs at hand
+def _determined_program(graph: TrajectoryGraph) -> Program:
+    """The variables of a step -> offset and slopes of the directions that exact factors determine."""
+    shapes = {variable.name: (variable.size,) for variable in graph.variables}
+    return trace(lambda **arrays: determined(graph, arrays)._asdict(), shapes)
 
 
 def _compiled(robot, sensors, backend):

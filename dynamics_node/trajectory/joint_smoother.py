@@ -4,9 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.trajectory.covariances import covariances
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import weights_of
 from dynamics_node.trajectory.joint_graph import VARIABLES, Smoothed, SmootherOptions, known_start
+from dynamics_node.trajectory.sweeps import run
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
 FIRST = 3  # steps that tell rates; before there are so many, Gauss-Newton finds none from IMUs alone
@@ -56,9 +58,17 @@ class JointSmoother:
         count = len(smoothed.scalars)
         self._weights = {
             "encoder": 1.0 / np.square(_each(options.encoder_std, count)),
-            "dynamics": 1.0 / np.square(_each(options.torque_std, len(smoothed.independent))),
+            "torque": 1.0 / np.square(_each(options.torque_std, len(smoothed.independent))),
         } | {name: 1.0 / np.square(std) for name, std in smoothed.deviations.items()}
         self._untold = options.untold()
+        rows = {factor.name: len(factor.rows) for factor in graph.factors}
+        ends = np.cumsum([rows[name] for name in smoothed.read]).tolist()
+        self._places = {
+            name: slice(end - rows[name], end) for name, end in zip(smoothed.read, ends, strict=True)
+        }
+        self._read = np.empty((ends[-1], 1 + len(graph.column_names)))
+        self._predicted: dict[int, dict[str, tuple[np.ndarray, np.ndarray]]] = {}
+        self._solved = False
 
     @property
     def oldest(self) -> int:
@@ -69,14 +79,15 @@ class JointSmoother:
         """One step more, at which nothing has been read yet."""
         self.lag.extend(**self._blank)
         self.newest += 1
+        self._solved = False
 
     def read(self, number, sensor, values):
-        """What a sensor read at a step of the window: 'encoder' (all joints with a position,), 'dynamics':
-        torques of the motors (independent joints,), or the name of a sensor (its rows,); NaN where it says
+        """What a sensor read at a step of the window: 'encoder' (all joints with a position,), 'torque':
+        of the motors (independent joints,), or the name of a sensor (its rows,); NaN where it says
         nothing. Several readings at one step count as their mean, with their number."""
         row = number - self.oldest
         steps, weights = self.lag.steps, weights_of(sensor)
-        at = "tau" if sensor == "dynamics" else f"reading {sensor}"
+        at = f"reading {sensor}"
         values = np.asarray(values, dtype=float)
         told = np.isfinite(values)
         own = np.where(told, self._weights[sensor], 0.0)
@@ -90,6 +101,54 @@ class JointSmoother:
         """Find the most likely window, from the third step on. Raises TrajectoryError."""
         if len(self.lag) >= FIRST:
             self.lag.solve()
+            self._solved = True
+        self._predicted.clear()
+
+    def predicted(self, number, sensor) -> tuple[np.ndarray, np.ndarray] | None:
+        """What a sensor would read at a step of the window (rows,), by all readings before the last `step` or
+        `solve`, with its covariance (rows, rows), the noise of one reading included. None before there are
+        FIRST steps. Raises TrajectoryError."""
+        if len(self.lag) < FIRST:
+            return None
+        if not self._solved:
+            self.solve()
+        if number not in self._predicted:
+            self._predicted[number] = self._prediction(number - self.oldest)
+        return self._predicted[number][sensor]
+
+    def _prediction(self, row):
+        graph, steps = self.smoothed.graph, self.lag.steps
+        run(self.smoothed.predict, *(steps[variable.name][row] for variable in graph.variables), self._read)
+        P = covariances(graph, {name: rows[row:] for name, rows in self.lag.found.items()})[0]
+        found = {}
+        for name, place in self._places.items():
+            J = self._read[place, 1:]
+            found[name] = self._read[place, 0].copy(), J @ P @ J.T + np.diag(1.0 / self._weights[name])
+        return found
+
+    def loosen(self, number, factor):
+        """Allow for a jump: the variances of what changes from the step before to a step of the window are
+        `factor` times as large."""
+        row = max(0, number - self.oldest - 1)
+        for name in self.options.variances():
+            self.lag.steps[weights_of(name)][row] /= factor
+
+    def encoder_errors(self, number) -> np.ndarray:
+        """By how much the estimate of a step misses its positions that were read (joints with a position,),
+        over their standard deviations; 0 where nothing was read."""
+        row, steps, smoothed = number - self.oldest, self.lag.steps, self.smoothed
+        q = steps["q"][row][[smoothed.system.scalars[k] for k in smoothed.scalars]]
+        return np.abs(q - steps["reading encoder"][row]) * np.sqrt(steps[weights_of("encoder")][row])
+
+    def saved(self) -> np.ndarray:
+        """All numbers of the window, for `restore`."""
+        return self.lag.steps.rows.copy()
+
+    def restore(self, rows):
+        """The window as it was when it was `saved`, without a step in between."""
+        self.lag.steps.rows[:] = rows
+        self._solved = False
+        self._predicted.clear()
 
     def at(self, number):
         """q (nq,) and qd of all directions at a step of the window."""

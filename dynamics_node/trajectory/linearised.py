@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.loops.elimination import Elimination
-from dynamics_node.program import interpret
+from dynamics_node.program import Program, interpret, trace
 from dynamics_node.spatial import inverse_diagonal, solve_definite
 from dynamics_node.trajectory.factor import factor_program
 from dynamics_node.trajectory.graph import LINKED, weights_of
@@ -82,6 +82,21 @@ def linearised(graph, H, g, arrays, after, own: Determined, ahead: Determined):
             H, g = H + (J.T * weights) @ J, g - (J.T * weights) @ (error + offset)
     rows = (np.concatenate(parts)[graph.link_order] for parts in zip(*links, strict=True))
     return Block(H, g, *rows), squares
+
+
+def reading_program(graph, names) -> Program:
+    """The variables of a step -> read (rows, 1 + columns), of all factors `names`, one after the other: what
+    would be read there, and its Jacobian by all directions."""
+
+    def function(**arrays):
+        found = []
+        for factor in (factor for name in names for factor in graph.factors if factor.name == name):
+            nothing = {name: np.zeros(shape) for name, shape in factor.data.items()}
+            value, by = _linearised(graph, factor, arrays | nothing)
+            found.append(np.column_stack([value, _columns(graph, by)]))
+        return {"read": np.concatenate(found)}
+
+    return trace(function, {variable.name: (variable.size,) for variable in graph.variables})
 
 
 def _linearised(graph, factor, arrays, after=None):

@@ -29,7 +29,7 @@ def recorded_steps(smoothed: Smoothed, time, readings, options) -> Steps:
     nv = len(smoothed.independent)
     _read(steps, "encoder", "reading encoder", _positions(smoothed, readings.get("q")), options.encoder_std)
     torques = readings.get("tau", np.full((len(time), nv), np.nan))
-    _read(steps, "dynamics", "tau", torques, options.torque_std)
+    _read(steps, "torque", "reading torque", torques, options.torque_std)
     for name, std in smoothed.deviations.items():
         _read(steps, name, f"reading {name}", readings.get(name, np.full((1, len(std)), np.nan)), std)
     return steps

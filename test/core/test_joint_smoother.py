@@ -1,11 +1,14 @@
 """The smoother of joint states: the same optimum and covariance as dense least squares, and what is refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from two_links import ARM, NAMES, PUSH, Swing
 
 import dynamics_node as dn
 from dynamics_node.sensors import Gyro, Imu, JointTorque, SensorError
+from dynamics_node.trajectory.errors import Unobservable
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
 STEPS, WINDOW = 8, 8
@@ -27,11 +30,11 @@ def readings():
     times = OPTIONS.period * np.arange(STEPS)
     found = {
         "encoder": np.array([swing.state(t)[0] for t in times]) + 1e-4 * random.standard_normal((STEPS, 2)),
-        "dynamics": np.array([swing.torque(t) for t in times]) + 0.3 * random.standard_normal((STEPS, 2)),
+        "torque": np.array([swing.torque(t) for t in times]) + 0.3 * random.standard_normal((STEPS, 2)),
         "imu": np.array([swing.imu(t) for t in times]) + 0.02 * random.standard_normal((STEPS, 6)),
     }
     found["encoder"][3, 1] = np.nan
-    found["dynamics"][4] = found["imu"][5] = np.nan
+    found["torque"][4] = found["imu"][5] = np.nan
     return found
 
 
@@ -68,7 +71,7 @@ def dense(readings, options=OPTIONS):
         parts += [(error / std).ravel() for error, std in zip(steps, deviations, strict=True)]
         parts.append(((q - readings["encoder"]) / options.encoder_std).ravel())
         tau = np.array([swing.inverse(*state) for state in zip(q, qd, qdd, strict=True)])
-        parts.append(((tau - push - readings["dynamics"]) / options.torque_std).ravel())
+        parts.append(((tau - push - readings["torque"]) / options.torque_std).ravel())
         seen = np.array([imu(*state) for state in zip(q, qd, qdd, strict=True)])
         parts.append(((seen - readings["imu"]) / IMU.std).ravel())
         return np.nan_to_num(np.concatenate(parts))
@@ -126,6 +129,37 @@ def test_two_readings_at_a_step_count_as_two(smoothed, readings):
     np.testing.assert_allclose(steps["weights encoder"][3], [2e8, 0.25e8])
 
 
+@pytest.mark.parametrize("torque_std", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("start_push", [100.0, np.inf])
+def test_accurate_torques_leave_everything_observable(smoothed, torque_std, start_push):
+    """As simulated recordings have them: they tell the push, and nothing is lost of the rest."""
+    swing = Swing()
+    options = replace(OPTIONS, torque_std=torque_std, start_push=start_push)
+    times = OPTIONS.period * np.arange(STEPS)
+    exact = {"encoder": np.array([swing.state(t)[0] for t in times])}
+    exact["torque"] = np.array([swing.torque(t) for t in times])
+    exact["imu"] = np.array([swing.imu(t) for t in times])
+    found = run(smoothed, exact, options).estimate(STEPS - 3)
+    truth = (*swing.state(times[STEPS - 3]), PUSH)
+    for mine, true, P in zip(found[1:5], truth, found.covariances, strict=True):
+        assert (np.abs(mine - true) <= 0.5 * np.sqrt(np.diag(P))).all()
+    M = dn.mass_matrix(swing.model, found.position)
+    of_accelerations = M @ found.covariances[2] @ M.T
+    np.testing.assert_allclose(np.diag(found.covariances[3]), np.diag(of_accelerations), rtol=0.1)
+
+
+@pytest.mark.parametrize("torque_std", [1e-2, 1e-6])
+def test_what_nothing_tells_is_named(smoothed, readings, torque_std):
+    """Without a prior and without a reading, however accurate the other readings are."""
+    options = replace(OPTIONS, torque_std=torque_std, start_push=np.inf)
+    untold = readings | {"torque": np.full((STEPS, 2), np.nan)}
+    with pytest.raises(Unobservable, match="nothing tells tau joint1, tau joint2"):
+        run(smoothed, untold, options)
+    untold["torque"][:, 0] = readings["torque"][:, 0]
+    with pytest.raises(Unobservable, match="at step 0 nothing tells tau joint2"):
+        run(smoothed, untold, options)
+
+
 def test_the_worst_sensor_is_named(smoothed, readings):
     wrong = {name: values.copy() for name, values in readings.items()}
     wrong["imu"][6, 1] += 1.0  # rad/s at one step
@@ -169,7 +203,7 @@ def test_a_loop_is_estimated_as_its_tree_would_be():
     for k in range(8):
         smoother.step()
         smoother.read(k, "encoder", closed)
-        smoother.read(k, "dynamics", tau - 2.0)
+        smoother.read(k, "torque", tau - 2.0)
         smoother.solve()
     found = smoother.estimate(6)
     np.testing.assert_allclose(found.q, closed, atol=1e-6)

@@ -402,7 +402,7 @@ def test_readings_of_a_linkage_by_its_driven_joints():
     [
         ({"knee": np.zeros((501, 1))}, "readings of 'knee': there are q, tau"),
         ({"q": np.zeros((501, 3))}, r"q must be \(count, 2\)"),
-        ({"tau": np.zeros((5, 2))}, r"readings of 'dynamics' must be \(501, 2\), not \(5, 2\)"),
+        ({"tau": np.zeros((5, 2))}, r"readings of 'torque' must be \(501, 2\), not \(5, 2\)"),
     ],
 )
 def test_readings_that_do_not_fit(change, words):

@@ -15,6 +15,7 @@ import dynamics_node as dn
 from dynamics_node.demo.pushed_arm import CENTRE
 from dynamics_node.demo.simulated_arm import description
 from dynamics_node.sensors import Imu
+from dynamics_node.trajectory.gate import Gate
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
 ENCODER, TORQUE, GYRO, ACCELEROMETER = 5e-4, 0.1, 0.002, 0.02
@@ -117,7 +118,7 @@ def drawn(count, random, options=OPTIONS) -> Motion:
 def read(motion, random) -> dict:
     """{name as JointSmoother.read has it: (count, rows)}, with noise."""
     found = {"encoder": motion.q + ENCODER * random.standard_normal(motion.q.shape)}
-    found["dynamics"] = motion.tau + TORQUE * random.standard_normal(motion.q.shape)
+    found["torque"] = motion.tau + TORQUE * random.standard_normal(motion.q.shape)
     for sensor in IMUS:
         true = np.array(
             [_imu(sensor.link, *state) for state in zip(motion.q, motion.qd, motion.qdd, strict=True)]
@@ -149,13 +150,15 @@ def estimated(readings, options=OPTIONS, lag=LAG) -> list:
     """JointEstimates of all steps that have `lag` later ones; the step's number is the place in the list."""
     count = len(readings["encoder"])
     smoother, found = JointSmoother(smoothed(), options, readings["encoder"][0]), []
+    gate = Gate(smoother)
     for k in range(count):
         smoother.step()
         for name, values in readings.items():
-            smoother.read(k, name, values[k])
+            gate.read(k, name, values[k])
         smoother.solve()
         if k >= lag:
             found.append(smoother.estimate(k - lag))
+    assert not gate.rejected, "noise that is as it is said to be makes no outliers"
     return found
 
 

@@ -147,7 +147,7 @@ class EstimatorCore:
         running, settings = self._running, self.settings
         due = self.waiting.until(newest + running.grid.period // 2)
         for reading in sorted(due, key=running.turn):
-            running.use(reading, self.waiting)
+            running.use(reading)
         if running.solve() and (told := running.told(settings.steps_of_lag)) is not None:
             self.last = told
             return told
@@ -165,7 +165,7 @@ class EstimatorCore:
         smoother = JointSmoother(self.robot.smoothed, self._options, q)
         self.waiting.until(newest - 1)  # what was before the first step
         grid = Grid(newest, round(1e9 / self.settings.rate))
-        return Running(smoother, grid, at, self._friction, self._commands, self._timeout)
+        return Running(smoother, grid, at, self._friction, self._commands, self._timeout, self.waiting)
 
     # --- what is missing --------------------------------------------------------------------------------
 
@@ -178,6 +178,10 @@ class EstimatorCore:
             )
         if stale := joints.stale(steady_now, int(timeout * 1e9)):
             raise Silence(f"joint states older than {timeout:g} s: {listed(stale)}", True)
+
+    def doubted(self) -> list[str]:
+        """Sensors whose last readings were rejected because encoders contradict them."""
+        return [] if self._running is None else sorted(self._running.gate.doubted)
 
     def silent_sensors(self, steady_now: int) -> dict[str, str]:
         """{sensor: 'never' or its age}, of those that have not been heard within sensor_timeout."""

@@ -53,6 +53,7 @@ def _of_core(core: EstimatorCore, silent) -> dict[str, Any]:
         "worst sensor": "" if estimate is None else WORDS.get(estimate.worst, estimate.worst),
         "late readings used": _counts(waiting.late),
         "readings too late": _counts(waiting.outside),
+        "readings rejected": _counts(waiting.rejected),
         "begun anew": core.restarts,
         "unknown joints in joint_states": core.joints.unknown,
         "model warnings": "; ".join(core.model.warnings[:5]),
@@ -73,6 +74,11 @@ def _verdict(serving, statistics, silent) -> tuple[bool, str]:
         return True, f"{serving.failure} ({served})"
     if statistics.silent_because:
         return True, f"silent: {statistics.silent_because}"
+    if serving.core is not None and (doubted := serving.core.doubted()):
+        return (
+            True,
+            f"readings rejected, which encoders contradict: {listed([WORDS.get(n, n) for n in doubted])}",
+        )
     told = serving.core.last if serving.core is not None else None
     unobservable = () if told is None else told.estimate.unobservable
     if silent:

@@ -33,11 +33,13 @@ class Reading(NamedTuple):
 
 class Waiting:
     """Readings that have been heard and belong to no step yet. late: readings by sensor that came into their
-    steps after these had been solved; outside: those that came too late for that."""
+    steps after these had been solved; outside: those that came too late for that; rejected: those that were
+    so unlikely that they did not count."""
 
     def __init__(self):
         self.late: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
+        self.rejected: Counter[str] = Counter()
         self._readings: deque[Reading] = deque(maxlen=MOST_WAITING)
 
     def add(self, reading: Reading):

@@ -7,11 +7,13 @@ import numpy as np
 
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
+from dynamics_node.node.silence import Silence, listed
 from dynamics_node.node.torques import JointTorques
+from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
 
 LONGEST_GAP = 200_000_000  # ns between joint states that are still bridged
-ENCODERS, TORQUES = "encoder", "dynamics"  # as JointSmoother.read has them
+ENCODERS, TORQUES = ENCODER, TORQUE
 
 
 class Gap(Exception):
@@ -29,7 +31,7 @@ class Told(NamedTuple):
 class Running:
     """smoother, its grid, and how readings become those of steps. friction: what joints take by
     themselves; commands: torques that the motors are told, as they come; commands_last: ns for which one of
-    them is in force."""
+    them is in force; waiting: readings whose step is not there yet, and how many did not count."""
 
     def __init__(
         self,
@@ -39,8 +41,10 @@ class Running:
         friction: JointTorques,
         commands: Sequence[Reading],
         commands_last: int,
+        waiting: Waiting,
     ):
         self.smoother, self.grid = smoother, grid
+        self.gate, self._waiting = Gate(smoother, waiting.rejected), waiting
         self._at, self._friction = coordinates, friction
         self._commands, self._commands_last = commands, commands_last
         self._continuous = np.array([joint.type.wraps for joint in coordinates.joints], dtype=bool)
@@ -50,10 +54,10 @@ class Running:
         """Readings are used in the order of this: by step, encoders, which make it, first."""
         return self.grid.step(reading.stamp), reading.sensor != ENCODERS, reading.stamp
 
-    def use(self, reading: Reading, waiting: Waiting):
+    def use(self, reading: Reading):
         """A reading to the step that is nearest; those of encoders make the steps up to it. Raises Gap and
         TrajectoryError."""
-        smoother, step = self.smoother, self.grid.step(reading.stamp)
+        smoother, waiting, step = self.smoother, self._waiting, self.grid.step(reading.stamp)
         if reading.sensor == ENCODERS:
             self._step_to(step)
         if step > smoother.newest:  # ahead of the joint states: their next one makes its step
@@ -63,7 +67,7 @@ class Running:
         else:
             if step < self._solved:
                 waiting.late[reading.sensor] += 1
-            smoother.read(step, reading.sensor, self._carried(reading, step))
+            self.gate.read(step, reading.sensor, self._carried(reading, step))
 
     def solve(self) -> bool:
         """Whether there is a step more than at the last solution; what came into older steps since counts
@@ -75,10 +79,17 @@ class Running:
         return True
 
     def told(self, lag: int) -> Told | None:
-        """Of the step that is `lag` steps older than the newest; None where it is one of the first."""
+        """Of the step that is `lag` steps older than the newest; None where it is one of the first, or a
+        position that was read there may still count. Raises Silence where the estimate contradicts one."""
         step = self.smoother.newest - lag
-        if step < FIRST:
+        if step < FIRST or self.gate.undecided(step):
             return None
+        if (joint := self.gate.contradicted(step)) is not None:
+            doubted = f" or one of {listed(sorted(self.gate.doubted))}" if self.gate.doubted else ""
+            raise Silence(
+                f"the estimate is more than {FAR:g} standard deviations from the position of "
+                f"{self._at.joints[joint].name!r}; its encoder{doubted} is wrong, or noise.encoder too small"
+            )
         return Told(self.smoother.estimate(step), self.grid.time(step), lag * self.grid.period * 1e-9)
 
     def _step_to(self, step):
@@ -100,7 +111,7 @@ class Running:
         now = self.grid.time(step)
         command = next((command for command in reversed(self._commands) if command.stamp <= now), None)
         if command is not None and now - command.stamp <= self._commands_last:
-            self.smoother.read(step, TORQUES, self._carried(command, step))
+            self.gate.read(step, TORQUES, self._carried(command, step))
 
     def _carried(self, reading, step):
         """What a sensor says at the time of the step. Positions go on from the stamp with the rates that are

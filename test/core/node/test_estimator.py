@@ -291,6 +291,109 @@ def test_a_command_that_comes_before_the_states_of_its_time_is_not_in_force_yet(
     np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.1)
 
 
+# --- readings that cannot be ---------------------------------------------------------------------------------
+
+
+def bad_imu(rig, k, x):
+    """An IMU's reading at step k whose first acceleration is x."""
+    stamp = BEGIN + k * PERIOD
+    numbers = rig.swing.imu((stamp - BEGIN) / NS)
+    numbers[3] = x
+    rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+
+
+def worst(rig, told, quantity):
+    return 0.0 if told is None else np.abs(rig.error(told, quantity)).max()
+
+
+@pytest.mark.parametrize("value", [50.0, -300.0, 1e6, 1e300])
+def test_one_bad_reading_of_an_imu_does_not_count(robot, swing, value):
+    rig = Rig(robot, swing)
+    rig.run(60)
+    for k in range(60, 80):
+        bad_imu(rig, k, value) if k == 60 else rig.imu(k)
+        rig.states(k)
+        rig.require_true(rig.advance(k), within=1.0)
+    assert dict(rig.core.waiting.rejected) == {"imu": 1} and rig.core.restarts == 0
+
+
+@pytest.mark.parametrize(
+    "sensor, value", [("encoder", 0.05), ("encoder", 1e9), ("torque", 300.0), ("torque", 1e200)]
+)
+def test_one_bad_number_of_joint_states_does_not_count(robot, swing, sensor, value):
+    rig = Rig(robot, swing)
+    rig.run(60)
+    for k in range(60, 80):
+        stamp = BEGIN + k * PERIOD
+        numbers = {"encoder": swing.state(k * PERIOD / NS)[0].copy(), "torque": swing.torque(k * PERIOD / NS)}
+        numbers[sensor][1] += value * (k == 60)
+        rig.imu(k)
+        rig.core.hear_states(NAMES, numbers["encoder"], (), numbers["torque"], stamp, stamp)
+        rig.require_true(rig.advance(k), within=1.0)
+    assert dict(rig.core.waiting.rejected) == {sensor: 1} and rig.core.restarts == 0
+
+
+@pytest.mark.parametrize("value", [100.0, 500.0, 9e3])
+def test_an_imu_that_is_stuck_is_rejected_and_named_and_believed_again_when_it_recovers(robot, swing, value):
+    rig = Rig(robot, swing)
+    rig.run(60)
+    for k in range(60, 140):
+        bad_imu(rig, k, value)
+        rig.states(k)
+        told = rig.advance(k)
+        for quantity in ("position", "velocity", "acceleration"):
+            assert worst(rig, told, quantity) < 3.0, (k, quantity)
+    assert rig.core.doubted() == ["imu"] and rig.core.waiting.rejected["imu"] > 60
+    rig.require_true(rig.run(60, begin=140))
+    assert rig.core.doubted() == [] and rig.core.restarts == 0
+
+
+class Struck(Swing):
+    """Something hits the upper link: for 12 ms it accelerates by 300 rad/s^2 more than the motors ask for."""
+
+    AT, LASTS, JUMP = 0.24, 0.012, 300.0
+
+    def state(self, t):
+        q, qd, qdd = (part.copy() for part in super().state(t))
+        during = min(max(t - self.AT, 0.0), self.LASTS)
+        after = max(t - self.AT - self.LASTS, 0.0)
+        q[0] += self.JUMP * during * (0.5 * during + after)
+        qd[0] += self.JUMP * during
+        qdd[0] += self.JUMP * (during > 0.0 and after == 0.0)
+        return q, qd, qdd
+
+    def torque(self, t):
+        return self.inverse(*super().state(t)) - PUSH
+
+    def push(self, t):
+        return self.inverse(*self.state(t)) - self.torque(t)
+
+
+def test_a_collision_is_no_outlier(robot):
+    """Its acceleration and its torque are told, with the lag; no position is ever far off."""
+    struck = Struck()
+    rig, hardest = Rig(robot, struck), 0.0
+    rig.run(60)
+    for k in range(60, 130):
+        rig.imu(k)
+        rig.states(k)
+        if (told := rig.advance(k)) is None:
+            continue
+        t = (told.stamp - BEGIN) / NS
+        q, _, qdd = struck.state(t)
+        assert np.abs(told.estimate.position - q).max() < 10e-4  # encoders: 1e-4
+        if told.stamp == BEGIN + 62 * PERIOD:
+            hardest = (
+                told.estimate.acceleration[0] / qdd[0],
+                told.estimate.external_torque[0] / struck.push(t)[0],
+            )
+    assert hardest and min(hardest) > 0.8 and max(hardest) < 1.25
+    assert rig.core.restarts == 0 and not rig.core.doubted()
+    for number, truth in enumerate((*struck.state(t), struck.push(t))):
+        error = np.abs(told.estimate[1 + number] - truth)
+        assert (error < np.sqrt(np.diag(told.estimate.covariances[number]))).all()
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_comes_there_is_an_estimate_or_a_reason(robot, swing, seed):
     """Wild stamps, numbers and lengths: nothing else is raised, and what is told is finite; afterwards all is as before."""

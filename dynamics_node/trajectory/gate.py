@@ -1,0 +1,173 @@
+"""Which readings a smoother is to believe: each is judged by what all others say about it.
+
+A reading counts if its innovation, by the covariance of what the steps before say (Bar-Shalom, Li and
+Kirubarajan 2001, sec. 5.4), is one that noise has by chance once in 10^9 readings. Another one is set aside.
+If the next reading is likely again, it was an outlier, and is rejected for good. If one after the other is
+unlikely, then either the sensor is wrong or the robot has done what the model does not expect, as in a
+collision. Encoders decide that: readings are counted after all, from the first one on, with variances of the
+model that are as much larger as the readings ask for, unless the estimate then contradicts the encoders. The
+window of the smoother makes that possible: what was decided about its steps can be decided again.
+"""
+
+from collections import Counter
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.joint_smoother import JointSmoother
+
+ENCODER, TORQUE = "encoder", "torque"
+CHANCE = 1e-9  # that noise alone makes a reading unlikely
+FAR = 20.0  # standard deviations of an encoder, from which an estimate is not what the robot does
+ENCODERS_AGAIN = 3  # steps at which an encoder is unlikely, until it is believed
+SOONEST = 2  # steps at which another sensor is, until encoders are asked, if they are unlikely, too
+LATEST = 10  # steps, or all but one of the window, until they are asked in any case
+MOST = {ENCODER: 1e6, TORQUE: 1e6}  # rad or m, N m or N: what no joint and no motor has
+TURNING, ACCELERATING = 1e3, 1e4  # rad/s, m/s^2: what no gyro and no accelerometer reads
+RATES = {Gyro: 3 * [TURNING], Accelerometer: 3 * [ACCELERATING], Imu: 3 * [TURNING] + 3 * [ACCELERATING]}
+
+
+class Aside(NamedTuple):
+    """A reading that was set aside, values (rows,), NaN but for those of its key; how unlikely: its square
+    over the expected one."""
+
+    step: int
+    values: np.ndarray
+    unlikely: float
+
+
+class Gate:
+    """gate.read(...) in place of smoother.read(...). rejected: {sensor: readings that did not count};
+    doubted: sensors whose last readings were rejected because encoders contradict them."""
+
+    def __init__(self, smoother: JointSmoother, rejected: Counter[str] | None = None):
+        self.smoother = smoother
+        self.rejected: Counter[str] = Counter() if rejected is None else rejected
+        self.doubted: set[str] = set()
+        self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
+        self._most = {name: np.array(limit) for name, limit in MOST.items()}
+        self._most |= {s.name: np.array(RATES[type(s)]) for s in smoother.smoothed.sensors}
+
+    def read(self, step, sensor, values):
+        """See JointSmoother.read. Raises TrajectoryError."""
+        values = np.array(values, dtype=float)
+        absurd = np.abs(values) > self._most[sensor]
+        if absurd.any():
+            self.rejected[sensor] += 1
+            values[absurd if _by_row(sensor) else slice(None)] = np.nan
+        if not np.isfinite(values).any():
+            return
+        squares = self._squares(step, sensor, values)
+        for row, square in enumerate(squares):
+            self._judge(step, sensor, row, values if len(squares) == 1 else _only(values, row), square)
+
+    def undecided(self, step) -> bool:
+        """Whether a position that was read at a step may still count."""
+        return any(
+            one.step == step
+            for (sensor, _), aside in self._aside.items()
+            if sensor == ENCODER
+            for one in aside
+        )
+
+    def contradicted(self, step) -> int | None:
+        """The number of a joint whose encoder the estimate of a step contradicts, after `solve`."""
+        errors = self.smoother.encoder_errors(step)
+        worst = int(errors.argmax())
+        return None if errors[worst] <= FAR else worst
+
+    # --- one reading -------------------------------------------------------------------------------------
+
+    def _squares(self, step, sensor, values):
+        """Squared errors over what is likely: of every row that is read by itself, or (1,)."""
+        known = self.smoother.predicted(step, sensor)
+        if known is None:
+            return np.zeros(len(values) if _by_row(sensor) else 1)
+        expected, S = known
+        if _by_row(sensor):
+            return np.square(values - expected) / (np.diag(S) * _likely(1))
+        there = np.flatnonzero(np.isfinite(values))
+        error, S = (values - expected)[there], S[np.ix_(there, there)]
+        return np.array([error @ np.linalg.solve(S, error) / _likely(len(there))])
+
+    def _judge(self, step, sensor, row, values, square):
+        if not np.isfinite(values).any():
+            return
+        key = sensor, row
+        if not square > 1.0:
+            self._reject(key)
+            self.doubted.discard(sensor)
+            self.smoother.read(step, sensor, values)
+            return
+        aside = self._aside.setdefault(key, [])
+        aside.append(Aside(step, values, float(square)))
+        steps = len({one.step for one in aside})
+        if steps >= self._patience(sensor):
+            self._reconsider(key)
+
+    def _patience(self, sensor):
+        """At how many steps a sensor may be unlikely until that is decided."""
+        if sensor == ENCODER:
+            return ENCODERS_AGAIN
+        moved = any(name == ENCODER and aside for (name, _), aside in self._aside.items())
+        return SOONEST if moved else max(SOONEST, min(LATEST, self.smoother.options.window - 1))
+
+    def _reject(self, key):
+        if aside := self._aside.pop(key, []):
+            self.rejected[key[0]] += len(aside)
+
+    # --- a row of unlikely readings ----------------------------------------------------------------------
+
+    def _reconsider(self, key):
+        """Count what was set aside, unless encoders contradict it."""
+        smoother, (sensor, _), before = self.smoother, key, self.smoother.saved()
+        own = [one for one in self._aside[key] if one.step >= smoother.oldest]
+        first = min((one.step for one in own), default=smoother.newest)
+        smoother.loosen(first, max((one.unlikely for one in own), default=1.0))
+        for one in own:
+            smoother.read(one.step, sensor, one.values)
+        if sensor == ENCODER or self._agrees(first):
+            del self._aside[key]
+            self.doubted.discard(sensor)
+            smoother.solve()
+            self._again()
+        else:
+            smoother.restore(before)
+            self.doubted.add(sensor)
+            self._reject(key)
+
+    def _agrees(self, first):
+        try:
+            self.smoother.solve()
+        except TrajectoryError:
+            return False
+        return all(self.contradicted(step) is None for step in range(first, self.smoother.newest + 1))
+
+    def _again(self):
+        """Judge what other sensors have read since by the estimate as it is now."""
+        for (sensor, row), aside in list(self._aside.items()):
+            for one in [one for one in aside if one.step >= self.smoother.oldest]:
+                squares = self._squares(one.step, sensor, one.values)
+                if squares[row if len(squares) > 1 else 0] <= 1.0:
+                    aside.remove(one)
+                    self.smoother.read(one.step, sensor, one.values)
+
+
+def _by_row(sensor):
+    """Whether joints are judged one by one: a bad one leaves the others as they are."""
+    return sensor in (ENCODER, TORQUE)
+
+
+def _only(values, row):
+    return np.where(np.arange(len(values)) == row, values, np.nan)
+
+
+@lru_cache
+def _likely(rows):
+    """The sum of squares of so many rows that is exceeded with CHANCE."""
+    from scipy.special import chdtri
+
+    return float(chdtri(rows, CHANCE))
