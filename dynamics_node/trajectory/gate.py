@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother
 
@@ -27,7 +27,11 @@ SOONEST = 2  # steps at which another sensor is, until encoders are asked, if th
 LATEST = 10  # steps, or all but one of the window, until they are asked in any case
 MOST = {ENCODER: 1e6, TORQUE: 1e6}  # rad or m, N m or N: what no joint and no motor has
 TURNING, ACCELERATING = 1e3, 1e4  # rad/s, m/s^2: what no gyro and no accelerometer reads
-RATES = {Gyro: 3 * [TURNING], Accelerometer: 3 * [ACCELERATING], Imu: 3 * [TURNING] + 3 * [ACCELERATING]}
+RATES: dict[type[Sensor], list[float]] = {
+    Gyro: 3 * [TURNING],
+    Accelerometer: 3 * [ACCELERATING],
+    Imu: 3 * [TURNING] + 3 * [ACCELERATING],
+}
 
 
 class Aside(NamedTuple):
