@@ -69,6 +69,14 @@ def main():
         chosen = {"seconds": options.seconds, "plot": options.plot}
         given = {name: value for name, value in chosen.items() if value is not None}
         return WITHOUT_TOPICS[options.robot].main(**given)
+    if options.animate:
+        from dynamics_node.demo.animation import Drawing
+
+        try:
+            Drawing().close()  # else it would fail when all is over
+        except ImportError as error:
+            print(f"demo: {error}", file=sys.stderr)
+            return 2
     return _with_topics(options)
 
 

@@ -19,12 +19,12 @@ from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback, motion
+from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback
 from dynamics_node.node.messages import doubles, inertia_message, nanoseconds, point_message
 
 MOST_LATE = 5  # cycles that a torque may be late before the simulation waits for it
 AGAIN = 10  # cycles after which a state is sent again while the simulation waits
-NOW_AND_THEN = 50  # cycles between references at rest, and between looks for the monitor
+NOW_AND_THEN = 50  # cycles between looks for the node and the monitor
 LEAD = 100  # cycles from sending the trajectory to its start
 REPORT = 500  # cycles between diagnostics
 STATUS = "demo_motion: control"  # name of the diagnostics
@@ -41,7 +41,7 @@ class Plant(Node):
     """One cycle of control and simulation per tick.
 
     ROS time is the time of the simulation, on /clock. So a busy machine makes the robot slow, not wrong:
-    missed cycles are not made up for, and when a torque is late by more than MOST_LATE cycles the simulation
+    missed cycles are not made up for, and when torques are late by more than MOST_LATE cycles the simulation
     waits.
     """
 
@@ -51,7 +51,7 @@ class Plant(Node):
         self._start = time.time_ns() // 1_000_000_000 * 1_000_000_000
         self._cycle = 0
         self._effort = np.zeros(7)
-        self._gravity = self._full = None
+        self._gravity = self._full = Torques(0, np.zeros(7))
         self._sent: dict[int, float] = {}
         self._delays: deque[float] = deque(maxlen=20_000)
         self._cycles = self._late = self._waits = 0
@@ -77,46 +77,45 @@ class Plant(Node):
 
     def _run(self):
         """The demo from start to end; it yields at the end of each cycle."""
-        yield from self._until(lambda: self._full and self._gravity and self._set_payload.service_is_ready())
+        yield from self._load()
         while "demo_monitor" not in self.get_node_names():
             yield from self._rest(NOW_AND_THEN)
-        answer = self._set_payload.call_async(_request())
-        yield from self._until(answer.done)
-        if not answer.result().success:
-            self.get_logger().error(f"set_payload: {answer.result().message}")
-            return
         first = self._cycle + LEAD
         self._reference.publish(self._message(first))
-        while self._cycle < first - 1:
-            self._send()
-            yield
-        yield from self._control(first)
+        yield from self._rest(LEAD - 1)
+        self._gravity = self._full = Torques(self._cycle, np.zeros(7))
+        yield from self._control()
         self._report()
 
-    def _until(self, condition):
-        """Stay at rest until a condition is true."""
-        while not condition():
-            yield from self._rest(1)
+    def _load(self):
+        """Set the payload; the node takes it once it serves the robot."""
+        loaded = False
+        while not loaded:
+            yield from self._rest(NOW_AND_THEN)
+            if not self._set_payload.service_is_ready():
+                continue
+            answer = self._set_payload.call_async(_request())
+            while not answer.done():
+                yield from self._rest(1)
+            loaded, reason = answer.result().success, answer.result().message
+            if not loaded:
+                self.get_logger().info(f"set_payload: {reason}", throttle_duration_sec=5.0, skip_first=True)
 
     def _rest(self, cycles):
-        """The arm stands on its brakes, and rest is the reference."""
+        """The arm stands on its brakes."""
         for _ in range(cycles):
-            if self._cycle % NOW_AND_THEN == 0:
-                point = point_message(motion(0.0)[0], np.zeros(7), np.zeros(7), ())
-                self._reference.publish(JointTrajectory(joint_names=PANDA_JOINTS, points=[point]))
             self._send()
             yield
 
-    def _control(self, first):
-        """Follow the trajectory, which starts in cycle `first`."""
+    def _control(self):
+        """Follow the trajectory, which starts in the next cycle."""
         steps = round(self._trajectory.seconds / CYCLE)
         began = time.monotonic()
         for k in range(steps):
-            added = (None, "_gravity", "_full")[3 * k // steps]
-            if added:
-                yield from self._wait(added)
+            yield from self._wait()
             self._send()
-            feedforward = self._added(getattr(self, added)) if added else np.zeros(7)
+            added = (None, self._gravity, self._full)[3 * k // steps]
+            feedforward = self._values(added) if added else np.zeros(7)
             self._effort = feedforward + feedback(self._trajectory, k * CYCLE, self._arm.q, self._arm.qd)
             self._arm.step(self._effort)
             self._rate = (k + 1) / (time.monotonic() - began)
@@ -124,18 +123,18 @@ class Plant(Node):
                 self._report()
             yield
 
-    def _wait(self, added):
+    def _wait(self):
         """Let the simulation stand still while a torque is late by more than MOST_LATE cycles."""
         waited = 0
-        while self._cycle - getattr(self, added).cycle > MOST_LATE:
+        while self._cycle - min(self._gravity.cycle, self._full.cycle) > MOST_LATE:
             waited += 1
             if waited % AGAIN == 0:  # joint states are best effort: one may be lost
                 self._publish()
             yield
         self._waits += waited > 0
 
-    def _added(self, torques):
-        """The values of the newest torques; in time they answer the state before this one."""
+    def _values(self, torques):
+        """Those of the newest torques; in time they answer the state before this one."""
         self._cycles += 1
         self._late += torques.cycle < self._cycle - 1
         return torques.values

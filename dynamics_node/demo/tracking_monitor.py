@@ -12,13 +12,15 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.demo.check import TOLERANCE, ArmOracle, torque_error
 from dynamics_node.demo.robots import PANDA_JOINTS
 from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
-from dynamics_node.demo.tracking import STATUS
+from dynamics_node.demo.tracking import MOST_LATE, STATUS
 from dynamics_node.demo.watching import Watched
 from dynamics_node.node.messages import nanoseconds
 
 SETTLING = 1.0  # s at the begin of each third that do not count
 BETTER = 10.0  # times that full feed-forward must be better than PD alone
-SHIFT = 5  # cycles: the node reads the reference at ROS time, which may be ahead of or behind a state's stamp
+SHIFT = (
+    MOST_LATE + 3
+)  # cycles from the stamp of a state to the ROS time at which the node reads the reference
 DEPTH = 5000  # messages that wait while the table is drawn
 LINGER = 0.5  # s in which the last torques arrive after the last state
 
@@ -105,7 +107,8 @@ class Tracking:
     def verdict(self, least):
         """Why the run is not good, or '' when it is."""
         if not self.worst() <= TOLERANCE:
-            return f"a torque is wrong: relative error {self.worst():.1e} > {TOLERANCE:g}"
+            at = self.time[np.nanargmax(np.fmax(self.difference, self.gravity_difference))]
+            return f"a torque is wrong at {at:.3f} s: relative error {self.worst():.1e} > {TOLERANCE:g}"
         for n, name in enumerate(THIRDS):
             seen = int(np.isfinite(self.error[self.third(n), 0]).sum())
             if min(seen, self.checked(n)) < least:
@@ -155,8 +158,6 @@ class TrackingMonitor(Watched):
         self._urdf = message.data
 
     def _on_reference(self, message):
-        if len(message.points) == 1:
-            return  # at rest, before the start
         times = [1e-9 * nanoseconds(point.time_from_start) for point in message.points]
         q, qd, qdd = (
             np.array([getattr(point, field) for point in message.points])

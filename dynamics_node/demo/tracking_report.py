@@ -110,6 +110,13 @@ def verdict_lines(monitor, reason, plot):
     yield f"FAILED: {reason}" if reason else "PASSED"
 
 
+def save_animation(monitor, path):
+    """A GIF of the arm and its errors. Raises ImportError where MuJoCo cannot draw."""
+    from dynamics_node.demo import animation
+
+    animation.save_animation(monitor.tracking, path)
+
+
 def save_plot(monitor, path):
     """Tracking errors, torques, and their difference from Pinocchio over time."""
     import matplotlib

@@ -89,12 +89,16 @@ def watch(node, stop, options, show):
 
 def conclude(node, stop, options, report):
     """Watch, save the plot, print the verdict; the exit code: 0: messages flowed and were right; 1: not; 2:
-    something to install is missing. report: a module with `show`, `save_plot` and `verdict_lines`."""
+    something to install is missing. report: a module with `show`, `save_plot`, `verdict_lines` and, where
+    it is an option, `save_animation`."""
     try:
         watch(node, stop, options, report.show)
         reason = node.verdict(options.least)
         if options.plot and node.seen:
             report.save_plot(node, options.plot)
+        if getattr(options, "animate", "") and node.seen:
+            print("drawing the animation ...", flush=True)
+            report.save_animation(node, options.animate)
         print("\n".join(report.verdict_lines(node, reason, options.plot)), flush=True)
         return 1 if reason else 0
     except ImportError as error:

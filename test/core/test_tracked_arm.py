@@ -1,5 +1,9 @@
 """The arm of the tracking demo: MuJoCo has the friction that its URDF states, and PD follows by Pinocchio's torques."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -72,3 +76,40 @@ def test_the_torques_of_pinocchio_make_the_arm_follow(oracle):
         arm.step(tau + feedback(trajectory, t, arm.q, arm.qd))
         tau = oracle.torques(*trajectory.linear(t))
     assert np.abs(errors).max() <= 2e-3
+
+
+PICTURES = """
+import sys
+import numpy as np
+from dynamics_node.demo.animation import MISSING, Drawing
+from dynamics_node.demo.tracked_arm import CENTER
+try:
+    drawing = Drawing()
+except ImportError as error:
+    sys.exit(f"none: {error}")
+for off in (0.0, 0.2):
+    picture = drawing.picture(CENTER, CENTER + off).astype(int)
+    white = (picture == 255).all(axis=2).mean()
+    colored = (picture[..., 0] - picture[..., 2] > 60).mean()  # more red than blue, as nothing else
+    print(white, colored)
+drawing.close()
+"""
+
+
+def drawn(**environment):
+    return subprocess.run(
+        [sys.executable, "-c", PICTURES], env={**os.environ, **environment}, capture_output=True, text=True
+    )
+
+
+def test_where_the_arm_should_be_and_is_not_is_in_color():
+    done = drawn()
+    if done.stderr.startswith("none"):
+        pytest.skip(done.stderr)
+    (white, colored), (_, more) = (map(float, line.split()) for line in done.stdout.splitlines())
+    assert 0.5 < white < 0.95 and colored == 0 and more > 0.01, done.stderr
+
+
+def test_where_mujoco_cannot_draw_the_packages_are_named():
+    done = drawn(MUJOCO_GL="off")
+    assert done.returncode == 1 and "sudo apt install libegl1" in done.stderr

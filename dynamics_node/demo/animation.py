@@ -1,0 +1,165 @@
+"""A GIF of the tracking demo: the arm beside its errors, and in color where it should be and is not."""
+
+import os
+import re
+
+import numpy as np
+
+from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
+from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
+from dynamics_node.demo.tracking_report import SHADES
+
+FRAMES = 20.0  # a second
+SIZE = 420  # pixels, of the square with the arm; the errors are as high
+WIDE = 440  # pixels of the errors
+FINER = 2  # the arm is drawn so many times larger, then averaged
+MISSING = np.array([230, 90, 20])  # color of where the arm should be
+COLORS = 96  # of the GIF
+LAST = 1500  # ms of the last frame
+_COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" strippath="false"/></mujoco>'
+_NEEDS = (
+    "--animate draws with MuJoCo without a screen: sudo apt install libegl1 libgl1-mesa-dri, "
+    "or libosmesa6 and MUJOCO_GL=osmesa"
+)
+
+
+class Drawing:
+    """Draws the arm.
+
+    Raises ImportError that says what to install where MuJoCo cannot draw.
+    """
+
+    def __init__(self):
+        os.environ.setdefault("MUJOCO_GL", "egl")
+        try:
+            import mujoco
+
+            self._mujoco, self._model = mujoco, _model(mujoco)
+            self._renderer = mujoco.Renderer(self._model, SIZE * FINER, SIZE * FINER)
+        except Exception as error:  # of many kinds, as the drivers are
+            raise ImportError(f"{_NEEDS} ({error})") from None
+        self._at = [self._model.joint(name).qposadr[0] for name in PANDA_JOINTS]
+        self._data = mujoco.MjData(self._model)
+        self._camera = mujoco.MjvCamera()
+        self._camera.distance, self._camera.azimuth, self._camera.elevation = 1.65, 108, -15
+        self._camera.lookat[:] = 0.25, 0.0, 0.46
+
+    def close(self):
+        """Free what drivers hold."""
+        self._renderer.close()
+
+    def picture(self, q, wanted):
+        """(SIZE, SIZE, 3) bytes of the arm at q (7,); its place at `wanted` (7,) is in color where it is not
+        covered."""
+        seen, covered = self._drawn(q)
+        _, target = self._drawn(wanted, colors=False)
+        outline = target & ~_shrunk(target, 2 * FINER)
+        share = (0.55 * (target & ~covered) + 0.45 * (outline & ~covered))[..., None]
+        picture = (1 - share) * seen + share * MISSING
+        return picture.reshape(SIZE, FINER, SIZE, FINER, 3).mean(axis=(1, 3)).round().astype(np.uint8)
+
+    def _drawn(self, q, colors=True):
+        """Pixels of the arm at q, and which of them are the arm."""
+        self._data.qpos[self._at] = q
+        self._mujoco.mj_forward(self._model, self._data)
+        self._renderer.update_scene(self._data, self._camera)
+        seen = self._renderer.render().astype(float) if colors else None
+        self._renderer.enable_segmentation_rendering()
+        arm = self._renderer.render()[..., 0] >= 0
+        self._renderer.disable_segmentation_rendering()
+        if colors:
+            seen[~arm] = 255
+        return seen, arm
+
+
+def _model(mujoco):
+    """The arm with its collision meshes and the ball in its hand."""
+    text = re.sub(r"<visual\b.*?</visual>", "", described(), flags=re.S)
+    text = text.replace("package://example-robot-data/robots", str(find_panda().parents[2]))
+    spec = mujoco.MjSpec.from_string(text.replace("<link", _COMPILER + "<link", 1))
+    for geom in spec.geoms:
+        geom.rgba = [0.86, 0.87, 0.9, 1]
+    ball = {"type": mujoco.mjtGeom.mjGEOM_SPHERE, "size": [PAYLOAD.radius, 0, 0], "pos": PAYLOAD.center}
+    spec.body(PAYLOAD.link).add_geom(**ball, rgba=[0.2, 0.3, 0.45, 1])
+    sun = spec.worldbody.add_light(dir=[0.3, 0.4, -1], diffuse=[0.55] * 3, specular=[0.1] * 3)
+    sun.type, sun.castshadow = mujoco.mjtLightType.mjLIGHT_DIRECTIONAL, False
+    light = spec.visual.headlight
+    light.ambient, light.diffuse, light.specular = [0.4] * 3, [0.3] * 3, [0, 0, 0]
+    spec.visual.global_.offwidth = spec.visual.global_.offheight = SIZE * FINER
+    return spec.compile()
+
+
+def _shrunk(mask, width):
+    """A mask without a border of some pixels."""
+    for axis in (0, 1):
+        mask = mask & np.roll(mask, width, axis) & np.roll(mask, -width, axis)
+    return mask
+
+
+def save_animation(tracking, path):
+    """Draw every picture of a run and write the GIF. Raises as `Drawing`."""
+    drawing, page = Drawing(), _Page(tracking)
+    known = np.flatnonzero(np.isfinite(tracking.q[:, 0]))
+    pictures = []
+    for t in np.arange(0.0, tracking.trajectory.seconds, 1 / FRAMES):
+        k = known[max(np.searchsorted(known, t / CYCLE, side="right") - 1, 0)]
+        arm = drawing.picture(tracking.q[k], tracking.trajectory.smooth(k * CYCLE)[0])
+        pictures.append(page.picture(k, arm))
+    drawing.close()
+    _write(pictures, path)
+
+
+class _Page:
+    """The arm, and beside it the tracking errors until then."""
+
+    def __init__(self, tracking):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        self._tracking = tracking
+        self._figure = pyplot.figure(figsize=((SIZE + WIDE) / 100, SIZE / 100), dpi=100)
+        self._arm = self._figure.figimage(np.full((SIZE, SIZE, 3), 255, dtype=np.uint8), 0, 0)
+        color = MISSING / 255
+        left, middle = SIZE / (SIZE + WIDE) / 2, 1 - WIDE / (SIZE + WIDE) / 2
+        self._figure.text(left, 0.03, "where the arm should be", color=color, ha="center", fontsize=11)
+        self._name = self._figure.text(middle, 0.92, "", ha="center", fontsize=17, weight="bold")
+        self._number = self._figure.text(middle, 0.85, "", ha="center", fontsize=13)
+        axes = self._figure.add_axes((0.56, 0.12, 0.42, 0.62))
+        known = np.isfinite(tracking.error[:, 0])
+        self._t, self._errors = tracking.time[known], 1e3 * tracking.error[known]
+        self._lines = [axes.plot([], [], linewidth=1.3)[0] for _ in PANDA_JOINTS]
+        top = 1.05 * np.abs(self._errors).max()
+        axes.set_xlim(0, tracking.trajectory.seconds)
+        axes.set_ylim(-top, top)
+        axes.set_xlabel("time [s]")
+        axes.set_title("errors of the seven joints [mrad]", fontsize=10)
+        axes.grid(alpha=0.3)
+        borders = np.linspace(0.0, tracking.trajectory.seconds, 4)
+        for n in range(3):
+            axes.axvspan(*borders[n : n + 2], color=SHADES[n], linewidth=0, zorder=-1)
+
+    def picture(self, k, arm):
+        """(SIZE, SIZE + WIDE, 3) bytes of a cycle; arm: its picture."""
+        tracking, n = self._tracking, min(3 * k // self._tracking.cycles, 2)
+        until = np.searchsorted(self._t, k * CYCLE, side="right")
+        for line, errors in zip(self._lines, self._errors.T, strict=True):
+            line.set_data(self._t[:until], errors[:until])
+        self._arm.set_data(arm)
+        self._name.set_text(THIRDS[n])
+        self._number.set_text(f"{1e3 * tracking.overall(n):.2g} mrad root mean square")
+        self._figure.canvas.draw()
+        return np.asarray(self._figure.canvas.buffer_rgba())[..., :3].copy()
+
+
+def _write(pictures, path):
+    """A GIF that goes round, with one palette for all pictures."""
+    from PIL import Image
+
+    images = [Image.fromarray(picture) for picture in pictures]
+    some = np.vstack(pictures[:: max(len(pictures) // 6, 1)])
+    palette = Image.fromarray(some).quantize(COLORS, method=Image.Quantize.MEDIANCUT)
+    flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
+    times = [round(1000 / FRAMES)] * (len(flat) - 1) + [LAST]
+    flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True)
