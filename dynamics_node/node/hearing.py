@@ -15,6 +15,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dynamics_node.model.urdf import MAX_BYTES
+from dynamics_node.node.guard import Throttle
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.qos import LATCHED
 from dynamics_node.node.serving import Serving
@@ -23,7 +24,6 @@ from dynamics_node.node.transit import Transit
 from dynamics_node.node.wire import StateReader, States, is_plain
 from dynamics_node.text import shown
 
-THROTTLE = 2.0  # s, between log lines of one kind
 FRAME = 16  # bytes that a message has beside its text
 SHORT = 64 * 1024  # bytes of a message without lists
 MIDDLE = 1024 * 1024  # bytes of joint states and of a controller's state
@@ -73,6 +73,7 @@ class Hearing(ABC):
         self._states = StateReader()
         self.last_turn = monotonic_ns()
         self._heard: dict[str, Subscription] = {}
+        self._throttle = Throttle()
 
     @abstractmethod
     def rows(self) -> Iterable[Input]:
@@ -138,4 +139,5 @@ class Hearing(ABC):
     def _drop(self, topic, reason):
         reason = shown(reason)
         self._statistics.dropped(topic, reason)
-        self._node.get_logger().warning(f"{topic} dropped: {reason}", throttle_duration_sec=THROTTLE)
+        if self._throttle.due(topic):
+            self._node.get_logger().warning(f"{topic} dropped: {reason}")

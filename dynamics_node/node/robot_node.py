@@ -9,7 +9,8 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from dynamics_node.node.hearing import THROTTLE, Hearing
+from dynamics_node.node.guard import Throttle
+from dynamics_node.node.hearing import Hearing
 from dynamics_node.node.joint_memory import JUMP_BACK
 from dynamics_node.node.messages import diagnostic_message
 from dynamics_node.node.parameters import declare_parameters, parameter_values
@@ -37,6 +38,7 @@ class RobotNode(Node, ABC):
         super().__init__(name, **arguments)
         self._table, self._read = table, read
         declare_parameters(self, table, read)
+        self._throttle = Throttle()
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)
         self._statistics, self._reminder = Statistics(), Reminder()
@@ -74,7 +76,8 @@ class RobotNode(Node, ABC):
             self._poll_timer.cancel()
 
     def _on_clock_jump(self, jump):
-        self.get_logger().warning(f"ROS time jumped back: {self.FORGETS}")
+        if self._throttle.due("jump"):
+            self.get_logger().warning(f"ROS time jumped back: {self.FORGETS}")
         if self._serving.core is not None:
             self._serving.core.forget()
 
@@ -107,8 +110,8 @@ class RobotNode(Node, ABC):
         """Diagnostics, and in the terminal a silence that lasts, where people look first."""
         self._look_around()
         silence = ("", "") if self._excused() else self._lasting_silence()
-        if told := self._reminder.next(*silence):
-            self.get_logger().warning(shown(told), throttle_duration_sec=THROTTLE)
+        if (told := self._reminder.next(*silence)) and self._throttle.due("silence"):
+            self.get_logger().warning(shown(told))
         name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
         self._diagnostics.publish(diagnostic_message(self.get_clock().now().to_msg(), name, self._status()))
 

@@ -11,6 +11,7 @@ from rclpy.utilities import timeout_sec_to_nsec
 
 EVENTS_PERIOD = 1.0  # s, between looks at QoS events, which only warn
 MOST = 100  # messages that one subscription may hand over in a turn, whatever its depth
+SHARE = 0.005  # s; a subscription that has taken so long hands over no more in this turn
 
 
 class TurnExecutor(Executor):
@@ -19,7 +20,8 @@ class TurnExecutor(Executor):
 
     rclpy's EventsExecutor keeps an event for every message received in one unbounded queue: a node that needs
     longer for a message than the period serves ever older input, and its timers and services wait behind it.
-    Here a turn is as long as what the QoS depths let wait, so nothing waits longer than a turn. rclpy's
+    Here a turn is as long as what the QoS depths let wait, and as SHARE lets every subscription take, so
+    nothing waits longer than a turn. rclpy's
     SingleThreadedExecutor is bounded too, but builds its wait set and a Task anew for every callback; this
     one keeps the wait set until entities come or go. Callbacks run to their end: they may not await.
 
@@ -100,7 +102,8 @@ class TurnExecutor(Executor):
             raise ExternalShutdownException
 
     def _serve(self, entity, take, most):
-        """Take what waits at an entity, `most` times."""
+        """Take what waits at an entity, `most` times, while its SHARE lasts."""
+        end = time.monotonic() + SHARE
         for _ in range(most):
             try:
                 execute = take(entity)
@@ -109,6 +112,8 @@ class TurnExecutor(Executor):
                 _finish(execute())
             except Exception as error:
                 self._problem(_name(entity), error)
+            if time.monotonic() >= end:
+                return
 
     def _look_at_events(self):
         """Warn of QoS that do not fit: 20 entities that need no look in every turn."""

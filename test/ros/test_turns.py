@@ -1,6 +1,7 @@
 """The executor: bounded whatever comes; and the node in its turns, in this process."""
 
 import time
+from array import array
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
+from dynamics_node.node import turns
 from dynamics_node.node.qos import SENSOR
 from dynamics_node.node.ros_node import DynamicsNode
 from dynamics_node.node.transit import Transit
@@ -90,6 +92,26 @@ def test_a_service_waits_for_no_backlog(bench):
     assert 0 < len(heard) <= DEPTH
     assert heard[-1].effort[0] == 999.0
     bench.until(future.done, lambda: None)
+
+
+def test_an_input_that_takes_its_share_of_a_turn_waits_for_the_next(bench, monkeypatch):
+    """The turn in between answers a request."""
+    monkeypatch.setattr(turns, "SHARE", 0.0)
+    node, heard = bench.add(Node("slow", context=bench.context)), []
+    node.create_subscription(JointState, "states", heard.append, SENSOR)
+    node.create_service(SetBool, "stop", lambda request, response: heard.append("stop") or response)
+    sender = bench.outside.create_publisher(JointState, "states", SENSOR)
+    client = bench.client(SetBool, "stop")
+    bench.until(sender.get_subscription_count, turn(bench))
+    for k in range(DEPTH):
+        sender.publish(JointState(effort=[float(k)]))
+    client.call_async(SetBool.Request())
+    time.sleep(0.3)  # all of it has arrived
+    bench.executor.spin_once(timeout_sec=0)
+    assert [getattr(what, "effort", what) for what in heard] == ["stop", array("d", [0.0])]
+    for _ in range(DEPTH):
+        bench.executor.spin_once(timeout_sec=0)
+    assert [message.effort[0] for message in heard[1:]] == list(range(DEPTH))
 
 
 def test_an_error_is_reported_by_name_and_the_rest_of_the_turn_goes_on(bench):

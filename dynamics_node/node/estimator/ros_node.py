@@ -7,7 +7,6 @@ from dynamics_node.node.estimator.diagnostics import report
 from dynamics_node.node.estimator.inputs import EstimatorInputs, time_message
 from dynamics_node.node.estimator.outputs import ESTIMATES
 from dynamics_node.node.estimator.settings import PARAMETERS, check_against, read_settings
-from dynamics_node.node.hearing import THROTTLE
 from dynamics_node.node.outputs import Outputs
 from dynamics_node.node.robot_node import RobotNode
 from dynamics_node.node.silence import Silence
@@ -42,7 +41,8 @@ class EstimatorNode(RobotNode):
             self._statistics.silent(reason)
             return
         for note in core.notes:
-            self.get_logger().warning(note, throttle_duration_sec=THROTTLE)
+            if self._throttle.due("note"):
+                self.get_logger().warning(note)
         core.notes.clear()
         if told is not None:
             self._estimates.publish(core, told, time_message(told.stamp))

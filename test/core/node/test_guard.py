@@ -1,10 +1,13 @@
 """Errors of callbacks: reported by name, not too often, and never passed on."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
 
-from dynamics_node.node.guard import Guard
+from dynamics_node.node.guard import Guard, Throttle
+from dynamics_node.node.robot_node import RobotNode
 
 
 def fail(error):
@@ -29,6 +32,19 @@ def test_the_same_again_is_not_logged_at_once():
         guard.call("odom", fail, ValueError())
         guard.call("imu", fail, ValueError())
     assert len(lines) == 2
+
+
+def test_a_clock_that_jumps_to_and_fro_is_one_line():
+    lines = []
+    node = SimpleNamespace(
+        FORGETS="all",
+        _throttle=Throttle(),
+        _serving=SimpleNamespace(core=None),
+        get_logger=lambda: SimpleNamespace(warning=lambda text, **_: lines.append(text)),
+    )
+    for _ in range(1000):
+        RobotNode._on_clock_jump(node, None)
+    assert lines == ["ROS time jumped back: all"]
 
 
 def test_what_is_asked_to_end_ends():

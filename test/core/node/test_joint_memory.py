@@ -1,11 +1,15 @@
 """What is remembered of the joints: velocities by differences, and messages that are long or wrong."""
 
+import contextlib
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from plain import serve
 
 from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
+from dynamics_node.node.silence import Silence
 
 MS = 1_000_000  # ns
 BEGIN = 1_700_000_000_000_000_000  # ns, a time of our days
@@ -74,3 +78,21 @@ def test_the_name_that_comes_twice_is_found_in_one_pass():
     assert Counted.compared < 3 * MAX_NAMES
     with pytest.raises(BadMessage, match="'9999' is named twice"):
         memory("a").update([*names[1:], names[-1]], [0.0] * MAX_NAMES, (), (), 0, 0)
+
+
+@pytest.mark.parametrize("source", ["message", "differentiate", "filter"])
+@pytest.mark.parametrize("problem", ["inverse", "forward"])
+@pytest.mark.parametrize("field", ["position", "velocity", "effort"])
+def test_numbers_near_the_largest_are_no_line_of_the_log(field, problem, source, panda):
+    """NumPy's warnings, errors here, would be one. There is a finite result, or a silence."""
+    served = serve("panda7", velocity_source=source, problem=problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sign in (0, 1, -1, 1):
+            given = {"position": panda.q, "velocity": panda.qd, "effort": np.ones(7)}
+            given[field] = given[field] + sign * np.finfo(float).max
+            served.wait(2)
+            with contextlib.suppress(Silence):
+                served.hear(panda.names, *given.values())
+                result = served.solve()
+                assert all(np.isfinite(x).all() for x in (result.tau, result.qdd) if x is not None)

@@ -71,6 +71,15 @@ def bench():
     return Bench(Serving(serve("panda7").core))
 
 
+def test_a_flood_that_is_dropped_is_one_line(bench):
+    message = WrenchStamped()
+    message.header.frame_id = "nowhere"
+    for _ in range(1000):
+        bench.send("~/external_wrench", message)
+    assert bench.node.lines == ["external_wrench dropped: frame_id 'nowhere' is no link of the robot"]
+    assert bench.statistics.counts["dropped"] == 1000
+
+
 def states(panda, sec=5):
     message = JointState(name=list(panda.names), position=list(panda.q), velocity=list(panda.qd))
     message.header.stamp.sec = sec
