@@ -89,7 +89,8 @@ def give_way(IA, pA, S, armature, tau):
     U = IA @ S
     D = S.T @ U + np.diag(armature)
     u = tau - pA @ S
-    K = transpose(solve(D, transpose(U)))
+    own = D.astype(u.dtype, copy=False)  # in a trace constants are eliminated as symbols are, in one order
+    K = transpose(solve(own, transpose(U)))
     return Given(U, D, u), _given_way(IA, K, U, S, armature), pA + matvec(K, u)
 
 

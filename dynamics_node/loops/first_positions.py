@@ -15,7 +15,7 @@ from dynamics_node.loops.positions import (
     shortened,
 )
 from dynamics_node.model.sample import sample_positions
-from dynamics_node.program import interpret
+from dynamics_node.program import interpret, interpret_portable
 from dynamics_node.spatial import least_squares
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
@@ -118,14 +118,15 @@ def _weakness(tree, cluster, q):
 
 def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
     """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
-    states that do not get there are left out. tolerance: m or rad that they may be open."""
+    states that do not get there are left out. tolerance: m or rad that they may be open. The same digits
+    on every machine: rows and joints are chosen by such positions."""
     program = position_program(tree, constraints)
     bent = bends(tree, constraints, coordinates)
     q = np.array(q, dtype=float)
     for _ in range(STEPS):
-        found = interpret(program, q=q)
+        found = interpret_portable(program, q=q)
         if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
             break
         step = least_squares(found["K"][:, :, list(coordinates)], -found["phi"])
         q = moved(tree, q, coordinates, shortened(step, bent))
-    return q[are_closed(interpret(program, q=q), tolerance)]
+    return q[are_closed(interpret_portable(program, q=q), tolerance)]

@@ -7,7 +7,7 @@ says what a Program means; `jacobian` derives it.
 from dynamics_node.program.derivative import derivative_name, gradient, jacobian
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.fused import Fused, fused
-from dynamics_node.program.interpret import interpret, interpret_rounded
+from dynamics_node.program.interpret import interpret, interpret_portable
 from dynamics_node.program.order import depth_first, group_after_group, in_order, most_alive
 from dynamics_node.program.packed import packed
 from dynamics_node.program.program import Program, ProgramError
@@ -37,7 +37,7 @@ __all__ = [
     "group_after_group",
     "in_order",
     "interpret",
-    "interpret_rounded",
+    "interpret_portable",
     "jacobian",
     "mapped",
     "most_alive",

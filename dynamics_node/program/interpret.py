@@ -1,6 +1,7 @@
 """What a Program means, straight-line or in stages: a few lines of NumPy, over a batch."""
 
 from collections.abc import Callable
+from functools import partial, reduce
 
 import numpy as np
 
@@ -34,6 +35,22 @@ _MEANING: dict[int, Callable] = {  # an Op is not its number to a dictionary
     Op.SIN.value: _sine,
     Op.COS.value: _cosine,
 }
+_QUARTERS_PER_RADIAN = float.fromhex("0x1.45f306dc9c883p-1")
+_QUARTER = [float.fromhex(x) for x in ("0x1.921fb544p0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")]
+_SINE = [
+    float.fromhex(x)
+    for x in (
+        "0x1.5d93a5acfd57cp-33", "-0x1.ae5e68a2b9cebp-26", "0x1.71de357b1fe7dp-19",
+        "-0x1.a01a019c161d5p-13", "0x1.111111110f8a6p-7", "-0x1.5555555555549p-3",
+    )
+]  # fmt: skip
+_COSINE = [
+    float.fromhex(x)
+    for x in (
+        "-0x1.8fae9be8838d4p-37", "0x1.1ee9ebdb4b1c4p-29", "-0x1.27e4f809c52adp-22",
+        "0x1.a01a019cb159p-16", "-0x1.6c16c16c15177p-10", "0x1.555555555554cp-5",
+    )
+]  # fmt: skip
 CHUNK = 512  # states at a time: all values of a Program are kept
 
 
@@ -46,20 +63,37 @@ def interpret(program, **inputs):
     return _interpreted(program, inputs, _MEANING)
 
 
-def interpret_rounded(program, bits, **inputs):
-    """As `interpret` of numbers, with every result rounded to so many binary digits."""
-    split = 2.0 ** (53 - bits) + 1.0  # Veltkamp's
-
-    def rounding(function):
-        def rounded(*operands):
-            value = function(*operands)
-            large = split * value
-            return large - (large - value)
-
-        return rounded
-
-    meaning = {op: rounding(function) for op, function in _MEANING.items()}
+def interpret_portable(program, bits=53, **inputs):
+    """As `interpret` of numbers, with the same digits on every machine, of which there are as many as `bits`
+    says: sums and products are anywhere, sines are not. For what decides how other Programs are made."""
+    meaning = _MEANING | {Op.SIN.value: _portable_sine, Op.COS.value: partial(_portable_sine, quarters=1)}
+    if bits < 53:
+        split = 2.0 ** (53 - bits) + 1.0
+        meaning = {op: partial(_rounded, function, split) for op, function in meaning.items()}
     return _interpreted(program, inputs, meaning)
+
+
+def _rounded(function, split, *operands):
+    """A result without its last digits, as Veltkamp splits it."""
+    value = function(*operands)
+    large = split * value
+    return large - (large - value)
+
+
+def _portable_sine(angle, offset=0.0, quarters=0):
+    """Of an angle and so many quarter turns; accurate to some units in the last place up to 2^16 rad. The
+    quarters and polynomials are those of backends/c/sincos_double.c."""
+    x, add = np.asarray(angle), np.asarray(offset)
+    k = np.rint((x + add) * _QUARTERS_PER_RADIAN)
+    r = ((x - k * _QUARTER[0]) - k * _QUARTER[1]) - k * _QUARTER[2] + add
+    z, n = r * r, k.astype(np.int64) + quarters
+    sine, cosine = r + r * z * _polynomial(_SINE, z), 1.0 - 0.5 * z + z * z * _polynomial(_COSINE, z)
+    found = np.where(n & 1, cosine, sine)
+    return np.where(n & 2, -found, found)
+
+
+def _polynomial(coefficients, z):
+    return reduce(lambda found, coefficient: found * z + coefficient, coefficients)
 
 
 def _interpreted(program, inputs, meaning):

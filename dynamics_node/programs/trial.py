@@ -1,12 +1,12 @@
 """The limit of health of a Program, found by trying it at random states with fewer digits.
 
-What is lost then is so much that the last digits, in which processors and C libraries differ, decide nothing;
-and what comes out is a power of two.
+What is lost then does not depend on the last digits of a state, in which processors may differ; and what
+comes out is a power of two.
 """
 
 import numpy as np
 
-from dynamics_node.program import interpret, interpret_rounded
+from dynamics_node.program import interpret_portable
 from dynamics_node.spatial import power_of_two
 
 TRIED = 32  # states
@@ -27,8 +27,8 @@ def health_limit(program, state, results) -> float:
     """Of the last entry of health: what it is where a result misses the right one by ERROR, if what is missed
     is lost by growing elements. state: {input: (TRIED, ...)}; results: tuples of names of outputs, of which
     those in a tuple are seen beside their largest entry."""
-    right = interpret(program, **state)
-    found = interpret_rounded(program, BITS, **state)
+    right = interpret_portable(program, **state)
+    found = interpret_portable(program, BITS, **state)
     missed = [_missed(_beside(found, names), _beside(right, names)) for names in results]
     lost = np.fmin(np.max(missed, axis=0), ALL) * 2.0 ** (BITS - 53)
     lost = np.maximum(lost, ROUNDING) / np.sqrt(right["health"][:, -1])

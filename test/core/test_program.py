@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics_node.program import Op, Program, ProgramError, interpret, jacobian, trace
+from dynamics_node.program import Op, Program, ProgramError, interpret, interpret_portable, jacobian, trace
 
 
 def run(function, **arrays):
@@ -121,6 +121,15 @@ def test_random_graphs_mean_what_numpy_says(function, x):
     batch = np.stack([x, x[::-1], 0 * x])
     rows = [interpret(program, x=row)["y"] for row in batch]
     assert np.array_equal(interpret(program, x=batch)["y"], rows)
+
+
+def test_portable_digits_are_right_and_as_many_as_asked_for():
+    program = trace(lambda x: {"y": np.sin(x) * x - np.cos(x - 0.3) / x}, {"x": (1,)})
+    x = np.random.default_rng(5).uniform(1, 300, (4000, 1))
+    exact = interpret(program, x=x)["y"]
+    assert (np.abs(interpret_portable(program, x=x)["y"] - exact) / x).max() < 1e-15
+    missed = np.abs(interpret_portable(program, 30, x=x)["y"] - exact) / x
+    assert 2.0**-32 < missed.max() < 2.0**-28
 
 
 def test_shapes_and_batches():
