@@ -34,8 +34,11 @@ def transform_rotation(X):
 
 def transform_origin(X):
     """r of X: the origin of frame B in A coordinates."""
-    terms = X[..., :3, (2, 0, 1)] * X[..., 3:, (1, 2, 0)]
-    return -(terms[..., 0, :] + terms[..., 1, :] + terms[..., 2, :])
+    r = np.empty((*X.shape[:-2], 3), X.dtype)
+    for k, (i, j) in enumerate(((2, 1), (0, 2), (1, 0))):
+        terms = X[..., :3, i] * X[..., 3:, j]
+        r[..., k] = -(terms[..., 0] + terms[..., 1] + terms[..., 2])
+    return r
 
 
 def inverse_motion_transform(X):
