@@ -3,7 +3,7 @@ operations]}}.
 
     python digests.py ROBOT ...
 
-ROBOT: one of OWN below, of robots.py or of dynamics_node.robots.
+ROBOT: one of OWN below, of robots.py or of dynamics_node.robots; with a + behind it more Programs.
 """
 
 import hashlib
@@ -62,25 +62,24 @@ def load(name):
     return dn.parse_robot(OWN[name]()) if name in OWN else robots.ROBOTS[name].model()
 
 
-def programs(robot, small):
-    """(name, Program) of all that is cheap; small: of what takes seconds for a large robot, too."""
+def programs(robot, more):
+    """(name, Program) of the recursions; more: of all that is cheap for a small robot."""
     joints = [own.name for own in robot.independent_joints if own.type.is_scalar]
-    for kind in ("inverse", "forward", "hybrid"):
+    tip = robot.bodies[-1].name
+    for kind in ("inverse", "forward", "hybrid")[: 3 if more else 2]:
         problem = named(kind, robot, joints[: max(1, len(joints) // 2)])
         for way, program in recursive_programs(robot, problem).items():
             yield f"{kind} {way}", program
-    tip = robot.bodies[-1].name
-    for name, options in (("mass_matrix", {}), ("operational_space_inertia", {"links": (tip,)})):
-        for way, program in quantity_programs(robot, name, **options).items():
-            yield f"{name} {way}", program
-    if not small:
+    for way, program in quantity_programs(robot, "operational_space_inertia", links=(tip,)).items():
+        yield f"operational_space_inertia {way}", program
+    if not more:
         return
     problem = dn.forward_dynamics(robot)
     yield "derivatives", derivative_program(robot, problem)
     if isinstance(robot, dn.Model):
         sensor = {"joint": joints[0], "xyz": (0.03, -0.05, 0.11), "rpy": (0.4, -0.7, 1.9)}
         yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["tree"]
-    yield "colamd", elimination_program(robot, problem, "colamd", parameters=("inertia",))
+    yield "colamd", elimination_program(robot, problem, "colamd")
     yield "sensors", measured_program(robot, dn.measured(robot, sensed(robot, joints, tip)))
 
 
@@ -99,8 +98,8 @@ def digest(program):
 def main(names):
     found = {}
     for name in names:
-        own = load(name)
-        found[name] = {what: digest(program) for what, program in programs(own, own.nv <= 8)}
+        own = load(name.rstrip("+"))
+        found[name] = {what: digest(program) for what, program in programs(own, name.endswith("+"))}
     print(json.dumps(found))
 
 
