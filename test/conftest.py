@@ -1,7 +1,12 @@
 """What all tests share lies in test/support."""
 
+import os
 import sys
 from pathlib import Path
+
+# A worker a core: threads of OpenBLAS beside them wait in loops; so for the processes that tests start
+for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 sys.path.insert(0, str(Path(__file__).parent / "core"))

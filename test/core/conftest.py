@@ -1,16 +1,14 @@
 """Fixtures: a robot, its model and its oracle, each built once."""
 
 from functools import cache
-from pathlib import Path
 
 import pytest
+from flags import every_way, optimised, quickly_compiled
 from robots import ROBOTS
 
-from dynamics_node.backends.c import batch, compiler, kernel, library
-from dynamics_node.programs import limbs
+from dynamics_node.backends.c import compiler, library
 
-QUICK_CC = Path(__file__).parents[1] / "support" / "quick_cc"
-QUICK, MANY = kernel.QUICK, limbs.MANY  # as users have them
+__all__ = ["every_way", "optimised", "quickly_compiled"]
 
 
 @cache
@@ -38,28 +36,6 @@ def model(robot):
 @pytest.fixture
 def oracle(robot):
     return _oracle(robot)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quickly_compiled(request):
-    """Programs are compiled in one way, for to measure hundreds of them takes minutes, and without optimisation;
-    but files marked `optimised` have the flags, and tests that ask for `every_way` all ways, that users have."""
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (kernel, batch):
-            patch.setattr(module, "QUICK", 0)
-        patch.setattr(limbs, "MANY", 0)
-        if request.node.get_closest_marker("optimised") is None:
-            patch.setenv("CC", str(QUICK_CC))
-        yield
-
-
-@pytest.fixture
-def every_way(monkeypatch):
-    """Other flags and orders of operations are tried, as users have it."""
-    monkeypatch.delenv("CC", raising=False)
-    for module in (kernel, batch):
-        monkeypatch.setattr(module, "QUICK", QUICK)
-    monkeypatch.setattr(limbs, "MANY", MANY)
 
 
 @pytest.fixture

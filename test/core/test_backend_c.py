@@ -20,8 +20,6 @@ from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.program import interpret, trace
 from dynamics_node.programs import Memory, best_ordering, cost, elimination_program, recursive_programs
 
-pytestmark = pytest.mark.optimised
-
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating"])
 def test_gravity_of_a_call(name):

@@ -21,8 +21,6 @@ from dynamics_node.backends.c import CompileError, Kernel, compiler, library
 from dynamics_node.backends.cache import cache_folder, read_entry, sweep, work_folder, write_entry
 from dynamics_node.program import trace
 
-pytestmark = pytest.mark.optimised
-
 ONE = np.array([1.0, 2.0])
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="another user's files: only root can make them")
 

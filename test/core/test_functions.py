@@ -18,8 +18,6 @@ from dynamics_node.robots import five_bar
 from dynamics_node.solver import ProgramFunction
 from dynamics_node.solver.arguments import plain_signature
 
-pytestmark = pytest.mark.optimised
-
 RUNNERS = ("c", "numpy")  # backends that run Programs
 COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)
 

@@ -103,6 +103,8 @@ def test_compiled_code_of_long_robots_runs_on_small_stacks():
     code = (
         "import threading, numpy as np, dynamics_node as dn\n"
         "from test_limits import chain\n"
+        "from dynamics_node.backends.c import kernel\n"
+        "kernel.QUICK = 0\n"
         "model = dn.parse_model(chain(4000))\n"
         "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"
         "q, f_ext, found = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"

@@ -12,8 +12,6 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
-pytestmark = pytest.mark.optimised
-
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
 SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
@@ -45,8 +43,23 @@ def pytest_generate_tests(metafunc):
         or (robot in SMALL and algorithm == "default")
         or (robot in SEARCHED and algorithm == "best")
     ]
-    rows = [(*row, sum(map(len, row)) % 2 == 0) for row in rows]  # with wrenches and without in turn
+    rows = [
+        pytest.param(
+            *row,
+            sum(map(len, row)) % 2 == 0,  # with wrenches and without in turn
+            marks=[pytest.mark.optimised] * has_flags_of_users(*row),
+        )
+        for row in rows
+    ]
     metafunc.parametrize("robot, problem, algorithm, backend, pushed", rows, indirect=["robot"])
+
+
+def has_flags_of_users(robot, problem, algorithm, backend):
+    """Small robots by the default algorithm, and of the others one problem each: to optimise takes most of
+    the time."""
+    if algorithm != "default" or backend != "c":
+        return False
+    return robot in SMALL or PROBLEMS[sum(map(ord, robot)) % 3] == problem
 
 
 @pytest.mark.timeout(600)

@@ -13,7 +13,10 @@ GOOD = """
 import array, pickle
 import numpy as np
 import dynamics_node as dn
+from dynamics_node.backends.c import batch, kernel
 from robots import ROBOTS, random_states
+
+kernel.QUICK = batch.QUICK = 0  # one order of operations and one set of flags: instrumented code is compiled slowly
 
 for name, floating in (("ur5", False), ("double_pendulum", True)):
     model = ROBOTS[name]._replace(floating_base=floating).model()
@@ -29,9 +32,9 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
         solve(q, qd, qdd, f_ext)
         if not floating:  # vectors read whole rows at once, beyond their ends but not beyond the arrays
             for precision in ("float64", "float32"):
-                batch = dn.build(model, problem, backend="c", precision=precision)
+                solve_many = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
-                    batch(*(a.copy() for a in random_states(model, count)[:3]))
+                    solve_many(*(a.copy() for a in random_states(model, count)[:3]))
         one, few = solve.runner.solve, solve.runner.few
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):

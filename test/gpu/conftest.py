@@ -5,8 +5,11 @@ import gc
 import compilers
 import fake_cuda
 import pytest
+from flags import optimised, quickly_compiled
 
 from dynamics_node.backends.cuda import opened
+
+__all__ = ["optimised", "quickly_compiled"]
 
 
 @pytest.fixture

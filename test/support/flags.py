@@ -1,0 +1,42 @@
+"""Fixtures: how C is compiled in tests. For a conftest to import."""
+
+from pathlib import Path
+
+import pytest
+
+from dynamics_node.backends.c import batch, kernel
+from dynamics_node.programs import limbs
+
+__all__ = ["every_way", "optimised", "quickly_compiled"]
+
+QUICK_CC = Path(__file__).with_name("quick_cc")
+QUICK, MANY = kernel.QUICK, limbs.MANY  # as users have them
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly_compiled():
+    """Programs are compiled in one way, for to measure hundreds of them takes minutes, and without
+    optimisation; but tests and files marked `optimised` have the flags, and tests that ask for `every_way`
+    all ways, that users have."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (kernel, batch):
+            patch.setattr(module, "QUICK", 0)
+        patch.setattr(limbs, "MANY", 0)
+        patch.setenv("CC", str(QUICK_CC))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def optimised(request, monkeypatch):
+    """With the flags of users, where a test or its file is marked so."""
+    if request.node.get_closest_marker("optimised"):
+        monkeypatch.delenv("CC", raising=False)
+
+
+@pytest.fixture
+def every_way(monkeypatch):
+    """Other flags and orders of operations are tried, as users have it."""
+    monkeypatch.delenv("CC", raising=False)
+    for module in (kernel, batch):
+        monkeypatch.setattr(module, "QUICK", QUICK)
+    monkeypatch.setattr(limbs, "MANY", MANY)
