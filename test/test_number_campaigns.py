@@ -9,8 +9,12 @@ import pytest
 
 pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 
+from flags import quickly_compiled
+
 from campaigns import random_robots as numbers
 from campaigns import trees
+
+__all__ = ["quickly_compiled"]
 
 ROOT = Path(__file__).parents[1]
 KINDS = [kind for kind in numbers.KINDS if (ROOT / "campaigns" / f"{kind}.py").is_file()]

@@ -4,7 +4,8 @@ Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k
 So any kind of constraint needs its phi alone, one given as a function too.
 """
 
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,36 @@ def _cosines(loop, predecessor, successor):
     return [dot(product(P, direction), product(S, direction)) for direction in loop.type.shared(loop)]
 
 
-@lru_cache(maxsize=64)  # clusters of the robots at hand
+@dataclass(frozen=True)
+class _Geometry:
+    """A tree as its constraints see it: equal where bodies and joints lie alike, whatever their inertia."""
+
+    places: tuple
+    tree: Any = field(compare=False)
+
+
+@lru_cache(maxsize=64)  # trees of the robots at hand
+def _geometry(tree):
+    joints = ((body, body.joint) for body in tree.bodies)
+    places = tuple(
+        (body.parent, body.X_tree.tobytes(), j.kind, j.axis.tobytes(), j.q.start, j.v.start)
+        + (j.mimic, j.multiplier, j.offset)
+        for body, j in joints
+    )
+    return _Geometry(places, tree)
+
+
+def _once(program):
+    """program(tree, constraints), once for all trees of one geometry: those with inertias as inputs too."""
+
+    @lru_cache(maxsize=64)  # clusters of the robots at hand
+    def made(geometry, constraints):
+        return program(geometry.tree, constraints)
+
+    return wraps(program)(lambda tree, constraints: made(_geometry(tree), constraints))
+
+
+@_once
 def position_program(tree, constraints: tuple) -> Program:
     """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
     phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
@@ -69,7 +99,7 @@ def position_program(tree, constraints: tuple) -> Program:
     return trace(function, {"q": (tree.nq,)})
 
 
-@lru_cache(maxsize=64)
+@_once
 def velocity_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
     operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
@@ -86,7 +116,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
     return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
 
 
-@lru_cache(maxsize=64)
+@_once
 def change_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree), forces (rows,) -> change (nv of the tree,) = (dK/dt)^T forces along qd."""
     position = position_program(tree, constraints)

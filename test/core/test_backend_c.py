@@ -53,8 +53,7 @@ def test_best_ordering_costs_least(kind):
     assert np.all(error(solver(q, qd, u), expected) <= solved(dn.mass_matrix(model, q)))
 
 
-@pytest.mark.parametrize("text", ["", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"])
-def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(text):
+def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew():
     model = ROBOTS["double_pendulum"].model()
     problem = dn.forward_dynamics(model)
     notes: dict[str, bytes] = {}
@@ -62,9 +61,10 @@ def test_a_remembered_ordering_that_makes_no_sense_is_searched_anew(text):
     found = best_ordering(model, problem, memory=memory).ordering
     ((name, first),) = notes.items()
     assert best_ordering(model, problem, memory=memory).ordering == found
-    notes[name] = text.encode()
-    assert best_ordering(model, problem, memory=memory).ordering == found
-    assert notes == {name: first}
+    for text in ("", "[]", '["x", ["A1"]]', '["x", ["nobody"]]', '{"a": 1}', "null"):
+        notes[name] = text.encode()
+        assert best_ordering(model, problem, memory=memory).ordering == found
+        assert notes == {name: first}
 
 
 def test_the_cheaper_producer_is_taken():

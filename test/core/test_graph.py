@@ -1,5 +1,7 @@
 """The factor graph: every ordering gives the same answer; pivots, plans and drawings."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from robots import ROBOTS, random_states
@@ -48,6 +50,7 @@ def solve(model, problem, states, **choice):
     return solver(q, qd, qdd, tau, f_ext)
 
 
+@cache
 def consistent_states(model, count):
     q, qd, qdd, f_ext = random_states(model, count, seed=21)
     return q, qd, qdd, dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext), f_ext

@@ -19,8 +19,6 @@ from dynamics_node.programs import can_roll, parameter_values, rolled_program
 from dynamics_node.programs.rolled import LONG
 from dynamics_node.spatial import rpy_rotation
 
-pytestmark = pytest.mark.optimised
-
 
 def snake(n, seed=0, branches=False, mimics=False):
     """n joints in a chain or a random tree: mostly revolute, a few prismatic, of generic geometry; the last
@@ -55,7 +53,12 @@ def plainly(model, problem, q, qd, u, f_ext):
     return qdd if problem.kind == "forward" else np.hstack([qdd, tau])
 
 
-@pytest.mark.parametrize("name", [*ROBOTS])
+FLAGS_OF_USERS = ("panda", "solo12")  # the others are compiled without optimisation
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.optimised] * (name in FLAGS_OF_USERS)) for name in ROBOTS]
+)
 def test_every_kind_of_robot(name):
     """Also robots that are too small for it: branches, sliding and floating joints, mimic joints."""
     model = ROBOTS[name].model()
@@ -73,7 +76,7 @@ def test_every_kind_of_robot(name):
             assert np.all(error(packed(kernel(5, *inputs)), right) <= tolerance), (kind, parameters, wrenches)
 
 
-@pytest.mark.parametrize("branches", [False, True])
+@pytest.mark.parametrize("branches", [False, pytest.param(True, marks=pytest.mark.optimised)])
 def test_facade_of_a_long_robot(branches):
     model = snake(120, branches=branches)
     q, qd, u, f_ext = random_states(model, 70, seed=42)

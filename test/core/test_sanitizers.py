@@ -22,7 +22,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
     model = ROBOTS[name]._replace(floating_base=floating).model()
     q, qd, qdd, f_ext = random_states(model, 3)
     problems = [dn.inverse_dynamics(model), dn.forward_dynamics(model)]
-    for problem in problems:
+    for problem in problems[: 2 if floating else 1]:
         solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"))
         for k in range(3):
             solve(q[k], qd[k], qdd[k])
@@ -71,7 +71,7 @@ def sanitized(tmp_path):
     asan = told.stdout.strip()
     compilers.require("gcc", under=("env", f"LD_PRELOAD={asan}"))
     compiler = tmp_path / "cc"
-    compiler.write_text(f'#!/bin/sh\nexec gcc {" ".join(FLAGS)} -g "$@" -O0\n')
+    compiler.write_text(f'#!/bin/sh\nexec gcc {" ".join(FLAGS)} "$@" -O0\n')
     compiler.chmod(0o755)
 
     def run(code):

@@ -32,7 +32,16 @@ class Robot(NamedTuple):
         return data_folder() / self.path
 
     def model(self, **choices):
+        """The Model: frozen, and read once where nothing is chosen."""
+        return self.read(**choices) if choices else _model(self)
+
+    def read(self, **choices):
         return load_model(self.file, floating_base=self.floating_base, joints=self.joints, **choices)
+
+
+@cache
+def _model(robot):
+    return robot.read()
 
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
