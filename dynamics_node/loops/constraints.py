@@ -63,13 +63,13 @@ class _Geometry:
 
 @lru_cache(maxsize=64)  # trees of the robots at hand
 def _geometry(tree):
-    joints = ((body, body.joint) for body in tree.bodies)
-    places = tuple(
-        (body.parent, body.X_tree.tobytes(), j.kind, j.axis.tobytes(), j.q.start, j.v.start)
-        + (j.mimic, j.multiplier, j.offset)
-        for body, j in joints
-    )
+    places = tuple((body.parent, body.X_tree.tobytes(), *_place(body.joint)) for body in tree.bodies)
     return _Geometry(places, tree)
+
+
+def _place(joint):
+    own = joint.kind, joint.axis.tobytes(), joint.q.start, joint.v.start
+    return (*own, joint.mimic, joint.multiplier, joint.offset)
 
 
 def _once(program):
