@@ -42,7 +42,7 @@ def test_every_controller_has_a_type_and_parameters(block):
 
 
 def test_three_ways_are_described():
-    assert len(CONTROLLERS) == 3 and len(NODE) == 2
+    assert len(CONTROLLERS) == 3 and len(NODE) == 3
     (launch,) = blocks("python")
     compile(launch, "control.launch.py", "exec")
     assert "/effort_controller/commands" in launch and "effort_controller:" in CONTROLLERS[0]

@@ -14,7 +14,6 @@ SIZE = 420  # pixels, of the square with the arm; the errors are as high
 WIDE = 440  # pixels of the errors
 FINER = 2  # the arm is drawn so many times larger, then averaged
 MISSING = np.array([230, 90, 20])  # color of where the arm should be
-COLORS = 96  # of the GIF
 LAST = 1500  # ms of the last frame
 _COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" strippath="false"/></mujoco>'
 _NEEDS = (
@@ -158,8 +157,12 @@ def _write(pictures, path):
     from PIL import Image
 
     images = [Image.fromarray(picture) for picture in pictures]
-    some = np.vstack(pictures[:: max(len(pictures) // 6, 1)])
-    palette = Image.fromarray(some).quantize(COLORS, method=Image.Quantize.MEDIANCUT)
+    some = Image.fromarray(np.vstack(pictures[:: max(len(pictures) // 6, 1)]))
+    frequent, rare = (
+        some.quantize(128, method=m) for m in (Image.Quantize.MEDIANCUT, Image.Quantize.MAXCOVERAGE)
+    )
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(frequent.getpalette()[: 3 * 128] + rare.getpalette()[: 3 * 128])
     flat = [image.quantize(palette=palette, dither=Image.Dither.NONE) for image in images]
     times = [round(1000 / FRAMES)] * (len(flat) - 1) + [LAST]
     flat[0].save(path, save_all=True, append_images=flat[1:], duration=times, loop=0, optimize=True)
