@@ -1,86 +1,36 @@
-"""The executable `dynamics`: look at a robot, its graph and its algorithms, and compute, without ROS."""
+"""The executable `dynamics`. What takes long to import is imported when signals and threads are seen to."""
 
-import argparse
 import contextlib
+import signal
 import sys
-import warnings
+import threading
 
-from dynamics_node.backends.c import CompileError
-from dynamics_node.cli import (
-    compiling,
-    doctoring,
-    estimating,
-    evaluating,
-    exciting,
-    explaining,
-    graph,
-    identifying,
-    info,
-    inverting,
-    payload,
-    sensors,
-    simulating,
-)
-from dynamics_node.loops import ClosureError
-from dynamics_node.model import ModelError, ModelWarning
-from dynamics_node.model.files import file_trouble
-from dynamics_node.solver import SolutionError
-from dynamics_node.text import Printable, printable
-from dynamics_node.trajectory import TrajectoryError
+from dynamics_node.threads import one_blas_thread
 
-COMMANDS = (
-    info,
-    graph,
-    explaining,
-    doctoring,
-    compiling,
-    evaluating,
-    sensors,
-    simulating,
-    inverting,
-    estimating,
-    identifying,
-    exciting,
-    payload,
-)
-
-EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
+INTERRUPTED, TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))  # as shells have it
 
 
 def main(arguments=None):
-    """Exit code 0 or what the command returns, or 1 (of `doctor` 2) with one line on stderr.
-
-    Characters that move the cursor, or change the direction of text, are printed as Python writes them: names
-    come from files of others.
-    """
-    options = _parser().parse_args(arguments)
+    """The exit code of the command: see `commands.run`; INTERRUPTED after Ctrl-C, TERMINATED after SIGTERM.
+    What the command has begun to write is removed then."""
+    one_blas_thread()
     try:
-        with contextlib.redirect_stdout(Printable(sys.stdout)), _warnings_on_stderr(options):
-            return options.run(options.read(options), options) or 0
-    except BrokenPipeError:  # the reader of our output has seen enough
-        sys.stderr.close()
-    except EXPECTED as error:
-        told = file_trouble(error) if isinstance(error, OSError) else error
-        print(f"dynamics: {printable(told)}", file=sys.stderr)
-        return getattr(options, "unreadable", 1)
-    return 0
+        with _ended_by_sigterm():
+            from dynamics_node.cli.commands import run
+
+            return run(arguments)
+    except KeyboardInterrupt:
+        return INTERRUPTED
 
 
 @contextlib.contextmanager
-def _warnings_on_stderr(options):
-    """A ModelWarning is one line; commands that list all warnings themselves print none."""
-    with warnings.catch_warnings():
-        lists = getattr(options, "lists_warnings", False)
-        warnings.simplefilter("ignore" if lists else "always", ModelWarning)
-        warnings.showwarning = lambda message, *place: print(
-            f"dynamics: warning: {printable(message)}", file=sys.stderr
-        )
+def _ended_by_sigterm():
+    """SystemExit on SIGTERM, so that blocks end as after an error. Only a main thread has handlers."""
+    if threading.current_thread() is not threading.main_thread():
         yield
-
-
-def _parser():
-    parser = argparse.ArgumentParser(prog="dynamics", description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
-    return parser
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

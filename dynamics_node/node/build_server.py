@@ -21,8 +21,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from dynamics_node.threads import ONE_BLAS_THREAD
+
 WORK = "dynamics_node.node.build_job"  # the module whose `work` does a job
-ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than the node
 LONGEST_WORD = 500  # bytes about the end of a job
 _ASIDE, _AT_ONCE = b"-", b"+"
@@ -60,7 +61,7 @@ class BuildServer:
                 command,
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
-                env={**os.environ, **ONE_THREAD},
+                env={**os.environ, **ONE_BLAS_THREAD, "OMP_NUM_THREADS": "1"},
                 **_apart(),
             )
 

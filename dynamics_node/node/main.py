@@ -7,6 +7,7 @@ from importlib import import_module
 from dynamics_node.node.build_server import SERVER
 from dynamics_node.node.stop import Stop
 from dynamics_node.text import shown
+from dynamics_node.threads import one_blas_thread
 
 
 def main(arguments=None):
@@ -17,6 +18,7 @@ def main(arguments=None):
 def serve(executable, module, node, arguments=None, modules=()):
     """Run a node, a class of a module, until it is asked to stop; the exit code, as of `main`. modules: those
     that its builds need beside build_job."""
+    one_blas_thread()
     stop = Stop()  # from here on, also while the rest is imported
     with suppress(OSError):  # what a build needs is said when there is one
         SERVER.start(*modules)

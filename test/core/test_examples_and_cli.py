@@ -1,6 +1,7 @@
 """The examples run, the command line answers, and says what is wrong in one line."""
 
 import runpy
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,35 @@ def test_example(name, words, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [name])
     runpy.run_path(str(EXAMPLES / name), run_name="__main__")
     assert words in capsys.readouterr().out
+
+
+HALF_WRITTEN = """
+import sys, time
+from dynamics_node.cli import commands, main
+from dynamics_node.page.files import replacing
+
+def run(arguments):
+    with replacing(sys.argv[1]) as unfinished:
+        unfinished.write_text("half")
+        print(flush=True)
+        time.sleep(1000)
+
+commands.run = run
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_leaves_nothing_behind(tmp_path, number):
+    """No traceback, and no half of a file."""
+    command = [sys.executable, "-c", HALF_WRITTEN, str(tmp_path / "out.csv")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        process.stdout.readline()
+        assert list(tmp_path.iterdir())
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert (process.returncode, said) == (128 + number, "")
+    assert not list(tmp_path.iterdir())
 
 
 def panda():

@@ -1,5 +1,6 @@
 """`import dynamics_node` is quick; what it offers comes when it is asked for."""
 
+import os
 import subprocess
 import sys
 
@@ -28,8 +29,33 @@ def test_everything_is_there_and_named():
     assert set(dn.__all__) <= set(names)
 
 
-@pytest.mark.parametrize("module", ["dynamics_node.node.build_job", "dynamics_node.cli"])
+@pytest.mark.parametrize("module", ["dynamics_node.node.build_job", "dynamics_node.cli.commands"])
 def test_what_builds_a_robot_and_commands_import_no_scipy(module):
     """It takes half a second on an idle core, seconds beside a node that is busy with NumPy until it is done."""
     code = f"import sys, {module}; sys.exit(any(m.startswith('scipy') for m in sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
+
+
+LINEAR_ALGEBRA = {  # what imports NumPy, and how many threads there are afterwards: of all cores, or one
+    "a command": "from dynamics_node.cli import main; main(['info', '/nowhere'])",
+    "a node": "from dynamics_node.node.main import serve; serve('node', 'numpy', 'absent')",
+    "the library": "import dynamics_node.library, numpy",
+}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
+@pytest.mark.parametrize("what", LINEAR_ALGEBRA)
+def test_entry_points_compute_with_one_thread_and_the_library_leaves_it_to_its_user(what):
+    names = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    code = (
+        f"import contextlib, os, sys\nwith contextlib.suppress(Exception):\n    {LINEAR_ALGEBRA[what]}\n"
+        "assert 'numpy' in sys.modules\nprint(len(os.listdir('/proc/self/task')), *os.environ)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    threads, *left = done.stdout.split()
+    if what == "the library":
+        assert set(left).isdisjoint(names)
+    else:
+        assert int(threads) == 1
