@@ -3,7 +3,7 @@
 import contextlib
 
 import numpy as np
-from rich.console import Console, Group
+from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
@@ -17,13 +17,13 @@ SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
 
 @contextlib.contextmanager
 def show(monitor):
-    """A function that refreshes the tables; without a terminal it prints one line a second."""
+    """A function that refreshes the table; without a terminal it prints one line a second."""
     console = Console()
     if not console.is_terminal:
         yield line_a_second(monitor, lambda: _line(monitor))
         return
-    with Live(_tables(monitor), console=console, auto_refresh=False) as live:
-        yield lambda: live.update(_tables(monitor), refresh=True)
+    with Live(_table(monitor), console=console, auto_refresh=False) as live:
+        yield lambda: live.update(_table(monitor), refresh=True)
 
 
 def _line(monitor):
@@ -39,43 +39,33 @@ def _third(tracking):
     return min(3 * max(tracking.last, 0) // tracking.cycles, 2)
 
 
-def _tables(monitor):
+def _table(monitor):
+    """Tracking errors of all thirds that have begun, and the last torques that were compared."""
     if not monitor.seen:
         return Table(title=f"{ARM}: waiting for the first torque ...")
-    return Group(_errors(monitor.tracking), _torques(monitor))
-
-
-def _errors(tracking):
-    """Tracking errors of all thirds that have begun."""
+    tracking = monitor.tracking
     now = _third(tracking)
     title = f"{ARM}, {CYCLE * tracking.last:.1f} s: {THIRDS[now]}"
-    table = Table(title=title, caption="tracking errors, root mean square [mrad]")
-    table.add_column("joint")
-    for n, name in enumerate(THIRDS):
+    table = Table(title=title, caption=_summary(monitor))
+    table.add_column("error,\nmrad")
+    for n, name in enumerate(("PD\nalone", "with\ngravity", "with full\nfeed-forward")):
         table.add_column(name, justify="right", style="bold" if n == now else "")
+    for name in ("torque,\nN m", "Pinocchio,\nN m", "difference"):
+        table.add_column(name, justify="right")
     rms = 1e3 * np.stack([tracking.rms(n) for n in range(3)])
-    for k, joint in enumerate(PANDA_JOINTS):
-        table.add_row(joint, *map(_number, rms[:, k]), end_section=k == 6)
-    table.add_row("all joints", *(_number(1e3 * tracking.overall(n)) for n in range(3)))
-    return table
-
-
-def _number(value):
-    return "" if np.isnan(value) else f"{value:.2f}"
-
-
-def _torques(monitor):
-    """The last torques that were compared."""
-    tracking = monitor.tracking
-    table = Table(title="torques on /dynamics_node/joint_torques", caption=_summary(monitor))
-    for column in ("joint", "published [N m]", "Pinocchio [N m]", "difference"):
-        table.add_column(column, justify="left" if column == "joint" else "right")
     known = np.flatnonzero(np.isfinite(tracking.difference))
-    if known.size:
-        rows = zip(PANDA_JOINTS, tracking.torque[known[-1]], tracking.expected[known[-1]], strict=True)
-        for name, tau, expected in rows:
-            table.add_row(name, f"{tau:9.4f}", f"{expected:9.4f}", f"{tau - expected:9.1e}")
+    last = known[-1] if known.size else 0
+    torque, expected = tracking.torque[last], tracking.expected[last]
+    for k, joint in enumerate(PANDA_JOINTS):
+        differs = "" if np.isnan(torque[k]) else f"{torque[k] - expected[k]:.1e}"
+        errors, torques = map(_number, rms[:, k]), (_number(torque[k], 4), _number(expected[k], 4))
+        table.add_row(joint.removeprefix("panda_"), *errors, *torques, differs, end_section=k == 6)
+    table.add_row("all", *(_number(1e3 * tracking.overall(n)) for n in range(3)))
     return table
+
+
+def _number(value, digits=2):
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
 
 
 def _summary(monitor):
