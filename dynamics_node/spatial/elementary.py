@@ -89,6 +89,11 @@ class Shift:
 
     r: Any
 
+    @property
+    def _cross(self):
+        """The matrix of r x, of objects also where r is constant: NumPy multiplies these in one order."""
+        return skew(self.r).astype(object)
+
     def point_back(self, p):
         return p + self.r
 
@@ -96,16 +101,15 @@ class Shift:
         return motion_transform(np.broadcast_to(np.eye(3), (*self.r.shape[:-1], 3, 3)), self.r)
 
     def motion(self, v):
-        return np.concatenate([v[..., :3], v[..., 3:] - matvec(skew(self.r), v[..., :3])], axis=-1)
+        return np.concatenate([v[..., :3], v[..., 3:] - matvec(self._cross, v[..., :3])], axis=-1)
 
     def force(self, f):
-        return np.concatenate([f[..., :3] + matvec(skew(self.r), f[..., 3:]), f[..., 3:]], axis=-1)
+        return np.concatenate([f[..., :3] + matvec(self._cross, f[..., 3:]), f[..., 3:]], axis=-1)
 
     def inertia(self, inertia):
         A, H, M = _blocks(inertia)
-        cross = skew(self.r)
-        moved = H + cross @ M
-        return _joined(symmetric(A - H @ cross + cross @ transpose(moved)), moved, M)
+        moved = H + self._cross @ M
+        return _joined(symmetric(A - H @ self._cross + self._cross @ transpose(moved)), moved, M)
 
 
 def _blocks(inertia):
