@@ -36,6 +36,7 @@ from dynamics_node.problem import hybrid_dynamics
 from dynamics_node.solver import build
 from dynamics_node.text import shown
 
+TARE = "tare"  # as in the service's definition, of which an older build may be installed
 COMPUTING = {
     "inverse_dynamics": InverseDynamics,
     "forward_dynamics": ForwardDynamics,
@@ -86,24 +87,35 @@ def calibrate_wrench_sensor(set_parameters, core, request, response):
         sensor.collect(core, monotonic_ns())
     elif command == request.RESET:
         sensor.poses.clear()
-    elif command not in (request.COMPUTE, request.APPLY):
-        raise BadMessage(f"unknown command {shown(command)!r}: collect, compute, apply or reset")
+    elif command not in (request.COMPUTE, request.APPLY, TARE):
+        raise BadMessage(f"unknown command {shown(command)!r}: collect, compute, apply, tare or reset")
     response.poses = len(sensor.poses)
-    if command not in (request.COMPUTE, request.APPLY):
+    if command in (request.COLLECT, request.RESET):
         return f"{response.poses} poses"
-    tool, bias, bias_std = sensor.identified(core, request.bias_only)
-    if command == request.APPLY:
-        values: dict[str, Any] = {"wrench_sensor.bias": doubles(bias[SWAP]).tolist()}
-        if not request.bias_only:
-            values |= {"wrench_sensor.tool_mass": tool.mass, "wrench_sensor.tool_com": tool.com.tolist()}
-        if refused := set_parameters(values):
-            raise BadMessage(refused)
+    bias_only = request.bias_only or command == TARE
+    if command == TARE:
+        tool, bias, bias_std = sensor.tare(core, monotonic_ns())
+    else:
+        tool, bias, bias_std = sensor.identified(core, bias_only)
+    if command != request.COMPUTE:
+        _set_calibration(set_parameters, bias, None if bias_only else tool)
     response.bias, response.bias_std = plain_wrench(bias), plain_wrench(bias_std)
     response.tool_mass, response.condition = tool.mass, tool.condition
     response.tool_com = vector_message(tool.com)
-    if not request.bias_only:
+    if not bias_only:
         response.tool_mass_std, response.tool_com_std = float(tool.std[6]), vector_message(tool.std[7:])
+    if command == TARE:
+        return "tared"
     return f"tool {tool.mass:.4g} kg by {response.poses} poses, pose {tool.worst + 1} fits worst"
+
+
+def _set_calibration(set_parameters, bias, tool):
+    """Raises BadMessage with the reason why the parameters are refused. tool: None leaves it as it is."""
+    values: dict[str, Any] = {"wrench_sensor.bias": doubles(bias[SWAP]).tolist()}
+    if tool is not None:
+        values |= {"wrench_sensor.tool_mass": tool.mass, "wrench_sensor.tool_com": tool.com.tolist()}
+    if refused := set_parameters(values):
+        raise BadMessage(refused)
 
 
 class Services:

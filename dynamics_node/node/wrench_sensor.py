@@ -156,6 +156,16 @@ class WrenchSensor:
         X = self._transform(recent[-1].frame)
         self.poses.append(Pose(q, self._sign * matvec(transpose(X), mean), core.gravity(steady_now)))
 
+    def tare(self, core, steady_now) -> tuple[Tool, np.ndarray, np.ndarray]:
+        """`identified` by the last readings, of which nothing is left with that bias; the tool is as it is,
+        and poses that were collected stay. Raises as `collect` and `identified`."""
+        kept, self.poses = self.poses, []
+        try:
+            self.collect(core, steady_now)
+            return self.identified(core, bias_only=True)
+        finally:
+            self.poses = kept
+
     def identified(self, core, bias_only=False) -> tuple[Tool, np.ndarray, np.ndarray]:
         """What the poses tell, at the child link, and the bias (6,), and its deviations, as the sensor
         reads it in its frame. Raises ValueError, which says why not."""

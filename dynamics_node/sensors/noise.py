@@ -6,6 +6,7 @@ import numpy as np
 
 from dynamics_node.sensors.errors import SensorError
 
+DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: no sensor is better, or worse
 ASYMMETRY = 1e-9  # of a covariance beside its entries: what rounding in a file leaves
 
 
@@ -14,7 +15,19 @@ def deviations(name, std):
     values = numbers(name, "std", std, scalar=True)
     if not all(value >= 0 for value in np.ravel(values)):
         raise SensorError(f"sensor {name!r}: a standard deviation is not negative, but std is {std}")
+    _require_within(name, np.ravel(values))
     return values
+
+
+def _require_within(name, deviations):
+    """Their squares are divided by."""
+    low, high = DEVIATIONS
+    for value in deviations:
+        if value and not low <= value <= high:
+            raise SensorError(
+                f"sensor {name!r}: a standard deviation of {value:g} is not between {low:g} and {high:g}, "
+                "nor 0, which is exact"
+            )
 
 
 def covariance_of(name, covariance):
@@ -27,6 +40,7 @@ def covariance_of(name, covariance):
         raise SensorError(f"sensor {name!r}: covariance must be a square matrix, not {matrix.shape}")
     if not np.all(np.isfinite(matrix)):
         raise SensorError(f"sensor {name!r}: covariance has entries that are not finite")
+    _require_within(name, np.sqrt(np.maximum(np.diag(matrix), 0.0)))
     size = np.sqrt(np.outer(*2 * [np.abs(np.diag(matrix))]))
     if np.any(np.abs(matrix - matrix.T) > ASYMMETRY * size):
         raise SensorError(f"sensor {name!r}: its covariance is not symmetric")

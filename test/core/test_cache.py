@@ -396,3 +396,26 @@ def test_libraries_resolve_everything_when_they_are_loaded(fresh):
     done = subprocess.run(["readelf", "-d", str(path)], capture_output=True, text=True)
     assert "BIND_NOW" in done.stdout or "NOW" in done.stdout
     assert isinstance(library.open_library(path.stem), ctypes.CDLL)
+
+
+# --- emptied by others --------------------------------------------------------------------------------------
+
+EMPTIES = """#!/bin/sh
+[ "$1" = --version ] || if {again} || [ ! -e "$MARK" ]; then touch "$MARK"; rm -rf "{cache}"; fi
+exec cc "$@"
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_cache_that_vanishes_under_the_compiler(fresh, monkeypatch, tmp_path, again):
+    """It is compiled once more; where that happens again the error names the cache."""
+    wrapper = tmp_path / "emptying_cc"
+    wrapper.write_text(EMPTIES.format(again=str(again).lower(), cache=fresh))
+    wrapper.chmod(0o755)
+    monkeypatch.setenv("CC", str(wrapper))
+    monkeypatch.setenv("MARK", str(tmp_path / "mark"))
+    if not again:
+        assert anew() == RIGHT
+        return
+    with pytest.raises(CompileError, match=f"no place for compiled code: {fresh} .*removed"):
+        Kernel(times())

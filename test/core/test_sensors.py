@@ -48,6 +48,8 @@ def test_zero_and_unknown_wrenches_need_no_noise():
         ({}, "either as std .0.0: exact. or as covariance"),
         ({"std": 1.0, "covariance": np.eye(6)}, "either as std"),
         ({"std": -1.0}, "not negative"),
+        ({"std": 1e-300}, "deviation of 1e-300 is not between 1e-12 and 1e.12, nor 0"),
+        ({"covariance": 1e-300 * np.eye(6)}, "deviation of 1e-150 is not between"),
         ({"std": [1.0, np.nan]}, "finite"),
         ({"std": "much"}, "std must be"),
         ({"covariance": np.ones((6, 6))}, "not positive definite"),

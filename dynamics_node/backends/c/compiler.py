@@ -7,7 +7,7 @@ import subprocess
 from contextvars import ContextVar
 from functools import cache
 
-from dynamics_node.backends.cache import no_place, work_folder
+from dynamics_node.backends.cache import cache_folder, no_place, work_folder
 from dynamics_node.backends.errors import CompileError
 
 FLAGS = (
@@ -20,6 +20,7 @@ NOT_FUSED = ("-ffp-contract=off",)
 SCHEDULED = ("-fschedule-insns", "-fsched-pressure", "-mtune=generic")
 # Vector code gains from -O3 and scheduling; scalar straight-line code does not.
 FOR_VECTORS = ("-O3", "-fschedule-insns", "-fsched-pressure")
+TRIES = 2  # of a compilation whose folder another process removes
 TIME_LIMIT = 240.0  # s, less than a building process has
 TIME_LIMIT_OF_VERSION = 5.0  # s
 CACHED_ONLY = "DYNAMICS_NODE_CACHED_ONLY"
@@ -58,17 +59,28 @@ def _found_compiler(named):
 
 def compiled(source: str, flags) -> bytes:
     """The library of a C text. Raises CompileError: no compiler, one that fails, hangs, or has no room."""
-    path = compiler()[0]
-    try:
-        with work_folder() as work:
-            (work / "program.c").write_text(source)
-            said, code = _compile(path, flags, work)
-            built = work / "program.so"
-            if code or not built.is_file():
-                raise CompileError(f"the C compiler failed: {_reason(said, code)}")
-            return built.read_bytes()
-    except OSError as error:
-        raise no_place(error) from None
+    for _ in range(TRIES):
+        try:
+            with work_folder() as work:
+                if (built := _built(source, flags, work)) is not None:
+                    return built
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise no_place(error) from None
+    raise no_place(f"{cache_folder()} was removed while the compiler ran, {TRIES} times")
+
+
+def _built(source, flags, work):
+    """None when the folder has gone meanwhile. Raises CompileError and OSError."""
+    text, built = work / "program.c", work / "program.so"
+    text.write_text(source)
+    said, code = _compile(compiler()[0], flags, work)
+    if not text.is_file():
+        return None
+    if code or not built.is_file():
+        raise CompileError(f"the C compiler failed: {_reason(said, code)}")
+    return built.read_bytes()
 
 
 def _compile(path, flags, work):

@@ -8,10 +8,15 @@ from carrying import COM, HAND, MASS, MOMENTS, motion, rubbing, torques
 from plain import built, robot_settings, serve, settings
 from robots import PANDA_JOINTS, ROBOTS
 
+pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces first, or use ./dev")
+
+from dynamics_interfaces.srv import EstimatePayload
+
 from dynamics_node.node.consistency import check_against
 from dynamics_node.node.diagnostics import report
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.payload_estimation import ANEW
+from dynamics_node.node.payload_service import estimate_payload
 from dynamics_node.node.statistics import Statistics
 
 NAMES = list(PANDA_JOINTS)
@@ -268,3 +273,21 @@ def test_what_serves_first_estimates_nothing():
     job = settings(payload_estimation__link=HAND).job("")
     assert job.payload_link == HAND and job.first().payload_link == ""
     assert job.topics_first().payload_link == HAND
+
+
+@pytest.mark.parametrize("friction", [True, False])
+def test_a_robot_that_stands_still_excites_nothing(friction):
+    """Whatever noise its sensors have: an offset hides what weighs, and one pose tells of no centre of mass."""
+    random, zero = np.random.default_rng(0), np.zeros((200, 7))
+    q = np.broadcast_to([0.1, 0.4, -0.2, -1.5, 0.3, 1.2, 0.1], zero.shape)
+    noise = [std * random.normal(size=zero.shape) for std in (5e-5, 5e-4, 0.05)]
+    served = serve(
+        "panda7", payload_estimation__link=HAND, payload_estimation__friction=friction, backend="c"
+    )
+    own = feed(served, q + noise[0], noise[1], torques(q, zero, zero) + noise[2])
+    told = EstimatePayload.Response()
+    words = estimate_payload(None, served.core, EstimatePayload.Request(command="compute"), told)
+    assert "apply would refuse: not excited enough" in words
+    assert len(told.not_excited) == (10 if friction else 9) and told.samples == own.samples > 100
+    with pytest.raises(BadMessage, match="not applied: not excited enough"):
+        estimate_payload(None, served.core, EstimatePayload.Request(command="apply"), told)

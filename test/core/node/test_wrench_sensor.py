@@ -7,8 +7,13 @@ from robots import ROBOTS
 from sensed import JointWrench, pin
 from tolerances import error
 
+pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces first, or use ./dev")
+
+from dynamics_interfaces.srv import CalibrateWrenchSensor
+
 from dynamics_node.node.consistency import check_against
 from dynamics_node.node.joint_memory import BadMessage
+from dynamics_node.node.services import calibrate_wrench_sensor
 from dynamics_node.node.silence import Silence
 
 JOINT, LINK, FRAME = "panda_hand_joint", "panda_hand", "panda_link8"
@@ -140,17 +145,56 @@ MASS, COM = 1.2, np.array([0.01, -0.02, 0.08])  # in the hand's axes
 
 def at_rest(served, panda, oracle, q, noise=0.0, random=None, count=20):
     """Half a second of readings in a pose, which is then collected."""
+    rest(served, panda, oracle, q, noise, random, count)
+    served.core.wrench_sensor.collect(served.core, served.now)
+
+
+def rest(served, panda, oracle, q, noise=0.0, random=None, count=20):
     wrench = -in_frame(oracle(q, 0 * q, 0 * q)) + BIAS
     served.wait(600).hear(panda.names, q, 0 * q)
     for _ in range(count):
         read(served.wait(20), wrench + (0 if random is None else noise * random.normal(size=6)))
-    served.core.wrench_sensor.collect(served.core, served.now)
 
 
 @pytest.fixture
 def heavier(oracle):
     oracle.pin.inertias[oracle.pin.getJointId(JOINT)] = pin.Inertia(MASS, COM, 0.002 * np.eye(3))
     return oracle
+
+
+class Calibration:
+    """The service with plain values."""
+
+    def __init__(self, served):
+        self.served = served
+
+    def __call__(self, command):
+        answer = CalibrateWrenchSensor.Response()
+        request = CalibrateWrenchSensor.Request(command=command)
+        return calibrate_wrench_sensor(self._set, self.served.core, request, answer), answer
+
+    def _set(self, values):
+        self.served.use(**{name.replace(".", "__"): value for name, value in values.items()})
+        return ""
+
+
+def test_a_tare_leaves_nothing_of_the_reading(panda, oracle, monkeypatch):
+    """Of the pose at hand, with the tool as it is; poses that are collected stay."""
+    served = serving(panda)
+    monkeypatch.setattr("dynamics_node.node.services.monotonic_ns", lambda: served.now)
+    calibrate = Calibration(served)
+    with pytest.raises(BadMessage, match="0 readings"):
+        calibrate("tare")
+    at_rest(served, panda, oracle, poses(2)[0])
+    q = poses(2)[1]
+    rest(served, panda, oracle, q)
+    words, answer = calibrate("tare")
+    assert words == "tared" and answer.poses == 1
+    assert (answer.bias.force.x, answer.bias.torque.z) == pytest.approx((5.0, -0.1))
+    read(served, -in_frame(oracle(q, 0 * q, 0 * q)) + BIAS)
+    assert np.abs(left(served)).max() < 1e-9
+    read(served, -in_frame(oracle(q, 0 * q, 0 * q)) + BIAS + PUSH)
+    assert error(left(served), PUSH) <= 1e-9
 
 
 def poses(count=8, seed=1):
