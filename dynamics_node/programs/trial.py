@@ -20,7 +20,7 @@ NOTHING = 1e-20  # the square of what is rounding of a zero
 def usual_size(values) -> float:
     """The median of what is lost (states,), about; 1 where that is nothing."""
     found = float(np.nanmedian(values))
-    return power_of_two(found) if found > NOTHING else 1.0
+    return float(power_of_two(found)) if found > NOTHING else 1.0
 
 
 def health_limit(program, state, results) -> float:
@@ -32,7 +32,7 @@ def health_limit(program, state, results) -> float:
     missed = [_missed(_beside(found, names), _beside(right, names)) for names in results]
     lost = np.fmin(np.max(missed, axis=0), ALL) * 2.0 ** (BITS - 53)
     lost = np.maximum(lost, ROUNDING) / np.sqrt(right["health"][:, -1])
-    return power_of_two((ERROR / np.nanmax(lost)) ** 2)
+    return float(power_of_two((ERROR / np.nanmax(lost)) ** 2))
 
 
 def _beside(found, names):
