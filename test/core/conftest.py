@@ -3,12 +3,12 @@
 from functools import cache
 
 import pytest
-from flags import every_way, optimised, quickly_compiled
+from flags import every_way, in_one_order, optimised, quickly_compiled
 from robots import ROBOTS
 
 from dynamics_node.backends.c import compiler, library
 
-__all__ = ["every_way", "optimised", "quickly_compiled"]
+__all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 
 
 @cache

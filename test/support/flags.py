@@ -7,7 +7,7 @@ import pytest
 from dynamics_node.backends.c import batch, kernel
 from dynamics_node.programs import limbs
 
-__all__ = ["every_way", "optimised", "quickly_compiled"]
+__all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 
 QUICK_CC = Path(__file__).with_name("quick_cc")
 QUICK, MANY = kernel.QUICK, limbs.MANY  # as users have them
@@ -21,8 +21,15 @@ def quickly_compiled():
     with pytest.MonkeyPatch.context() as patch:
         for module in (kernel, batch):
             patch.setattr(module, "QUICK", 0)
-        patch.setattr(limbs, "MANY", 0)
         patch.setenv("CC", str(QUICK_CC))
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_one_order():
+    """Operations stay as they were traced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limbs, "MANY", 0)
         yield
 
 
