@@ -9,11 +9,14 @@ def covariances(graph: TrajectoryGraph, found) -> np.ndarray:
     """(count, columns, columns) of all directions at every step. found: {name: (count, *shape)}, as of
     Sweeps: P = (H^-1 - H^-1 F^T S^-1 F H^-1) + G P_next G^T with G = H^-1 F^T S^-1 F_next, backward."""
     P = _inverse(found["L"], found["inverse"])
-    gain = P @ np.swapaxes(found["by_own"], 1, 2) @ _inverse(found["L_links"], found["inverse_links"])
-    P = P - gain @ found["by_own"] @ P
-    gain = gain @ found["by_next"]
-    for k in range(len(P) - 2, -1, -1):
-        P[k] += gain[k] @ P[k + 1] @ gain[k].T
+    if len(P) > 1:  # nothing follows the last step
+        linked = {name: rows[:-1] for name, rows in found.items()}
+        gain = P[:-1] @ np.swapaxes(linked["by_own"], 1, 2)
+        gain = gain @ _inverse(linked["L_links"], linked["inverse_links"])
+        P[:-1] -= gain @ linked["by_own"] @ P[:-1]
+        gain = gain @ linked["by_next"]
+        for k in range(len(P) - 2, -1, -1):
+            P[k] += gain[k] @ P[k + 1] @ gain[k].T
     return _of_all(graph, 0.5 * (P + np.swapaxes(P, 1, 2)), found["slopes"])
 
 

@@ -65,6 +65,9 @@ class Gate:
         if not np.isfinite(values).any():
             return
         squares = self._squares(step, sensor, values)
+        if not (self._aside or self.doubted or (squares > 1.0).any()):
+            self.smoother.read(step, sensor, values)
+            return
         for row, square in enumerate(squares):
             self._judge(step, sensor, row, values if len(squares) == 1 else _only(values, row), square)
 
@@ -92,7 +95,7 @@ class Gate:
             return np.zeros(len(values) if _by_row(sensor) else 1)
         expected, S = known
         if _by_row(sensor):
-            return np.square(values - expected) / (np.diag(S) * _likely(1))
+            return np.square(values - expected) / (S.diagonal() * _likely(1))
         there = np.flatnonzero(np.isfinite(values))
         error, S = (values - expected)[there], S[np.ix_(there, there)]
         return np.array([error @ np.linalg.solve(S, error) / _likely(len(there))])
@@ -158,6 +161,7 @@ class Gate:
                 if squares[row if len(squares) > 1 else 0] <= 1.0:
                     aside.remove(one)
                     self.smoother.read(one.step, sensor, one.values)
+        self._aside = {key: aside for key, aside in self._aside.items() if aside}
 
 
 def _by_row(sensor):
