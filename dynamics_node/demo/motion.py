@@ -17,12 +17,14 @@ from dynamics_node.demo.tracking import Plant
 from dynamics_node.node.messages import doubles, point_message
 from dynamics_node.node.running import run, start_rclpy
 
+RATE = 500.0  # Hz
+
 
 class Motion(Node):
     """The driver of a robot that is where it is asked to be. It publishes robot_description once, and the
-    states of the driven joints and the reference at a rate (Hz)."""
+    states of the driven joints and the reference RATE times a second."""
 
-    def __init__(self, robot, rate):
+    def __init__(self, robot):
         super().__init__("demo_motion")
         self._robot = robot
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -31,7 +33,7 @@ class Motion(Node):
         self._states = self.create_publisher(JointState, "joint_states", 10)
         self._reference = self.create_publisher(JointTrajectory, "dynamics_node/reference", 10)
         self._start = time.monotonic()
-        self.create_timer(1.0 / rate, self._tick)
+        self.create_timer(1.0 / RATE, self._tick)
 
     def _tick(self):
         q, qd, qdd = self._robot.motion(time.monotonic() - self._start)
@@ -49,16 +51,11 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
     parser.add_argument("--robot", choices=("tracking", "five_bar"), default="tracking")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="tracking: length of the trajectory")
-    parser.add_argument("--rate", type=float, default=500.0, help="five_bar: of the joint states, Hz")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)
     try:
-        node = (
-            Plant(described(), options.seconds)
-            if options.robot == "tracking"
-            else Motion(FIVE_BAR, options.rate)
-        )
+        node = Plant(described(), options.seconds) if options.robot == "tracking" else Motion(FIVE_BAR)
     except (ImportError, FileNotFoundError) as error:
         print(f"demo_motion: {error}", file=sys.stderr)
         return 2
