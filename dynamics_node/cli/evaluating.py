@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, as_recorded, cutoff, joints_map, torques_of
 from dynamics_node.cli.robot import add_parameters, robot_command
-from dynamics_node.identification import LinearModel
+from dynamics_node.identification import LinearModel, LowPass
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import build
 from dynamics_node.tables import (
@@ -60,6 +60,11 @@ def add_parser(commands):
     parser.add_argument(
         "--compare", action="store_true", help="measured with computed torques, joint by joint"
     )
+    parser.add_argument(
+        "--unfiltered", action="store_true",
+        help="--compare torques as they are; default: where accelerations are derivatives, measured and "
+        "computed torques go through the same low-pass",
+    )  # fmt: skip
     parser.add_argument("--plot", type=Path, metavar="FILE", help="--compare as .png, .svg or .pdf")
     parser.add_argument("--precision", choices=("float64", "float32"), default="float64")
     parser.add_argument("--chunk", type=int, default=16384, metavar="ROWS", help="rows in memory at a time")
@@ -94,7 +99,7 @@ def evaluate_table(model, options):
             file=sys.stderr,
         )
     if comparison:
-        _show(comparison)
+        _show(comparison, _below(table, options))
         if options.plot:
             plot_comparison(options.plot, comparison, f"{model.name}, {options.input.name}", table.timed)
             print(f"written: {options.plot}")
@@ -114,6 +119,8 @@ def _check(options, compares):
         raise TableError(f"--chunk must be positive, not {options.chunk}")
     if options.cutoff is not None and not options.differentiate:
         raise TableError("--cutoff belongs to --differentiate")
+    if options.unfiltered and not compares:
+        raise TableError("--unfiltered belongs to --compare")
     if options.plot is not None:
         check_plot(options.plot)
 
@@ -138,6 +145,34 @@ class _WithFriction:
         return tau
 
 
+def _below(table, options):
+    """Hz, of the low-pass of measured and computed torques; None for none."""
+    return None if options.unfiltered else table.cutoff
+
+
+class _Compared:
+    """What a Comparison takes in: torques `own`, below a cut-off if there is one."""
+
+    def __init__(self, comparison, own, cutoff):
+        self._comparison, self._own = comparison, own
+        self._filter = None if cutoff is None else LowPass(cutoff, lambda part: part["columns"], self._take)
+        self._begin = np.nan
+
+    def __call__(self, measured, computed, time):
+        measured, computed = measured[:, self._own], computed[:, self._own]
+        if self._filter is None:
+            self._comparison.add(measured, computed, time)
+            return
+        if np.isnan(self._begin):
+            self._begin = np.nanmin(time, initial=np.inf)
+        columns = np.column_stack([np.ones(len(time)), time - self._begin, measured, computed])
+        self._filter.add({"time": time, "columns": columns}, np.isfinite(columns).all(axis=1))
+
+    def _take(self, rows, numbers):
+        measured, computed = np.split(rows[:, 2:], 2, axis=1)
+        self._comparison.add(measured, computed, self._begin + rows[:, 1] / rows[:, 0])
+
+
 def _run(solver, table, options, comparison, robot):
     """The Summary of all rows, written and compared as asked for, of the joints of `robot`."""
     started = time.perf_counter()
@@ -146,11 +181,7 @@ def _run(solver, table, options, comparison, robot):
     sinks: dict[str, Callable] = {}
     with contextlib.ExitStack() as stack:
         if comparison:
-
-            def compare(measured, computed, time):
-                comparison.add(measured[:, own], computed[:, own], time)
-
-            sinks["compare"] = compare
+            sinks["compare"] = _Compared(comparison, own, _below(table, options))
         if options.output:
             write = stack.enter_context(table_writer(options.output, robot, result, table.timed))
             sinks["write"] = lambda found, time: write(found[:, own], time)
@@ -161,10 +192,16 @@ def _run(solver, table, options, comparison, robot):
     return summary
 
 
-def _show(comparison):
+def _show(comparison, cutoff):
     """Print what remains at every joint."""
     differences = comparison.differences()
-    print(f"computed minus measured torque of {comparison.count} states")
+    if cutoff is None:
+        print(f"computed minus measured torque of {comparison.count} states")
+    else:
+        print(
+            f"computed minus measured torque, both below {cutoff:g} Hz (--unfiltered: as recorded), of "
+            f"{comparison.count} rows"
+        )
     width = max(5, *(len(told.name) for told in differences))
     print(
         f"{'joint':{width}} unit  {'measured':>9} {'RMSE':>9} {'largest':>9} {'bias':>9} {'correlation':>11}"

@@ -7,6 +7,7 @@ It knows no file: recordings come as chunks of arrays, descriptions as text.
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
 from dynamics_node.identification.consistent import consistent_parameters
 from dynamics_node.identification.excitation import Excitation, excitation
+from dynamics_node.identification.filtering import LowPass
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
 from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
 from dynamics_node.identification.page import write_page
@@ -33,6 +34,7 @@ __all__ = [
     "IdentificationError",
     "Identified",
     "LinearModel",
+    "LowPass",
     "Payload",
     "PayloadFunctions",
     "RecursivePayload",

@@ -8,6 +8,7 @@ then say little that their neighbours do not, so two a period of the cut-off are
 torques is about white, as covariances suppose.
 """
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
@@ -25,99 +26,135 @@ ENOUGH = 20  # steps of time that tell the rate
 KINDS = ("q", "qd", "qdd", "tau")
 
 
+class LowPass:
+    """Rows of recordings through the filter, chunk by chunk. cutoff: Hz; columns(part): (k, m) of consecutive
+    rows {kind: (k, ...)}; take(rows, numbers): what is done with filtered rows (k, m) that are kept, and the
+    numbers (k,) of the recorded rows in their middle, of all recordings. `begin` comes before each of them.
+
+    every: how many recorded rows one of them stands for; rows: how many there were."""
+
+    def __init__(self, cutoff: float, columns: Callable, take: Callable):
+        self._cutoff, self._columns, self._take = cutoff, columns, take
+        self.rows = self.skipped = 0
+        self.every = 1
+        self.begin()
+
+    def begin(self):
+        """Another recording, maybe of another rate."""
+        self._weights = np.zeros(0)
+        self._early: list[
+            tuple[dict, np.ndarray]
+        ] = []  # chunks before there were enough times to know the rate
+        self._end = np.nan
+        self._new_piece()
+
+    def _new_piece(self):
+        self._row = 0  # of the piece
+        self._waiting: list[np.ndarray] = []  # sums that later rows belong to, (m,) each
+        self._kept = 0  # how many of the piece are done
+
+    def add(self, chunk, good):
+        """Rows {kind: (k, ...)} in order, with time (k,); good (k,) bool: those that count. Raises ValueError
+        with too few rows a second."""
+        if not len(good):
+            return
+        if not len(self._weights):
+            self._early.append((chunk, good))
+            chunk = {kind: np.concatenate([own[kind] for own, _ in self._early]) for kind in chunk}
+            good = np.concatenate([own for _, own in self._early])
+            if not self._measure(np.asarray(chunk["time"], dtype=float)):
+                return
+            self._early = []
+        time = np.asarray(chunk["time"], dtype=float)
+        good = good & np.isfinite(time)
+        self.skipped += int(np.count_nonzero(~good))
+        steps = np.diff(time, prepend=self._end)
+        broken = ~good | ~(np.abs(steps) <= GAP / self._cutoff)
+        for start, stop in pairwise([0, *(np.flatnonzero(broken[1:]) + 1), len(time)]):
+            if broken[start]:
+                self._new_piece()
+            for first in range(start + int(not good[start]), stop, ROWS):
+                last = min(first + ROWS, stop)
+                self._add(self._columns({kind: rows[first:last] for kind, rows in chunk.items()}), first)
+        self.rows += len(time)
+        self._end = time[-1] if good[-1] else np.nan
+
+    def _measure(self, time):
+        """How many rows a period has, and what they weigh; whether there are times enough to tell."""
+        steps = np.diff(time[np.isfinite(time)])
+        if np.count_nonzero(steps > 0) < ENOUGH:
+            return False
+        rate = 1.0 / np.median(steps[steps > 0])
+        if rate < SLOWEST * self._cutoff:
+            raise ValueError(
+                f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
+                f"{0.25 * rate:.2g} Hz, not {self._cutoff:g}"
+            )
+        self._weights = weights(self._cutoff / rate)
+        self.every = max(1, round(rate / (KEPT * self._cutoff)))
+        return True
+
+    def _add(self, columns, first):
+        """Consecutive rows (k, m) of one piece; first: number of the first in the chunk."""
+        from scipy.sparse import csr_array
+
+        if not len(columns):
+            return
+        done, size, count = self._kept, len(self._weights), len(columns)
+        kept = np.arange(done, (self._row + count - 1) // self.every + 1)
+        at = (kept * self.every - self._row)[:, None] + np.arange(size)
+        place, column = np.nonzero((at >= 0) & (at < count))
+        K = csr_array((self._weights[column], (place, at[place, column])), shape=(len(kept), count))
+        found = K @ columns
+        for k, waiting in enumerate(self._waiting):
+            found[k] += waiting
+        whole = int(np.count_nonzero(at[:, -1] < count))
+        if whole:
+            self._take(found[:whole], self.rows + first + at[:whole, size // 2])
+        self._kept, self._row, self._waiting = done + whole, self._row + count, list(found[whole:])
+
+
 class RecordedSums(Sums):
     """Sums of recordings in chunks; `begin` comes before each of them. cutoff: Hz, None: rows as they are;
     count: about how many rows there will be."""
 
     def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None, count=2500):
         super().__init__(linear, base, count)
-        self._cutoff = cutoff
-        self.begin()
+        self._filter = None if cutoff is None else LowPass(cutoff, self._columns, self._take)
+        self._fit = None
 
     def begin(self):
         """Another recording, maybe of another rate."""
-        self._weights = np.zeros(0)
-        self._early: list[dict] = []  # chunks before there were enough times to know the rate
-        self._end = np.nan
-        self._new_piece()
-
-    def _new_piece(self):
-        self._row = 0  # of the piece
-        self._waiting: list[np.ndarray] = []  # sums that later rows belong to, (nv, r + 1) each
-        self._kept = 0  # how many of the piece are done
+        if self._filter is not None:
+            self._filter.begin()
 
     def add_chunk(self, chunk, fit=None):
         """Rows {kind: (k, ...)} in order, with q, qd, qdd, tau, and time to filter by. fit: as of `Sums.add`.
         Raises ValueError without times, or with too few rows a second."""
-        if self._cutoff is None:
+        if self._filter is None:
             self.add(chunk["q"], chunk["qd"], chunk["qdd"], chunk["tau"], fit)
-        elif "time" not in chunk:
-            raise ValueError("a recording has no time by which to filter")
-        elif len(chunk["time"]):
-            self._filter(chunk, self._cutoff, fit)
-
-    def _filter(self, chunk, cutoff, fit):
-        if not len(self._weights):
-            self._early.append(chunk)
-            chunk = {kind: np.concatenate([own[kind] for own in self._early]) for kind in (*KINDS, "time")}
-            if not self._measure(chunk["time"], cutoff):
-                return
-            self._early = []
-        time = np.asarray(chunk["time"], dtype=float)
-        kinds = [np.asarray(chunk[kind], dtype=float) for kind in KINDS]
-        good = np.all([np.isfinite(array).all(axis=1) for array in kinds[:-1]], axis=0)
-        good &= np.isfinite(time) & np.isfinite(kinds[-1]).any(axis=1)
-        self.skipped += int(np.count_nonzero(~good))
-        steps = np.diff(time, prepend=self._end)
-        broken = ~good | ~(np.abs(steps) <= GAP / cutoff)
-        for start, stop in pairwise([0, *(np.flatnonzero(broken[1:]) + 1), len(time)]):
-            if broken[start]:
-                self._new_piece()
-            for first in range(start + int(not good[start]), stop, ROWS):
-                last = min(first + ROWS, stop)
-                q, qd, qdd, tau = (array[first:last] for array in kinds)
-                self._add_rows(q, qd, qdd, tau, self.rows + first, fit)
-        self.rows += len(time)
-        self._end = time[-1] if good[-1] else np.nan
-
-    def _measure(self, time, cutoff):
-        """How many rows a period has, and what they weigh; whether there are times enough to tell."""
-        steps = np.diff(time[np.isfinite(time)])
-        if np.count_nonzero(steps > 0) < ENOUGH:
-            return False
-        rate = 1.0 / np.median(steps[steps > 0])
-        if rate < SLOWEST * cutoff:
-            raise ValueError(
-                f"there are {rate:.3g} states a second, which allows a cut-off of a quarter of that: "
-                f"{0.25 * rate:.2g} Hz, not {cutoff:g}"
-            )
-        self._weights = weights(cutoff / rate)
-        self._every = max(1, round(rate / (KEPT * cutoff)))
-        return True
-
-    def _add_rows(self, q, qd, qdd, tau, row, fit):
-        """Consecutive rows of one piece; row: number of the first in all recordings."""
-        from scipy.sparse import csr_array
-
-        if not len(q):
             return
-        states = [np.ascontiguousarray(array) for array in (q, qd, qdd)]
+        if "time" not in chunk:
+            raise ValueError("a recording has no time by which to filter")
+        self._fit = fit
+        own = {kind: np.asarray(chunk[kind], dtype=float) for kind in (*KINDS, "time")}
+        good = np.all([np.isfinite(own[kind]).all(axis=1) for kind in KINDS[:-1]], axis=0)
+        self._filter.add(own, good & np.isfinite(own["tau"]).any(axis=1))
+        self.rows, self.skipped = self._filter.rows, self._filter.skipped
+
+    def _columns(self, part):
+        states = [np.ascontiguousarray(part[kind]) for kind in KINDS[:-1]]
         W = self.base.reduced(self.linear.matrix(*states))
-        both = np.concatenate([W, (tau - self.linear.known(*states))[..., None]], axis=-1)
-        first, size, count = self._kept, len(self._weights), len(q)
-        kept = np.arange(first, (self._row + count - 1) // self._every + 1)
-        at = (kept * self._every - self._row)[:, None] + np.arange(size)
-        place, column = np.nonzero((at >= 0) & (at < count))
-        K = csr_array((self._weights[column], (place, at[place, column])), shape=(len(kept), count))
-        found = (K @ both.reshape(count, -1)).reshape(len(kept), *both.shape[1:])
-        for k, waiting in enumerate(self._waiting):
-            found[k] += waiting
-        done = int(np.count_nonzero(at[:, -1] < count))
-        middle = row + at[:done, size // 2]
-        stretches = (middle // max(self._block, LEAST * self._every)) % STRETCHES
-        for joint, felt in enumerate(self.felt) if done else ():
-            self.accumulate(joint, found[:done, joint, np.append(felt, self.base.count)], stretches, fit)
-        self._kept, self._row, self._waiting = first + done, self._row + count, list(found[done:])
+        both = np.concatenate([W, (part["tau"] - self.linear.known(*states))[..., None]], axis=-1)
+        return both.reshape(len(both), -1)
+
+    def _take(self, rows, numbers):
+        rows = rows.reshape(len(rows), len(self.felt), -1)
+        stretches = (
+            numbers // max(self._block, LEAST * (self._filter.every if self._filter else 1))
+        ) % STRETCHES
+        for joint, felt in enumerate(self.felt):
+            self.accumulate(joint, rows[:, joint, np.append(felt, self.base.count)], stretches, self._fit)
 
 
 def weights(cutoff):

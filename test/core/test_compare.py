@@ -68,7 +68,9 @@ def test_known_noise_is_found(recording, motion, capsys, tmp_path):
     """RMSE of noise and bias; the accelerations come from the velocities."""
     path, noise = recording
     plot, out = tmp_path / "plot.png", tmp_path / "tau.npz"
-    assert evaluate(path, "--differentiate", "--compare", "--plot", plot, "--output", out) == 0
+    assert (
+        evaluate(path, "--differentiate", "--compare", "--unfiltered", "--plot", plot, "--output", out) == 0
+    )
     told = capsys.readouterr()
     assert "accelerations are derivatives of the recorded velocities below 10 Hz" in told.err
     found = printed(told.out)
@@ -101,6 +103,7 @@ def test_options_that_do_not_go_together(recording, capsys, tmp_path):
         ([], "nothing to do: name an --output, or --compare"),
         (["--compare", "--problem", "forward"], "--problem inverse"),
         (["--compare", "--cutoff", "5"], "--cutoff belongs to --differentiate"),
+        (["--unfiltered", "--output", "out.npz"], "--unfiltered belongs to --compare"),
         (["--compare", "--differentiate", "--cutoff", "0"], "--cutoff must be a positive number"),
         (["--compare", "--differentiate", "--cutoff", "nan"], "--cutoff must be a positive number"),
         (["--plot", tmp_path / "plot.gif"], "can be written to .png, .svg, .pdf"),

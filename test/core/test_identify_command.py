@@ -136,6 +136,36 @@ def test_from_files_to_a_description(tmp_path, capsys):
     assert "least squares: " in capsys.readouterr().out
 
 
+def test_evaluate_and_identify_say_the_same_of_the_description(tmp_path, capsys):
+    """Both through one filter; what noise is above the cut-off is in neither."""
+    pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
+    arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
+    run = write(tmp_path / "run.csv", arm.recording(1, noise=2.0), arm.robot)
+    assert main(["identify", urdf, run, "-o", str(tmp_path / "out"), "--force"]) == 0
+    rms = yaml.safe_load((tmp_path / "out" / "report.yaml").read_text())["rms"]
+    compare = [
+        "evaluate",
+        urdf,
+        "--input",
+        run,
+        "--differentiate",
+        "--compare",
+        "--plot",
+        str(tmp_path / "a.svg"),
+    ]
+    told = {}
+    for more in ([], ["--unfiltered"]):
+        capsys.readouterr()
+        assert main([*compare, *more]) == 0
+        shown = capsys.readouterr().out
+        assert ("both below 10 Hz" in shown) == (not more)
+        rows = [line.split() for line in shown.splitlines() if " N m " in line]
+        told[bool(more)] = {row[0]: float(row[4]) for row in rows}
+    assert told[False] == pytest.approx({name: own["described"] for name, own in rms.items()}, rel=1e-3)
+    last = list(rms)[-1]  # whose torque is mostly noise
+    assert told[True][last] ** 2 > told[False][last] ** 2 + 2.0
+
+
 def test_what_is_refused(tmp_path, capsys):
     pytest.importorskip("pyarrow", reason="csv: pip install 'dynamics_node[tables]'")
     arm, urdf = Truth(ROBOTS["ur5"].model()), str(ROBOTS["ur5"].file)
