@@ -118,7 +118,7 @@ def identify(
     showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
     sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
     S, count = sums.total()
-    complaints += about_torques(linear, base, S, count, sample) if sample else []
+    complaints += about_torques(linear, base, sums, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     last = sums
     for k in range(ROBUST if method == "robust" else 0):
@@ -165,7 +165,8 @@ def _silently(name, total):
 
 
 def _looked_at(linear, base, recordings, stages):
-    """Complaints, a sample of rows of all recordings, and the number of their rows."""
+    """Complaints, a sample of rows of all recordings, none where torques come late, and the number of their
+    rows."""
     complaints: list[str] = []
     looks, (linear, base) = [], checked(linear, base)
     with stages("read and check", None) as advance:
@@ -176,7 +177,10 @@ def _looked_at(linear, base, recordings, stages):
                 advance(len(chunk["qd"]))
             which = f"recording {number}: " if len(recordings) > 1 else ""
             complaints += [which + told for told in look.complaints()]
-    return complaints, together([look.sample for look in looks]), sum(look.rows for look in looks)
+    rows = sum(look.rows for look in looks)
+    if any(look.late for look in looks):  # torques that come late do not fit bodies, for no other reason
+        return complaints, {}, rows
+    return complaints, together([look.sample for look in looks]), rows
 
 
 def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):

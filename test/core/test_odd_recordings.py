@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from identified import Truth, in_chunks
+from identified import Truth, as_measured, in_chunks
 from robots import ROBOTS
 
 from dynamics_node.identification import Sums, base_parameters
@@ -31,7 +31,8 @@ def complaints(arm, recording):
     for chunk in in_chunks(recording)():
         look.add(chunk)
         sums.add(*(chunk[kind] for kind in ("q", "qd", "qdd", "tau")))
-    return look.complaints() + about_torques(arm.linear, arm.base, *sums.total(), look.sample.rows)
+    found = look.complaints()
+    return found if look.late else found + about_torques(arm.linear, arm.base, sums, look.sample.rows)
 
 
 def changed(kinds, change):
@@ -177,6 +178,8 @@ ODD = {
     "5 ms late": (late(0.005), "torques are 5 ms behind"),
     "20 ms late": (late(0.02), r"torques are (20|19|21) ms behind"),
     "50 ms late": (late(0.05), r"torques are (5\d|4\d) ms behind"),
+    "30 ms early": (late(-0.03), r"torques are (29|30|31) ms ahead"),
+    "70 ms late": (late(0.07), r"torques are (69|7[012]) ms behind"),
     "10 ms early": (late(-0.01), r"torques are (10|9|11) ms ahead"),
     "saturated": (clipped, "the torque of {1} has its largest value in .* saturated"),
     "a load taken": (loaded(0.5), r"carries about 0\.[45]\d* kg more after about (6|7)(\.\d+)? s"),
@@ -223,6 +226,53 @@ def test_nothing_is_said_of_ordinary_faults(arms, kind):
     elif kind == "creep":
         tau = tau + 2.0 * np.tanh(qd / 0.1)
     assert complaints(arm, recording | {"tau": tau}) == []
+
+
+@pytest.mark.parametrize("seconds, rate", [(4.0, 30.0), (6.0, 50.0), (12.0, 30.0)])
+def test_nothing_is_said_of_real_friction(arms, seconds, rate):
+    """Of another law, with noise that lasts: neither a delay, nor another robot, though rows be few."""
+    for seed in range(6):
+        clean = arms[seed % 5].recording(seed, noise=0.0, time=np.arange(0.0, seconds, 1.0 / rate))
+        assert complaints(arms[seed % 5], as_measured(arms[seed % 5], clean, seed)) == []
+
+
+def test_torques_of_another_size_in_slow_motion(arms):
+    """Gravity is nearly all of them: divided by ten they are not without."""
+    arm = arms[0]
+    recording = arm.recording(3, noise=0.0)
+    slow = recording | {
+        "qd": recording["qd"] / 20,
+        "qdd": recording["qdd"] / 400,
+        "time": 20 * recording["time"],
+    }
+    own = arm.linear.described.copy()
+    tau = 0.1 * arm.linear.matrix(slow["q"], slow["qd"], slow["qdd"]) @ own
+    found = complaints(arm, slow | {"tau": tau + 0.002 * np.random.default_rng(0).normal(size=tau.shape)})
+    assert any(re.search(r"about 0\.(1|09\d*|10\d*) of the description's", told) for told in found), found
+    assert not any("gravity" in told for told in found)
+
+
+def test_torques_of_the_last_joints_exchanged(arms):
+    """Friction is most of them."""
+    arm = arms[2]
+    for seed in (4, 5):
+        recording = as_measured(
+            arm, arm.recording(seed, noise=0.0, time=np.arange(0.0, 20.0, 0.02)), seed, 0.1
+        )
+        recording["tau"][:, [-1, -2]] = recording["tau"][:, [-2, -1]]
+        last, other = arm.robot.v_names[-1], arm.robot.v_names[-2]
+        assert f"the torques of {other} and {last} seem to be exchanged" in complaints(arm, recording)
+
+
+def test_a_delay_of_slow_samples(arms):
+    """At 30 Hz, ahead and behind; nothing else is said then."""
+    arm = arms[1]
+    clean = arm.recording(6, noise=0.0, time=np.arange(0.0, 20.0, 1 / 30))
+    for seconds in (-0.03, 0.07):
+        found = complaints(arm, late(seconds)(arm, as_measured(arm, clean, 1, 0.1)))
+        told = re.fullmatch(r"torques are (\d+) ms (behind|ahead of) the positions", ";".join(found))
+        assert told, found
+        assert abs(int(told[1]) - 1e3 * abs(seconds)) <= 8 and (told[2] == "behind") == (seconds > 0)
 
 
 def test_friction_hides_what_is_described(arms):

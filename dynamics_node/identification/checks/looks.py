@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
-from dynamics_node.identification.checks.delay import about_delay
+from dynamics_node.identification.checks.delay import about_delay, delay
 from dynamics_node.identification.checks.fit import fit_of
 from dynamics_node.identification.checks.load import about_load
 from dynamics_node.identification.checks.plausible import listed
@@ -43,7 +43,7 @@ class Look:
         self._low = np.full(len(self._names), np.inf)
         self._high = -self._low
         self._travelled = np.zeros(len(self._names))
-        self.rows = 0
+        self.rows, self.late = 0, 0.0  # s that torques are behind the positions, after `complaints`
         self._bad = {kind: 0 for kind in KINDS}
         self._unknown = np.zeros(len(self._names), dtype=int)
         self._steps: list[np.ndarray] = []
@@ -121,7 +121,9 @@ class Look:
             return found + odd
         fit = fit_of(self._linear, self._base, rows)
         if all("time" in own for own in stretches):
-            found += about_delay(fit, [own["time"] for own in stretches])
+            self.late = delay(fit, [own["time"] for own in stretches])
+        if self.late:
+            return found + about_delay(self.late)
         return found + about_load(self._linear, fit, stretches, rows)
 
     def _named(self, which):

@@ -13,7 +13,7 @@ from dynamics_node.identification.linear import LinearModel
 
 WIDTHS = 0.01, 0.1  # rad/s or m/s within which Coulomb friction may change its sign
 FELT = 0.1  # of what is measured: smaller described torques tell nothing about it
-IN_MOST, IN_EACH = 0.4, 1.0  # of what is measured: described torques as large must be seen
+IN_SOME, IN_MOST, IN_EACH = 0.3, 0.4, 1.0  # of what is measured: described torques as large must be seen
 ALIKE = 0.7  # correlation from which on torques differ by a factor
 UNLIKE = 0.3  # correlation below which they have nothing to do with each other
 FAR = 0.3, 20.0  # factors of one joint beyond which units are doubted: a tool alone makes 10 of a wrist
@@ -22,6 +22,7 @@ NOTHING = 1e-12  # of described squares: smaller measured ones are none
 TURNED = 35.0  # degrees
 NONE = 2.5  # m/s^2: gravity that is not there
 EXPLAINED = 0.7  # of squared torques, by a fit that is believed
+CERTAIN = 6.0  # standard deviations
 MOST = 0.7  # of the torques that gravity is in
 CLEARER = 0.6  # of what another reading leaves unexplained
 WEIGHTLESS = "torques have no gravity in them: are they compensated, or external ones?"
@@ -78,7 +79,8 @@ def about_signs_and_sizes(found: Alike, names):
     """Sentences."""
     names = np.array(names)
     complaints = [
-        f"the torque of {name} has the other sign than the description's" for name in names[found.negative]
+        f"the torque of {name} has the other sign than the description's"
+        for name in names[found.negative & (found.felt > IN_SOME)]
     ]
     strong = found.correlation > ALIKE
     if told := _about_all(found, strong):
@@ -128,6 +130,12 @@ def about_gravity(linear: LinearModel, rows, found: Alike, sure=True):
     signs = np.sign(np.sum(as_is * b, axis=0))
     otherwise = np.sum((b - signs * as_is * np.sum(signs * as_is * b) / np.sum(as_is**2)) ** 2)
     clear = left < CLEARER * otherwise and left < (1.0 - EXPLAINED) * b.size
+    if (
+        left < (1.0 - EXPLAINED) * b.size
+        and _angle(fall, gravity) < TURNED
+        and np.linalg.norm(fall) > CERTAIN * spread[1:].max()
+    ):
+        return []  # there is gravity, of another size: a factor
     if np.linalg.norm(fall) < NONE:
         hidden = not sure and scale > FAR[0] and np.any(fallen[falling] > size[falling])
         gone = spread[1:].max() < NONE / 2 and (clear or hidden)

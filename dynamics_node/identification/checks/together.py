@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.solve import residuals, told_inverse
+from dynamics_node.identification.solve import folds, residuals, told_inverse
+from dynamics_node.identification.sums import Sums
 
 APART = 1.5  # times what is left of a torque alone: beyond, it does not fit the others
 CLOSE = 1.3  # what is left when the reason is found
@@ -39,6 +40,30 @@ class Together(NamedTuple):
     def too_much(self):
         """One number for all."""
         return float(np.log(self.apart).sum())
+
+
+def cross_validated(sums: Sums):
+    """(nv,): root mean squares that fits of each torque alone leave at stretches that they have not seen:
+    what fits of few rows, or of rows that say the same, leave of their own is too little."""
+    squares = np.zeros(len(sums.own))
+    for held, others in folds():
+        for joint, own in enumerate(sums.own):
+            S, rest = own[held].sum(axis=0), own[others].sum(axis=0)
+            x = told_inverse(rest[:-1, :-1]) @ rest[:-1, -1]
+            z = np.append(x, -1.0)
+            squares[joint] += max(float(z @ S @ z), 0.0)
+    return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
+
+
+def left_by_each_other(W, tau, joints):
+    """(nv, nv): root mean squares that the columns of one joint, W (n, nv, r), leave of the torque of
+    another, tau (n, nv); infinite where none is compared."""
+    left = np.full((tau.shape[1], tau.shape[1]), np.inf)
+    for joint in joints:
+        columns = W[:, joint, W[:, joint].any(axis=0)]
+        rest = tau[:, joints] - columns @ (told_inverse(columns.T @ columns) @ (columns.T @ tau[:, joints]))
+        left[joint, joints] = np.sqrt(np.mean(rest**2, axis=0)) + 1e-12
+    return left
 
 
 def fitted(S, count) -> Together:
@@ -80,7 +105,8 @@ def _own(S, count):
     S = S[np.ix_(felt, felt)]
     x = told_inverse(S[:-1, :-1]) @ S[:-1, -1]
     least = 1e-6 * np.sqrt(S[-1, -1] / max(1.0, count)) + 1e-12
-    return max(float(residuals(S[None], np.array([count]), x)[0]), least)
+    freedom = np.sqrt(count / max(1.0, count - len(x)))  # residuals of a fit are too small
+    return max(freedom * float(residuals(S[None], np.array([count]), x)[0]), least)
 
 
 def _factor(S, own, joint):

@@ -13,22 +13,35 @@ from dynamics_node.identification.checks.plausible import (
     listed,
     turned,
 )
-from dynamics_node.identification.checks.together import APART, CLOSE, factors, fitted
+from dynamics_node.identification.checks.together import (
+    APART,
+    CLOSE,
+    cross_validated,
+    factors,
+    fitted,
+    left_by_each_other,
+)
 from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.sums import Sums
 from dynamics_node.loops.mechanism import tree_of
 
 JOINTS = 8  # at most, of which any two are exchanged on trial
 ROWS = 400  # for that
 TOLD = 2.0  # times what is left of a torque alone, from which on it is told without a reason
+BY_HEART = 5.0  # times as much left of unseen torques, from which on a fit has learnt its rows by heart
 NOISY = 4.0  # times what is left of a torque alone, to which noise in its motion may lead
+FEW = 800  # rows for that, of torques alone
+CLEARLY = 0.85  # of what a torque's own joint leaves, that the other leaves of it
 EXCHANGED = 0.5  # of what is left too much, when the right columns are found
 
 
-def about_torques(linear: LinearModel, base: BaseParameters, S, count, rows):
-    """Sentences about recordings, with S and count of their `Sums`, and a sample of rows {kind: (n, ...)}."""
-    names = linear.robot.v_names
+def about_torques(linear: LinearModel, base: BaseParameters, sums: Sums, rows):
+    """Sentences about recordings, with their sums, and a sample of rows {kind: (n, ...)}."""
+    names, (S, count) = linear.robot.v_names, sums.total()
     found = alike(linear, rows)
     if told := about_gravity(linear, rows, found):
+        return told
+    if told := _torques_of_each_other(linear, base, rows):
         return told
     state = fitted(S, count)
     if state.worst > APART:
@@ -38,7 +51,21 @@ def about_torques(linear: LinearModel, base: BaseParameters, S, count, rows):
         if otherwise := _read_otherwise(linear, base, rows):
             return otherwise
     told = about_gravity(linear, rows, found, sure=False) or about_signs_and_sizes(found, names)
-    return told or _about_the_rest(state, names)
+    return told or _about_the_rest(state, cross_validated(sums) / state.own, names)
+
+
+def _torques_of_each_other(linear, base, rows):
+    """Sentences: two torques, each of which fits the other's joint better, whatever the bodies."""
+    rows = {kind: own[:: 1 + len(own) // FEW] for kind, own in rows.items()}
+    W = base.reduced(linear.matrix(*(rows[kind] for kind in ("q", "qd", "qdd"))))
+    own = np.flatnonzero(linear.counts)[:JOINTS]
+    left = left_by_each_other(W, rows["tau"], own)
+    for a, b in combinations(own.tolist(), 2):
+        better = left[a, b] / left[b, b], left[b, a] / left[a, a]
+        if max(better) < CLEARLY and better[0] * better[1] < EXCHANGED:
+            names = linear.robot.v_names
+            return [f"the torques of {names[a]} and {names[b]} seem to be exchanged"]
+    return []
 
 
 def _squares(linear: LinearModel, base: BaseParameters, rows, gravity=None):
@@ -100,12 +127,15 @@ def _fallen(linear):
         yield turned(size * axis), {}, size * axis
 
 
-def _about_the_rest(state, names):
-    """Sentences: torques that fit worse together than alone, for another reason."""
-    if state.worst <= TOLD:
+def _about_the_rest(state, unseen, names):
+    """Sentences: torques that fit worse together than alone, for another reason. unseen (nv,): what their own
+    fits leave of unseen torques, of what they leave of seen ones: such that learn by heart say nothing."""
+    apart = np.where(unseen <= BY_HEART, state.apart, 0.0)
+    worst = float(apart.max(initial=0.0))
+    if worst <= TOLD:
         return []
-    apart = listed(np.array(names)[state.apart > APART])
-    told = f"torques of {apart} fit bodies that all joints share {state.worst:.2g} times worse than others"
-    if state.worst < NOISY:
+    which = listed(np.array(names)[apart > APART])
+    told = f"torques of {which} fit bodies that all joints share {worst:.2g} times worse than others"
+    if worst < NOISY:
         return [f"{told}: noisy velocities (try a lower cut-off), friction that grows with the load, drift?"]
     return [f"{told}: exchanged columns, positions in other units, another robot?"]
