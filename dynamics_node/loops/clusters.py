@@ -3,17 +3,14 @@
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops.constraints import members_of, position_program
-from dynamics_node.loops.equations import RANK
-from dynamics_node.loops.first_positions import closed_anywhere, closed_near
+from dynamics_node.loops.assemblies import assemblies
+from dynamics_node.loops.constraints import members_of
+from dynamics_node.loops.first_positions import closed_near
 from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
 from dynamics_node.loops.mechanism import Cluster
 from dynamics_node.model import ModelError
-from dynamics_node.program import interpret
 from dynamics_node.spatial import pivoted
 
-REACHES = (1.5, 0.2)  # rad or m from zero where closed positions are looked for
-MOST = 0.8  # of the closed positions that must have one rank
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
 MOVES, TRIED = (1e-2, 1e-4), 8  # rad or m that independent joints are moved by, at so many closed positions
 ROUNDING = 1e-13  # m or rad that a closed loop is open by after Newton's last step
@@ -43,18 +40,54 @@ def _cluster(tree, bodies, constraints, flags):
     if any(tree.bodies[i].joint.type.is_free for i in bodies):
         raise ModelError(f"{_names(constraints)}: a floating joint can take no part in a loop")
     _require_single_positions(tree, constraints)
-    K, rank, samples = _usual_positions(tree, constraints, coordinates)
-    if rank == 0:
-        return Cluster(bodies, constraints, tuple(coordinates), (), samples)
+    found = assemblies(tree, constraints, coordinates)
+    if not found:
+        raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
+    marked = _marked(tree, coordinates, constraints, flags)
+    stuck = []
+    for assembly in _fitting(constraints, coordinates, found, marked):
+        cluster = _assembled(tree, bodies, coordinates, constraints, assembly, marked)
+        if (why := _why_stuck(tree, cluster)) is None:
+            return cluster
+        stuck.append(why)
+    raise ModelError(f"{_names(constraints)}: {stuck[0]}")
+
+
+def _fitting(constraints, coordinates, found, marked):
+    """The assemblies with as many dependent joints as the file marks; all if it marks none. Raises
+    ModelError."""
+    movable = [one for one in found if 0 < one.rank < len(coordinates)]
+    if marked is None or not movable:
+        return found
+    if fitting := [one for one in movable if one.rank == len(marked)]:
+        return fitting
+    ranks = " or ".join(map(str, sorted(one.rank for one in movable)))
+    raise ModelError(
+        f"{_names(constraints)}: {ranks} joints follow from the others, but the file marks {len(marked)} as "
+        f"dependent: {', '.join(map(repr, marked.values()))}"
+    )
+
+
+def _assembled(tree, bodies, coordinates, constraints, assembly, marked):
+    """The Cluster in an assembly, with no independent joint where it is rigid. Raises ModelError for a bad
+    choice of joints."""
+    rank, K = assembly.rank, assembly.K
     if rank == len(coordinates):
-        raise ModelError(f"{_names(constraints)}: the joints of the loop cannot move (mobility 0)")
-    dependent = _dependent(tree, bodies, coordinates, constraints, flags, K, rank)
-    if (usual := _usual_condition(K, dependent)) > WEAK:
+        return Cluster(bodies, constraints, (), tuple(coordinates), assembly.positions)
+    if rank == 0:
+        dependent = []
+    elif marked is None:
+        joints = [_joint_at(tree, v).name for v in coordinates]
+        followers = [k for k, name in enumerate(joints) if name in _mimics(constraints)]
+        dependent = _whole_joints_if_possible(K, rank, followers, joints)
+    else:
+        dependent = list(marked)
+    if dependent and (usual := _usual_condition(K, dependent)) > WEAK:
         _refuse(tree, constraints, coordinates, dependent, _following_best(K, rank), usual)
     independent = tuple(v for k, v in enumerate(coordinates) if k not in dependent)
-    cluster = Cluster(bodies, constraints, independent, tuple(coordinates[k] for k in dependent), samples)
-    _require_motion(tree, cluster)
-    return cluster
+    return Cluster(
+        bodies, constraints, independent, tuple(coordinates[k] for k in dependent), assembly.positions
+    )
 
 
 def _require_single_positions(tree, constraints):
@@ -66,15 +99,18 @@ def _require_single_positions(tree, constraints):
             raise ModelError(f"{constraint.name!r}: {joint.kind} joint {joint.name!r} has no single position")
 
 
-def _require_motion(tree, cluster):
-    """Raise ModelError where an independent joint moves to first order alone: such a frame shakes, and no
-    other position is near in which it is closed."""
-    for v in cluster.independent:
+def _why_stuck(tree, cluster):
+    """Why the joints cannot move: not at all; or to first order alone, as of a frame that shakes, near which
+    there is no other position in which it is closed. None where they can."""
+    if not cluster.independent:
+        return "the joints of the loop cannot move (mobility 0)"
+    for v in cluster.independent if cluster.dependent else ():
         if not any(_follow(tree, cluster, v, move) for move in MOVES):
-            raise ModelError(
-                f"{_names(cluster.constraints)}: {tree.v_names[v]!r} cannot move: the loop is closed at "
-                "single positions (mobility 0, though its equations leave a motion to first order)"
+            return (
+                f"{tree.v_names[v]!r} cannot move: the loop is closed at single positions (mobility 0, though "
+                "its equations leave a motion to first order)"
             )
+    return None
 
 
 def _follow(tree, cluster, v, move):
@@ -104,48 +140,23 @@ def _names(constraints):
     return ", ".join(repr(constraint.name) for constraint in constraints)
 
 
-def _usual_positions(tree, constraints, coordinates):
-    """K (count, rows, coordinates) at closed positions of usual rank, the best conditioned first, that rank,
-    and the positions (count, nq): degenerate ones do not decide. Where elsewhere the joints are assembled in
-    other, rigid ways, those near zero do."""
-    for reach in REACHES:
-        closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
-        if not len(closed):
-            raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
-        K = interpret(position_program(tree, constraints), q=closed)["K"][:, :, coordinates]
-        sizes = np.linalg.svd(K, compute_uv=False)
-        ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
-        usual = int(np.bincount(ranks).argmax())
-        if (ranks == usual).mean() >= MOST:
-            keep = np.flatnonzero(ranks == usual)
-            if usual:
-                least = sizes[keep, usual - 1].astype(np.float32)  # of equal ones the first
-                keep = keep[np.argsort(-least, kind="stable")]
-            return K[keep], usual, closed[keep]
-    raise ModelError(
-        f"{_names(constraints)}: the number of independent equations changes with the position "
-        f"({sorted(set(ranks.tolist()))}): no fixed choice of rows is consistent"
-    )
-
-
-def _dependent(tree, bodies, coordinates, constraints, flags, K, rank):
-    """Places among the coordinates of the dependent joints: as the file says; else those that mimic, and of
-    the others those that follow best."""
-    joints = [tree.bodies[i].joint for i in bodies]
-    names = {v: joint.name for joint in joints for v in range(tree.nv)[joint.v]}
-    flagged = [k for k, v in enumerate(coordinates) if flags.get(names[v]) is False]
-    mimics = {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
-    followers = [k for k, v in enumerate(coordinates) if names[v] in mimics]
+def _marked(tree, coordinates, constraints, flags):
+    """{place among the coordinates: joint} of the dependent joints as the file says: those it marks, and
+    those that mimic; None where it marks none."""
+    joints = {k: _joint_at(tree, v).name for k, v in enumerate(coordinates)}
+    flagged = {name for name in joints.values() if flags.get(name) is False}
     if not flagged:
-        return _whole_joints_if_possible(K, rank, followers, [names[v] for v in coordinates])
-    marked = sorted({*flagged, *followers})
-    if len(marked) != rank:
-        named = ", ".join(repr(names[coordinates[k]]) for k in marked)
-        raise ModelError(
-            f"{_names(constraints)}: {rank} joints follow from the others, but the file marks {len(marked)} "
-            f"as dependent: {named}"
-        )
-    return marked
+        return None
+    return {k: name for k, name in joints.items() if name in flagged | _mimics(constraints)}
+
+
+def _mimics(constraints):
+    return {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
+
+
+def _joint_at(tree, v):
+    """The joint with a velocity coordinate."""
+    return next(body.joint for body in tree.bodies if v in range(tree.nv)[body.joint.v])
 
 
 def _whole_joints_if_possible(K, rank, first, owners):
