@@ -9,17 +9,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.constraints import position_program
-from dynamics_node.loops.equations import RANK
-from dynamics_node.loops.first_positions import closed_anywhere, closed_near
+from dynamics_node.loops.equations import NEAR, RANK, ranks_of
+from dynamics_node.loops.first_positions import (
+    closed_anywhere,
+    closed_near,
+    is_as_loaded,
+    is_regular,
+)
 from dynamics_node.program import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero where closed positions are looked for
 FEW = 8  # positions of an assembly that suffice
-BESIDE, STEP = 6, 1e-2  # as many positions beside one are looked at, about so far away, in rad or m
-NEAR = 1e-5  # sizes beside the largest that count as zero near a singular position
 STILL = 1e-6  # rad or m by which joints that stand still move while others move by one
+CONTRADICTS = 1e-6  # by which equations of one position may contradict each other
+HEALTHY = 1e4  # condition of the dependent columns of K up to which a position is not refused
 
 
 class Assembly(NamedTuple):
@@ -57,14 +61,9 @@ def _by_rank(tree, constraints, coordinates, q):
     own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
     for rank, places in own.items():
         best = places[np.argsort(-sizes[places, rank - 1])] if rank else places
-        if len(own) == 1 or _is_regular(tree, constraints, coordinates, q[best[:FEW]], rank):
+        regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:FEW]])
+        if len(own) == 1 or np.mean([*regular]) > 0.5:
             yield Assembly(rank, q[best], K[best], _still(K[best[:FEW]], rank))
-
-
-def _is_regular(tree, constraints, coordinates, q, rank):
-    """Whether at most of the closed positions q (count, nq) the rank is that of positions beside them."""
-    beside = [rank_beside(tree, constraints, coordinates, one, rank) for one in q]
-    return np.mean(np.equal(beside, rank)) > 0.5
 
 
 def _still(K, rank):
@@ -73,16 +72,49 @@ def _still(K, rank):
     return int(np.median((np.abs(motions).max(axis=1, initial=0.0) < STILL).sum(axis=1)))
 
 
-def rank_beside(tree, constraints, coordinates, q, rank):
-    """The rank of K at most closed positions near a closed q (nq,), where it is `rank`: a greater one where q
-    is singular."""
-    program = position_program(tree, constraints)
-    K = interpret(program, q=q)["K"][:, coordinates]
-    motions = np.linalg.svd(K)[2][rank:]
-    steps = np.random.default_rng(9).normal(size=(BESIDE, len(motions))) @ motions
-    starts = moved(tree, np.tile(q, (BESIDE, 1)), coordinates, STEP * steps)
-    closed = closed_near(tree, constraints, coordinates, starts)
-    if not len(closed):
-        return rank
-    sizes = np.linalg.svd(interpret(program, q=closed)["K"][:, :, coordinates], compute_uv=False)
-    return int(np.median((sizes > NEAR * sizes[:, :1]).sum(axis=1)))
+# --- why a position is refused ------------------------------------------------------------------------------
+
+
+def why_singular_loop(mechanism, q):
+    """Why loops that are closed, if not to the last digit, at positions q (..., nq) do not determine how the
+    dependent joints move at one of them: of the cluster and the position at which they do so worst."""
+    tree, q = mechanism.tree, np.asarray(q, dtype=float).reshape(-1, mechanism.nq)
+    tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+    conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
+    worst, at = np.unravel_index(np.argmax(conditions), conditions.shape)
+    return _reason(tree, tied[worst], q[at])
+
+
+def _conditions(tree, cluster, q):
+    """(count,): of the dependent columns of K at q (count, nq); infinite where equations contradict each other,
+    so that the others are no combination of these."""
+    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
+    K_dep, K_ind = K[:, :, list(cluster.dependent)], K[:, :, list(cluster.independent)]
+    missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)
+    return np.where(missed > CONTRADICTS, np.inf, np.linalg.cond(K_dep))
+
+
+def _reason(tree, cluster, q):
+    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
+    names = ", ".join(sorted(constraint.name for constraint in cluster.constraints))
+    closed = closed_near(tree, cluster.constraints, coordinates, q[None])
+    at = closed[0] if len(closed) else q
+    program = position_program(tree, cluster.constraints)
+    (rank,) = ranks_of(interpret(program, q=at[None])["K"][:, :, coordinates], NEAR)
+    (condition,) = _conditions(tree, cluster, at[None])
+    singular = f"a loop is at a singular position, or too near: {names}"
+    if rank == usual and condition > HEALTHY:
+        own = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
+        return f"{singular}: its other joints do not follow from {own} there (condition {condition:.2g})"
+    if rank == usual:
+        gap = np.abs(interpret(program, q=q)["gaps"]).max()
+        return f"{names}: its equations contradict each other where it is open by {gap:.2g}: see close_loops"
+    if is_as_loaded(tree, cluster, at):
+        return (
+            f"{singular}: {rank} of its equations are independent there, {usual} where the robot was loaded"
+        )
+    return (
+        f"{names}: another assembly than that for which the robot was loaded: here {rank} equations are "
+        f"independent and {len(coordinates) - rank} joints can be chosen, there {usual} and "
+        f'{len(cluster.independent)}; to load it for this one, mark {rank} of its joints with independent="false"'
+    )

@@ -10,6 +10,7 @@ from dynamics_node.program import interpret
 from dynamics_node.spatial import pivoted, power_of_two
 
 RANK = 1e-7  # sizes beside the largest that count as zero
+NEAR = 1e-5  # and near a singular position
 
 
 class Counting(NamedTuple):
@@ -31,6 +32,12 @@ def counting_equations(tree, cluster) -> Counting:
     K = found[:, :, [*cluster.independent, *cluster.dependent]]
     rows = _independent_rows(np.swapaxes(K, 0, 1).reshape(K.shape[1], -1))
     return Counting(rows, power_of_two(np.median(np.linalg.norm(K[:, rows], axis=2), axis=0)))
+
+
+def ranks_of(K, zero=RANK):
+    """(count,) of matrices K (count, rows, n); zero: sizes beside the largest that count as zero."""
+    sizes = np.linalg.svd(K, compute_uv=False)
+    return (sizes > zero * sizes[:, :1]).sum(axis=1)
 
 
 def _independent_rows(K):

@@ -1,9 +1,12 @@
 """Closed positions from nothing, or from far away."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.constraints import position_program
+from dynamics_node.loops.equations import NEAR, ranks_of
 from dynamics_node.loops.positions import (
     STEPS,
     TOLERANCE,
@@ -21,24 +24,40 @@ from dynamics_node.spatial import least_squares
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
+BESIDE, STEP = 6, 1e-2  # as many positions beside one are looked at, so far away, in rad or m
 STARTS = 40  # random positions from which closed ones are looked for
 
 
 def first_closed(mechanism, q):
-    """`close_loops` of one position (nq,) of which only the independent joints are known: from q, or else
+    """`close_loops` of one position (nq,) of which only the independent joints are known: from q; or else
     from the assembly that is nearest to all joints at zero, whose independent joints are moved there in
-    steps.
+    steps; or else from other closed positions. Of several assemblies with different numbers of dependent
+    joints that for which the mechanism was loaded is preferred.
 
     Raises ClosureError.
     """
-    q = np.asarray(q, dtype=float)
-    try:
-        return close_loops(mechanism, q)
-    except ClosureError:
-        start = _near_zero(mechanism, q)
-        if start is None:
-            raise
-    return continued(mechanism, start, q)
+    q = np.array(q, dtype=float)
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            q = _first_closed(replace(mechanism, clusters=(cluster,)), cluster, q)
+    return q
+
+
+def _first_closed(mechanism, cluster, q):
+    """`first_closed` of a mechanism with this cluster alone."""
+    other, failure = None, None
+    for start in _starts(mechanism.tree, cluster, q):
+        try:
+            closed = close_loops(mechanism, q) if start is None else continued(mechanism, start, q)
+        except ClosureError as error:
+            failure = failure or error
+            continue
+        if is_as_loaded(mechanism.tree, cluster, closed):
+            return closed
+        other = closed if other is None else other
+    if other is None:
+        raise failure
+    return other
 
 
 def continued(mechanism, start, q):
@@ -69,21 +88,60 @@ def _of_unit_length(mechanism, q):
     return q
 
 
-def _near_zero(mechanism, q):
-    """q with every loop in the assembly nearest to zero; None when there is none."""
-    tree, start = mechanism.tree, q.copy()
-    for cluster in mechanism.clusters:
-        if cluster.dependent:
-            coordinates = [*cluster.independent, *cluster.dependent]
-            at = positions_of(tree, coordinates)
-            zero = tree.neutral()  # which may itself be a singular position
-            shake = np.random.default_rng(3).uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
-            starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
-            found = closed_near(tree, cluster.constraints, coordinates, starts)
-            if not len(found):
-                return None
-            start[at] = found[np.argmin(np.linalg.norm(found[:, at] - zero[at], axis=1)), at]
-    return start
+def _starts(tree, cluster, q):
+    """None for q itself; then closed positions (nq,), with the joints outside the cluster as in q: the one
+    nearest to zero, and those found with the independent joints as in q, the one nearest to zero first."""
+    yield None
+    coordinates = [*cluster.independent, *cluster.dependent]
+    at, random = positions_of(tree, coordinates), np.random.default_rng(3)
+    zero = tree.neutral()  # which may itself be a singular position
+    shake = random.uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
+    starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
+    near = closed_near(tree, cluster.constraints, coordinates, starts)
+    same = ranks_of(_matrices(tree, cluster.constraints, coordinates, near)) == len(cluster.dependent)
+    near = np.concatenate([near[same], cluster.samples])
+    by_size = np.argsort(np.linalg.norm((near - zero)[:, at], axis=1))
+    yield _with(q, at, near[by_size[0]])
+    starts = np.tile(q, (STARTS, 1))
+    dependent = positions_of(tree, cluster.dependent)
+    starts[:, dependent] = sample_positions(tree, STARTS, random, np.pi)[:, dependent]
+    found = closed_near(tree, cluster.constraints, cluster.dependent, starts)
+    yield from found[np.argsort(np.linalg.norm((found - zero)[:, at], axis=1))]
+
+
+def _with(q, places, other):
+    """q (nq,) with the numbers of another position in some places."""
+    out = q.copy()
+    out[places] = other[places]
+    return out
+
+
+def _matrices(tree, constraints, coordinates, q):
+    """K (count, rows, coordinates) at q (count, nq)."""
+    return interpret(position_program(tree, constraints), q=q)["K"][:, :, list(coordinates)]
+
+
+def is_as_loaded(tree, cluster, q):
+    """Whether a closed q (nq,) is in an assembly with as many dependent joints as the cluster has, or at a
+    singular position, and not in another assembly."""
+    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
+    (rank,) = ranks_of(_matrices(tree, cluster.constraints, coordinates, q[None]), NEAR)
+    return rank == usual or (rank < usual and not is_regular(tree, cluster.constraints, coordinates, q, rank))
+
+
+def is_regular(tree, constraints, coordinates, q, rank):
+    """Whether closed positions beside a closed q (nq,), where K has this rank, are where its motions lead, and K
+    has this rank there too: at a singular position it is greater, or they lead back."""
+    motions = np.linalg.svd(_matrices(tree, constraints, coordinates, q[None])[0])[2][rank:]
+    if not len(motions):
+        return True
+    steps = np.random.default_rng(9).normal(size=(BESIDE, len(motions))) @ motions
+    steps *= STEP / np.linalg.norm(steps, axis=1, keepdims=True)
+    starts = moved(tree, np.tile(q, (BESIDE, 1)), coordinates, steps)
+    closed = closed_near(tree, constraints, coordinates, starts)
+    led_there = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
+    same = ranks_of(_matrices(tree, constraints, coordinates, closed), NEAR) == rank
+    return np.count_nonzero(led_there & same) > BESIDE / 2
 
 
 def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dynamics_node.loops.assemblies import why_singular_loop
 from dynamics_node.loops.constraints import gaps, position_program, turned
 from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.pivots import why_singular
@@ -46,5 +47,4 @@ def why_not(mechanism: Mechanism, q, forward=None):
             return f"{constraint.name!r} is open: its ends are turned away from each other, see close_loops"
     if forward is not None and (reason := why_singular(mechanism, forward, q)):
         return reason
-    names = ", ".join(sorted(constraint.name for constraint in mechanism.constraints))
-    return f"a loop is at a singular position, or too near: {names}"
+    return why_singular_loop(mechanism, q)

@@ -130,14 +130,23 @@ def test_a_model_without_loops_refuses_them():
         dn.parse_model(four_bar())
 
 
-def test_a_constraint_whose_rank_changes_is_refused():
-    """On one branch it is one equation, on the other two: no choice of rows is right for both."""
+def test_a_constraint_whose_rank_changes():
+    """On one branch it is one equation and holds j0, on the other two and holds j1 and j2: the one that holds fewer
+    joints is taken, or the one for which the file marks as many."""
     links = [link("a"), *(link(f"b{k}", k, 1.0) for k in range(3))]
-    text = robot(*links, *(joint(f"j{k}", "a", f"b{k}") for k in range(3)))
 
     def two_branches(tree):
         function = lambda q: np.array([q[0] * q[1], q[0] * q[2]])  # noqa: E731
         return Custom("fork", function, (0, 1, 2), frozenset({0, 1, 2}))
 
-    with pytest.raises(dn.ModelError, match="'fork': the number of independent equations changes"):
-        dn.parse_mechanism(text, constraints=[two_branches])
+    for marks, own in (((None, None, None), 0), ((True, False, False), 1)):
+        joints = (joint(f"j{k}", "a", f"b{k}", independent=mark) for k, mark in enumerate(marks))
+        mechanism = dn.parse_mechanism(robot(*links, *joints), constraints=[two_branches])
+        assert mechanism.v_names == (("j1", "j2"), ("j0",))[own]
+        inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+        branches, one = np.array([[0.0, 0.3, 0.4], [0.5, 0.0, 0.0]]), np.ones(mechanism.nv)
+        assert np.isfinite(inverse(branches[own], one, one)).all()
+        with pytest.raises(dn.SolutionError, match=f"fork: another assembly .* here {2 - own} equations"):
+            inverse(branches[1 - own], one, one)
+        with pytest.raises(dn.SolutionError, match=f"singular .* fork: 0 of .* {1 + own} where the robot"):
+            inverse(np.zeros(3), one, one)

@@ -288,6 +288,86 @@ def rod(drawing, a, place, b, there):
 ORDINARY = (palletizer, grid, parallelograms, slider_crank, stewart, delta)
 
 
+# --- linkages that move though their equations do not count for it, or that have several assemblies -----------
+
+
+def sarrus(random):
+    """Two pairs of plates at right angles to each other leave their table one motion, up and down, with one equation
+    too many. At home it is on that branch, its joints at multiples of 45 degrees. On another branch both pairs
+    are folded, and each swings by itself: two motions."""
+    d, B = Drawing("sarrus", random, floating_base=random.random() < 0.2), np.eye(3)
+    if random.random() < 0.5:
+        B = any_rotation(random)
+    high, wide = np.round(random.uniform(0.1, 0.3, 2), 2)
+    marked = random.random() < 0.5
+
+    def add(name, parent, place, axis, independent=False):
+        at = random.choice([0, 0, 0.25, 0.5, -0.5, 1]) * np.pi
+        along = d.frames[parent][0].T @ B[:, axis]
+        d.add(name, parent, B @ place, along, independent=independent if marked else None, at=at)
+
+    for axis, pair in enumerate("ab"):
+        out = np.eye(3)[1 - axis]
+        add(f"lower_{pair}", "ground", 0.2 * out, axis, independent=axis == 0)
+        add(f"upper_{pair}", f"lower_{pair}", (0.2 + wide) * out + (0, 0, high), axis)
+    add("table", "upper_a", np.array([0, 0.2, 2 * high]), 0)
+    d.tie("revolute", "upper_b", "table", B @ (0.2, 0, 2 * high), (0, 1, 0), B)
+    return d.done()
+
+
+def chain(*links):
+    """A closed chain of hinges by the parameters (a, alpha, d) of Denavit and Hartenberg from each to the next. At
+    home, where all joints are at zero, it is open."""
+    d, R, p, parent = Drawing("chain", np.random.default_rng(1)), np.eye(3), np.zeros(3), "ground"
+    for k, (a, alpha, up) in enumerate(links):
+        if k == len(links) - 1:
+            back = about((1, 0, 0), -alpha)
+            ground = End("ground", back, -back @ (a, 0, up))
+            d.ties.append(Tie("tie0", "revolute", d.end(parent, R, p), ground, np.array([0, 0, 1.0])))
+        else:
+            rpy = rpy_of(d.frames[parent][0].T @ R)
+            d.add(f"b{k}", parent, p, (0, 0, 1), rpy=rpy)
+            parent = f"b{k}"
+            p, R = p + R @ (a, 0, up), R @ about((1, 0, 0), alpha)
+    return d.done()
+
+
+def bennett(side, twist, other):
+    """Four hinges, opposite links alike; other: the twist of the second link."""
+    second = side * np.sin(other) / np.sin(twist)
+    return chain(*((side, twist, 0), (second, other, 0)) * 2)
+
+
+def door():
+    """On two hinges of one axis."""
+    d = Drawing("door", np.random.default_rng(2))
+    d.add("door", "ground", (0.1, 0.2, 0), (0, 0, 1))
+    d.tie("revolute", "door", "ground", np.array([0.1, 0.2, 1.0]))
+    return d.done()
+
+
+def three_cranks():
+    """A rod on three parallel cranks of one length, one equation too many. At home it is flat, where the rod turns
+    against the cranks as well."""
+    d, along, axis = Drawing("three_cranks", np.random.default_rng(3)), np.array([1.0, 0, 0]), (0, 0, 1)
+    for k, x in enumerate((0.0, 0.4, 1.0)):
+        d.add(f"crank{k}", "ground", x * along, axis, independent=k == 0)
+    d.add("rod", "crank0", 0.5 * along, axis, independent=False)
+    for k, x in enumerate((0.4, 1.0), 1):
+        d.tie("revolute", "rod", f"crank{k}", (0.5 + x) * along, axis)
+    return d.done()
+
+
+def five_bar():
+    """Two cranks and two rods in the plane."""
+    d, z = Drawing("five_bar", np.random.default_rng(4)), (0, 0, 1)
+    for side, x in (("left", -0.1), ("right", 0.15)):
+        d.add(f"{side}_crank", "ground", (x, 0, 0), z, independent=True)
+        d.add(f"{side}_rod", f"{side}_crank", (2 * x, 0.25, 0), z, independent=False)
+    d.tie("revolute", "left_rod", "right_rod", np.array([0.02, 0.5, 0]))
+    return d.done()
+
+
 # --- random linkages ----------------------------------------------------------------------------------------
 
 

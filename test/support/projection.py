@@ -72,6 +72,8 @@ class Projection(Oracle):
         inverse = np.linalg.pinv(K[:, dependent], rcond=1e-13)
         G[dependent] = -inverse @ K[:, own]
         g[dependent] = inverse @ self.rows(q, G @ yd)[1]
+        if not len(dependent):
+            return Spread(G, g, 1.0)
         last = sizes[len(dependent) - 1] if len(sizes) >= len(dependent) else 0.0
         return Spread(G, g, sizes[0] / last if last > 0 else np.inf)
 

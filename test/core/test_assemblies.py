@@ -1,0 +1,191 @@
+"""Linkages with several assemblies, and such as move though their equations do not count for it: served wherever they
+are regular, against Pinocchio's tree with constraints by hand and their multipliers, and against MuJoCo's."""
+
+import re
+
+import numpy as np
+import pytest
+from linkages import bennett, chain, door, five_bar, grid, palletizer, parallelograms, sarrus, three_cranks
+from mechanisms import joint, link, robot
+from projection import Projection
+from tolerances import EPS, EXACT, error
+from trials import tried
+
+import dynamics_node as dn
+from dynamics_node.loops import Custom, first_closed
+from dynamics_node.robots import four_bar
+
+SIXTY, RIGHT = np.pi / 3, np.pi / 2
+FOUR_BAR = next(k for k in range(99) if len(grid(np.random.default_rng(k)).ties) == 1)
+LINKAGES = {
+    "four-bar": lambda: grid(np.random.default_rng(FOUR_BAR)),
+    "five-bar": five_bar,
+    "palletizer": lambda: palletizer(np.random.default_rng(3)),
+    "parallelogram": lambda: parallelograms(np.random.default_rng(5)),
+    "three cranks": three_cranks,
+    "door": door,
+    "bennett": lambda: bennett(0.5, SIXTY, np.pi / 4),
+    "bennett, equilateral": lambda: bennett(0.5, SIXTY, 2 * SIXTY),
+    "bricard, trihedral": lambda: chain(
+        *((a, way * RIGHT, 0) for a, way in zip((0.3, 0.5, 0.4, 0.3, 0.5, 0.4), (1, -1) * 3, strict=True))
+    ),
+    "bricard, threefold": lambda: chain(*((0.4, RIGHT, 0), (0.4, -RIGHT, 0)) * 3),
+    "bricard, threefold, 60 degrees": lambda: chain(*((0.4, SIXTY, 0), (0.4, -SIXTY, 0)) * 3),
+    "spherical": lambda: chain((0, 0.7, 0), (0, 1.1, 0), (0, 0.9, 0), (0, 1.2, 0)),
+    "sarrus": lambda: sarrus(np.random.default_rng(0)),
+}
+FOLDED = ("upper_a", "upper_b", "table")  # what follows where both pairs of plates of a sarrus are folded
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sarrus(seed):
+    """At home and beside it. All of 200 others are tried by campaigns/assemblies.py."""
+    linkage = sarrus(np.random.default_rng(seed))
+    trial = tried(linkage, compiled=seed == 0)
+    assert not trial.wrong and not trial.refused and trial.conditions
+    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    assert mechanism.nv == 1 + 6 * linkage.floating_base
+    q = first_closed(mechanism, mechanism.neutral())
+    assert dn.build_closing(mechanism, "numpy").is_regular(q)
+
+
+def regular_positions(mechanism):
+    """Closed positions (count, nq) on all branches of a linkage of one cluster on a fixed base, where its dependent
+    joints follow well."""
+    (cluster,) = (own for own in mechanism.clusters if own.constraints)
+    return cluster.samples[:12]
+
+
+@pytest.mark.parametrize("name", LINKAGES)
+def test_every_assembly_is_served(name):
+    linkage = LINKAGES[name]()
+    mechanism = dn.parse_mechanism(linkage.text)
+    reference, random = Projection(linkage, mechanism), np.random.default_rng(1)
+    inverse, forward, graph = (
+        dn.build(mechanism, problem, **how)
+        for problem, how in (
+            (dn.inverse_dynamics(mechanism), {"backend": "numpy"}),
+            (dn.forward_dynamics(mechanism), {"backend": "numpy"}),
+            (dn.inverse_dynamics(mechanism), {"solver": "factor_graph", "backend": "numpy"}),
+        )
+    )
+    mass_matrix = dn.build_quantity(mechanism, "mass_matrix", backend="numpy")
+    served = 0
+    for q in regular_positions(mechanism):
+        yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
+        spread, tau = reference.spread(q, yd), reference.torques(q, yd, ydd)
+        assert reference.gap(q) <= 1e-9
+        if spread.condition < 1e3:
+            served += 1
+            tolerance = max(EXACT, EPS * spread.condition**2)
+            assert error(inverse(q, yd, ydd), tau) <= tolerance
+            assert error(graph(q, yd, ydd), tau) <= 100 * tolerance
+            assert error(forward(q, yd, tau), ydd) <= 10 * tolerance
+            assert error(reference.by_multipliers(q, yd, tau), ydd) <= 1e-8
+            assert error(mass_matrix(q), reference.projected(q), tail=2) <= EXACT
+    assert served >= 6
+
+
+@pytest.mark.parametrize(
+    "name", ["four-bar", "five-bar", "three cranks", "bennett", "bricard, threefold", "sarrus"]
+)
+def test_against_mujoco(name):
+    from connected import Connected  # skips without MuJoCo
+
+    linkage = LINKAGES[name]()
+    mechanism = dn.parse_mechanism(linkage.text)
+    theirs, random = Connected(linkage, mechanism), np.random.default_rng(2)
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    for q in regular_positions(mechanism)[:4]:
+        yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))
+        assert error(inverse(q, 0 * yd, ydd), theirs.torques(q, 0 * yd, ydd)) <= 1e-9
+        assert error(inverse(q, yd, ydd), theirs.torques(q, yd, ydd)) <= 1e-6
+
+
+# --- what is refused, and why ---------------------------------------------------------------------------------
+
+
+def loaded(linkage, *dependent):
+    """A linkage, with the joints of these links marked as dependent and no other."""
+    unmarked = re.sub(' independent="(true|false)"', "", linkage.text)
+    flag = ' independent="false"'
+    return dn.parse_mechanism(
+        re.sub(r'<joint name="j_(\w+)"', lambda found: found[0] + flag * (found[1] in dependent), unmarked)
+    )
+
+
+def test_the_other_assembly_of_a_sarrus():
+    """It is served where as many joints are marked, and else rejected with the numbers."""
+    linkage = sarrus(np.random.default_rng(0))
+    lifted, swung = loaded(linkage), loaded(linkage, *FOLDED)
+    assert (lifted.nv, swung.nv) == (1, 2)
+    lifts, swings = (dn.build(each, dn.inverse_dynamics(each), backend="numpy") for each in (lifted, swung))
+    q, one = regular_positions(swung)[0], np.ones(2)
+    assert error(swings(q, one, one), Projection(linkage, swung).torques(q, one, one)) <= EXACT
+    other = (
+        "another assembly .* here {} equations are independent and {} joints can be chosen, there {} and {};"
+    )
+    with pytest.raises(dn.SolutionError, match=other.format(3, 2, 4, 1)):
+        lifts(q, one[:1], one[:1])
+    with pytest.raises(dn.SolutionError, match=other.format(4, 1, 3, 2)):
+        swings(regular_positions(lifted)[0], one, one)
+    with pytest.raises(dn.ModelError, match="3 or 4 joints follow from the others, but the file marks 2"):
+        loaded(linkage, "upper_a", "table")
+
+
+def test_a_turning_point_is_named():
+    """Where crank and coupler are in line the rocker turns back: it does not tell which way the crank goes on."""
+    mechanism = dn.parse_mechanism(four_bar(independent=(False, False, True)))
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
+    y = np.sqrt(1.1**2 - x * x)
+    q = np.array([np.arctan2(y, x), 0.0, np.arctan2(y, x - 0.7)])
+    with pytest.raises(dn.SolutionError, match=r"singular .* pin: .* do not follow from 'rocker_j' there"):
+        inverse(q, [1.0], [1.0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_where_branches_meet(backend):
+    """Flat, a rod on three cranks may as well turn against them. A float has 16 digits of its distance from there, so
+    what velocities bring about is known to eps times the square of the condition, by nobody better: a torque in
+    extended precision changes as much when a crank moves by its last digit."""
+    linkage = three_cranks()
+    mechanism = dn.parse_mechanism(linkage.text)
+    reference = Projection(linkage, mechanism)
+    inverse, forward = (
+        dn.build(mechanism, problem, backend=backend)
+        for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism))
+    )
+    moves = np.array([{"j_rod": -1.0}.get(name, 1.0) for name in mechanism.q_names])
+    G, closing, one = moves[:, None], dn.build_closing(mechanism, "numpy"), np.array([1.0])
+    for away in (1.0, 1e-2, 1e-3, 1e-4, 1e-5, 5e-6):
+        q = away * moves
+        condition = closing(q)[1]
+        for yd in (0 * one, one):
+            tau = G.T @ reference.inverse(q, G @ yd, G @ one)
+            exact = max(EXACT, EPS * condition ** (2 if yd.any() else 1))
+            assert error(inverse(q, yd, one), tau) <= exact
+            assert error(forward(q, yd, tau), one) <= 10 * exact
+    assert condition > 5e5
+    for away in (1e-7, 0.0):
+        with pytest.raises(
+            dn.SolutionError, match="singular .* tie0, tie1: 2 .* 3 where the robot was loaded"
+        ):
+            inverse(away * moves, one, one)
+
+
+def test_equations_that_contradict_each_other():
+    """Open by less than 1e-6, and still with another rate of the dependent joint in every equation."""
+    text = robot(link("a"), *(part for k in "bc" for part in (link(k, 1, 1.0), joint(f"j{k}", "a", k))))
+
+    def twice(tree):
+        function = lambda q: (q[1] - q[0]) * np.array([1.0, 1.0 + 1e3 * q[0]])  # noqa: E731
+        return Custom("tie", function, (0, 1), frozenset({0, 1}))
+
+    mechanism = dn.parse_mechanism(text, constraints=[twice])
+    inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
+    assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
+    with pytest.raises(
+        dn.SolutionError, match="tie: its equations contradict .* open by 5e-07: see close_loops"
+    ):
+        inverse([0.0, 5e-7], [1.0], [1.0])
