@@ -1,7 +1,8 @@
 """Random robots against independent references, until the time is up.
 
-Trees and mechanisms alternate. Everything follows from the seed, which is printed: number k of seed s is the
-same robot again. What fails is written to a folder, with all that is needed to see it again.
+Trees, mechanisms and linkages with several assemblies take turns. Everything follows from the seed, which is
+printed: number k of seed s is the same robot again. What fails is written to a folder, with all that is needed
+to see it again.
 """
 
 import argparse
@@ -19,7 +20,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-KINDS = ("trees", "mechanisms")
+KINDS = ("trees", "mechanisms", "assemblies")
 FAILURES = ("SILENT ERROR", "FALSELY REFUSED", "CRASH")
 
 

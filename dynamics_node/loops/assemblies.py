@@ -20,7 +20,7 @@ from dynamics_node.loops.first_positions import (
 from dynamics_node.program import interpret
 
 REACHES = (1.5, np.pi)  # rad or m from zero where closed positions are looked for
-FEW = 8  # positions of an assembly that suffice
+FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are looked at closely
 STILL = 1e-6  # rad or m by which joints that stand still move while others move by one
 CONTRADICTS = 1e-6  # by which equations of one position may contradict each other
 HEALTHY = 1e4  # condition of the dependent columns of K up to which a position is not refused
@@ -61,7 +61,7 @@ def _by_rank(tree, constraints, coordinates, q):
     own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
     for rank, places in own.items():
         best = places[np.argsort(-sizes[places, rank - 1])] if rank else places
-        regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:FEW]])
+        regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
         if len(own) == 1 or np.mean([*regular]) > 0.5:
             yield Assembly(rank, q[best], K[best], _still(K[best[:FEW]], rank))
 
@@ -86,8 +86,8 @@ def why_singular_loop(mechanism, q):
 
 
 def _conditions(tree, cluster, q):
-    """(count,): of the dependent columns of K at q (count, nq); infinite where equations contradict each other,
-    so that the others are no combination of these."""
+    """(count,): of the dependent columns of K at q (count, nq); infinite where the equations contradict each
+    other, so that the other columns are no combination of these."""
     K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
     K_dep, K_ind = K[:, :, list(cluster.dependent)], K[:, :, list(cluster.independent)]
     missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)
@@ -108,13 +108,16 @@ def _reason(tree, cluster, q):
         return f"{singular}: its other joints do not follow from {own} there (condition {condition:.2g})"
     if rank == usual:
         gap = np.abs(interpret(program, q=q)["gaps"]).max()
-        return f"{names}: its equations contradict each other where it is open by {gap:.2g}: see close_loops"
-    if is_as_loaded(tree, cluster, at):
         return (
-            f"{singular}: {rank} of its equations are independent there, {usual} where the robot was loaded"
+            f"{names}: equations contradict each other where the loop is open by {gap:.2g}: see close_loops"
         )
+    if is_as_loaded(tree, cluster, at):
+        return f"{singular}: {rank} of its equations are independent there, and {usual} as it was loaded"
+    free = len(coordinates) - rank
+    if not free:
+        return f"{names}: a rigid assembly: {rank} equations are independent, and {usual} as it was loaded"
     return (
-        f"{names}: another assembly than that for which the robot was loaded: here {rank} equations are "
-        f"independent and {len(coordinates) - rank} joints can be chosen, there {usual} and "
-        f'{len(cluster.independent)}; to load it for this one, mark {rank} of its joints with independent="false"'
+        f"{names}: another assembly: {rank} equations are independent and {free} joints move freely, "
+        f"{usual} and {len(cluster.independent)} in that for which it was loaded. To load this one, mark "
+        f'{rank} of its joints with independent="false"'
     )

@@ -107,8 +107,8 @@ def _why_stuck(tree, cluster):
     for v in cluster.independent if cluster.dependent else ():
         if not any(_follow(tree, cluster, v, move) for move in MOVES):
             return (
-                f"{tree.v_names[v]!r} cannot move: the loop is closed at single positions (mobility 0, though "
-                "its equations leave a motion to first order)"
+                f"{tree.v_names[v]!r} cannot move: the loop is closed at single positions (mobility 0, "
+                "though its equations leave a motion to first order)"
             )
     return None
 

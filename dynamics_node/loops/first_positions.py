@@ -130,8 +130,8 @@ def is_as_loaded(tree, cluster, q):
 
 
 def is_regular(tree, constraints, coordinates, q, rank):
-    """Whether closed positions beside a closed q (nq,), where K has this rank, are where its motions lead, and K
-    has this rank there too: at a singular position it is greater, or they lead back."""
+    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions with the same
+    rank: from a singular position they lead to a greater one, or back."""
     motions = np.linalg.svd(_matrices(tree, constraints, coordinates, q[None])[0])[2][rank:]
     if not len(motions):
         return True

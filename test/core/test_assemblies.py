@@ -122,9 +122,7 @@ def test_the_other_assembly_of_a_sarrus():
     lifts, swings = (dn.build(each, dn.inverse_dynamics(each), backend="numpy") for each in (lifted, swung))
     q, one = regular_positions(swung)[0], np.ones(2)
     assert error(swings(q, one, one), Projection(linkage, swung).torques(q, one, one)) <= EXACT
-    other = (
-        "another assembly .* here {} equations are independent and {} joints can be chosen, there {} and {};"
-    )
+    other = "another assembly: {} equations are independent and {} joints move freely, {} and {} in that"
     with pytest.raises(dn.SolutionError, match=other.format(3, 2, 4, 1)):
         lifts(q, one[:1], one[:1])
     with pytest.raises(dn.SolutionError, match=other.format(4, 1, 3, 2)):
@@ -168,9 +166,7 @@ def test_where_branches_meet(backend):
             assert error(forward(q, yd, tau), one) <= 10 * exact
     assert condition > 5e5
     for away in (1e-7, 0.0):
-        with pytest.raises(
-            dn.SolutionError, match="singular .* tie0, tie1: 2 .* 3 where the robot was loaded"
-        ):
+        with pytest.raises(dn.SolutionError, match="singular .* tie0, tie1: 2 .* and 3 as it was loaded"):
             inverse(away * moves, one, one)
 
 
@@ -185,7 +181,5 @@ def test_equations_that_contradict_each_other():
     mechanism = dn.parse_mechanism(text, constraints=[twice])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
-    with pytest.raises(
-        dn.SolutionError, match="tie: its equations contradict .* open by 5e-07: see close_loops"
-    ):
+    with pytest.raises(dn.SolutionError, match="tie: equations contradict .* open by 5e-07: see close_loops"):
         inverse([0.0, 5e-7], [1.0], [1.0])

@@ -45,11 +45,7 @@ def drawn(make, seed, **more):
 @pytest.mark.parametrize("make", ORDINARY)
 def test_ordinary_linkages_at_home_and_beside(make, seed):
     """Some by compiled code, too. Some homes are truly singular; then what is near tells."""
-    try:
-        trial = tried(drawn(make, seed), compiled=seed == 0 and make is palletizer)
-    except dn.ModelError as refusal:
-        assert make is parallelograms and "changes with the position" in str(refusal)
-        return
+    trial = tried(drawn(make, seed), compiled=seed == 0 and make is palletizer)
     assert not trial.wrong and not trial.refused
     assert trial.conditions
 
@@ -454,7 +450,7 @@ def test_a_rigid_assembly_is_singular():
     assert np.allclose(mechanism.spanning(np.array([0.3, 0.3]), [1.0])[1], 1.0)
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
     rigid = np.array([1.5, 0.5])
-    with pytest.raises(dn.SolutionError, match="singular"):
+    with pytest.raises(dn.SolutionError, match="tie: a rigid assembly: 2 equations are independent, and 1"):
         inverse(rigid, [1.0], [1.0])
     assert np.isnan(mechanism.spanning(rigid, [1.0])[1]).all()
 
