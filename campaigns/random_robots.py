@@ -1,8 +1,8 @@
 """Random robots against independent references, until the time is up.
 
 Trees, mechanisms and linkages with several assemblies take turns. Everything follows from the seed, which is
-printed: number k of seed s is the same robot again. What fails is written to a folder, with all that is needed
-to see it again.
+printed: number k of seed s is the same robot again. What fails is written to a folder, with all that is
+needed to see it again.
 """
 
 import argparse

@@ -48,7 +48,9 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
                 found[one.rank] = one
         if len(found) == 1 and all(len(one.positions) >= FEW for one in found.values()):
             break
-    return sorted(found.values(), key=lambda one: (one.still, np.abs(one.positions).max(axis=1).min()))
+    return sorted(
+        found.values(), key=lambda one: (one.still, np.float32(np.abs(one.positions).max(axis=1).min()))
+    )
 
 
 def _by_rank(tree, constraints, coordinates, q):
@@ -60,7 +62,8 @@ def _by_rank(tree, constraints, coordinates, q):
     ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
     own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
     for rank, places in own.items():
-        best = places[np.argsort(-sizes[places, rank - 1])] if rank else places
+        least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # of equal ones the first
+        best = places[np.argsort(-least, kind="stable")]
         regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
         if len(own) == 1 or np.mean([*regular]) > 0.5:
             yield Assembly(rank, q[best], K[best], _still(K[best[:FEW]], rank))
