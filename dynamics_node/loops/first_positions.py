@@ -45,18 +45,18 @@ def first_closed(mechanism, q):
 
 def _first_closed(mechanism, cluster, q):
     """`first_closed` of a mechanism with this cluster alone."""
-    other, failure = None, None
+    other, failures = None, list[ClosureError]()
     for start in _starts(mechanism.tree, cluster, q):
         try:
             closed = close_loops(mechanism, q) if start is None else continued(mechanism, start, q)
         except ClosureError as error:
-            failure = failure or error
+            failures.append(error)
             continue
         if is_as_loaded(mechanism.tree, cluster, closed):
             return closed
         other = closed if other is None else other
     if other is None:
-        raise failure
+        raise failures[0]
     return other
 
 
