@@ -36,7 +36,8 @@ def test_the_file_of_the_package_says_what_the_table_says(name):
     for parameter in TABLES[name]:
         said = [parameter.description]
         said += [f"({', '.join(parameter.choices)})"] if parameter.choices else []
-        said += ["({:g} to {:g})".format(*parameter.bounds)] if parameter.bounds else []
+        or_zero = ", or 0" * parameter.or_zero
+        said += ["({:g} to {:g}{})".format(*parameter.bounds, or_zero)] if parameter.bounds else []
         said += ["(read only)"] if parameter.read_only else []
         at = lines.index(f"# {' '.join(said)}")
         assert lines[at + 1].startswith(f"{parameter.name.rpartition('.')[2]}:")

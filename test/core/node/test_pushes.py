@@ -200,7 +200,7 @@ def test_off_by_default():
 @pytest.mark.parametrize(
     "values, words",
     [
-        ({"observer__velocity_std": [0.0]}, "observer: velocity_std must be positive"),
+        ({"observer__velocity_std": [0.0]}, r"observer\.velocity_std has 0, which is not between"),
         ({"observer__components": ["force.w"]}, "observer: unknown component 'force.w'"),
         ({"velocity_source": "zero"}, "observer.enabled needs velocities"),
     ],
