@@ -11,10 +11,13 @@ import socket
 import uuid
 from collections import deque
 from contextlib import suppress
+from pathlib import Path
 from typing import NamedTuple
 
-# Nothing of the tests leaves the machine. Read when a context is made.
+# Nothing of the tests leaves the machine, and nodes find each other at once. Read when a context is made.
 os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"] = "LOCALHOST"
+for _name in ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE"):  # until Jazzy, since Kilted
+    os.environ[_name] = str(Path(__file__).with_name("discovery.xml"))
 
 NUMBERS = range(1, 102)  # the ports of higher ones are given out by Linux to whoever asks
 PARTICIPANTS = 32  # of a domain, that others find on this machine
