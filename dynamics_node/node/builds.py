@@ -41,7 +41,9 @@ class Builds:
         if self._building is None and wanted == self._served:
             return True
         if self._building is not None and wanted == self._wanted:
-            self._waiting = self._resumed = None
+            self._resumed = None
+            if self._waiting != wanted:  # else its files are to be read again
+                self._waiting = None
         elif self._building is not None and self._is_new:
             self._waiting = wanted
         else:
@@ -54,6 +56,15 @@ class Builds:
         text = self._text if newest is None else newest.text
         if text:
             self._begin(settings.job(text))
+
+    def renew(self, settings: Settings):
+        """Build the newest description again, from files that may have changed.
+
+        What is under way may have read them before, so this follows it."""
+        if self._building is None:
+            self.repeat(settings)
+        else:
+            self._waiting = settings.job((self._waiting or self._building.job).text)
 
     def step(self) -> tuple[Job, Robot | Failure] | None:
         """What was built, once. Receiving, unpacking and taking it are a call each: joint states are answered

@@ -78,9 +78,9 @@ class Serving:
 
     def reload(self) -> tuple[bool, str]:
         """Build again, from files that may have changed: whether something is built, and a message."""
+        self._builds.renew(self.settings)
+        self._began()
         self.load_configured()
-        if not self.building:
-            self._rebuild()
         if self.building:
             return True, "building"
         return False, self.failure or "no robot description yet"

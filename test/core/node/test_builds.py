@@ -249,3 +249,19 @@ def test_asked_to_build_again_it_does(node):
 def test_nothing_to_build_again(node):
     node.builds.repeat(node.settings)
     assert not node.builds.under_way
+
+
+@pytest.mark.parametrize("looks", [1, 4, 7])
+def test_a_reload_during_a_build_is_built_after_it(node, looks):
+    """Of the stage that is under way, too: it may have read a file before it changed. So do many reloads."""
+    node.describe("A")
+    node.look(looks)
+    node.builds.renew(node.settings)
+    node.describe("A")  # as a latched topic that comes again
+    begun = len(node.made)
+    for _ in range(50):
+        node.look(1)
+        if len(node.made) == begun:
+            node.builds.renew(node.settings)
+    assert len(node.made) > begun and node.made[begun].job.text == "A"
+    assert node.served[-1] == node.settings.job("A") and not node.builds.under_way

@@ -122,6 +122,18 @@ def test_reload_reads_the_file_again(panda, tmp_path):
     assert node.finish().core.model.base_link == "pedestal" and error(node.tau(panda), before) <= EXACT
 
 
+def test_reload_during_a_build_reads_what_was_written_since(tmp_path):
+    file = tmp_path / "parameters.yaml"
+    text = "links: {panda_link7: {mass: 2.0, com: [0, 0, 0], inertia: {ixx: 0.1, iyy: 0.1, izz: 0.1, ixy: 0, ixz: 0, iyz: 0}}}\n"
+    file.write_text(text)
+    node = Node(parameters_file=str(file)).describe(PANDA)
+    node.serving.reload()
+    node.serving.step()  # it has read the file
+    file.write_text(text.replace("2.0", "-3.0"))
+    assert node.serving.reload() == (True, "building")
+    assert "mass -3" in node.finish().serving.failure
+
+
 def test_reload_without_any_description():
     assert Node().serving.reload() == (False, "no robot description yet")
 
