@@ -59,7 +59,12 @@ def add_parser(commands):
     )  # fmt: skip
     parser.add_argument("--restarts", type=int, default=4, metavar="N", help="of the search (4)")
     parser.add_argument("--seed", type=int, default=0, help="of random starts (0)")
-    parser.add_argument("--time-limit", type=float, metavar="S", help="the best motion until then")
+    parser.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="S",
+        help="of the search, after compiling: the best motion until then",
+    )
 
 
 def _add_motion(parser):

@@ -8,7 +8,7 @@ from dynamics_node.excitation.criteria import roundness, volume
 from dynamics_node.excitation.excited import Excited
 from dynamics_node.excitation.information import Regressor
 from dynamics_node.excitation.problem import Problem
-from dynamics_node.excitation.search import ROUNDS, Clock, brought_inside, improved
+from dynamics_node.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.excitation.series import Series
 from dynamics_node.excitation.starts import random_motion
 from dynamics_node.identification import USUAL, LinearModel, base_parameters
@@ -59,7 +59,8 @@ def excite(
     motion starts and ends, chosen by default; factor, velocity, acceleration, limits: see `joint_bounds`;
     noise: of torques, standard deviation (nv,) or of all, N m or N, by which they are weighed; terms: of
     LinearModel; restarts: from how many of the best random motions the search goes on; seed: of these: the
-    same seed gives the same motion, unless time_limit, s, ends the search. advance(solutions): called on the
+    same seed gives the same motion, unless time_limit, s, ends the search, whose time begins when its code is
+    compiled. advance(solutions): called on the
     way, of `solutions` in all. backend: of LinearModel.
 
     Raises ExcitationError where no motion keeps within limits and for robots with loops, floating bases and
@@ -81,6 +82,8 @@ def excite(
     rows = [TorqueRows(robot, bounds, backend), *(BoxRows(robot, box, backend) for box in boxes)]
     series = Series(float(period), harmonics, _start(robot, bounds, start))
     problem = Problem(series, bounds, regressor, rows)
+    _compile(problem, CRITERIA[criterion])
+    clock.start()
     inside, conditions = _random_motions(problem, restarts, np.random.default_rng(seed), clock)
     criteria = CRITERIA[criterion]
     found = inside[:1]
@@ -139,6 +142,13 @@ def _start(robot, bounds, start):
                 f"start: {name} at {q:g} is not between {centre - half:.4g} and {centre + half:.4g}"
             )
     return start
+
+
+def _compile(problem, criteria):
+    """What the search calls, before its time runs: a compiler cannot be stopped half-way."""
+    x = random_motion(problem, np.random.default_rng(0))
+    problem.smooth_used(x, SHARPNESS)
+    problem.criterion(x, criteria[-1])
 
 
 def _random_motions(problem, least, random, clock):

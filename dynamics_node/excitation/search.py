@@ -31,7 +31,11 @@ class Clock:
         if limit is not None and not limit >= 0:
             raise ValueError(f"the time limit must not be negative: {limit:g} s")
         self.limit = limit
-        self._end = np.inf if limit is None else time.monotonic() + limit
+        self.start()
+
+    def start(self):
+        """All of the time is left."""
+        self._end = np.inf if self.limit is None else time.monotonic() + self.limit
 
     @property
     def out(self):

@@ -1,5 +1,8 @@
 """Motions that make base parameters best known: exact derivatives, limits, what is refused."""
 
+from importlib import import_module
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import yaml
@@ -192,6 +195,21 @@ def test_time_is_limited(arm):
     hasty = small(time_limit=0.0)
     assert hasty.condition == pytest.approx(hasty.before) and max(hasty.used.values()) <= 1.0
     assert hasty.tried == 1 < arm.tried
+
+
+def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
+    """However long it takes, the search has all of its limit."""
+    now, steps = [0.0], []
+    search, main = (import_module(f"dynamics_node.excitation.{name}") for name in ("search", "excite"))
+    monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def compiled(problem, criteria):
+        now[0] += 1000.0
+        steps.append(now[0])
+
+    monkeypatch.setattr(main, "_compile", compiled)
+    found = small(time_limit=10.0)
+    assert steps == [1000.0] and found.condition < found.before
 
 
 def test_where_it_starts_and_what_moves_on_a_rail():
