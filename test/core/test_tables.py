@@ -332,6 +332,7 @@ def test_a_worker_of_a_cluster_dies(da, panda):
         distributed.LocalCluster(2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         distributed.Client(cluster) as client,
     ):
+        client.wait_for_workers(2, timeout=100)  # on busy cores they come one by one
         workers = client.run(os.getpid)
         assert len(set(workers.values())) == 2
         result = client.compute(lazy)
