@@ -4,6 +4,8 @@ To import takes most of the time in which a small robot is built. So a process t
 start of the node on: the build server. Nothing in this module takes long to import.
 
 The server and its jobs end with the node, however that ends: their sockets end, and on Linux a signal comes.
+`multiprocessing`'s fork server imports the user's `__main__` again in every job, and its jobs outlive the
+process that started them; so it is not used.
 """
 
 import contextlib
