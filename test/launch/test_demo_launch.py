@@ -28,7 +28,7 @@ def generate_test_description():
 
 class TestDemo(unittest.TestCase):
     def test_the_monitor_ends_by_itself(self, proc_info):
-        proc_info.assertWaitForShutdown(process="demo_monitor", timeout=90)
+        proc_info.assertWaitForShutdown(process="demo_monitor", timeout=200)
 
 
 @launch_testing.post_shutdown_test()
