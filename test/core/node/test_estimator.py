@@ -89,6 +89,12 @@ def test_state_and_push_at_the_lag(robot, swing):
     rig.require_true(told)
 
 
+def test_accurate_torques_do_not_begin_anew_for_ever(robot, swing):
+    rig = Rig(robot, swing, noise__torque=[1e-6])
+    rig.require_true(rig.run(40))
+    assert rig.core.restarts == 0
+
+
 def test_a_reading_between_steps_goes_to_the_nearest_as_it_would_have_been_there(robot, swing):
     """Without this, a third of a period at 1 rad/s would be an error of ten standard deviations."""
     rig, exact = Rig(robot, swing), Rig(robot, swing)
