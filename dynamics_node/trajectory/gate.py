@@ -52,6 +52,7 @@ class Gate:
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
         self.doubted: set[str] = set()
         self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
+        self._without: set[int] = set()  # steps of the window at which an encoder was rejected
         self._most = {name: np.array(limit) for name, limit in MOST.items()}
         self._most |= {s.name: np.array(RATES[type(s)]) for s in smoother.smoothed.sensors}
 
@@ -72,8 +73,9 @@ class Gate:
             self._judge(step, sensor, row, values if len(squares) == 1 else _only(values, row), square)
 
     def undecided(self, step) -> bool:
-        """Whether a position that was read at a step may still count."""
-        return any(
+        """Whether a position that was read at a step may still count, or did not: the estimate may be what is
+        wrong."""
+        return step in self._without or any(
             one.step == step
             for (sensor, _), aside in self._aside.items()
             if sensor == ENCODER
@@ -125,6 +127,9 @@ class Gate:
     def _reject(self, key):
         if aside := self._aside.pop(key, []):
             self.rejected[key[0]] += len(aside)
+            if key[0] == ENCODER:
+                self._without = {step for step in self._without if step >= self.smoother.oldest}
+                self._without.update(one.step for one in aside)
 
     # --- a row of unlikely readings ----------------------------------------------------------------------
 

@@ -335,7 +335,12 @@ def test_one_bad_number_of_joint_states_does_not_count(robot, swing, sensor, val
         numbers[sensor][1] += value * (k == 60)
         rig.imu(k)
         rig.core.hear_states(NAMES, numbers["encoder"], (), numbers["torque"], stamp, stamp)
-        rig.require_true(rig.advance(k), within=1.0)
+        if (told := rig.advance(k)) is None:
+            assert (
+                sensor == "encoder" and k == 62
+            )  # of the step whose position was rejected nothing is published
+        else:
+            rig.require_true(told, within=1.0)
     assert dict(rig.core.waiting.rejected) == {sensor: 1} and rig.core.restarts == 0
 
 
