@@ -39,28 +39,36 @@ def found(arm):
     return identify(arm.robot, [in_chunks(coupled(arm, 0.7))])
 
 
-def test_worse_in_some_parts(found, tmp_path):
+def parts(arm, found):
+    """Of tenths of the recording itself where clearly more is left than of the description: their numbers, and
+    what is left in them of the result and of the description."""
+    recording, k = coupled(arm, 0.7), list(arm.robot.v_names).index(JOINT)
+    W = arm.linear.matrix(*(recording[kind] for kind in ("q", "qd", "qdd")))[:, k]
+    own, described = (
+        np.array([part.mean() for part in np.array_split((W @ p - recording["tau"][:, k]) ** 2, 10)])
+        for p in (found.parameters, arm.linear.described)
+    )
+    worse = np.flatnonzero((own > 1.2**2 * described) & (own > 0.5**2 * own.mean()))
+    return worse, [float(np.sqrt(one[worse].mean())) for one in (own, described)]
+
+
+def test_worse_in_some_parts(arm, found, tmp_path):
+    """Of those in which the torque of the other joint has gone."""
     assert found.better
-    worse = worse_joints(found)
-    assert list(worse) == [JOINT] and "in 3 of 10 parts of the recordings" in worse[JOINT]
+    worse, (late, _) = worse_joints(found), parts(arm, found)
+    assert len(late) >= 2 and set(late) <= {7, 8, 9}
+    assert list(worse) == [JOINT] and f"in {len(late)} of 10 parts of the recordings" in worse[JOINT]
     told = [(verdict.told, verdict.good) for verdict in verdicts(found) if verdict.stage == "judge"]
     assert told == [(f"NOT better at {JOINT}: {worse[JOINT]}", False), ("better than the description", True)]
     page = write_page(found, tmp_path / "report.html").read_text()
-    assert f"<tr class=odd><td>judge</td><td>NOT better at {JOINT}: in 3 of" in page
+    assert f"<tr class=odd><td>judge</td><td>NOT better at {JOINT}: in {len(late)} of" in page
 
 
 def test_the_numbers_are_those_of_these_parts(arm, found):
     """What is said is left, from the recording itself."""
-    recording = coupled(arm, 0.7)
-    k, late = list(arm.robot.v_names).index(JOINT), recording["time"] >= 0.7 * TIME[-1]
-    W = arm.linear.matrix(*(recording[kind][late] for kind in ("q", "qd", "qdd")))[:, k]
-    own, described = (
-        np.sqrt(np.mean((W @ p - recording["tau"][late, k]) ** 2))
-        for p in (found.parameters, arm.linear.described)
-    )
     words = worse_joints(found)[JOINT].split()
     numbers = [float(words[i - 1]) for i, word in enumerate(words) if word == "N"]
-    assert numbers == pytest.approx([own, described], rel=0.02)
+    assert numbers == pytest.approx(parts(arm, found)[1], rel=0.02)
 
 
 def test_worse_in_all(found):
@@ -88,6 +96,6 @@ def test_the_command(arm, tmp_path, capsys):
     assert main(["identify", str(ROBOTS["ur5"].file), str(tmp_path / "run.npz"), "-o", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
     judged = [line for line in lines if line.startswith("judge: ")]
-    assert judged[0].startswith(f"judge: NOT better at {JOINT}: in 3 of 10 parts")
+    assert judged[0].startswith(f"judge: NOT better at {JOINT}: in ")
     assert judged[1:] == ["judge: better than the description"] and lines.index(judged[0]) > len(lines) - 5
     assert list(yaml.safe_load((out / "report.yaml").read_text())["worse"]) == [JOINT]
