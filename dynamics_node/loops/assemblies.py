@@ -46,8 +46,8 @@ def assemblies(tree, constraints, coordinates) -> list[Assembly]:
             known = found.setdefault(one.rank, one)
             if len(known.positions) < min(FEW, len(one.positions)):
                 found[one.rank] = one
-        if len(found) == 1 and all(len(one.positions) >= FEW for one in found.values()):
-            break
+        if len(found) == 1 and all(len(one.positions) >= FEW and not one.still for one in found.values()):
+            break  # with joints that stand still, another assembly may move them
     return sorted(
         found.values(), key=lambda one: (one.still, np.float32(np.abs(one.positions).max(axis=1).min()))
     )
