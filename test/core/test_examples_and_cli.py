@@ -4,6 +4,7 @@ import runpy
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +57,9 @@ sys.exit(main())
 def test_a_signal_leaves_nothing_behind(tmp_path, number):
     """No traceback, and no half of a file."""
     command = [sys.executable, "-c", HALF_WRITTEN, str(tmp_path / "out.csv")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    heeded = partial(signal.signal, number, signal.SIG_DFL)  # what a shell starts with & ignores Ctrl-C
+    with subprocess.Popen(command, **pipes, preexec_fn=heeded) as process:
         process.stdout.readline()
         assert list(tmp_path.iterdir())
         process.send_signal(number)
