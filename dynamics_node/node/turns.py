@@ -11,7 +11,7 @@ from rclpy.utilities import timeout_sec_to_nsec
 
 EVENTS_PERIOD = 1.0  # s, between looks at QoS events, which only warn
 MOST = 100  # messages that one subscription may hand over in a turn, whatever its depth
-SHARE = 0.005  # s; a subscription that has taken so long hands over no more in this turn
+SHARE = 0.005  # s of processor time; a subscription that has taken so long hands over no more in this turn
 
 
 class TurnExecutor(Executor):
@@ -103,7 +103,7 @@ class TurnExecutor(Executor):
 
     def _serve(self, entity, take, most):
         """Take what waits at an entity, `most` times, while its SHARE lasts."""
-        end = time.monotonic() + SHARE
+        end = time.thread_time() + SHARE
         for _ in range(most):
             try:
                 execute = take(entity)
@@ -112,7 +112,7 @@ class TurnExecutor(Executor):
                 _finish(execute())
             except Exception as error:
                 self._problem(_name(entity), error)
-            if time.monotonic() >= end:
+            if time.thread_time() >= end:
                 return
 
     def _look_at_events(self):

@@ -228,7 +228,9 @@ class Served:
 
 
 @pytest.fixture
-def served(bench):
+def served(bench, monkeypatch):
+    """A node whose turns take all that waits, however slow the machine is."""
+    monkeypatch.setattr(turns, "SHARE", np.inf)
     return lambda **parameters: Served(bench, **parameters)
 
 
