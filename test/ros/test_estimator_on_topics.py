@@ -207,7 +207,8 @@ def test_commanded_torques_by_name_and_by_number():
                 else:
                     commands.publish(Float64MultiArray(data=tau[::-1].tolist()))
                 rig.move(1, effort=False)
-            np.testing.assert_allclose(efforts(rig.external[-1], NAMES), PUSH, atol=0.5)
+            last = [efforts(message, NAMES) for message in rig.external[-100:]]  # one may be late by itself
+            np.testing.assert_allclose(np.median(last, axis=0), PUSH, atol=0.5)
         finally:
             rig.close()
 
