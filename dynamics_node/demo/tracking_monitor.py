@@ -128,6 +128,7 @@ class TrackingMonitor(Watched):
         self.tracking: Tracking | None = None
         self.control: dict[str, str] = {}
         self._urdf, self._start, self._ended = "", 0, 0.0
+        self._reference: JointTrajectory | None = None
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = self.create_subscription
         listen(String, "robot_description", self._on_description, latched)
@@ -156,8 +157,17 @@ class TrackingMonitor(Watched):
 
     def _on_description(self, message):
         self._urdf = message.data
+        self._begin()
 
     def _on_reference(self, message):
+        self._reference = message
+        self._begin()
+
+    def _begin(self):
+        """Track when description and reference are there: each may come first."""
+        message = self._reference
+        if not self._urdf or message is None or self.tracking is not None:
+            return
         times = [1e-9 * nanoseconds(point.time_from_start) for point in message.points]
         q, qd, qdd = (
             np.array([getattr(point, field) for point in message.points])
