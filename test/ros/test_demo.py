@@ -196,6 +196,23 @@ def test_what_the_monitor_says_of_what_it_has_seen(change, verdict):
     assert said.startswith(verdict) and bool(said) == bool(verdict)
 
 
+@pytest.mark.parametrize("first", ["description", "reference"])
+def test_description_and_reference_come_in_either_order(first):
+    monitor = TrackingMonitor.__new__(TrackingMonitor)
+    monitor.tracking, monitor._urdf, monitor._reference = None, "", None
+    rest = [0.0] * 7
+    points = [JointTrajectoryPoint(positions=rest, velocities=rest, accelerations=rest) for _ in range(2)]
+    points[1].time_from_start.sec = 6
+    arrivals = {
+        "description": lambda: monitor._on_description(SimpleNamespace(data=described())),
+        "reference": lambda: monitor._on_reference(JointTrajectory(points=points)),
+    }
+    for name in sorted(arrivals, key=lambda name: name != first):
+        assert monitor.tracking is None
+        arrivals[name]()
+    assert monitor.tracking is not None
+
+
 def test_a_velocity_that_is_not_that_of_the_state_is_seen():
     """As of a node with velocity_source zero: its torques are right for the solution that it tells."""
     monitor = Monitor.__new__(Monitor)
