@@ -7,6 +7,9 @@ unlikely, then either the sensor is wrong or the robot has done what the model d
 collision. Encoders decide that: readings are counted after all, from the first one on, with variances of the
 model that are as much larger as the readings ask for, unless the estimate then contradicts the encoders. The
 window of the smoother makes that possible: what was decided about its steps can be decided again.
+
+Before there are FIRST steps nothing can be predicted. Joints are read there as they are; readings of links
+wait, and are judged by what encoders then say about these steps.
 """
 
 from collections import Counter
@@ -17,7 +20,7 @@ import numpy as np
 
 from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
-from dynamics_node.trajectory.joint_smoother import JointSmoother
+from dynamics_node.trajectory.joint_smoother import FIRST, JointSmoother
 
 ENCODER, TORQUE = "encoder", "torque"
 CHANCE = 1e-9  # that noise alone makes a reading unlikely
@@ -52,6 +55,7 @@ class Gate:
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
         self.doubted: set[str] = set()
         self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
+        self._early: list[tuple[int, str, np.ndarray]] = []  # readings of links at the first steps
         self._without: set[int] = set()  # steps of the window at which an encoder was rejected
         self._most = {name: np.array(limit) for name, limit in MOST.items()}
         self._most |= {s.name: np.array(RATES[type(s)]) for s in smoother.smoothed.sensors}
@@ -65,6 +69,17 @@ class Gate:
             values[absurd if _by_row(sensor) else slice(None)] = np.nan
         if not np.isfinite(values).any():
             return
+        if self.smoother.newest < FIRST and not _by_row(sensor):
+            self._early.append((step, sensor, values))
+            return
+        if self._early and self.smoother.newest >= FIRST:
+            early, self._early = self._early, []
+            for at, name, numbers in early:
+                if at >= self.smoother.oldest:
+                    self._judged(at, name, numbers)
+        self._judged(step, sensor, values)
+
+    def _judged(self, step, sensor, values):
         squares = self._squares(step, sensor, values)
         if not (self._aside or self.doubted or (squares > 1.0).any()):
             self.smoother.read(step, sensor, values)
@@ -94,7 +109,7 @@ class Gate:
         """Squared errors over what is likely: of every row that is read by itself, or (1,)."""
         known = self.smoother.predicted(step, sensor)
         if known is None:
-            return np.zeros(len(values) if _by_row(sensor) else 1)
+            return np.zeros(len(values))
         expected, S = known
         if _by_row(sensor):
             return np.square(values - expected) / (S.diagonal() * _likely(1))

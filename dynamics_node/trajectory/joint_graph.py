@@ -39,7 +39,7 @@ WALKS = ("random walk qdd", "random walk push")
 class SmootherOptions:
     """Noise of one robot in SI units: encoder_std, rad or m, torque_std, N m or N: of all joints or of each
     independent one; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; push_density: of the random walk of
-    external torques, (N m)^2/s or N^2/s. period, s; window: steps, two or more. start_velocity,
+    external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more. start_velocity,
     start_acceleration, start_push: standard deviations of what is zero at the start, as far as one knows."""
 
     period: float = 0.002

@@ -46,6 +46,8 @@ class JointSmoother:
     """
 
     def __init__(self, smoothed: Smoothed, options: SmootherOptions, start):
+        if options.window < FIRST:
+            raise ValueError(f"a window of {options.window} steps tells no rates; it has {FIRST} or more")
         self.smoothed, self.options, self.newest = smoothed, options, -1
         graph = smoothed.graph
         known = known_start(graph, options, start)

@@ -9,7 +9,7 @@ from dynamics_node.node.consistency import check_description, refuse_joints_twic
 from dynamics_node.node.described import DESCRIBED, DescriptionSettings
 from dynamics_node.node.estimator.job import EstimatorJob
 from dynamics_node.node.table import parameter, parameters_of, read_fields
-from dynamics_node.trajectory.joint_smoother import SmootherOptions
+from dynamics_node.trajectory.joint_smoother import FIRST, SmootherOptions
 
 MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
 BACKENDS = ("auto", "c", "numpy")
@@ -35,7 +35,7 @@ class EstimatorSettings(DescriptionSettings):
     )
     rate: float = parameter(500.0, "Steps a second, Hz", bounds=(10.0, 2000.0))
     window: float = parameter(
-        0.02, "Steps this far back stay open for late messages, s; at least two steps", bounds=(1e-3, 1.0)
+        0.02, "Steps this far back stay open for late messages, s; at least three steps", bounds=(1e-3, 1.0)
     )
     lag: float = parameter(
         0.01,
@@ -76,7 +76,7 @@ class EstimatorSettings(DescriptionSettings):
     @property
     def steps(self) -> int:
         """Of the window."""
-        return max(2, round(self.window * self.rate))
+        return max(FIRST, round(self.window * self.rate))
 
     @property
     def steps_of_lag(self) -> int:

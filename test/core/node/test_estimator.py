@@ -359,6 +359,35 @@ def test_an_imu_that_is_stuck_is_rejected_and_named_and_believed_again_when_it_r
     assert rig.core.doubted() == [] and rig.core.restarts == 0
 
 
+@pytest.mark.parametrize("begin", [0, 1])
+@pytest.mark.parametrize("rate, acceleration", [(50.0, 500.0), (5.0, 0.0), (0.5, 5.0)])
+def test_an_imu_that_is_wrong_from_the_first_steps_is_rejected(robot, swing, begin, rate, acceleration):
+    """Nothing is known of velocities yet: encoders come first, and judge the IMU."""
+    rig, number = Rig(robot, swing), 0
+    for k in range(50):
+        stamp = BEGIN + k * PERIOD
+        wrong = k >= begin
+        numbers = np.array([0, rate, 0, acceleration, 0, 0]) if wrong else swing.imu(k * PERIOD / NS)
+        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        rig.states(k)
+        if (told := rig.advance(k)) is not None:
+            rig.require_true(told, within=1.0)
+            number += 1
+    assert number >= 44 and rig.core.restarts == 0 and rig.core.doubted() == ["imu"]
+
+
+def test_the_shortest_window_solves(robot, swing):
+    """Two steps tell no acceleration; there are three."""
+    rig, number = Rig(robot, swing, window=0.001, lag=0.0), 0
+    for k in range(30):
+        rig.imu(k)
+        rig.states(k)
+        if (told := rig.advance(k)) is not None:
+            rig.require_true(told, within=1.0)
+            number += 1
+    assert number == 27
+
+
 class Struck(Swing):
     """Something hits the upper link: for 12 ms it accelerates by 300 rad/s^2 more than the motors ask for."""
 
