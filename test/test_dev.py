@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -64,27 +66,34 @@ def test_unknown_command_shows_the_usage(bare):
     assert done.returncode == 1 and "unknown command: fly" in done.stderr and "./dev test" in done.stderr
 
 
+CHECK = """#!/bin/sh
+echo "TOOL $*" >> "$CALLS"
+case " $FAILING " in *" TOOL "*) echo "TOOL fails"; exit 1;; esac
+[ "TOOL" != python ] || while [ -n "$ENDLESS" ]; do sleep 0.01; done
+"""
+
+
 @pytest.fixture
 def checks(tmp_path):
-    """run(failing, *arguments): `./dev test` with tools that only note how they were called; of those in `failing`
-    the exit code is 1. Gives what it printed and the calls."""
+    """begin(*arguments, **variables): `./dev test` with tools that note their calls in a file, `calls`. Those in
+    $FAILING end with exit code 1; with $ENDLESS Python does not end."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    calls = tmp_path / "calls"
     for tool in ("ruff", "mypy", "lint-imports", "python"):
-        script = f'#!/bin/sh\necho "{tool} $*" >> {calls}\ncase " $FAILING " in *" {tool} "*) exit 1;; esac\n'
-        (tools / tool).write_text(script)
+        (tools / tool).write_text(CHECK.replace("TOOL", tool))
         (tools / tool).chmod(0o755)
     shutil.copy(ROOT / "dev", tmp_path / "dev")
+    (tmp_path / "calls").touch()
 
-    def run(failing, *arguments):
-        inside = {"DYNAMICS_DEV": str(tmp_path / ".venv"), "FAILING": failing}
-        environment = {**os.environ, **inside, "PATH": f"{tools}:{os.environ['PATH']}"}
-        command = [tmp_path / "dev", "test", *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
-        return done, calls.read_text().splitlines()
+    def begin(*arguments, **variables):
+        inside = {"DYNAMICS_DEV": str(tmp_path / ".venv"), "CALLS": str(tmp_path / "calls")}
+        environment = {**os.environ, **inside, **variables, "PATH": f"{tools}:{os.environ['PATH']}"}
+        return subprocess.Popen(
+            [tmp_path / "dev", "test", *arguments],
+            env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
 
-    return run
+    return begin
 
 
 @pytest.mark.parametrize(
@@ -92,23 +101,54 @@ def checks(tmp_path):
     [
         ("", ""),
         ("ruff", "lint, format"),
-        ("python mypy", "types, tests, tests of kernels without a GPU, tests on topics"),
+        ("python mypy", "types, tests on topics, tests"),
     ],
 )
-def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, failing, told):
-    done, calls = checks(failing)
-    tools = [call.split()[0] for call in calls]
-    assert tools == ["ruff", "ruff", "mypy", "lint-imports", "python", "python", "python"]
-    core, kernels, topics = calls[-3:]
-    assert "--ignore=test/ros" in core and "--ignore=test/gpu" in core
-    assert "test/gpu" in kernels and "test/ros" in topics
+def test_every_stage_runs_and_the_last_line_names_those_that_failed(checks, tmp_path, failing, told):
+    done = checks("-x", FAILING=failing)
+    printed, errors = done.communicate(timeout=30)
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert sorted(call.split()[0] for call in calls) == [
+        "lint-imports",
+        "mypy",
+        "python",
+        "python",
+        "ruff",
+        "ruff",
+    ]
+    runs = [call for call in calls if call.startswith("python -m pytest") and call.endswith(" -x")]
+    assert sorted("--ignore=test/ros" in run for run in runs) == [False, True]
+    assert sorted(" test/ros test/launch" in run for run in runs) == [False, True]
     assert done.returncode == bool(failing)
-    assert done.stderr == (f"dev: failed: {told}\n" if failing else "")
+    assert errors == (f"dev: failed: {told}\n" if failing else "")
+    stages = {"lint": "ruff", "format": "ruff", "types": "mypy", "layers": "lint-imports"}
+    stages |= {"tests on topics": "python", "tests": "python"}
+    expected = [(f"--- {stage}", f"{tool} fails" * (tool in failing)) for stage, tool in stages.items()]
+    assert printed.splitlines() == [line for lines in expected for line in lines if line]
 
 
-def test_files_are_tested_alone(checks):
-    done, calls = checks("", "test/core/test_graph.py", "-q")
-    assert calls == ["python -m pytest test/core/test_graph.py -q"] and done.returncode == 0
+@pytest.mark.parametrize(
+    "end, number, code",
+    [(os.killpg, signal.SIGINT, 130), (os.kill, signal.SIGTERM, 143)],
+    ids=["Ctrl-C", "kill"],
+)
+def test_all_stages_end_with_the_script(checks, tmp_path, end, number, code):
+    """Pipes end when nobody has them open."""
+    script = checks(ENDLESS="yes")
+    while (tmp_path / "calls").read_text().count("python") < 2:
+        time.sleep(0.01)
+    end(script.pid, number)
+    printed, errors = script.communicate(timeout=100)
+    assert script.returncode == code and "failed" not in errors and "fails" not in printed
+    with pytest.raises(ProcessLookupError):
+        os.killpg(script.pid, 0)
+
+
+def test_files_are_tested_alone(checks, tmp_path):
+    done = checks("test/core/test_graph.py", "-q")
+    done.communicate(timeout=30)
+    assert (tmp_path / "calls").read_text() == "python -m pytest test/core/test_graph.py -q\n"
+    assert done.returncode == 0
 
 
 @pytest.mark.skipif("VIRTUAL_ENV" not in os.environ, reason="not an environment of ./dev")
