@@ -5,8 +5,9 @@ Kirubarajan 2001, sec. 5.4), is one that noise has by chance once in 10^9 readin
 If the next reading is likely again, it was an outlier, and is rejected for good. If one after the other is
 unlikely, then either the sensor is wrong or the robot has done what the model does not expect, as in a
 collision. Encoders decide that: readings are counted after all, from the first one on, with variances of the
-model that are as much larger as the readings ask for, unless the estimate then contradicts the encoders. The
-window of the smoother makes that possible: what was decided about its steps can be decided again.
+model that are as much larger as the readings ask for, if one such jump makes all readings since likely. The
+window of the smoother makes that possible: what was decided about its steps can be decided again. Where
+encoders are unlikely, and no jump makes all readings likely, those of links are what is wrong.
 
 Before there are FIRST steps nothing can be predicted. Joints are read there as they are; readings of links
 wait, and are judged by what encoders then say about these steps.
@@ -24,10 +25,13 @@ from dynamics_node.trajectory.joint_smoother import FIRST, JointSmoother
 
 ENCODER, TORQUE = "encoder", "torque"
 CHANCE = 1e-9  # that noise alone makes a reading unlikely
-FAR = 20.0  # standard deviations of an encoder, from which an estimate is not what the robot does
+FAR = 7.0  # standard deviations of an encoder, from which an estimate is not what the robot does
 ENCODERS_AGAIN = 3  # steps at which an encoder is unlikely, until it is believed
 SOONEST = 2  # steps at which another sensor is, until encoders are asked, if they are unlikely, too
-LATEST = 10  # steps, or all but one of the window, until they are asked in any case
+SHORTEST = 5  # steps of a window; in fewer a jump fits whatever a sensor of links reads
+LARGER = 1e3  # times the variance: of a jump beside what its first reading has shown
+RECOVERED = 3  # steps in a row at which a doubted sensor is likely, until it is believed
+LATEST = 10  # steps, or all but one of the window, until encoders are asked in any case
 MOST = {ENCODER: 1e6, TORQUE: 1e6}  # rad or m, N m or N: what no joint and no motor has
 TURNING, ACCELERATING = 1e3, 1e4  # rad/s, m/s^2: what no gyro and no accelerometer reads
 RATES: dict[type[Sensor], list[float]] = {
@@ -47,13 +51,12 @@ class Aside(NamedTuple):
 
 
 class Gate:
-    """gate.read(...) in place of smoother.read(...). rejected: {sensor: readings that did not count};
-    doubted: sensors whose last readings were rejected because encoders contradict them."""
+    """gate.read(...) in place of smoother.read(...). rejected: {sensor: readings that did not count}."""
 
     def __init__(self, smoother: JointSmoother, rejected: Counter[str] | None = None):
         self.smoother = smoother
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
-        self.doubted: set[str] = set()
+        self._doubted: dict[tuple[str, int], int] = {}  # {sensor and row: steps in a row at which it is likely}
         self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
         self._early: list[tuple[int, str, np.ndarray]] = []  # readings of links at the first steps
         self._without: set[int] = set()  # steps of the window at which an encoder was rejected
@@ -81,11 +84,16 @@ class Gate:
 
     def _judged(self, step, sensor, values):
         squares = self._squares(step, sensor, values)
-        if not (self._aside or self.doubted or (squares > 1.0).any()):
+        if not (self._aside or self._doubted or (squares > 1.0).any()):
             self.smoother.read(step, sensor, values)
             return
         for row, square in enumerate(squares):
             self._judge(step, sensor, row, values if len(squares) == 1 else _only(values, row), square)
+
+    @property
+    def doubted(self) -> set[str]:
+        """Sensors whose last readings were rejected because encoders contradict them."""
+        return {sensor for sensor, _ in self._doubted}
 
     def undecided(self, step) -> bool:
         """Whether a position that was read at a step may still count, or did not: the estimate may be what is
@@ -123,9 +131,13 @@ class Gate:
         key = sensor, row
         if not square > 1.0:
             self._reject(key)
-            self.doubted.discard(sensor)
-            self.smoother.read(step, sensor, values)
+            if self._recovered(key):
+                self.smoother.read(step, sensor, values)
+            else:
+                self.rejected[sensor] += 1
             return
+        if key in self._doubted:
+            self._doubted[key] = 0
         aside = self._aside.setdefault(key, [])
         aside.append(Aside(step, values, float(square)))
         steps = len({one.step for one in aside})
@@ -138,6 +150,15 @@ class Gate:
             return ENCODERS_AGAIN
         moved = any(name == ENCODER and aside for (name, _), aside in self._aside.items())
         return SOONEST if moved else max(SOONEST, min(LATEST, self.smoother.options.window - 1))
+
+    def _recovered(self, key):
+        """Whether a sensor of which one more reading is likely is believed."""
+        if key in self._doubted:
+            self._doubted[key] += 1
+            if self._doubted[key] < RECOVERED:
+                return False
+            del self._doubted[key]
+        return True
 
     def _reject(self, key):
         if aside := self._aside.pop(key, []):
@@ -156,22 +177,41 @@ class Gate:
         smoother.loosen(first, max((one.unlikely for one in own), default=1.0))
         for one in own:
             smoother.read(one.step, sensor, one.values)
-        if sensor == ENCODER or self._agrees(first):
+        agrees = self._agrees(first)
+        if sensor == ENCODER and not agrees:
+            self._without_links(first)
+        if sensor == ENCODER or agrees:
             del self._aside[key]
-            self.doubted.discard(sensor)
+            self._doubted.pop(key, None)
             smoother.solve()
             self._again()
         else:
             smoother.restore(before)
-            self.doubted.add(sensor)
+            self._doubted[key] = 0
             self._reject(key)
 
     def _agrees(self, first):
+        """Whether one jump makes all that was read from a step on likely; it may be larger than one reading
+        has shown."""
         try:
             self.smoother.solve()
+            if not self._fits(first):
+                self.smoother.loosen(first, LARGER)
+                self.smoother.solve()
         except TrajectoryError:
             return False
-        return all(self.contradicted(step) is None for step in range(first, self.smoother.newest + 1))
+        return self._fits(first)
+
+    def _fits(self, first):
+        squares, readings = self.smoother.squares(first)
+        return squares <= _likely(max(1, readings))
+
+    def _without_links(self, first):
+        """Encoders are right, and contradict what links have read of the same steps: all of that goes."""
+        for sensor in self.smoother.smoothed.sensors:
+            if forgotten := self.smoother.unread(first, sensor.name):
+                self.rejected[sensor.name] += forgotten
+                self._doubted[sensor.name, 0] = 0
 
     def _again(self):
         """Judge what other sensors have read since by the estimate as it is now."""

@@ -135,6 +135,20 @@ class JointSmoother:
         for name in self.options.variances():
             self.lag.steps[weights_of(name)][row] /= factor
 
+    def squares(self, number) -> tuple[float, int]:
+        """Squared errors over the variances of all factors at the steps of the window from `number` on, after
+        `solve`, and how many numbers were read there."""
+        row = max(0, number - self.oldest)
+        read = sum(int((self.lag.steps[weights_of(name)][row:] > 0).sum()) for name in self.smoothed.read)
+        return float(self.lag.found["squares"][row:].sum()), read
+
+    def unread(self, number, sensor) -> int:
+        """Forget what a sensor read at the steps of the window from `number` on: at how many of them."""
+        weights = self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :]
+        steps = int((weights > 0).any(axis=1).sum())
+        weights[:] = 0.0
+        return steps
+
     def encoder_errors(self, number) -> np.ndarray:
         """By how much the estimate of a step misses its positions that were read (joints with a position,),
         over their standard deviations; 0 where nothing was read."""

@@ -75,6 +75,7 @@ class EstimatorCore:
             self.restarts += 1
             self.notes.append(f"the estimate begins anew: {shown(reason)}")
         self._running: Running | None = None
+        self._doubts: set[str] = set()
         self._commands: deque[Reading] = deque(maxlen=MOST_COMMANDS)
         self.last: Told | None = None
         self.waiting.forget()
@@ -148,10 +149,22 @@ class EstimatorCore:
         due = self.waiting.until(newest + running.grid.period // 2)
         for reading in sorted(due, key=running.turn):
             running.use(reading)
-        if running.solve() and (told := running.told(settings.steps_of_lag)) is not None:
+        solved = running.solve()
+        self._note_doubts()
+        if solved and (told := running.told(settings.steps_of_lag)) is not None:
             self.last = told
             return told
         return None
+
+    def _note_doubts(self):
+        """A line where a sensor is rejected, and where it is believed again."""
+        before, self._doubts = self._doubts, set(self.doubted())
+        if new := sorted(self._doubts - before):
+            names = shown(listed(["torques" if name == TORQUES else name for name in new]))
+            self.notes.append(f"readings of {names} are rejected: those of encoders contradict them")
+        if over := sorted(before - self._doubts):
+            names = shown(listed(["torques" if name == TORQUES else name for name in over]))
+            self.notes.append(f"readings of {names} count again")
 
     def _started(self, newest):
         """From the positions of all joints. Raises Silence where loops cannot be closed."""
@@ -180,7 +193,7 @@ class EstimatorCore:
             raise Silence(f"joint states older than {timeout:g} s: {listed(stale)}", True)
 
     def doubted(self) -> list[str]:
-        """Sensors whose last readings were rejected because encoders contradict them."""
+        """Sensors whose last readings were rejected because encoders contradict them, sorted."""
         return [] if self._running is None else sorted(self._running.gate.doubted)
 
     def silent_sensors(self, steady_now: int) -> dict[str, str]:

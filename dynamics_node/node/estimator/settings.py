@@ -9,7 +9,8 @@ from dynamics_node.node.consistency import check_description, refuse_joints_twic
 from dynamics_node.node.described import DESCRIBED, DescriptionSettings
 from dynamics_node.node.estimator.job import EstimatorJob
 from dynamics_node.node.table import parameter, parameters_of, read_fields
-from dynamics_node.trajectory.joint_smoother import FIRST, SmootherOptions
+from dynamics_node.trajectory.gate import SHORTEST
+from dynamics_node.trajectory.joint_smoother import SmootherOptions
 
 MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
 BACKENDS = ("auto", "c", "numpy")
@@ -35,7 +36,7 @@ class EstimatorSettings(DescriptionSettings):
     )
     rate: float = parameter(500.0, "Steps a second, Hz", bounds=(10.0, 2000.0))
     window: float = parameter(
-        0.02, "Steps this far back stay open for late messages, s; at least three steps", bounds=(1e-3, 1.0)
+        0.02, "Steps this far back stay open for late messages, s; at least five steps", bounds=(1e-3, 1.0)
     )
     lag: float = parameter(
         0.01,
@@ -76,7 +77,7 @@ class EstimatorSettings(DescriptionSettings):
     @property
     def steps(self) -> int:
         """Of the window."""
-        return max(FIRST, round(self.window * self.rate))
+        return max(SHORTEST, round(self.window * self.rate))
 
     @property
     def steps_of_lag(self) -> int:

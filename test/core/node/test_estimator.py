@@ -376,8 +376,28 @@ def test_an_imu_that_is_wrong_from_the_first_steps_is_rejected(robot, swing, beg
     assert number >= 44 and rig.core.restarts == 0 and rig.core.doubted() == ["imu"]
 
 
+@pytest.mark.parametrize(
+    "kind, rate, acceleration", [("bias", 0.1, 1.0), ("flips", 5.0, 0.0), ("flips", 0.5, 5.0), ("zero", 0.0, 0.0)]
+)
+def test_an_imu_that_is_a_little_wrong_does_not_move_the_estimate(robot, swing, kind, rate, acceleration):
+    """A jump of the robot would explain some of its readings, but not with what encoders read since."""
+    rig, off = Rig(robot, swing), np.array([0, rate, 0, acceleration, 0, 0])
+    rig.run(17)
+    for k in range(17, 60):
+        stamp, true = BEGIN + k * PERIOD, swing.imu(k * PERIOD / NS)
+        numbers = {"bias": true + off, "flips": true + (-1) ** k * off, "zero": off}[kind]
+        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        rig.states(k)
+        if (told := rig.advance(k)) is not None:
+            rig.require_true(told, within=3.0)
+    assert rig.core.restarts == 0 and rig.core.doubted() == ["imu"]
+    assert rig.core.notes == ["readings of imu are rejected: those of encoders contradict them"]
+    rig.require_true(rig.run(20, begin=60))
+    assert rig.core.notes[1:] == ["readings of imu count again"]
+
+
 def test_the_shortest_window_solves(robot, swing):
-    """Two steps tell no acceleration; there are three."""
+    """Two steps tell no acceleration, and three no jump; there are five."""
     rig, number = Rig(robot, swing, window=0.001, lag=0.0), 0
     for k in range(30):
         rig.imu(k)
