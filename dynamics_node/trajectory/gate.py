@@ -56,7 +56,9 @@ class Gate:
     def __init__(self, smoother: JointSmoother, rejected: Counter[str] | None = None):
         self.smoother = smoother
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
-        self._doubted: dict[tuple[str, int], int] = {}  # {sensor and row: steps in a row at which it is likely}
+        self._doubted: dict[
+            tuple[str, int], int
+        ] = {}  # {sensor and row: steps in a row at which it is likely}
         self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
         self._early: list[tuple[int, str, np.ndarray]] = []  # readings of links at the first steps
         self._without: set[int] = set()  # steps of the window at which an encoder was rejected

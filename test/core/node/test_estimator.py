@@ -377,7 +377,8 @@ def test_an_imu_that_is_wrong_from_the_first_steps_is_rejected(robot, swing, beg
 
 
 @pytest.mark.parametrize(
-    "kind, rate, acceleration", [("bias", 0.1, 1.0), ("flips", 5.0, 0.0), ("flips", 0.5, 5.0), ("zero", 0.0, 0.0)]
+    "kind, rate, acceleration",
+    [("bias", 0.1, 1.0), ("flips", 5.0, 0.0), ("flips", 0.5, 5.0), ("zero", 0.0, 0.0)],
 )
 def test_an_imu_that_is_a_little_wrong_does_not_move_the_estimate(robot, swing, kind, rate, acceleration):
     """A jump of the robot would explain some of its readings, but not with what encoders read since."""
