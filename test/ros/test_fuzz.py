@@ -21,7 +21,7 @@ pinocchio = pytest.importorskip(
     "pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio"
 )
 
-COUNT = 10_000
+COUNT = 5_000
 SEED = 2026
 LONGEST_BURST = 8
 STRANGERS = ["gripper", "", "panda_joint", "\u00fc\u4e2d", "a" * 300, "$(reboot)", "panda_joint1 "]
@@ -263,7 +263,7 @@ class Fuzz:
 
 
 @pytest.mark.timeout(400)
-def test_ten_thousand_inputs(rig, panda):
+def test_thousands_of_inputs(rig, panda):
     r = rig(
         parameters={
             "backend": "auto",
