@@ -77,6 +77,10 @@ class TouchMonitor(Watched):
         self.sigmas.append(self._noise[stamp])
         self.contacts.append(self._contact)
 
+    def seen_enough(self, elapsed, options):
+        """Also of settled estimates: between the gaps of a busy machine there may be none for long."""
+        return super().seen_enough(elapsed, options) and 10 * self.settled().sum() >= options.least
+
     def verdict(self, least):
         """Why the run is not good, or '' when it is."""
         if not self.times:

@@ -100,6 +100,14 @@ def test_what_the_monitor_says_of_a_touch(change, verdict):
     assert monitor.verdict(1000) == verdict
 
 
+def test_a_touched_arm_is_watched_until_estimates_have_settled():
+    """On a busy machine states are lost all the time."""
+    monitor, options = touched_monitor(), SimpleNamespace(seconds=9.0, least=1000)
+    assert monitor.seen_enough(10.0, options) and not monitor.seen_enough(8.0, options)
+    monitor.times = list(np.arange(2000) * 0.01)
+    assert not monitor.seen_enough(10.0, options)
+
+
 def test_what_the_monitor_says_of_wrong_estimates():
     monitor = touched_monitor()
     assert monitor.verdict(2001) == "only 2000 estimates were checked, 2001 are wanted"
