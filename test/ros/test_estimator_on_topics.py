@@ -1,5 +1,6 @@
 """dynamics_estimator with real topics: what it tells, of which readings, and what it says of bad ones."""
 
+from contextlib import closing
 from fnmatch import fnmatch
 from pathlib import Path
 from xml.etree import ElementTree
@@ -246,30 +247,31 @@ def test_the_policy_grants_what_the_node_uses_and_no_more(tmp_path):
     """Of its IMUs those on topics of the node's own."""
     sensors = tmp_path / "sensors.yaml"
     sensors.write_text(SENSORS.replace(", topic: imu", ""))
-    estimator = EstimatorRig({"sensors_file": str(sensors)}).serving()
-    policy = ElementTree.parse(POLICY)
-    (enclave,) = (e for e in policy.iter("enclave") if e.get("path") == "/dynamics_estimator")
-    space = estimator.node.get_namespace()
-    in_vain = {
-        "/clock",
-        "/parameter_events",
-        "/dynamics_estimator/commanded_torques",
-        "/dynamics_estimator/effort_commands",
-    }
-    for tag, right, what in (
-        ("topic", "publish", "publisher"),
-        ("topic", "subscribe", "subscriber"),
-        ("service", "reply", "service"),
-    ):
-        granted = {c.text for group in enclave.iter(f"{tag}s") if group.get(right) == "ALLOW" for c in group}
-        ask = getattr(estimator.node, f"get_{what}_names_and_types_by_node")
+    with closing(EstimatorRig({"sensors_file": str(sensors)}).serving()) as estimator:
+        policy = ElementTree.parse(POLICY)
+        (enclave,) = (e for e in policy.iter("enclave") if e.get("path") == "/dynamics_estimator")
+        space = estimator.node.get_namespace()
+        in_vain = {
+            "/clock",
+            "/parameter_events",
+            "/dynamics_estimator/commanded_torques",
+            "/dynamics_estimator/effort_commands",
+        }
+        for tag, right, what in (
+            ("topic", "publish", "publisher"),
+            ("topic", "subscribe", "subscriber"),
+            ("service", "reply", "service"),
+        ):
+            granted = {
+                c.text for group in enclave.iter(f"{tag}s") if group.get(right) == "ALLOW" for c in group
+            }
+            ask = getattr(estimator.node, f"get_{what}_names_and_types_by_node")
 
-        def used(ask=ask):
-            return {name.removeprefix(space) for name, _ in ask("dynamics_estimator", space)}
+            def used(ask=ask):
+                return {name.removeprefix(space) for name, _ in ask("dynamics_estimator", space)}
 
-        def unused(granted=granted, used=used):
-            return {pattern for pattern in granted if not any(fnmatch(name, pattern) for name in used())}
+            def unused(granted=granted, used=used):
+                return {pattern for pattern in granted if not any(fnmatch(name, pattern) for name in used())}
 
-        estimator.until(lambda unused=unused: unused() <= in_vain, what=f"all that is granted: {what}")
-        assert all(any(fnmatch(name, pattern) for pattern in granted) for name in used()), what
-    estimator.close()
+            estimator.until(lambda unused=unused: unused() <= in_vain, what=f"all that is granted: {what}")
+            assert all(any(fnmatch(name, pattern) for pattern in granted) for name in used()), what
