@@ -6,7 +6,7 @@ fit better. What lets some fit better and others worse, as friction of another l
 
 import numpy as np
 
-from dynamics_node.identification.checks.fit import Fit
+from dynamics_node.identification.checks.fit import Columns, Fit
 
 LATE = 0.003  # s of a delay that counts,
 SHARE = 0.4  # of the time between rows at least: friction before sliding is late, too
@@ -23,31 +23,34 @@ def delay(fit: Fit, times):
     """s that torques are behind the positions, or 0. fit: of stretches of rows in a row; times: of each
     stretch."""
     times = [np.asarray(time) for time in times]
-    reach = min(MOST, 0.25 * min(np.ptp(time) for time in times))
-    inside = np.concatenate([(time >= time[0] + reach) & (time <= time[-1] - reach) for time in times])
-    if np.count_nonzero(inside) < fit.W.shape[2]:
+    steps = float(np.median(np.concatenate([np.diff(time) for time in times])))
+    reach, least = min(MOST, 0.25 * min(np.ptp(time) for time in times)), max(LATE, SHARE * steps)
+    inside = [np.flatnonzero((time >= time[0] + reach) & (time <= time[-1] - reach)) for time in times]
+    if sum(map(len, inside)) < fit.columns.count:
         return 0.0
-    tau, found = fit.tau[inside], {}
+    earlier, found = _Earlier(fit, times, inside), {}
 
     def left(late):
         """(nv,): logarithms of what is left."""
         late = round(float(late) / FINE) * FINE
         if late not in found:
-            found[late] = np.log(Fit(_earlier(fit.W, times, late)[inside], tau).spread)
+            found[late] = np.log(earlier.fit(late).spread)
         return found[late]
 
     far = int(reach / STEP + 1e-9)
     tried = STEP * np.arange(-far, far + 1) if far else np.array([-reach, 0.0, reach])
     best, step = float(min(tried, key=lambda late: left(late).sum())), STEP if far else reach
     while step > FINE:
+        if abs(best) + step <= least:  # steps that are halved lead no further than the last one
+            return 0.0
         step *= 0.5
         best = float(min((best, best - step, best + step), key=lambda late: left(late).sum()))
     gain = left(0.0) - left(best)
     changed = np.abs(gain) > CHANGED
-    least = max(LATE, SHARE * float(np.median(np.concatenate([np.diff(time) for time in times]))))
     if abs(best) < least or abs(best) >= reach or not changed.any():
         return 0.0
-    certain = len(tau) * gain.sum() > CERTAIN and 1.0 - np.exp(-2.0 * gain[changed].mean()) > WORTH
+    rows = sum(map(len, inside))
+    certain = rows * gain.sum() > CERTAIN and 1.0 - np.exp(-2.0 * gain[changed].mean()) > WORTH
     agreed = np.sum(gain[gain > 0]) >= AGREE * np.sum(np.abs(gain))
     return best if certain and agreed else 0.0
 
@@ -59,12 +62,28 @@ def about_delay(late):
     return [f"torques are {1e3 * abs(late):.0f} ms {'behind' if late > 0 else 'ahead of'} the positions"]
 
 
-def _earlier(W, times, late):
-    """The regressor of a time `late` before each torque."""
-    found = []
-    for own, time in zip(np.split(W, np.cumsum([len(time) for time in times])[:-1]), times, strict=True):
-        at = np.interp(time - late, time, np.arange(len(time)))
-        low = np.minimum(at.astype(int), len(time) - 2)
-        share = (at - low)[:, None, None]
-        found.append((1.0 - share) * own[low] + share * own[low + 1])
-    return np.concatenate(found)
+class _Earlier:
+    """Fits of torques at some rows by the regressor of an earlier time, linear between rows."""
+
+    def __init__(self, fit: Fit, times, inside):
+        """inside: numbers of the rows of each stretch that count."""
+        starts = np.cumsum([0, *(len(time) for time in times[:-1])])
+        self._places = list(zip(starts, times, inside, strict=True))
+        self._tau = fit.tau[np.concatenate([start + own for start, _, own in self._places])]
+        self._felt, self._count = fit.columns.felt, fit.columns.count
+        self._columns = np.concatenate(fit.columns.own, axis=1)  # of all joints side by side
+        self._steps = np.diff(self._columns, axis=0)
+        self._edges = np.cumsum([len(felt) for felt in fit.columns.felt])[:-1]
+
+    def fit(self, late) -> Fit:
+        """Of the regressor of a time `late` before each torque."""
+        low, share = [], []
+        for start, time, own in self._places:
+            at = np.interp(time[own] - late, time, np.arange(len(time)))
+            low.append(start + np.minimum(at.astype(int), len(time) - 2))
+            share.append(start + at - low[-1])
+        low, share = np.concatenate(low), np.concatenate(share)
+        columns = self._steps[low]
+        columns *= share[:, None]
+        columns += self._columns[low]
+        return Fit(Columns(np.split(columns, self._edges, axis=1), self._felt, self._count), self._tau)
