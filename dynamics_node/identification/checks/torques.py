@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.checks.fit import Columns, columns_of
 from dynamics_node.identification.checks.plausible import (
     WEIGHTLESS,
     about_gravity,
@@ -68,17 +69,6 @@ def _torques_of_each_other(linear, base, rows):
     return []
 
 
-def _squares(linear: LinearModel, base: BaseParameters, rows, gravity=None):
-    """Sums of squares (nv, r + 1, r + 1) of the regressor and the torque of every joint, and counts (nv,).
-    gravity (3,) in place of the robot's."""
-    q, qd, qdd = (rows[kind] for kind in ("q", "qd", "qdd"))
-    W, tau = linear.matrix(q, qd, qdd), rows["tau"] - linear.known(q, qd, qdd)
-    if gravity is not None:
-        W[..., linear.places("inertia")] = linear.inertial(q, qd, qdd, gravity)
-    both = np.swapaxes(np.concatenate([base.reduced(W), tau[..., None]], axis=-1), 0, 1)
-    return np.swapaxes(both, 1, 2) @ both, np.full(len(both), float(len(tau)))
-
-
 def _about_factors(needed, names):
     """Sentences: what torques must be multiplied with."""
     found = []
@@ -95,36 +85,59 @@ def _about_factors(needed, names):
 def _read_otherwise(linear, base, rows):
     """Sentences: columns of two joints that fit better the other way round, or another gravity."""
     rows = {kind: own[:: 1 + len(own) // ROWS] for kind, own in rows.items()}
-    limit = EXCHANGED * fitted(*_squares(linear, base, rows)).too_much
-    readings = [*_exchanged(linear, rows), *_fallen(linear)] if "inertia" in linear.terms else []
-    found = [
-        (fitted(*_squares(linear, base, rows | changed, gravity)).too_much, told)
-        for told, changed, gravity in readings
-    ]
-    return [told for left, told in sorted(found)[:1] if left < limit]
+    q, qd, qdd = (rows[kind] for kind in ("q", "qd", "qdd"))
+    W, tau = linear.matrix(q, qd, qdd), rows["tau"] - linear.known(q, qd, qdd)
+    as_is = columns_of(base.reduced(W))
+    limit = EXCHANGED * _too_much(as_is, tau)
+    readings = []
+    if "inertia" in linear.terms:
+        readings = [*_exchanged(linear, base, rows, as_is, tau), *_fallen(linear, base, rows, W, tau)]
+    return [told for left, told in sorted(readings)[:1] if left < limit]
 
 
-def _exchanged(linear, rows):
-    """Sentences, with the rows that they suppose."""
+def _too_much(columns: Columns, tau):
+    """How much too much a fit of all torques leaves: see `Together`."""
+    size = columns.count + 1
+    S = np.zeros((len(columns.own), size, size))
+    for one, own, felt, torque in zip(S, columns.own, columns.felt, tau.T, strict=True):
+        both = np.column_stack([own, torque])
+        one[np.ix_(places := np.append(felt, columns.count), places)] = both.T @ both
+    return fitted(S, np.full(len(S), float(len(tau)))).too_much
+
+
+def _exchanged(linear, base, rows, as_is, tau):
+    """(How much too much is left, a sentence) of any two joints whose torques or columns are exchanged."""
     tree, names = tree_of(linear.robot), linear.robot.v_names
     joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
     places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints and linear.counts[k]}
+    known = rows["tau"] - tau
     for a, b in combinations(list(places)[:JOINTS], 2):
-        for what, kinds in (("torques", ("tau",)), ("columns", ("q", "qd", "qdd", "tau"))):
-            swapped = {}
-            for kind in kinds:
-                i, j = (places[a], places[b]) if kind == "q" else (a, b)
-                swapped[kind] = rows[kind].copy()
-                swapped[kind][:, [i, j]] = rows[kind][:, [j, i]]
-            yield f"the {what} of {names[a]} and {names[b]} seem to be exchanged", swapped, None
+        torques = _with_exchanged(rows["tau"], a, b)
+        told = f"of {names[a]} and {names[b]} seem to be exchanged"
+        yield _too_much(as_is, torques - known), f"the torques {told}"
+        q = _with_exchanged(rows["q"], places[a], places[b])
+        qd, qdd = (_with_exchanged(rows[kind], a, b) for kind in ("qd", "qdd"))
+        columns = columns_of(base.reduced(linear.matrix(q, qd, qdd)))
+        yield _too_much(columns, torques - linear.known(q, qd, qdd)), f"the columns {told}"
 
 
-def _fallen(linear):
-    """Sentences, with the gravity that they suppose."""
+def _with_exchanged(rows, a, b):
+    """Rows (n, ...) whose columns a and b have changed places."""
+    rows = rows.copy()
+    rows[:, [a, b]] = rows[:, [b, a]]
+    return rows
+
+
+def _fallen(linear, base, rows, W, tau):
+    """(How much too much is left, a sentence) of other directions of gravity, and of none."""
     size = np.linalg.norm(linear.robot.gravity)
-    yield WEIGHTLESS, {}, np.zeros(3)
-    for axis in (*np.eye(3), *-np.eye(3)):
-        yield turned(size * axis), {}, size * axis
+    readings = {WEIGHTLESS: np.zeros(3)}
+    readings |= {turned(size * axis): size * axis for axis in (*np.eye(3), *-np.eye(3))}
+    for told, gravity in readings.items():
+        W[..., linear.places("inertia")] = linear.inertial(
+            *(rows[kind] for kind in ("q", "qd", "qdd")), gravity
+        )
+        yield _too_much(columns_of(base.reduced(W)), tau), told
 
 
 def _about_the_rest(state, unseen, names):
