@@ -122,8 +122,8 @@ def told_inverse(information):
 
 
 def _regular_inverse(information):
-    """Of information in all directions, by Cholesky factors, which are several times faster than eigenvectors;
-    None where some direction could be untold: Frobenius norms are no less than the largest eigenvalues."""
+    """Of information in all directions, by Cholesky factors: several times faster than eigenvectors. None
+    where some direction could be untold: Frobenius norms are no less than the largest eigenvalues."""
     from scipy.linalg.lapack import dpotrf, dpotri  # 0.1 s that a node need not wait
 
     root, failed = dpotrf(information, lower=True)

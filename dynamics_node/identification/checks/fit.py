@@ -47,8 +47,8 @@ class Fit:
             self.spread = np.maximum(np.sqrt(np.mean(self.left**2, axis=0)), least)
 
     def explained_by(self, columns):
-        """Factors (k,) of columns (n, nv, k) beside the regressor, their standard deviations, and the share of
-        what is left that they explain."""
+        """Factors (k,) of columns (n, nv, k) beside the regressor, their standard deviations, and the share
+        of what is left that they explain."""
         products = [own.T @ columns[:, joint] for joint, own in enumerate(self.columns.own)]
         shared = self._inverse() @ self._sum(products)
         D = (columns - self._torques(shared)) / self.spread[:, None]
