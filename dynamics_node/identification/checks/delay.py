@@ -77,12 +77,13 @@ class _Earlier:
 
     def fit(self, late) -> Fit:
         """Of the regressor of a time `late` before each torque."""
-        low, share = [], []
+        rows, shares = [], []
         for start, time, own in self._places:
             at = np.interp(time[own] - late, time, np.arange(len(time)))
-            low.append(start + np.minimum(at.astype(int), len(time) - 2))
-            share.append(start + at - low[-1])
-        low, share = np.concatenate(low), np.concatenate(share)
+            row = np.minimum(at.astype(int), len(time) - 2)
+            rows.append(start + row)
+            shares.append(at - row)
+        low, share = np.concatenate(rows), np.concatenate(shares)
         columns = self._steps[low]
         columns *= share[:, None]
         columns += self._columns[low]
