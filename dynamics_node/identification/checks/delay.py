@@ -26,7 +26,7 @@ def delay(fit: Fit, times):
     steps = float(np.median(np.concatenate([np.diff(time) for time in times])))
     reach, least = min(MOST, 0.25 * min(np.ptp(time) for time in times)), max(LATE, SHARE * steps)
     inside = [np.flatnonzero((time >= time[0] + reach) & (time <= time[-1] - reach)) for time in times]
-    if sum(map(len, inside)) < fit.columns.count:
+    if sum(map(len, inside)) < fit.columns.parameters:
         return 0.0
     earlier, found = _Earlier(fit, times, inside), {}
 
@@ -70,7 +70,7 @@ class _Earlier:
         starts = np.cumsum([0, *(len(time) for time in times[:-1])])
         self._places = list(zip(starts, times, inside, strict=True))
         self._tau = fit.tau[np.concatenate([start + own for start, _, own in self._places])]
-        self._felt, self._count = fit.columns.felt, fit.columns.count
+        self._felt, self._count = fit.columns.felt, fit.columns.parameters
         self._columns = np.concatenate(fit.columns.own, axis=1)  # of all joints side by side
         self._steps = np.diff(self._columns, axis=0)
         self._edges = np.cumsum([len(felt) for felt in fit.columns.felt])[:-1]

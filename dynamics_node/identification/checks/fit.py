@@ -21,7 +21,7 @@ class Columns(NamedTuple):
 
     own: Sequence[np.ndarray]
     felt: Sequence[np.ndarray]
-    count: int  # r
+    parameters: int  # r
 
 
 def columns_of(W) -> Columns:
@@ -65,14 +65,14 @@ class Fit:
 
     def _inverse(self):
         """(r, r) of the information, weighted by the spread."""
-        information = np.zeros((self.columns.count, self.columns.count))
+        information = np.zeros((self.columns.parameters, self.columns.parameters))
         for own, felt, spread in zip(self._squares, self.columns.felt, self.spread, strict=True):
             information[np.ix_(felt, felt)] += own / spread**2
         return told_inverse(information)
 
     def _sum(self, products):
         """(r, ...) of what the columns of each joint (k, ...) are multiplied with, weighted by the spread."""
-        total = np.zeros((self.columns.count, *products[0].shape[1:]))
+        total = np.zeros((self.columns.parameters, *products[0].shape[1:]))
         for own, felt, spread in zip(products, self.columns.felt, self.spread, strict=True):
             total[felt] += own / spread**2
         return total

@@ -97,11 +97,11 @@ def _read_otherwise(linear, base, rows):
 
 def _too_much(columns: Columns, tau):
     """How much too much a fit of all torques leaves: see `Together`."""
-    size = columns.count + 1
+    size = columns.parameters + 1
     S = np.zeros((len(columns.own), size, size))
     for one, own, felt, torque in zip(S, columns.own, columns.felt, tau.T, strict=True):
         both = np.column_stack([own, torque])
-        one[np.ix_(places := np.append(felt, columns.count), places)] = both.T @ both
+        one[np.ix_(places := np.append(felt, columns.parameters), places)] = both.T @ both
     return fitted(S, np.full(len(S), float(len(tau)))).too_much
 
 
