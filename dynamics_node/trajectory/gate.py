@@ -27,6 +27,7 @@ ENCODER, TORQUE = "encoder", "torque"
 CHANCE = 1e-9  # that noise alone makes a reading unlikely
 FAR = 7.0  # standard deviations of an encoder, from which an estimate is not what the robot does
 ENCODERS_AGAIN = 3  # steps at which an encoder is unlikely, until it is believed
+WITNESSES = 3  # steps at which they have read every joint, until they decide about another sensor
 SOONEST = 2  # steps at which another sensor is, until encoders are asked, if they are unlikely, too
 SHORTEST = 5  # steps of a window; in fewer a jump fits whatever a sensor of links reads
 LARGER = 1e3  # times the variance: of a jump beside what its first reading has shown
@@ -56,9 +57,7 @@ class Gate:
     def __init__(self, smoother: JointSmoother, rejected: Counter[str] | None = None):
         self.smoother = smoother
         self.rejected: Counter[str] = Counter() if rejected is None else rejected
-        self._doubted: dict[
-            tuple[str, int], int
-        ] = {}  # {sensor and row: steps in a row at which it is likely}
+        self._doubted: dict[tuple[str, int], int] = {}  # steps in a row at which it is likely again
         self._aside: dict[tuple[str, int], list[Aside]] = {}  # by sensor and row, of links' sensors row 0
         self._early: list[tuple[int, str, np.ndarray]] = []  # readings of links at the first steps
         self._without: set[int] = set()  # steps of the window at which an encoder was rejected
@@ -132,6 +131,8 @@ class Gate:
             return
         key = sensor, row
         if not square > 1.0:
+            if len(self._aside.get(key, ())) >= SOONEST and sensor != ENCODER:
+                self._doubted.setdefault(key, 0)  # no outlier, and nothing has decided
             self._reject(key)
             if self._recovered(key):
                 self.smoother.read(step, sensor, values)
@@ -143,8 +144,18 @@ class Gate:
         aside = self._aside.setdefault(key, [])
         aside.append(Aside(step, values, float(square)))
         steps = len({one.step for one in aside})
-        if steps >= self._patience(sensor):
+        if steps >= self._patience(sensor) and (sensor == ENCODER or self._witnessed(key)):
             self._reconsider(key)
+
+    def _witnessed(self, key):
+        """Whether encoders have read all joints often enough since what is set aside, of which nothing older
+        than the window can count any more."""
+        sensor, oldest = key[0], self.smoother.oldest
+        own = [one for one in self._aside[key] if one.step >= oldest]
+        if gone := len(self._aside[key]) - len(own):
+            self.rejected[sensor] += gone
+        self._aside[key] = own
+        return (self.smoother.times_read(own[0].step, ENCODER) >= WITNESSES).all()
 
     def _patience(self, sensor):
         """At how many steps a sensor may be unlikely until that is decided."""

@@ -142,6 +142,10 @@ class JointSmoother:
         read = sum(int((self.lag.steps[weights_of(name)][row:] > 0).sum()) for name in self.smoothed.read)
         return float(self.lag.found["squares"][row:].sum()), read
 
+    def times_read(self, number, sensor) -> np.ndarray:
+        """(rows,): at how many steps of the window from `number` on a sensor has read its rows."""
+        return (self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :] > 0).sum(axis=0)
+
     def unread(self, number, sensor) -> int:
         """Forget what a sensor read at the steps of the window from `number` on: at how many of them."""
         weights = self.lag.steps[weights_of(sensor)][max(0, number - self.oldest) :]

@@ -397,6 +397,26 @@ def test_an_imu_that_is_a_little_wrong_does_not_move_the_estimate(robot, swing, 
     assert rig.core.notes[1:] == ["readings of imu count again"]
 
 
+@pytest.mark.parametrize("window", [0.02, 0.04])
+def test_an_imu_that_is_wrong_while_joint_states_are_missing_is_not_believed(robot, swing, window):
+    """Nothing contradicts it then, and the estimate follows nothing but the model. States come late and in bursts."""
+    rig, random, following, number = Rig(robot, swing, window=window), np.random.default_rng(0), 0, 0
+    for k in range(150):
+        offset = int(random.integers(-PERIOD // 3, PERIOD // 3))
+        stamp = BEGIN + k * PERIOD + offset
+        numbers = swing.imu((stamp - BEGIN) / NS) if k < 40 else np.array([0, 5.0, 0, 0, 0, 0])
+        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        if k >= 30 and k < following:
+            continue
+        missing = (8, 20)[window > 0.02]
+        following = k + 1 + (int(random.integers(0, missing + 1)) if random.random() < 0.4 else 0)
+        rig.states(k, offset=int(random.integers(-PERIOD // 3, PERIOD // 3)))
+        if (told := rig.advance(k)) is not None:
+            rig.require_true(told, within=4.0)
+            number += 1
+    assert number >= 40 and rig.core.restarts == 0 and rig.core.doubted() == ["imu"]
+
+
 def test_the_shortest_window_solves(robot, swing):
     """Two steps tell no acceleration, and three no jump; there are five."""
     rig, number = Rig(robot, swing, window=0.001, lag=0.0), 0
