@@ -207,7 +207,7 @@ class Core:
                 inverse: Any = self.robot.inverse
                 tau = inverse(q, zero, zero, gravity=self.gravity.last())
             except (InputError, SolutionError) as error:
-                raise Silence(str(error)) from None
+                raise Silence(error) from None
         return self._result(q, zero, zero, tau)
 
     def weights(self, q):
@@ -273,7 +273,7 @@ class Core:
             else:
                 qdd, tau = self.solver(q, qd, qdd, tau, f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
-            raise Silence(str(error)) from None
+            raise Silence(error) from None
         return self._result(q, qd, qdd, tau)
 
     def _result(self, q, qd, qdd, tau):

@@ -35,7 +35,7 @@ class Estimation:
         try:
             found = estimator(q, qd, readings, gravity=gravity)
         except (InputError, SolutionError) as error:
-            raise Silence(str(error)) from None
+            raise Silence(error) from None
         self.chi_square = float(found.chi_square)
         if estimator.degrees_of_freedom and not self.chi_square <= self.limit:
             blamed = self._culprits(estimator, q, qd, readings, gravity)

@@ -36,7 +36,7 @@ def observed(core, steady_now) -> Push | None:
             _require_often(now, before, observer.options.longest_gap)
             return None
     except (InputError, SolutionError) as error:
-        raise Silence(str(error)) from None
+        raise Silence(error) from None
     wrench = observer.wrench if observer.identified else None
     return Push(observer.torque, wrench, observer.options.link or "", observer.contact)
 

@@ -10,7 +10,8 @@ GIVE_ODOM = "publish odom, or set floating_base:=false if the base stands still"
 
 
 class Silence(Exception):
-    """Why there is nothing to publish. stale: the input was good once; remedy: what may help, for people."""
+    """Why there is nothing to publish, in words or as the error of a solver, whose words may be found when
+    they are read. stale: the input was good once; remedy: what may help, for people."""
 
     def __init__(self, reason, stale=False, remedy=""):
         super().__init__(reason)

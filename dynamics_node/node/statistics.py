@@ -10,6 +10,8 @@ from dynamics_node.node.silence import NO_DESCRIPTION, Silence
 class Statistics:
     """solve times (s) since the last report, and counts since the start."""
 
+    _silence: Silence | None
+
     def __init__(self):
         self.counts: Counter[str] = Counter()
         self._solve_times: deque[float] = deque(maxlen=20_000)
@@ -22,7 +24,7 @@ class Statistics:
         self.counts["solved"] += 1
         self._solve_times.append(seconds)
         self.clamped = clamped
-        self.silent_because = ""
+        self._silence = None
 
     def silent(self, silence: Silence):
         self.counts["silent"] += 1
@@ -30,12 +32,22 @@ class Statistics:
 
     def note(self, silence: Silence):
         """Why nothing is published, without a state that was not answered."""
-        self.silent_because, self.remedy = str(silence), silence.remedy
+        self._silence, self.remedy = _kept(silence), silence.remedy
+
+    @property
+    def silent_because(self) -> str:
+        """Why nothing was published last, "" where something was."""
+        return "" if self._silence is None else str(self._silence)
 
     def observing(self, silence: Silence | None):
         """Why nothing is said of what pushes on the robot."""
-        self.unobserved = "" if silence is None else str(silence)
+        self._unobserved = None if silence is None else _kept(silence)
         self.unobserved_remedy = "" if silence is None else silence.remedy
+
+    @property
+    def unobserved(self) -> str:
+        """Why nothing was said of what pushes on the robot last, "" where something was."""
+        return "" if self._unobserved is None else str(self._unobserved)
 
     def dropped(self, topic, reason):
         self.counts["dropped"] += 1
@@ -52,3 +64,11 @@ class Statistics:
         p50, p99 = np.percentile(self._solve_times, (50, 99)) * 1e6
         self._solve_times.clear()
         return p50, p99
+
+
+def _kept(silence):
+    """Without the frames in which it was raised, and what they hold."""
+    for error in (silence, *silence.args):
+        if isinstance(error, Exception):
+            error.__traceback__ = None
+    return silence

@@ -132,7 +132,7 @@ class WrenchSensor:
         try:
             wrench = core.robot.carried(q, qd, qdd, gravity=core.gravity(steady_now))
         except (InputError, SolutionError) as error:
-            raise Silence(str(error)) from None
+            raise Silence(error) from None
         return matvec(transpose(inverse_motion_transform(self._transform(frame))), wrench)
 
     def _transform(self, frame):

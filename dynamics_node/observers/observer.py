@@ -143,11 +143,12 @@ class MomentumObserver:
         given = [*arguments.rows().values(), *rest[:count]]
         (outputs, good) = runner.run(1, [np.ascontiguousarray(array)[None] for array in given])
         if not good:
-            raise SolutionError(self._reason(**arguments.rows()))
+            q = arguments.rows()["q"].copy()
+            raise SolutionError(lambda: self._reason(q))
         for place, array in zip(rest[count:], outputs, strict=True):
             place[...] = array[0]
 
-    def _reason(self, q, **_):
+    def _reason(self, q):
         reason = why_no_result(self.robot, (False,) * self.robot.nv, q)
         return reason or "the equations have no finite solution at this state"
 

@@ -1,5 +1,6 @@
 """The border: shapes and finiteness, told with the names of the coordinates."""
 
+from collections.abc import Callable
 from math import isfinite
 
 import numpy as np
@@ -12,7 +13,26 @@ class InputError(ValueError):
 
 
 class SolutionError(ArithmeticError):
-    """No finite solution at this state: the equations are singular there."""
+    """No finite solution at this state: the equations are singular there.
+
+    why: the words, or a function that finds them when they are read first: that takes milliseconds, which a
+    loop that is refused a thousand times a second cannot spare.
+    """
+
+    def __init__(self, why: str | Callable[[], str]):
+        super().__init__(why)
+
+    def __str__(self):
+        (why,) = self.args
+        if callable(why):
+            self.args = (why(),)
+        return super().__str__()
+
+    def __repr__(self):
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self):
+        return type(self), (str(self),)
 
 
 def shaped(name, value, axes, dtype=np.float64):

@@ -142,9 +142,10 @@ class Function:
         rows = {name: array.astype(np.float64, copy=False) for name, array in rows.items()}
         solved = self._run(runner, np.count_nonzero(chosen), rows, errors)
         if errors == "raise":
-            if not finite_states(solved).all():
-                reason = self._reason(rows)
-                raise SolutionError(reason or "the equations have no finite solution at this state")
+            if not (good := finite_states(solved)).all():
+                bad = int(np.flatnonzero(~good)[0])
+                one = {n: a if a.ndim == self._axes(n) else a[bad] for n, a in rows.items()}
+                raise SolutionError(self._why(one, "the equations have no finite solution at this state"))
             return solved
         found = [np.full((arguments.count, *array.shape[1:]), np.nan) for array in solved]
         for result, array in zip(found, solved, strict=True):
@@ -157,8 +158,7 @@ class Function:
             return runner.run(count, list(rows.values()))[0]
         except np.linalg.LinAlgError as error:
             if errors == "raise":
-                reason = self._reason(rows)
-                raise SolutionError(reason or f"no solution at this state: {error}") from None
+                raise SolutionError(self._why(rows, f"no solution at this state: {error}")) from None
         return self._one_by_one(runner, count, rows)
 
     def _one_by_one(self, runner, count, rows):
@@ -176,8 +176,12 @@ class Function:
     def _axes(self, name):
         return len(self.signature.inputs[name][0])
 
-    def _reason(self, rows):
-        return None if self.why is None else self.why(**rows)
+    def _why(self, rows, otherwise):
+        """What finds the words for a state without a solution, which the caller may change meanwhile."""
+        if self.why is None:
+            return otherwise
+        find, kept = self.why, {name: array.copy() for name, array in rows.items()}
+        return lambda: find(**kept) or otherwise
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

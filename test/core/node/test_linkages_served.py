@@ -1,6 +1,8 @@
 """Robots with closed loops as the node serves them: passive joints missing, every joint published, bad positions
 withheld. Against the five-bar that Pinocchio and geometry know."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from five_bars import ALL, DRIVEN, FIVE_BAR, PASSIVE, QD, QDD, SINGULAR, Q, closed, flat_four_bar, oracle
@@ -8,7 +10,10 @@ from plain import Served, point, settings
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.loops import health
+from dynamics_node.node.answers import Answers
 from dynamics_node.node.build_job import Failure, do
+from dynamics_node.node.statistics import Statistics
 from dynamics_node.robots import four_bar, geared_chain, quadruped
 
 
@@ -86,6 +91,20 @@ def test_singular_positions_are_withheld():
     served.hear(names, [0.5, -0.5, 0.5], [0.5, 0, 0])
     assert np.isfinite(served.tau()).all() and served.tau(["crank_j"]).any()
     assert 1.0 <= served.core.coordinates.condition < 100
+
+
+def test_the_reason_of_a_singular_position_is_looked_for_when_it_is_read(monkeypatch):
+    """It costs milliseconds; a node that is refused at every cycle reports once a second."""
+    served, looked, why = Served(flat_four_bar(), settings(backend="numpy")), [], health.why_singular_loop
+    monkeypatch.setattr(health, "why_singular_loop", lambda *given: looked.append(1) or why(*given))
+    served.hear(["crank_j", "coupler_j", "rocker_j"], [0, 0, 0], [0.5, 0, 0])
+    serving, statistics = SimpleNamespace(settings=served.core.settings, core=served.core), Statistics()
+    answers = Answers(serving, statistics, lambda core, result: 1 / 0, lambda: served.ros, lambda: served.now)
+    for _ in range(20):
+        answers.answer()
+    assert statistics.counts["silent"] == 20 and not looked
+    assert SINGULAR in statistics.silent_because and SINGULAR in statistics.silent_because
+    assert len(looked) == 1
 
 
 def test_a_payload_on_a_loop():
