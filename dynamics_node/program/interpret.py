@@ -57,7 +57,8 @@ CHUNK = 512  # states at a time: all values of a Program are kept
 def interpret(program, **inputs):
     """{name: array (..., *shape)} of inputs {name: array (..., *shape)}; leading axes broadcast.
 
-    What is singular comes out infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
+    Numbers are computed with double precision, or their own where that is higher. What is singular comes out
+    infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
     Entries may be symbols (of one state): the Program is then part of the one that is traced.
     """
     return _interpreted(program, inputs, _MEANING)
@@ -100,7 +101,7 @@ def _interpreted(program, inputs, meaning):
     batch = _batch(program, inputs)
     count = int(np.prod(batch, dtype=int))
     rows = {
-        name: np.broadcast_to(inputs[name], (*batch, *s)).reshape(count, *s)
+        name: np.broadcast_to(_double(inputs[name]), (*batch, *s)).reshape(count, *s)
         for name, s in program.inputs.items()
     }
     dtype = np.result_type(float, *(array.dtype for array in rows.values()))
@@ -115,6 +116,12 @@ def _interpreted(program, inputs, meaning):
             for place in np.ndindex(*numbers.shape):
                 found[name][(part, *place)] = values[numbers[place]]
     return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
+
+
+def _double(array):
+    """An array (of numbers or symbols) whose numbers have double precision or more."""
+    array = np.asarray(array)
+    return array.astype(np.result_type(float, array.dtype), copy=False)
 
 
 def all_values(program, inputs, meaning=_MEANING):

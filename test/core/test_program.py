@@ -20,6 +20,13 @@ def count(function, **shapes):
     return trace(lambda **a: {"y": function(**a)}, shapes).op_count()
 
 
+def test_numbers_of_single_precision_are_computed_with_as_double():
+    """Arguments are rounded to what they are; what is made of them is not."""
+    x = np.array([0.1, 1e4, 3.0], dtype=np.float32)
+    found, program = run(lambda x: x[0] + x[1] * x[2] + np.sin(x[2]), x=x)
+    np.testing.assert_array_equal(found, interpret(program, x=x.astype(float))["y"])
+
+
 # --- folding --------------------------------------------------------------------------------------------
 
 
