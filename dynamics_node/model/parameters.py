@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.model.model import Frame, Model
-from dynamics_node.model.validate import HUGE
+from dynamics_node.model.validate import HUGE, principal_moments
 from dynamics_node.spatial import carried_inertia, product, spatial_inertia, transpose
 
 PARAMETERS = ("inertia", "armature")
@@ -72,7 +72,7 @@ def _checked_payload(mass, com, inertia_com):
     reach = np.abs(com).max()
     if max(mass, reach, np.abs(inertia_com).max()) >= HUGE or mass * max(reach, reach**2) >= HUGE:
         raise ValueError(f"payload: mass, com or inertia is beyond {HUGE:g}")
-    moments = np.linalg.eigvalsh(inertia_com)
+    moments = principal_moments(inertia_com)
     slack = 1e-9 * max(1.0, moments[2])
     if moments[0] < -slack or moments[2] > moments[0] + moments[1] + slack:
         listed = ", ".join(f"{m:.3g}" for m in moments)

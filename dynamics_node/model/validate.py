@@ -192,12 +192,23 @@ def _implausible_inertia(link):
         if link.mass > 0:
             yield f"link {link.name!r}: inertia is zero with mass {link.mass:g}: not positive definite"
         return
-    a, b, c = np.linalg.eigvalsh(link.inertia)
+    a, b, c = principal_moments(link.inertia)
     moments = f"principal moments {a:.3g} {b:.3g} {c:.3g}"
     if a <= 0:
         yield f"link {link.name!r}: inertia is not positive definite ({moments})"
     elif a + b < c * (1 - 1e-6):
         yield f"link {link.name!r}: inertia breaks the triangle inequality ({moments})"
+
+
+def principal_moments(inertia):
+    """(3,) of an inertia (3, 3), smallest first, to 12 digits of the largest: what rounding adds beyond
+    differs between processors."""
+    moments = np.linalg.eigvalsh(inertia)
+    largest = np.abs(moments).max()
+    if largest == 0.0:
+        return moments
+    digits = 12 - int(np.floor(np.log10(largest)))
+    return np.array([round(moment, digits) for moment in moments.tolist()]) + 0.0
 
 
 def is_free(joint):
