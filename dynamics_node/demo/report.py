@@ -1,24 +1,14 @@
 """What the demo's monitor shows: a live table, a plot, a verdict."""
 
-import contextlib
-
 import numpy as np
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
-from dynamics_node.demo.watching import line_a_second
+from dynamics_node.demo.watching import live_table
 
 
-@contextlib.contextmanager
 def show(monitor):
-    """A function that refreshes the table; without a terminal it prints one line a second."""
-    console = Console()
-    if not console.is_terminal:
-        yield line_a_second(monitor, lambda: _line(monitor))
-        return
-    with Live(_table(monitor), console=console, auto_refresh=False) as live:
-        yield lambda: live.update(_table(monitor), refresh=True)
+    """See `live_table`."""
+    return live_table(monitor, _table, _line)
 
 
 def _line(monitor):

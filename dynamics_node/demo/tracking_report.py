@@ -1,29 +1,19 @@
 """What the monitor of the tracking demo shows: a live table, a plot, a verdict."""
 
-import contextlib
-
 import numpy as np
-from rich.console import Console
-from rich.live import Live
 from rich.table import Table
 
 from dynamics_node.demo.robots import PANDA_JOINTS
 from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, THIRDS
-from dynamics_node.demo.watching import line_a_second
+from dynamics_node.demo.watching import live_table
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
 SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
 
 
-@contextlib.contextmanager
 def show(monitor):
-    """A function that refreshes the table; without a terminal it prints one line a second."""
-    console = Console()
-    if not console.is_terminal:
-        yield line_a_second(monitor, lambda: _line(monitor))
-        return
-    with Live(_table(monitor), console=console, auto_refresh=False) as live:
-        yield lambda: live.update(_table(monitor), refresh=True)
+    """See `live_table`."""
+    return live_table(monitor, _table, _line)
 
 
 def _line(monitor):

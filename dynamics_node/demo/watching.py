@@ -1,11 +1,14 @@
 """What the monitors of the demos share: their options, what they remember, how they watch and conclude."""
 
 import argparse
+import contextlib
 import sys
 import time
 
 from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
+from rich.console import Console
+from rich.live import Live
 
 from dynamics_node.node.guard import Guard
 from dynamics_node.node.messages import nanoseconds
@@ -47,6 +50,17 @@ def line_a_second(monitor, line):
             print(line(), flush=True)
 
     return refresh
+
+
+@contextlib.contextmanager
+def live_table(monitor, table, line):
+    """A function that refreshes table(monitor); without a terminal it prints line(monitor) once a second."""
+    console = Console()
+    if not console.is_terminal:
+        yield line_a_second(monitor, lambda: line(monitor))
+        return
+    with Live(table(monitor), console=console, auto_refresh=False) as live:
+        yield lambda: live.update(table(monitor), refresh=True)
 
 
 class Watched(Node):
