@@ -109,10 +109,11 @@ class FactoredTransforms:
         return reduce(lambda x, factor: factor.inertia(x), self._factors[i], inertia)
 
 
-def joint_transforms(model, q) -> Transforms | FactoredTransforms:
-    """X_up of every body at q (..., nq)."""
+def joint_transforms(model, q, bodies=None) -> Transforms | FactoredTransforms:
+    """X_up of every body at q (..., nq); over symbols of some bodies alone, if they are given in order."""
     if q.dtype == object:
-        return FactoredTransforms([_factors(body, q) for body in model.bodies])
+        own = range(model.nbodies) if bodies is None else bodies
+        return FactoredTransforms({i: _factors(model.bodies[i], q) for i in own})
     index, multiplier, offset, (X0, Xc, Xs, Xp) = model.transform_parts
     position = (multiplier * q[..., index] + offset)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp

@@ -24,8 +24,14 @@ def equations(tree, constraints, q):
 
 
 def _equations(tree, constraints, q):
-    X_up = joint_transforms(tree, q)
+    X_up = _transforms(tree, constraints, q)
     return [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
+
+
+def _transforms(tree, constraints, q):
+    """Of the bodies whose places the equations need."""
+    loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+    return joint_transforms(tree, q, sorted(set().union(*(members_of(tree, loop) for loop in loops))))
 
 
 def gaps(tree, constraints, q):
@@ -42,7 +48,7 @@ def scale_of(constraint):
 def turned(tree, constraints, q):
     """1 less the cosine of every direction that both ends of a loop share, at symbols q: the equations alone
     also hold with the ends half a turn apart, or with their axes permuted."""
-    X_up = joint_transforms(tree, q)
+    X_up = _transforms(tree, constraints, q)
     loops = [loop for loop in constraints if isinstance(loop, LoopJoint)]
     found = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
     return np.array(found, dtype=object)
@@ -55,31 +61,53 @@ def _cosines(loop, predecessor, successor):
 
 @dataclass(frozen=True)
 class _Geometry:
-    """A tree as its constraints see it: equal where bodies and joints lie alike, whatever their inertia."""
+    """What the equations of some constraints consist of: equal where joints, and the bodies and frames that
+    a loop connects, lie alike, whatever inertias, names and other bodies are."""
 
     places: tuple
     tree: Any = field(compare=False)
+    constraints: tuple = field(compare=False)
 
 
-@lru_cache(maxsize=64)  # trees of the robots at hand
-def _geometry(tree):
-    places = tuple((body.parent, body.X_tree.tobytes(), *_place(body.joint)) for body in tree.bodies)
-    return _Geometry(places, tree)
+def _geometry(tree, constraints):
+    loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+    members = sorted(set().union(*(members_of(tree, loop) for loop in loops)))
+    places = [(i, tree.parents[i], *_place(tree.bodies[i])) for i in members]
+    joints = [(joint.kind, joint.q.start, joint.v.start) for joint in tree.independent_joints]
+    return _Geometry((*places, *joints, *map(_form, constraints)), tree, constraints)
 
 
-def _place(joint):
-    own = joint.kind, joint.axis.tobytes(), joint.q.start, joint.v.start
-    return (*own, joint.mimic, joint.multiplier, joint.offset)
+def _place(body):
+    joint = body.joint
+    own = joint.kind, joint.q.start, joint.v.start, joint.mimic, joint.multiplier, joint.offset
+    return *own, *_numbers(body.X_tree, joint.axis)
+
+
+def _form(constraint):
+    """What equations of the same form have in common."""
+    if isinstance(constraint, LoopJoint):
+        ends = constraint.predecessor, constraint.successor
+        frames = *constraint.rotations, *constraint.origins, constraint.axis, constraint.second_axis
+        return constraint.kind, *ends, *_numbers(*frames), constraint.length
+    if isinstance(constraint, Linear):
+        return (*constraint.weights.items(), constraint.offset)
+    return constraint
+
+
+def _numbers(*arrays):
+    return [None if array is None else array.tobytes() for array in arrays]
 
 
 def _once(program):
-    """program(tree, constraints), once for all trees of one geometry: those with inertias as inputs too."""
+    """program(tree, constraints), once for all of one geometry: trees with inertias as inputs, and robots
+    that are read again."""
+    made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
 
-    @lru_cache(maxsize=64)  # clusters of the robots at hand
-    def made(geometry, constraints):
-        return program(geometry.tree, constraints)
+    @lru_cache(maxsize=256)  # clusters of the robots at hand
+    def of(tree, constraints):
+        return made(_geometry(tree, constraints))
 
-    return wraps(program)(lambda tree, constraints: made(_geometry(tree), constraints))
+    return wraps(program)(of)
 
 
 @_once
@@ -104,6 +132,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
     """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
     operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
     position = position_program(tree, constraints)
+    K = position.outputs["K"] - position.input_size
 
     def program(right_hand_side):
         def function(q, qd):
@@ -111,6 +140,8 @@ def velocity_program(tree, constraints: tuple) -> Program:
 
         return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
+    if np.isin(K, range(len(position.constants))).all():  # gears
+        return program(lambda q, qd: -np.zeros(len(K)))
     by_rates = program(_change_of_rates(tree, position))
     by_positions = program(_second_change(tree, constraints))
     return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
