@@ -10,7 +10,7 @@ import numpy as np
 from dynamics_node.backends.c.kernel import Kernel, ScanArguments
 from dynamics_node.backends.errors import CompileError
 from dynamics_node.program import Program, depth_first
-from dynamics_node.program.interpret import all_values
+from dynamics_node.program.interpret import scalar_values
 
 log = logging.getLogger("dynamics_node")
 
@@ -90,7 +90,6 @@ def _interpreted(program, rows, carried, out, limits):
     others = np.concatenate([np.ravel(n) for name, n in program.outputs.items() if name != first])
     kept = program.outputs[first].ravel()
     for row, result in zip(rows, out, strict=True):
-        with np.errstate(all="ignore"):
-            values = np.array(all_values(program, [*carried, *row]))
+        values = np.array(scalar_values(program, [*carried.tolist(), *row.tolist()]))
         carried[:], result[:] = values[kept], values[others]
     return bool((out[:, out.shape[1] - len(limits) :] <= limits).all())

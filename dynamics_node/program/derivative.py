@@ -5,10 +5,12 @@ of every value by the inputs, reverse accumulation (sec. 3.2) those of the outpu
 never carried. Both are exact; which one costs less depends on the shape of the Program.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from dynamics_node.program.expression import Op, Table
-from dynamics_node.program.interpret import all_values
+from dynamics_node.program.interpret import scalar_values
 from dynamics_node.program.program import Program
 from dynamics_node.program.trace import program_of
 
@@ -38,7 +40,7 @@ def derivative_name(output, of):
 def _accumulated(program, outputs, inputs, rows):
     table = Table()
     symbols = [table.input() for _ in range(program.input_size)]
-    values = all_values(program, symbols)
+    values = scalar_values(program, symbols)
     places = _input_places(program)
     wanted = [int(n) for name in outputs for n in program.outputs[name].flat]
     of = [int(n) for name in inputs for n in places[name].flat]
@@ -101,19 +103,20 @@ def _all_partials(program, values):
     """(value number, its partial derivatives ((operand, derivative), ...)) of every operation."""
     columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
     for n, (op, a, b) in enumerate(zip(*columns, strict=True), start=program.first_operation):
-        yield n, tuple(_partials(Op(op), a, b, values[a], values[b], values[n]))
+        yield n, _PARTIALS[op](a, b, values[a], values[b], values[n])
 
 
-def _partials(op, a, b, x, y, result):
-    if op == Op.ADD:
-        return (a, 1.0), (b, 1.0)
-    if op == Op.SUB:
-        return (a, 1.0), (b, -1.0)
-    if op == Op.MUL:
-        return (a, y), (b, x)
-    if op == Op.RECIPROCAL:
-        return ((a, -(result * result)),)
-    if op == Op.NEG:
-        return ((a, -1.0),)
-    angle = x if b < 0 else x + y
-    return ((a, np.cos(angle) if op == Op.SIN else -np.sin(angle)),)
+def _turned(a, b, x, y, derivative):
+    """Of a sine or cosine, whose derivative is a function of the angle."""
+    return ((a, derivative(x if b < 0 else x + y)),)
+
+
+_PARTIALS: dict[int, Callable] = {  # of operands a, b with values x, y
+    Op.ADD.value: lambda a, b, x, y, result: ((a, 1.0), (b, 1.0)),
+    Op.SUB.value: lambda a, b, x, y, result: ((a, 1.0), (b, -1.0)),
+    Op.MUL.value: lambda a, b, x, y, result: ((a, y), (b, x)),
+    Op.RECIPROCAL.value: lambda a, b, x, y, result: ((a, -(result * result)),),
+    Op.NEG.value: lambda a, b, x, y, result: ((a, -1.0),),
+    Op.SIN.value: lambda a, b, x, y, result: _turned(a, b, x, y, np.cos),
+    Op.COS.value: lambda a, b, x, y, result: _turned(a, b, x, y, lambda angle: -np.sin(angle)),
+}

@@ -5,6 +5,7 @@ The same operation on the same operands is the same node, so common subexpressio
 """
 
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -27,40 +28,56 @@ class Op(IntEnum):
     COS = 8
 
 
-COMMUTATIVE = (Op.ADD, Op.MUL)
 UNARY = (Op.RECIPROCAL, Op.NEG)
 TURNING = (Op.SIN, Op.COS)
 BINARY = (Op.ADD, Op.SUB, Op.MUL)
+# members of an Enum are slow to compare and to look up
+_INPUT, _CONSTANT, _ADD, _SUB, _MUL, _RECIPROCAL, _NEG, _SIN, _COS = (op.value for op in Op)
 
 
 class Table:
     """All nodes of one trace, in the order they arose: an operand always comes before its use."""
 
     def __init__(self):
-        self.nodes: list[tuple] = []
-        self._number: dict[tuple, int] = {}
+        self.nodes: list[Expression] = []
+        self._constants: dict[float, Expression] = {}
+        self._operations: list[dict[Any, Expression]] = [{} for _ in Op]
 
     def input(self) -> "Expression":
         """A new input."""
-        self.nodes.append((Op.INPUT,))
-        return Expression(self, len(self.nodes) - 1)
+        return Expression(self, _INPUT)
 
-    def constant(self, value) -> int:
-        """Number of a constant's node."""
-        return self._intern((Op.CONSTANT, float(value)))
+    def constant(self, value) -> "Expression":
+        """A constant's node, with its value as left operand."""
+        value = float(value)
+        found = self._constants.get(value)
+        if found is None:
+            found = self._constants[value] = Expression(self, _CONSTANT, value)
+        return found
 
-    def node(self, op, *operands) -> "Expression":
-        """The expression of an operation on node numbers."""
-        if op in COMMUTATIVE:
-            operands = tuple(sorted(operands))
-        return Expression(self, self._intern((op, *operands)))
+    def unary(self, op, operand) -> "Expression":
+        """The expression of an operation on one node."""
+        known, number = self._operations[op], operand.number
+        found = known.get(number)
+        if found is None:
+            found = known[number] = Expression(self, op, operand)
+        return found
 
-    def _intern(self, node):
-        number = self._number.get(node)
-        if number is None:
-            number = self._number[node] = len(self.nodes)
-            self.nodes.append(node)
-        return number
+    def binary(self, op, left, right) -> "Expression":
+        """The expression of an operation on two nodes."""
+        known, key = self._operations[op], (left.number, right.number)
+        found = known.get(key)
+        if found is None:
+            found = known[key] = Expression(self, op, left, right)
+        return found
+
+    def commuting(self, op, one, other) -> "Expression":
+        """The expression of an operation on two nodes, the one that arose first being its left operand."""
+        return self.binary(op, one, other) if one.number < other.number else self.binary(op, other, one)
+
+    def clear(self):
+        """Forget all nodes, which know their Table: memory is free at once."""
+        self.nodes, self._constants, self._operations = [], {}, [{} for _ in Op]
 
 
 class Expression:
@@ -70,66 +87,61 @@ class Expression:
     and is no straight-line program.
     """
 
-    __slots__ = ("number", "table")
+    __slots__ = ("left", "number", "op", "right", "table")
 
-    def __init__(self, table, number):
-        self.table, self.number = table, number
-
-    @property
-    def op(self):
-        return self.table.nodes[self.number][0]
-
-    def _operand(self, position=1):
-        return Expression(self.table, self.table.nodes[self.number][position])
+    def __init__(self, table, op, left=None, right=None):
+        self.table, self.op, self.left, self.right = table, op, left, right
+        self.number = len(table.nodes)
+        table.nodes.append(self)
 
     def __add__(self, other):
         if not isinstance(other, Expression):
             if isinstance(other, np.ndarray):
                 return NotImplemented  # NumPy goes through its entries
-            return self if _is_zero(other) else self._with(Op.ADD, other)
-        if other.op == Op.NEG:
-            return self - other._operand()
-        if self.op == Op.NEG:
-            return other - self._operand()
-        return self.table.node(Op.ADD, self.number, other.number)
+            return self if -TINY < other < TINY else self._with(_ADD, other)
+        if other.op == _NEG:
+            return self - other.left
+        if self.op == _NEG:
+            return other - self.left
+        return self.table.commuting(_ADD, self, other)
 
     def __sub__(self, other):
         if not isinstance(other, Expression):
             return NotImplemented if isinstance(other, np.ndarray) else self + (-other)
-        if self.number == other.number:
+        if self is other:
             return 0.0
-        if other.op == Op.NEG:
-            return self + other._operand()
-        return self.table.node(Op.SUB, self.number, other.number)
+        if other.op == _NEG:
+            return self + other.left
+        return self.table.binary(_SUB, self, other)
 
     def __rsub__(self, other):
-        if _is_zero(other):
+        if -TINY < other < TINY:
             return -self
-        if self.op == Op.NEG:
-            return self._operand() + other
-        return self.table.node(Op.SUB, self.table.constant(other), self.number)
+        if self.op == _NEG:
+            return self.left + other
+        return self.table.binary(_SUB, self.table.constant(other), self)
 
     def __mul__(self, other):
         if not isinstance(other, Expression):
             return NotImplemented if isinstance(other, np.ndarray) else self._scaled(other)
-        if self.op == Op.NEG:
-            return -(self._operand() * other)
-        if other.op == Op.NEG:
-            return -(self * other._operand())
-        return self.table.node(Op.MUL, self.number, other.number)
+        if self.op == _NEG:
+            return -(self.left * other)
+        if other.op == _NEG:
+            return -(self * other.left)
+        return self.table.commuting(_MUL, self, other)
 
     def _scaled(self, factor):
-        if _is_zero(factor):
+        if -TINY < factor < TINY:
             return 0.0
         if factor == 1:
             return self
         if factor == -1:
             return -self
-        if self.op == Op.NEG:
-            return self._operand()._scaled(-factor)
+        if self.op == _NEG:
+            return self.left._scaled(-factor)
         if factor < 0:  # one product serves both signs
-            return -self._scaled(-factor)
-        return self._with(Op.MUL, factor)
+            return -self._with(_MUL, -factor)
+        return self._with(_MUL, factor)
 
     def __truediv__(self, other):
         if isinstance(other, Expression):
@@ -140,41 +152,34 @@ class Expression:
         return self.reciprocal() * other
 
     def __neg__(self):
-        if self.op == Op.NEG:
-            return self._operand()
-        if self.op == Op.SUB:
-            return self._operand(2) - self._operand(1) if not self._is_constant(1) else self._negated()
-        return self._negated()
-
-    def _negated(self):
-        return self.table.node(Op.NEG, self.number)
+        if self.op == _NEG:
+            return self.left
+        if self.op == _SUB and self.left.op != _CONSTANT:
+            return self.right - self.left
+        return self.table.unary(_NEG, self)
 
     def _with(self, op, value):
-        return self.table.node(op, self.number, self.table.constant(value))
+        return self.table.commuting(op, self, self.table.constant(value))
 
     def reciprocal(self):
         """1 / self: one division, however many numerators share it."""
-        if self.op == Op.RECIPROCAL:
-            return self._operand()
-        return self.table.node(Op.RECIPROCAL, self.number)
+        return self.left if self.op == _RECIPROCAL else self.table.unary(_RECIPROCAL, self)
 
     def sin(self):
-        return self._turning(Op.SIN)
+        return self._turning(_SIN)
 
     def cos(self):
-        return self._turning(Op.COS)
+        return self._turning(_COS)
 
     def _turning(self, op):
         """The operation on an angle, or on its two parts when one is constant."""
-        constants = [k for k in (1, 2) if self.op in (Op.ADD, Op.SUB) and self._is_constant(k)]
-        if not constants:
-            return self.table.node(op, self.number)
-        angle = self._operand(3 - constants[0])
-        angle = -angle if self.op == Op.SUB else angle
-        return self.table.node(op, angle.number, self._operand(constants[0]).number)
-
-    def _is_constant(self, position):
-        return self._operand(position).op == Op.CONSTANT
+        if self.op in (_ADD, _SUB):
+            if self.left.op == _CONSTANT:
+                angle = -self.right if self.op == _SUB else self.right
+                return self.table.binary(op, angle, self.left)
+            if self.right.op == _CONSTANT:
+                return self.table.binary(op, self.left, self.right)
+        return self.table.unary(op, self)
 
     def __float__(self):
         raise TypeError("an Expression has no value: the traced computation depends on the data")
@@ -183,10 +188,6 @@ class Expression:
         raise TypeError("an Expression has no truth value: the traced computation depends on the data")
 
     def __repr__(self):
-        return f"<{self.op.name.lower()} {self.number}>"
+        return f"<{Op(self.op).name.lower()} {self.number}>"
 
     __radd__, __rmul__ = __add__, __mul__
-
-
-def _is_zero(value):
-    return -TINY < value < TINY

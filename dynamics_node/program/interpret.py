@@ -1,11 +1,13 @@
 """What a Program means, straight-line or in stages: a few lines of NumPy, over a batch."""
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 
 import numpy as np
 
 from dynamics_node.program.expression import Expression, Op
+from dynamics_node.program.program import Program
 from dynamics_node.program.staged import Staged
 
 
@@ -35,6 +37,8 @@ _MEANING: dict[int, Callable] = {  # an Op is not its number to a dictionary
     Op.SIN.value: _sine,
     Op.COS.value: _cosine,
 }
+_ADD, _SUB, _MUL = Op.ADD.value, Op.SUB.value, Op.MUL.value  # quicker to compare than members of an Enum
+_RECIPROCAL, _NEG = Op.RECIPROCAL.value, Op.NEG.value
 _QUARTERS_PER_RADIAN = float.fromhex("0x1.45f306dc9c883p-1")
 _QUARTER = [float.fromhex(x) for x in ("0x1.921fb544p0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")]
 _SINE = [
@@ -51,6 +55,7 @@ _COSINE = [
         "0x1.a01a019cb159p-16", "-0x1.6c16c16c15177p-10", "0x1.555555555554cp-5",
     )
 ]  # fmt: skip
+FEW = 4  # states that one after the other take less time than together
 CHUNK = 512  # states at a time: all values of a Program are kept
 
 
@@ -106,15 +111,29 @@ def _interpreted(program, inputs, meaning):
     }
     dtype = np.result_type(float, *(array.dtype for array in rows.values()))
     found = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
+    kinds = {array.dtype.char for array in rows.values()}
+    most = {"": FEW, "d": FEW, "O": 1, "Od": 1}.get("".join(sorted(kinds)), 0)
+    if count <= most and meaning is _MEANING and isinstance(program, Program):
+        for state in range(count):
+            scalars = [x for array in rows.values() for x in array[state].ravel().tolist()]
+            values = scalar_values(program, scalars)
+            for name, numbers in program.outputs.items():
+                own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
+                found[name][state] = own.reshape(numbers.shape)
+        return _of_batch(found, batch)
+    run = _stage_after_stage if isinstance(program, Staged) else all_values
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
         with np.errstate(all="ignore"):
             columns = [x for array in rows.values() for x in _columns(array[part])]
-            run = _stage_after_stage if isinstance(program, Staged) else all_values
             values = run(program, columns, meaning)
         for name, numbers in program.outputs.items():
             for place in np.ndindex(*numbers.shape):
                 found[name][(part, *place)] = values[numbers[place]]
+    return _of_batch(found, batch)
+
+
+def _of_batch(found, batch):
     return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
 
 
@@ -131,6 +150,35 @@ def all_values(program, inputs, meaning=_MEANING):
         operands = (values[a],) if b < 0 else (values[a], values[b])
         values.append(meaning[op](*operands))
     return values
+
+
+def scalar_values(program, inputs):
+    """`all_values` of one state: inputs are floats or symbols, which Python adds and multiplies faster than
+    NumPy does."""
+    values = [x.item() if isinstance(x, np.generic) else x for x in (*inputs, *program.constants.tolist())]
+    append = values.append
+    with np.errstate(all="ignore"):
+        for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
+            x = values[a]
+            if op == _MUL:
+                append(x * values[b])
+            elif op == _ADD:
+                append(x + values[b])
+            elif op == _SUB:
+                append(x - values[b])
+            elif op == _NEG:
+                append(-x)
+            elif op == _RECIPROCAL:
+                append(_inverse(x))
+            else:
+                found = _MEANING[op](x) if b < 0 else _MEANING[op](x, values[b])
+                append(float(found) if isinstance(found, float) else found)
+    return values
+
+
+def _inverse(x):
+    """1 / x, also of a zero."""
+    return math.copysign(math.inf, x) if isinstance(x, float) and x == 0 else 1.0 / x
 
 
 def _stage_after_stage(program, inputs, meaning):

@@ -5,6 +5,8 @@ import numpy as np
 from dynamics_node.program.expression import Expression, Op, Table
 from dynamics_node.program.program import Program
 
+_INPUT, _CONSTANT = _LEAVES = (Op.INPUT.value, Op.CONSTANT.value)
+
 
 def trace(function, inputs, limits=()) -> Program:
     """The Program of function(**arrays) -> {name: array}.
@@ -28,40 +30,46 @@ def _input_array(table, shape):
 
 def program_of(table, inputs, results, limits=()) -> Program:
     """The Program that computes results {name: array of Expressions and numbers} of a Table whose inputs are
-    {name: shape} in order."""
-    wanted = {
-        name: np.vectorize(lambda x: _number(table, x), otypes=[np.int64])(r) for name, r in results.items()
-    }
+    {name: shape} in order. The Table is cleared."""
+    wanted = {name: [_node(table, x) for x in array.flat] for name, array in results.items()}
     live = _live(table, wanted.values())
-    inputs_first = [n for n, node in enumerate(table.nodes) if node[0] == Op.INPUT]
-    constants = [n for n in live if table.nodes[n][0] == Op.CONSTANT]
-    operations = [n for n in live if table.nodes[n][0] not in (Op.INPUT, Op.CONSTANT)]
-    number = {old: new for new, old in enumerate([*inputs_first, *constants, *operations])}
-    nodes = [table.nodes[n] for n in operations]
-    return Program(
+    inputs_first = [node for node in table.nodes if node.op == _INPUT]
+    constants = [node for node in live if node.op == _CONSTANT]
+    operations = [node for node in live if node.op not in _LEAVES]
+    number = [-1] * len(table.nodes)
+    for new, node in enumerate([*inputs_first, *constants, *operations]):
+        number[node.number] = new
+    program = Program(
         inputs,
-        np.array([table.nodes[n][1] for n in constants], dtype=float),
-        np.array([node[0] for node in nodes], dtype=np.int64),
-        np.array([number[node[1]] for node in nodes], dtype=np.int64),
-        np.array([number[node[2]] if len(node) > 2 else -1 for node in nodes], dtype=np.int64),
-        {name: np.vectorize(number.get, otypes=[np.int64])(w) for name, w in wanted.items()},
+        np.array([node.left for node in constants], dtype=float),
+        np.array([node.op for node in operations], dtype=np.int64),
+        np.array([number[node.left.number] for node in operations], dtype=np.int64),
+        np.array(
+            [-1 if node.right is None else number[node.right.number] for node in operations], dtype=np.int64
+        ),
+        {
+            name: np.array([number[node.number] for node in wanted[name]], dtype=np.int64).reshape(r.shape)
+            for name, r in results.items()
+        },
         tuple(map(float, limits)),
     )
+    table.clear()
+    return program
 
 
-def _number(table, value):
-    return value.number if isinstance(value, Expression) else table.constant(value)
+def _node(table, value):
+    return value if isinstance(value, Expression) else table.constant(value)
 
 
 def _live(table, wanted):
-    """Numbers of the nodes that an output depends on, in order."""
-    leaves, needed = (Op.INPUT, Op.CONSTANT), bytearray(len(table.nodes))
-    for numbers in wanted:
-        for n in numbers.flat:
-            needed[n] = True
-    for n in range(len(table.nodes) - 1, -1, -1):
-        op, *operands = table.nodes[n]
-        if needed[n] and op not in leaves:
-            for operand in operands:
-                needed[operand] = True
-    return [n for n, one in enumerate(needed) if one]
+    """The nodes that an output depends on, in order."""
+    needed = bytearray(len(table.nodes))
+    for nodes in wanted:
+        for node in nodes:
+            needed[node.number] = True
+    for node in reversed(table.nodes):
+        if needed[node.number] and node.op not in _LEAVES:
+            needed[node.left.number] = True
+            if node.right is not None:
+                needed[node.right.number] = True
+    return [node for node in table.nodes if needed[node.number]]

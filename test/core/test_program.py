@@ -130,6 +130,30 @@ def test_random_graphs_mean_what_numpy_says(function, x):
     assert np.array_equal(interpret(program, x=batch)["y"], rows)
 
 
+def test_one_state_is_singular_as_in_a_batch():
+    """States one by one are computed by Python's floats, many together by NumPy."""
+
+    def function(x):
+        return {
+            "y": np.array([1.0 / x[0], -x[1] / x[0], np.sin(x[0] + 0.3), np.cos(x[1]), x[0] - 2.0 * x[1]])
+        }
+
+    program = trace(function, {"x": (2,)})
+    special = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, 5e-324, -0.7)
+    batch = np.array([(a, b) for a in special for b in special])
+    together = interpret(program, x=batch)["y"]
+    alone = np.array([interpret(program, x=row)["y"] for row in batch])
+    assert np.array_equal(alone, together, equal_nan=True)
+    assert np.isposinf(together[:8, 0]).all() and np.isneginf(together[8:16, 0]).all()
+
+
+def test_a_program_at_symbols_and_numbers_is_part_of_another():
+    """What is known vanishes; what is singular there is no error as long as nothing needs it."""
+    inner = trace(lambda x, t: {"y": x * t[0] + x, "z": 1.0 / t}, {"x": (3,), "t": (1,)})
+    outer = trace(lambda x: {"y": interpret(inner, x=x, t=np.zeros(1))["y"]}, {"x": (3,)})
+    assert outer.op_count() == trace(lambda x: {"y": x}, {"x": (3,)}).op_count()
+
+
 def test_portable_digits_are_right_and_as_many_as_asked_for():
     program = trace(lambda x: {"y": np.sin(x) * x - np.cos(x - 0.3) / x}, {"x": (1,)})
     x = np.random.default_rng(5).uniform(1, 300, (4000, 1))
