@@ -34,9 +34,11 @@ def congruence(X, inertia):
 def skew(v):
     """The matrix of v x: (..., 3) -> (..., 3, 3)."""
     x, y, z = v[..., 0], v[..., 1], v[..., 2]
-    o = np.zeros_like(x)
-    rows = [np.stack(r, axis=-1) for r in ([o, -z, y], [z, o, -x], [-y, x, o])]
-    return np.stack(rows, axis=-2)
+    out = np.zeros((*v.shape, 3), v.dtype)
+    out[..., 0, 1], out[..., 0, 2] = -z, y
+    out[..., 1, 0], out[..., 1, 2] = z, -x
+    out[..., 2, 0], out[..., 2, 1] = -y, x
+    return out
 
 
 def _generators():
