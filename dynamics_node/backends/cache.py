@@ -163,12 +163,19 @@ def _last_use(path):
 
 
 def _forget_oldest(folder):
-    """Keep what was used last, up to MOST_BYTES."""
+    """Keep what was used last, up to MOST_BYTES. One look at each file: this follows every compilation."""
+    entries = []
+    with os.scandir(folder) as found:
+        for entry in found:
+            with contextlib.suppress(OSError):
+                if not entry.name.startswith(_WORK) and not entry.is_dir():
+                    status = entry.stat(follow_symlinks=False)
+                    entries.append((status.st_mtime, status.st_size, entry.path))
+    if sum(size for _, size, _ in entries) <= MOST_BYTES:
+        return
     total = 0
-    for path in sorted(folder.iterdir(), key=_last_use, reverse=True):
-        with contextlib.suppress(OSError):
-            if path.is_dir() or path.name.startswith(_WORK):
-                continue
-            total += path.lstat().st_size
-            if total > MOST_BYTES:
-                path.unlink()
+    for _, size, path in sorted(entries, reverse=True):
+        total += size
+        if total > MOST_BYTES:
+            with contextlib.suppress(OSError):
+                Path(path).unlink()

@@ -23,9 +23,7 @@ def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
     lanes, suffix = (VECTOR, "") if precision == "double" else (MOST_LANES, "f")
     return "\n".join(
         [
-            "#include <math.h>",
-            "#include <string.h>",
-            "#include <sys/types.h>",
+            text_of("declared.c"),
             f"#define LANES {lanes}",
             f"#define INPUTS {len(program.inputs)}",
             f"#define OUTPUTS {len(program.outputs)}",

@@ -123,7 +123,7 @@ static long solved_rows(PyObject *self, long count, const Numbers *given, const 
       double *const to = given[INPUTS + k].data + row * output_size[k];
       if (solved_it) memcpy(to, y + from, output_size[k] * sizeof(double));
       else
-        for (long n = 0; n < output_size[k]; ++n) to[n] = NAN;
+        for (long n = 0; n < output_size[k]; ++n) to[n] = __builtin_nan("");
     }
   }
   if (thread) PyEval_RestoreThread(thread);

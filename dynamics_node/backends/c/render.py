@@ -34,9 +34,7 @@ def render(program, parameters=(), quaternions=()) -> str:
     """
     return "\n".join(
         [
-            "#include <math.h>",
-            "#include <string.h>",
-            "#include <sys/types.h>",
+            text_of("declared.c"),
             f"#define LANES {LANES}",
             text_of("sincos_double.c"),
             text_of("sincos.c"),

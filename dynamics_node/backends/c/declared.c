@@ -1,0 +1,6 @@
+/* What is used of the C library. To read its headers takes longer than to compile a small Program. */
+typedef __PTRDIFF_TYPE__ ssize_t;
+extern double sin(double), cos(double), fabs(double);
+extern float sinf(float), cosf(float);
+extern void *memcpy(void *restrict, const void *restrict, __SIZE_TYPE__);
+extern void *memset(void *, int, __SIZE_TYPE__);
