@@ -1,7 +1,9 @@
 """Every way to solve every problem, against Pinocchio: robots x problems x algorithms x backends.
 
-The whole product for robots of up to 7 joints, the default algorithm for larger ones; named orderings are compiled
-for two robots (test_orderings.py interprets those of eleven). `--all` leaves nothing out.
+By the default algorithm every robot has every problem. It is compiled for every problem of robots of up to 7 joints,
+and for one problem of each larger one, whose other problems NumPy solves. Robots of up to 7 joints have every problem
+in every ordering by NumPy; for two of them each ordering is compiled for one problem, another one for each
+(test_orderings.py interprets those of eleven robots). `--all` leaves nothing out.
 """
 
 import numpy as np
@@ -13,7 +15,7 @@ import dynamics_node as dn
 from dynamics_node.graph import ORDERINGS, SingularPivotError
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
-SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds
+SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds: of the last one for one problem
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
 ALGORITHMS = {
@@ -37,11 +39,7 @@ def pytest_generate_tests(metafunc):
         for problem in PROBLEMS
         for algorithm in ALGORITHMS
         for backend in ("numpy", "c")
-        if everything
-        or (algorithm == "default" and backend == "c")
-        or (robot in SMALL and algorithm in ORDERINGS and (backend == "numpy" or robot in COMPILED))
-        or (robot in SMALL and algorithm == "default")
-        or (robot in SEARCHED and algorithm == "best")
+        if everything or is_sampled(robot, problem, algorithm, backend)
     ]
     rows = [
         pytest.param(
@@ -54,12 +52,31 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("robot, problem, algorithm, backend, pushed", rows, indirect=["robot"])
 
 
+def is_sampled(robot, problem, algorithm, backend):
+    """Every robot with every problem; every ordering with every problem and with both backends."""
+    if algorithm == "default":
+        return robot in SMALL or (backend == "c") == (problem == compiled_problem(robot))
+    if algorithm == "best":
+        return robot in COMPILED or (robot in SEARCHED and problem == "forward")
+    if backend == "numpy":
+        return robot in SMALL
+    return robot in COMPILED and problem == turn(list(ORDERINGS).index(algorithm) + COMPILED.index(robot))
+
+
+def compiled_problem(robot):
+    """Of a larger robot."""
+    return turn(sum(map(ord, robot)))
+
+
+def turn(number):
+    return PROBLEMS[number % len(PROBLEMS)]
+
+
 def has_flags_of_users(robot, problem, algorithm, backend):
-    """Small robots by the default algorithm, and of the others one problem each: to optimise takes most of
-    the time."""
+    """What is compiled by the default algorithm: every robot, and small ones for every problem."""
     if algorithm != "default" or backend != "c":
         return False
-    return robot in SMALL or PROBLEMS[sum(map(ord, robot)) % 3] == problem
+    return robot in SMALL or compiled_problem(robot) == problem
 
 
 @pytest.mark.timeout(600)
