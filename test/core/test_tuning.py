@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 from compiled import packed
+from flags import QUICK_CC
 
 from dynamics_node.backends.c import BatchKernel, Kernel, compiler, library, tuning
 from dynamics_node.backends.cache import names, read_entry, write_entry
 from dynamics_node.program import in_order, interpret, trace
-
-pytestmark = pytest.mark.optimised
 
 WAYS = {"fused": (), "scheduled": compiler.SCHEDULED, "separate": compiler.NOT_FUSED}
 
 
 @pytest.fixture
 def program(tmp_path, monkeypatch, every_way):
-    """A narrow one, and a cache of its own."""
+    """A narrow one, and a cache of its own. Ways differ in their flags, whatever the compiler makes of them."""
+    monkeypatch.setenv("CC", str(QUICK_CC))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(library, "_loaded", {})
 
