@@ -37,5 +37,5 @@ def states(mechanism, count=4, seed=3, reach=0.25):
 
 def spread(mechanism, q, yd):
     """G and g of qd = G yd, qdd = G ydd + g, of one state."""
-    found = interpret(spanning_program(mechanism), q=q, qd=yd, qdd=np.zeros(mechanism.nv))
+    found = interpret(spanning_program(mechanism, judged=True), q=q, qd=yd, qdd=np.zeros(mechanism.nv))
     return found["G"], found["accelerations"]
