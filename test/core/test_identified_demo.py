@@ -23,7 +23,7 @@ from dynamics_node.tables import read_table
 @pytest.mark.long
 def test_it_passes_and_draws(tmp_path, capsys):
     plot = tmp_path / "identified.png"
-    assert demo.main(seconds=20.0, plot=str(plot)) == 0
+    assert demo.main(seconds=12.0, plot=str(plot)) == 0
     told = capsys.readouterr().out
     assert "69 base parameters" in told and "demo: passed" in told
     assert plot.stat().st_size > 10_000
