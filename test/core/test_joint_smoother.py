@@ -80,8 +80,11 @@ def dense(readings, options=OPTIONS):
     for _ in range(12):
         h = 1e-6
         J = np.array([(errors(x + h * e) - errors(x - h * e)) / (2 * h) for e in np.eye(len(x))]).T
-        x = x - np.linalg.lstsq(J, errors(x), rcond=None)[0]
-    assert model.nv == 2
+        step = np.linalg.lstsq(J, errors(x), rcond=None)[0]
+        x = x - step
+        if np.linalg.norm(J @ step) < 1e-6:  # standard deviations
+            break
+    assert model.nv == 2 and np.linalg.norm(J @ step) < 1e-6
     return x.reshape(STEPS, 4, 2), np.linalg.inv(J.T @ J).reshape(STEPS, 4, 2, STEPS, 4, 2)
 
 
