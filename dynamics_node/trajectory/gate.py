@@ -43,11 +43,12 @@ RATES: dict[type[Sensor], list[float]] = {
 
 
 class Aside(NamedTuple):
-    """A reading that was set aside, values (rows,), NaN but for those of its key; how unlikely: its square
-    over the expected one."""
+    """A reading that was set aside, values (rows,), NaN but for those of its key, with their variance; how
+    unlikely: its square over the expected one."""
 
     step: int
     values: np.ndarray
+    variance: np.ndarray | float
     unlikely: float
 
 
@@ -64,7 +65,7 @@ class Gate:
         self._most = {name: np.array(limit) for name, limit in MOST.items()}
         self._most |= {s.name: np.array(RATES[type(s)]) for s in smoother.smoothed.sensors}
 
-    def read(self, step, sensor, values):
+    def read(self, step, sensor, values, variance: np.ndarray | float = 0.0):
         """See JointSmoother.read. Raises TrajectoryError."""
         values = np.array(values, dtype=float)
         absurd = np.abs(values) > self._most[sensor]
@@ -81,15 +82,16 @@ class Gate:
             for at, name, numbers in early:
                 if at >= self.smoother.oldest:
                     self._judged(at, name, numbers)
-        self._judged(step, sensor, values)
+        self._judged(step, sensor, values, variance)
 
-    def _judged(self, step, sensor, values):
-        squares = self._squares(step, sensor, values)
+    def _judged(self, step, sensor, values, variance=0.0):
+        squares = self._squares(step, sensor, values, variance)
         if not (self._aside or self._doubted or (squares > 1.0).any()):
-            self.smoother.read(step, sensor, values)
+            self.smoother.read(step, sensor, values, variance)
             return
         for row, square in enumerate(squares):
-            self._judge(step, sensor, row, values if len(squares) == 1 else _only(values, row), square)
+            own = values if len(squares) == 1 else _only(values, row)
+            self._judge(step, sensor, row, own, variance, square)
 
     @property
     def doubted(self) -> set[str]:
@@ -114,19 +116,20 @@ class Gate:
 
     # --- one reading -------------------------------------------------------------------------------------
 
-    def _squares(self, step, sensor, values):
+    def _squares(self, step, sensor, values, variance):
         """Squared errors over what is likely: of every row that is read by itself, or (1,)."""
         known = self.smoother.predicted(step, sensor)
         if known is None:
             return np.zeros(len(values))
         expected, S = known
+        S = S + np.diag(np.broadcast_to(variance, len(values)))
         if _by_row(sensor):
             return np.square(values - expected) / (S.diagonal() * _likely(1))
         there = np.flatnonzero(np.isfinite(values))
         error, S = (values - expected)[there], S[np.ix_(there, there)]
         return np.array([error @ np.linalg.solve(S, error) / _likely(len(there))])
 
-    def _judge(self, step, sensor, row, values, square):
+    def _judge(self, step, sensor, row, values, variance, square):
         if not np.isfinite(values).any():
             return
         key = sensor, row
@@ -135,14 +138,14 @@ class Gate:
                 self._doubted.setdefault(key, 0)  # no outlier, and nothing has decided
             self._reject(key)
             if self._recovered(key):
-                self.smoother.read(step, sensor, values)
+                self.smoother.read(step, sensor, values, variance)
             else:
                 self.rejected[sensor] += 1
             return
         if key in self._doubted:
             self._doubted[key] = 0
         aside = self._aside.setdefault(key, [])
-        aside.append(Aside(step, values, float(square)))
+        aside.append(Aside(step, values, variance, float(square)))
         steps = len({one.step for one in aside})
         if steps >= self._patience(sensor) and (sensor == ENCODER or self._witnessed(key)):
             self._reconsider(key)
@@ -189,7 +192,7 @@ class Gate:
         first = min((one.step for one in own), default=smoother.newest)
         smoother.loosen(first, max((one.unlikely for one in own), default=1.0))
         for one in own:
-            smoother.read(one.step, sensor, one.values)
+            smoother.read(one.step, sensor, one.values, one.variance)
         agrees = self._agrees(first)
         if sensor == ENCODER and not agrees:
             self._without_links(first)
@@ -230,10 +233,10 @@ class Gate:
         """Judge what other sensors have read since by the estimate as it is now."""
         for (sensor, row), aside in list(self._aside.items()):
             for one in [one for one in aside if one.step >= self.smoother.oldest]:
-                squares = self._squares(one.step, sensor, one.values)
+                squares = self._squares(one.step, sensor, one.values, one.variance)
                 if squares[row if len(squares) > 1 else 0] <= 1.0:
                     aside.remove(one)
-                    self.smoother.read(one.step, sensor, one.values)
+                    self.smoother.read(one.step, sensor, one.values, one.variance)
         self._aside = {key: aside for key, aside in self._aside.items() if aside}
 
 

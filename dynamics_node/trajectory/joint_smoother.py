@@ -12,6 +12,7 @@ from dynamics_node.trajectory.sweeps import run
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
 FIRST = 3  # steps that tell rates; before there are so many, Gauss-Newton finds none from IMUs alone
+RATES = "rates"  # beside sensors
 TOLERANCE = 1.0  # of a change beside what changes: the next iteration would change 1e-4 of it
 
 
@@ -83,16 +84,17 @@ class JointSmoother:
         self.newest += 1
         self._solved = False
 
-    def read(self, number, sensor, values):
+    def read(self, number, sensor, values, variance: np.ndarray | float = 0.0):
         """What a sensor read at a step of the window: 'encoder' (all joints with a position,), 'torque':
         of the motors (independent joints,), or the name of a sensor (its rows,); NaN where it says
-        nothing. Several readings at one step count as their mean, with their number."""
+        nothing. variance: of the values (rows,), besides the sensor's. Several readings at one step count as their
+        mean, with their number."""
         row = number - self.oldest
         steps, weights = self.lag.steps, weights_of(sensor)
         at = f"reading {sensor}"
         values = np.asarray(values, dtype=float)
         told = np.isfinite(values)
-        own = np.where(told, self._weights[sensor], 0.0)
+        own = np.where(told, 1.0 / (1.0 / self._weights[sensor] + variance), 0.0)
         before = steps[weights][row]
         total = before + own
         mean = before * steps[at][row] + own * np.where(told, values, 0.0)
@@ -112,17 +114,31 @@ class JointSmoother:
         FIRST steps. Raises TrajectoryError."""
         if len(self.lag) < FIRST:
             return None
+        return self._at(number)[sensor]
+
+    def rates(self, number) -> tuple[np.ndarray, np.ndarray]:
+        """Variances of the velocity and acceleration of joints (with a position,) at a step, by the same
+        readings. Raises TrajectoryError."""
+        if len(self.lag) < FIRST:
+            start = self.options.start_velocity, self.options.start_acceleration
+            velocity, acceleration = (np.full(len(self.smoothed.scalars), std**2) for std in start)
+            return velocity, acceleration
+        return self._at(number)[RATES]
+
+    def _at(self, number):
         if not self._solved:
             self.solve()
         if number not in self._predicted:
             self._predicted[number] = self._prediction(number - self.oldest)
-        return self._predicted[number][sensor]
+        return self._predicted[number]
 
     def _prediction(self, row):
         graph, steps = self.smoothed.graph, self.lag.steps
         run(self.smoothed.predict, *(steps[variable.name][row] for variable in graph.variables), self._read)
         P = covariances(graph, {name: rows[row:] for name, rows in self.lag.found.items()})[0]
-        found = {}
+        variances, own = P.diagonal(), list(self.smoothed.scalars)
+        velocity, acceleration = (variances[graph.columns[name]][own] for name in ("qd", "qdd"))
+        found = {RATES: (velocity, acceleration)}
         for name, place in self._places.items():
             J = self._read[place, 1:]
             found[name] = self._read[place, 0].copy(), J @ P @ J.T + np.diag(1.0 / self._weights[name])
@@ -171,9 +187,9 @@ class JointSmoother:
         self._predicted.clear()
 
     def at(self, number):
-        """q (nq,) and qd of all directions at a step of the window."""
+        """q (nq,), qd and qdd of all directions at a step of the window."""
         row, steps = number - self.oldest, self.lag.steps
-        return steps["q"][row].copy(), steps["qd"][row].copy()
+        return steps["q"][row].copy(), steps["qd"][row].copy(), steps["qdd"][row].copy()
 
     def estimate(self, number) -> JointEstimate:
         """Of a step of the window, after `solve`."""

@@ -67,7 +67,8 @@ class Running:
         else:
             if step < self._solved:
                 waiting.late[reading.sensor] += 1
-            self.gate.read(step, reading.sensor, self._carried(reading, step))
+            values, variance = self._carried(reading, step)
+            self.gate.read(step, reading.sensor, values, variance)
 
     def solve(self) -> bool:
         """Whether there is a step more than at the last solution; what came into older steps since counts
@@ -111,26 +112,30 @@ class Running:
         now = self.grid.time(step)
         command = next((command for command in reversed(self._commands) if command.stamp <= now), None)
         if command is not None and now - command.stamp <= self._commands_last:
-            self.gate.read(step, TORQUES, self._carried(command, step))
+            self.gate.read(step, TORQUES, self._driving(command.values, step))
 
     def _carried(self, reading, step):
-        """What a sensor says at the time of the step. Positions go on from the stamp with the rates that are
-        known there, and are those of the turn in which a continuous joint is; torques are those of the motors
-        less friction; of others a step lasts too short to matter."""
+        """What a sensor says at the time of the step, and the variance that this adds. Positions go on from
+        the stamp with the velocities and accelerations that are known there, and are those of the turn in
+        which a continuous joint is; torques are those of the motors less friction; of others a step lasts too
+        short to matter."""
         if reading.sensor == TORQUES:
-            return self._driving(reading.values, step)
+            return self._driving(reading.values, step), 0.0
         if reading.sensor != ENCODERS:
-            return reading.values
-        q, qd = self.smoother.at(step)
+            return reading.values, 0.0
         early = (self.grid.time(step) - reading.stamp) * 1e-9
-        values = reading.values + qd[self._at.v_at] * early
+        of_qd, of_qdd = self.smoother.rates(step)
+        of_jerk = self.smoother.options.jerk_density * abs(early) ** 5 / 20
+        q, qd, qdd = self.smoother.at(step)
+        values = reading.values + early * (qd - 0.5 * early * qdd)[self._at.v_at]
         turns = np.round((values - q[self._at.q_at]) / (2 * np.pi))
-        return values - np.where(self._continuous, 2 * np.pi * turns, 0.0)
+        values = values - np.where(self._continuous, 2 * np.pi * turns, 0.0)
+        return values, early**2 * of_qd + 0.25 * early**4 * of_qdd + of_jerk
 
     def _driving(self, torques, step):
         """Torques (independent joints,) less what the joints take."""
         if not self._friction.any:
             return torques[self._at.own]
-        q, qd = self.smoother.at(step)
+        q, qd, _ = self.smoother.at(step)
         friction = self._at.gather(q, self._friction(q, qd))
         return torques[self._at.own] - friction[self._at.own_v]

@@ -108,6 +108,21 @@ def test_a_reading_between_steps_goes_to_the_nearest_as_it_would_have_been_there
     rig.require_true(told, within=1.0)
 
 
+@pytest.mark.parametrize(
+    "encoder, jerk, push", [(1e-6, 1e3, 1e3), (1e-9, 1e3, 1e3), (1e-4, 1e7, 1e3), (1e-9, 1e12, 1e12)]
+)
+def test_what_carries_a_reading_to_its_step_is_no_surer_than_the_rates_are(robot, swing, encoder, jerk, push):
+    """Encoders that are better than the rates by which their readings are carried, up to the limits of the parameters."""
+    options = {"noise__encoder": [encoder], "noise__jerk_density": jerk, "noise__push_density": push}
+    rig, random, number = Rig(robot, swing, **options), np.random.default_rng(0), 0
+    for k in range(50):
+        rig.states(k, offset=int(random.integers(-PERIOD // 2 + 1, PERIOD // 2)) if k else 0)
+        if (told := rig.advance(k)) is not None:
+            rig.require_true(told, within=2.0)
+            number += 1
+    assert number >= 44 and rig.core.restarts == 0 and not rig.core.waiting.rejected
+
+
 def test_a_late_reading_counts_in_its_step(robot, swing):
     rig, punctual = Rig(robot, swing), Rig(robot, swing)
     rig.run(30), punctual.run(30)
