@@ -30,6 +30,7 @@ from dynamics_node.trajectory.systems import robot_system
 
 UNTOLD = 1.0  # s: what is known no better than after so long without a reading is not told by any
 READ = {Imu: imu, Gyro: gyro, Accelerometer: accelerometer}
+LEAST_STD = 1e-4  # rad/s or m/s^2, of IMUs; with less, rounding makes rates unobservable
 SLACK = 0.01  # of an encoder's noise: no step is known better, or rounding would tell accelerations
 VARIABLES = ("q", "qd", "qdd", "push")
 WALKS = ("random walk qdd", "random walk push")
@@ -153,8 +154,11 @@ def _deviations(sensor, factor):
     if sensor.std is None:
         raise SensorError(f"sensor {sensor.name!r}: give its std; a smoother takes rows as independent")
     found = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
-    if not (found > 0).all():
-        raise SensorError(f"sensor {sensor.name!r}: its std must be positive; none is exact")
+    if not (found >= LEAST_STD).all():
+        raise SensorError(
+            f"sensor {sensor.name!r}: std {found.min():g} is less than {LEAST_STD:g}, of which rounding leaves "
+            "nothing beside other readings; give that of the sensor's data sheet"
+        )
     return found
 
 

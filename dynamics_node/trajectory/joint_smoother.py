@@ -87,8 +87,8 @@ class JointSmoother:
     def read(self, number, sensor, values, variance: np.ndarray | float = 0.0):
         """What a sensor read at a step of the window: 'encoder' (all joints with a position,), 'torque':
         of the motors (independent joints,), or the name of a sensor (its rows,); NaN where it says
-        nothing. variance: of the values (rows,), besides the sensor's. Several readings at one step count as their
-        mean, with their number."""
+        nothing. variance: of the values (rows,), besides the sensor's. Several readings at one step count
+        as their mean, with their number."""
         row = number - self.oldest
         steps, weights = self.lag.steps, weights_of(sensor)
         at = f"reading {sensor}"

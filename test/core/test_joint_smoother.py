@@ -175,7 +175,8 @@ def test_the_worst_sensor_is_named(smoothed, readings):
     "sensor, words",
     [
         (JointTorque(joint="joint1", std=0.1), "a smoother reads imu, gyro and accelerometer, not torque"),
-        (Gyro(link="lower", std=0.0), "its std must be positive"),
+        (Gyro(link="lower", std=0.0), "std 0 is less than 0.0001"),
+        (Gyro(link="lower", name="hand", std=(0.1, 1e-9, 0.1)), "'hand': std 1e-09 is less than 0.0001"),
         (Gyro(link="lower", covariance=np.eye(3).tolist()), "give its std"),
         (Gyro(link="lower", std=0.1, value=(0.0, 0.0, 0.0)), "not gyro"),
         (Gyro(link="base", std=0.1), "fixed to the world"),

@@ -15,6 +15,7 @@ from dynamics_node.trajectory.joint_smoother import SmootherOptions
 MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
 BACKENDS = ("auto", "c", "numpy")
 MOST_STEPS = 200  # of a window
+UNEVEN = 1e10  # (rad/s^2 / N m)^2: what jerk may add to an acceleration, beside what is known of torques
 GROUPS = (*DESCRIBED, "noise")
 
 
@@ -52,7 +53,7 @@ class EstimatorSettings(DescriptionSettings):
         entries=(1e-6, 1e6),
     )
     noise_jerk_density: float = parameter(
-        1e3, "How fast accelerations change: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e12)
+        1e3, "How fast accelerations change: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e10)
     )
     noise_push_density: float = parameter(
         1e3, "How fast external torques change: density of their random walk, (N m)^2/s or N^2/s",
@@ -114,9 +115,23 @@ def read_settings(values: dict[str, Any]) -> EstimatorSettings:
     for name in ("encoder", "torque"):
         if not getattr(settings, f"noise_{name}"):
             raise ValueError(f"noise.{name} needs a number, for all joints, or one of each")
+    _refuse_uneven(settings)
     if settings.command_joints and settings.torque_source != COMMANDED:
         raise ValueError("command_joints goes with torque_source commanded")
     return settings
+
+
+def _refuse_uneven(settings):
+    """A jerk beside which torques and pushes are as good as exact: rounding would then leave nothing of what
+    tells accelerations."""
+    T, torque = 1.0 / settings.rate, min(settings.noise_torque)
+    most = UNEVEN * (torque**2 / T + settings.noise_push_density)
+    if settings.noise_jerk_density > most:
+        raise ValueError(
+            f"noise.jerk_density {settings.noise_jerk_density:g} is beyond {most:.3g}, which noise.torque "
+            f"{torque:g} and noise.push_density {settings.noise_push_density:g} allow at "
+            f"{settings.rate:g} Hz; raise one of them"
+        )
 
 
 def check_against(settings: EstimatorSettings, model: Model | Mechanism):

@@ -109,7 +109,7 @@ def test_a_reading_between_steps_goes_to_the_nearest_as_it_would_have_been_there
 
 
 @pytest.mark.parametrize(
-    "encoder, jerk, push", [(1e-6, 1e3, 1e3), (1e-9, 1e3, 1e3), (1e-4, 1e7, 1e3), (1e-9, 1e12, 1e12)]
+    "encoder, jerk, push", [(1e-6, 1e3, 1e3), (1e-9, 1e3, 1e3), (1e-4, 1e7, 1e3), (1e-9, 1e10, 1e12)]
 )
 def test_what_carries_a_reading_to_its_step_is_no_surer_than_the_rates_are(robot, swing, encoder, jerk, push):
     """Encoders that are better than the rates by which their readings are carried, up to the limits of the parameters."""
