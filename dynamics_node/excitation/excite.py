@@ -109,10 +109,13 @@ def _require_possible(robot):
     if isinstance(robot, Mechanism):
         raise ExcitationError(
             f"{robot.name} has closed loops ({', '.join(c.name for c in robot.constraints)}); "
-            "motions are found for trees"
+            "motions are found for trees. Record motions of your own, slow and fast: identify reads them"
         )
     if robot.floating_base:
-        raise ExcitationError(f"{robot.name} has a floating base, which nothing drives; leave its base fixed")
+        raise ExcitationError(
+            f"{robot.name} has a floating base, which nothing drives: hold the base and load the robot without "
+            "floating_base, or record motions of your own in a table of states, which identify reads"
+        )
     for joint in robot.independent_joints:
         if not joint.type.is_scalar:
             told = f"{joint.name} is a {joint.kind} joint with {joint.type.nv} coordinates"

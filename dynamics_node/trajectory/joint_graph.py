@@ -156,8 +156,8 @@ def _deviations(sensor, factor):
     found = np.broadcast_to(np.asarray(sensor.std, dtype=float), (len(factor.rows),))
     if not (found >= LEAST_STD).all():
         raise SensorError(
-            f"sensor {sensor.name!r}: std {found.min():g} is less than {LEAST_STD:g}, of which rounding leaves "
-            "nothing beside other readings; give that of the sensor's data sheet"
+            f"sensor {sensor.name!r}: std {found.min():g} is less than {LEAST_STD:g}, of which rounding "
+            "leaves nothing beside other readings; give that of the sensor's data sheet"
         )
     return found
 
