@@ -113,8 +113,8 @@ def _require_possible(robot):
         )
     if robot.floating_base:
         raise ExcitationError(
-            f"{robot.name} has a floating base, which nothing drives: hold the base and load the robot without "
-            "floating_base, or record motions of your own in a table of states, which identify reads"
+            f"{robot.name} has a floating base, which nothing drives: hold the base and load the robot "
+            "without floating_base, or record motions of your own in a table of states, which identify reads"
         )
     for joint in robot.independent_joints:
         if not joint.type.is_scalar:

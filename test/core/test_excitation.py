@@ -340,8 +340,8 @@ def test_names_that_are_yaml_stay_names():
 
 def test_robots_that_are_refused():
     for robot, told in (
-        (mechanism_of("five_bar"), "has closed loops .*for trees"),
-        (ROBOTS["solo12"].model(), "floating base"),
+        (mechanism_of("five_bar"), r"has closed loops \(.*for trees\. Record motions of your own"),
+        (ROBOTS["solo12"].model(), "floating base, .* without floating_base, or record motions"),
         (
             dn.parse_model(ARM.replace('type="continuous"', 'type="ball"')),
             "joint2 is a ball joint with 3 coordinates",
