@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from closed_loops import mechanism_of, spread, states
 from tolerances import EXACT, error
+from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters, kinetic_energy
+from dynamics_node.identification import LinearModel
 from dynamics_node.loops import tree_of
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.program import interpret
@@ -163,3 +165,34 @@ def test_second_derivatives():
     by_qd = along(lambda k, e, s: first(q, yd + e, ydd))
     for own, other in zip(found, (by_q[0], by_qd[0], by_qd[1], by_q[2]), strict=True):
         assert error(own, other, tail=3) <= 1e-6
+
+
+COUPLED = """<link name="motor"><inertial><mass value="1e-9"/>
+<inertia ixx="1e-9" ixy="0" ixz="0" iyy="1e-9" iyz="0" izz="1e-9"/></inertial></link>
+<joint name="motor_joint" type="continuous"><parent link="base"/><child link="motor"/><axis xyz="0 1 0"/>
+<limit velocity="9" effort="50"/></joint>
+<coupling name="wrist"><predecessor link="motor"/><successor link="lower"/><ratio value="1"/></coupling></robot>"""
+
+
+def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
+    """A link of its own, coupled to the second joint's: its rotor and friction act on the sum, are columns, and
+    are read from a parameters file."""
+    text, random = ARM.replace("</robot>", COUPLED), np.random.default_rng(5)
+    robot, arm = dn.parse_robot(text), dn.parse_robot(ARM)
+    linear = LinearModel(robot, ("rotor", "viscous"), "numpy")
+    qy, qd, qdd = random.standard_normal((3, 50, 2))
+    q = np.column_stack([qy, qy.sum(axis=1)])
+    assert robot.q_names == ("joint1", "joint2", "motor_joint")
+    given = {"rotor": 0.3, "viscous": 2.0}
+    torque = given["rotor"] * qdd.sum(axis=1) + given["viscous"] * qd.sum(axis=1)
+    Y = linear.matrix(q, qd, qdd).reshape(100, -1)
+    found = np.linalg.lstsq(Y, np.column_stack([torque, torque]).ravel(), rcond=None)[0]
+    expected = [given[name.split(".")[1]] if "motor" in name else 0.0 for name in linear.names]
+    np.testing.assert_allclose(found, expected, atol=1e-9)
+    file = tmp_path / "parameters.yaml"
+    file.write_text("joints: {motor_joint: {rotor: 0.3}}")
+    (tmp_path / "arm.urdf").write_text(text)
+    loaded = dn.load_robot(tmp_path / "arm.urdf", parameters_file=file)
+    tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, qd, qdd)
+    own = dn.build(arm, dn.inverse_dynamics(arm), backend="numpy")(qy, qd, qdd)
+    np.testing.assert_allclose(tau - own, 0.3 * qdd.sum(axis=1)[:, None] * [1, 1], atol=1e-7)
