@@ -10,9 +10,9 @@ from pathlib import Path
 
 import harness
 import numpy as np
+from cluster_alternatives import independent_tree
 
 import dynamics_node as dn
-from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.robots import humanoid
 
 RATE, SECONDS = 500.0, 4.0
@@ -23,7 +23,7 @@ NAMES = ("approximate", "unconstrained")
 
 def leg(text, foot):
     """Names of the joints on the way to a foot, rotors and all, with the base held."""
-    mechanism = dn.parse_mechanism(text)
+    mechanism = dn.parse_robot(text)
     tree, chain = mechanism.tree, set(mechanism.tree.ancestors[mechanism.frame(foot).body])
     bodies = set(chain)
     for cluster in mechanism.clusters:
@@ -42,7 +42,7 @@ def motion(t, n):
 def torques(text, foot):
     """t (k,), names of the joints, and {method: torques (k, n)} of a leg."""
     joints = leg(text, foot)
-    exact = dn.parse_mechanism(text, joints=joints)
+    exact = dn.parse_robot(text, joints=joints)
     t = np.arange(0, SECONDS, 1 / RATE)
     y, yd, ydd = motion(t, exact.nv)
     q = np.zeros((len(t), exact.nq))

@@ -15,7 +15,7 @@ from dynamics import attempt, microseconds, problem
 import dynamics_node as dn
 from dynamics_node.backends.c import Kernel
 from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.programs import recursive_programs, rolled_program
 from dynamics_node.programs.rolled import LONG
 from dynamics_node.spatial import rpy_rotation
@@ -46,7 +46,7 @@ def chain(n):
         )
         for k in range(n)
     ]
-    return model_from_description(Description("chain", tuple(links), tuple(joints)))
+    return tree_from_description(Description("chain", tuple(links), tuple(joints)))
 
 
 def pinocchio_chain(n):

@@ -13,18 +13,17 @@ from pathlib import Path
 import cluster_peers
 import harness
 import numpy as np
+from cluster_alternatives import independent_tree, rival_programs
 from dynamics import microseconds, pinocchio_model
 from robots import random_states
 
 import dynamics_node as dn
 from dynamics_node.backends.c import Kernel
-from dynamics_node.loops.alternatives import independent_tree
 from dynamics_node.programs import (
     dynamics_programs,
     quantity_program,
     quantity_programs,
     recursive_programs,
-    rival_programs,
 )
 from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 
@@ -98,12 +97,12 @@ def exact_programs(mechanism):
     inverse = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism))
     inertia = quantity_programs(mechanism, "operational_space_inertia", links=tips(mechanism))
     return {
-        "C-RNEA": inverse["c-rnea"],
-        "C-ABA": forward["c-aba"],
-        "projection": forward["projection"],
+        "C-RNEA": inverse["rnea"],
+        "C-ABA": forward["aba"],
+        "projection": forward["crba + solve"],
         **rival_programs(mechanism),
-        "C-EFPA": inertia["c-efpa"],
-        "projected OSIM": inertia["projection"],
+        "C-EFPA": inertia["by clusters"],
+        "projected OSIM": inertia["by the tree"],
     }
 
 
@@ -180,14 +179,14 @@ def call_time(mechanism):
 
 def against_pinocchio():
     for count in (1, 4, 16):
-        ours = call_time(dn.parse_mechanism(four_bars(count)))
+        ours = call_time(dn.parse_robot(four_bars(count)))
         times = cluster_peers.loop_times(count, states)
         fastest = min(times, key=lambda name: times[name])
         note = ", ".join(f"{name} {time:.2f}" for name, time in times.items())
         row = f"{count} four-bar(s), forward, call"
         yield harness.Row(row, ours, "us", "lower", fastest, times[fastest], target=0.4, reason=note)
     for n in (6, 12):
-        ours = call_time(dn.parse_mechanism(geared_chain(n)))
+        ours = call_time(dn.parse_robot(geared_chain(n)))
         peer = ("pin.crba, mimic, dposv", cluster_peers.mimic_time(geared_chain(n)))
         yield harness.Row(f"GT of {n}, forward, call", ours, "us", "lower", *peer, target=0.3)
 
@@ -214,17 +213,17 @@ def main():
     os.sched_setaffinity(0, {0})
     found = {}
     for name, text in (("four-bar", four_bar()), ("five-bar", five_bar()), ("16 four-bars", four_bars(16))):
-        found[name] = measure(dn.parse_mechanism(text))
+        found[name] = measure(dn.parse_robot(text))
     geared = {"quadruped": quadruped(), "humanoid": humanoid()}
     if options.robots:
         geared |= {name: (options.robots / f"{name}.urdf").read_text() for name in ARTICLE}
     for name, text in geared.items():
-        mechanism = dn.parse_mechanism(text, floating_base=True)
+        mechanism = dn.parse_robot(text, floating_base=True)
         found[name] = measure(mechanism, text, floating_base=True)
     times = {(chain, n): None for chain in CHAINS for n in LENGTHS}
     for chain, n in times:
         text = CHAINS[chain](n)
-        times[chain, n] = found[f"{chain} of {n}"] = measure(dn.parse_mechanism(text), text)
+        times[chain, n] = found[f"{chain} of {n}"] = measure(dn.parse_robot(text), text)
     scale = talos_scale()
     print(f"pin.aba of Talos: {scale * TALOS_THERE:.2f} us, {scale:.2f} times {TALOS_THERE}")
     rows = [row for item in found.items() for row in (*rows_of(*item), *reference_rows(*item, scale))]

@@ -266,7 +266,7 @@ def building(name):
             [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
         )
     parse, cold, warm = map(float, done.stdout.split())
-    yield harness.Row(f"{name}, URDF to Model", parse, "s", "lower")
+    yield harness.Row(f"{name}, URDF to Robot", parse, "s", "lower")
     targets = {"talos": 20.0, "panda": 1.0}
     yield harness.Row(f"{name} forward, build, empty cache", cold, "s", "lower", target=targets.get(name))
     yield harness.Row(f"{name} forward, build, warm cache", warm, "s", "lower", target=0.3)

@@ -101,7 +101,7 @@ def most_used(found, time):
 
 
 def rows_of(name, joints, what, target, **choices):
-    model = dn.load_model(robot_file(name), joints=joints)
+    model = dn.load_robot(robot_file(name), joints=joints)
     begin = time.process_time()
     found = dn.excite(model, PERIOD, HARMONICS, **choices)
     took = time.process_time() - begin

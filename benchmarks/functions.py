@@ -113,8 +113,8 @@ def few_states():
 def mechanisms():
     """Batches of robots with loops, of float32 and with wrenches too, beside the kernel alone."""
     for name, mechanism in (
-        ("five-bar", dn.parse_mechanism(five_bar())),
-        ("quadruped", dn.parse_mechanism(quadruped(), floating_base=True)),
+        ("five-bar", dn.parse_robot(five_bar())),
+        ("quadruped", dn.parse_robot(quadruped(), floating_base=True)),
     ):
         for kind in ("inverse", "forward"):
             problem = getattr(dn, f"{kind}_dynamics")(mechanism)
@@ -153,7 +153,7 @@ def _batches(name, robot, problem, precision):
 
 
 def _states(robot, count):
-    if isinstance(robot, dn.Mechanism):
+    if robot.constrained:
         return closed_states(robot, count)
     return random_states(robot, count)
 

@@ -11,7 +11,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 from parallel_robots import chain, states
 
 from dynamics_node.algorithms import aba
-from dynamics_node.parallel import Robot
+from dynamics_node.parallel import RobotArrays
 from dynamics_node.parallel.kernel import chain_kernel, laid_out
 
 LINKS = (8, 10, 16, 32, 64, 128, 200, 256)  # figure 2, and those of figure 3
@@ -24,7 +24,7 @@ def entries(links=LINKS):
     joints of some are prismatic. qdd: accelerations by ABA."""
     for n in links:
         model = chain(n, SLIDING)
-        robot, (q, qd, tau, _) = Robot(model), states(model, STATES)
+        robot, (q, qd, tau, _) = RobotArrays(model), states(model, STATES)
         _, arrays = laid_out(robot, np.dtype(np.float64), q, qd, tau, model.gravity)
         qdd = aba(model, q, qd, tau)[0][:, robot.constants.v_at]
         kernel = chain_kernel(n)

@@ -24,7 +24,7 @@ from parallel_robots import chain, states
 
 from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.cuda.processors import QUARTERS, WARP, resident_warps
-from dynamics_node.parallel import Robot
+from dynamics_node.parallel import RobotArrays
 from dynamics_node.parallel.kernel import chain_kernel, laid_out
 
 CARD = CARDS["H100"]
@@ -40,7 +40,7 @@ _NO_INSTRUCTION = ("neg.f64", "mov.f64", "bar.sync")  # signs of operands, regis
 def counted(n):
     """Of one chain of n links: ptx.Report, registers, shared bytes, threads."""
     model, nvrtc = chain(n), find_nvrtc()
-    robot, (q, qd, tau, _) = Robot(model), states(model, 1)
+    robot, (q, qd, tau, _) = RobotArrays(model), states(model, 1)
     kernel = chain_kernel(n)
     sizes, arrays = laid_out(robot, np.dtype(float), q, qd, tau, model.gravity)
     memory = ptx.Memory()

@@ -81,7 +81,7 @@ def inside(arm, base, noise):
 
 
 def rows():
-    arm = Truth(dn.parse_model(ARM))
+    arm = Truth(dn.parse_robot(ARM))
     base = base_parameters(arm.linear)
     for noise in NOISES:
         raw, filtered = inside(arm, base, noise)

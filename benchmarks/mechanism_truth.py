@@ -3,7 +3,6 @@
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.loops import Mechanism
 
 END = np.array([4.0, 0.0])  # of the rocker, on the ground
 GRAVITY = 9.8
@@ -57,7 +56,7 @@ def trapezoids(robot, q, dt, count):
     """Positions (count, nq) of a robot that is let go, by the trapezoidal rule over our forward dynamics: its
     implicit equations by iteration, loops closed at every step."""
     forward = dn.build(robot, dn.forward_dynamics(robot))
-    loops = isinstance(robot, Mechanism)
+    loops = robot.constrained
     own = robot.independent if loops else np.arange(robot.nv)
     tau, qd, found = np.zeros(robot.nv), np.zeros(robot.nv), [q]
     qdd = forward(q, qd, tau)

@@ -18,7 +18,7 @@ import harness
 import numpy as np
 from robots import PANDA, robot_file
 
-from dynamics_node.model import load_model
+from dynamics_node.loops import load_robot
 from dynamics_node.node.build_job import Job, do
 
 SECONDS, WARM_UP = 9.0, 3.0
@@ -49,7 +49,7 @@ def echo(topic):
 
 
 def joint_names(name):
-    return PANDA if name == "panda" else list(load_model(robot_file(name)).joint_names)
+    return PANDA if name == "panda" else list(load_robot(robot_file(name)).joint_names)
 
 
 def load(rate, robot):

@@ -94,7 +94,7 @@ def rows(model, kind):
 def main():
     options = harness.arguments("orderings").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
-    model = dn.load_model(harness.HERE / "puma560.urdf")
+    model = dn.load_robot(harness.HERE / "puma560.urdf")
     found = [row for kind in TABLES for row in rows(model, kind)]
     harness.finish("orderings", found, harness.versions("gtsam", "numpy"), options.save)
 

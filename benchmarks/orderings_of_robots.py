@@ -11,10 +11,10 @@ import harness
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba, mass_matrix_dynamics
 from dynamics_node.backends.c import kernel
 from dynamics_node.backends.results import finite_states
 from dynamics_node.graph import ORDERINGS, SingularPivotError
+from dynamics_node.numeric import Recursion
 
 TESTED = runpy.run_path(str(harness.HERE.parent / "test" / "support" / "robots.py"))
 ROBOTS = (
@@ -30,8 +30,7 @@ def rows():
     for name in ROBOTS:
         model = TESTED["ROBOTS"][name].model()
         q, qd, tau, _ = TESTED["random_states"](model, STATES, seed=61)
-        solve = mass_matrix_dynamics if model.has_mimic else aba  # ABA has no joints that follow others
-        right, _ = solve(model, q, qd, tau, tau, np.ones(model.nv, dtype=bool))
+        right = Recursion(model, dn.forward_dynamics(model))(q, qd, tau=tau)["qdd"]
         for ordering in ORDERINGS:
             yield _row(name, model, ordering, (q, qd, tau), right)
 

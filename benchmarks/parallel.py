@@ -22,7 +22,7 @@ from parallel_robots import chain, states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.parallel import SOLVERS, WAYS, Robot, forward_dynamics
+from dynamics_node.parallel import SOLVERS, WAYS, RobotArrays, forward_dynamics
 from dynamics_node.programs.rolled import LONG
 
 LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
@@ -161,13 +161,15 @@ def errors(n, dtype, sliding):
     exact = reference(model, q, qd, tau)
     found = {"recursion": by_recursion(model, q, qd, tau)}
     for solver in ("abia", "jsiia"):
-        found[solver.upper()] = forward_dynamics(np, Robot(model), q, qd, tau, solver=solver, corrections=0)
+        found[solver.upper()] = forward_dynamics(
+            np, RobotArrays(model), q, qd, tau, solver=solver, corrections=0
+        )
     for corrections in (0, 1):
         for way in WAYS:
             name = f"CFA {way}" + " corrected" * corrections
             with np.errstate(invalid="ignore"):
                 found[name] = forward_dynamics(
-                    np, Robot(model), q, qd, tau, corrections=corrections, tridiagonal=way
+                    np, RobotArrays(model), q, qd, tau, corrections=corrections, tridiagonal=way
                 )
     return {name: median_error(x, exact) for name, x in found.items()}
 

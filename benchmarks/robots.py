@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.model import load_model
+from dynamics_node.loops import load_robot
 from dynamics_node.model.sample import sample_positions
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
@@ -35,10 +35,10 @@ def robot_file(name) -> Path:
 
 
 def robot(name):
-    """Model: the Panda with 7 joints on its table, the others on a floating base."""
+    """Robot: the Panda with 7 joints on its table, the others on a floating base."""
     if name == "panda":
-        return load_model(robot_file(name), joints=PANDA)
-    return load_model(robot_file(name), floating_base=True)
+        return load_robot(robot_file(name), joints=PANDA)
+    return load_robot(robot_file(name), floating_base=True)
 
 
 def random_states(model, count, seed=0):

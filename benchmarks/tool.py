@@ -111,7 +111,7 @@ def cost(model, joint):
 def main():
     options = harness.arguments("tool").parse_args()
     path = robot_file("ur5")
-    model, truth = dn.load_model(path), Truth(path)
+    model, truth = dn.load_robot(path), Truth(path)
     rows = [*accuracy(model, truth), *cost(robot("panda"), "panda_hand_joint")]
     harness.finish("tool", rows, harness.versions("numpy", "pin"), options.save)
 

@@ -67,7 +67,7 @@ def check(case: Case) -> str:
     """'ok', 'refused: ' and why, 'FALSELY REFUSED: ' or 'SILENT ERROR: ' and what happened."""
     tree = case.tree
     try:
-        model = dn.parse_model(tree.text, floating_base=tree.floating_base)
+        model = dn.parse_robot(tree.text, floating_base=tree.floating_base)
     except dn.ModelError as reason:
         if "massless links" in str(reason):
             return f"refused: {reason}"

@@ -37,7 +37,7 @@ LENGTHS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
 
 def puma():
-    return dn.load_model(HERE.parent / "benchmarks" / "puma560.urdf")
+    return dn.load_robot(HERE.parent / "benchmarks" / "puma560.urdf")
 
 
 def joined_edges(graph, ordering):
@@ -94,7 +94,7 @@ def drawings():
     steps = (("a", 3, "torques"), ("b", 4, "torques and F1"), ("c", 6, "torques and wrenches"))
     for letter, count, what in steps:
         found[f"paper1_5{letter}"] = to_svg(eliminate_some(graph, plan, count), f"{what} eliminated")
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     forward = dn.forward_dynamics(mechanism)
     found["paper1_12"] = complete_sketch(mechanism, forward, "five-bar, forward dynamics").svg()
     graph = generic_graph(mechanism, forward)

@@ -2,7 +2,7 @@
 
 import dynamics_node as dn
 
-model = dn.load_model("panda.urdf")
+model = dn.load_robot("panda.urdf")
 tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
 """
 

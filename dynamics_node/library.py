@@ -15,16 +15,8 @@ from dynamics_node.identification import (
     identify,
     payload_functions,
 )
-from dynamics_node.loops import (
-    ClosureError,
-    Mechanism,
-    close_loops,
-    load_mechanism,
-    load_robot,
-    parse_mechanism,
-    parse_robot,
-)
-from dynamics_node.model import Model, ModelError, ModelWarning, load_model, parse_model
+from dynamics_node.loops import ClosureError, close_loops, load_robot, parse_robot, spanning
+from dynamics_node.model import ModelError, ModelWarning, Robot
 from dynamics_node.model.beyond import with_tool
 from dynamics_node.model.parameters import with_parameters, with_payload
 from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
@@ -84,8 +76,6 @@ __all__ = [
     "JointFilter",
     "LinearModel",
     "Measured",
-    "Mechanism",
-    "Model",
     "ModelError",
     "ModelWarning",
     "MomentumObserver",
@@ -94,6 +84,7 @@ __all__ = [
     "Payload",
     "Problem",
     "RecursivePayload",
+    "Robot",
     "SensorError",
     "SmootherOptions",
     "SolutionError",
@@ -122,21 +113,18 @@ __all__ = [
     "invert",
     "link_jacobian",
     "link_pose",
-    "load_mechanism",
-    "load_model",
     "load_robot",
     "load_sensors",
     "mass_matrix",
     "measured",
     "operational_space_inertia",
-    "parse_mechanism",
-    "parse_model",
     "parse_robot",
     "payload_functions",
     "robot_drawing",
     "sensors",
     "simulate",
     "solvability",
+    "spanning",
     "with_parameters",
     "with_payload",
     "with_tool",

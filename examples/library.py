@@ -13,7 +13,7 @@ from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
 
 def main():
     path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
-    model = dn.load_model(path, joints=joints)
+    model = dn.load_robot(path, joints=joints)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
 
     tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)

@@ -17,7 +17,7 @@ def main():
 
     q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))  # j1 and j2; the others are looked for
     qd, qdd = np.array([0.3, -0.4]), np.array([0.5, 0.8])
-    for name, angle, rate in zip(robot.q_names, *robot.spanning(q, qd)[:2], strict=True):
+    for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], strict=True):
         print(f"  {name}: {angle:7.3f} rad {rate:7.3f} rad/s")
 
     tau = dn.build(robot, dn.inverse_dynamics(robot))(q, qd, qdd)

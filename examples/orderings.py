@@ -14,7 +14,7 @@ from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_orderi
 
 def main():
     path, joints = (sys.argv[1], None) if len(sys.argv) > 1 else (find_panda(), PANDA_JOINTS)
-    model = dn.load_model(path, joints=joints)
+    model = dn.load_robot(path, joints=joints)
     problem = dn.forward_dynamics(model)
     graph = generic_graph(model, problem)
     q, qd, tau = np.random.default_rng(0).uniform(-1, 1, (3, model.nv))

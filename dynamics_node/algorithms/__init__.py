@@ -8,7 +8,6 @@ from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
 from dynamics_node.algorithms.joint_wrenches import joint_wrenches
 from dynamics_node.algorithms.link_motion import jacobian_drift, link_motion
-from dynamics_node.algorithms.mass_matrix_dynamics import mass_matrix_dynamics
 from dynamics_node.algorithms.momentum import momentum
 from dynamics_node.algorithms.operational_space import operational_space_inertia
 from dynamics_node.algorithms.regressors import (
@@ -51,7 +50,6 @@ __all__ = [
     "link_jacobian",
     "link_motion",
     "link_pose",
-    "mass_matrix_dynamics",
     "momentum",
     "momentum_matrix",
     "momentum_regressor",

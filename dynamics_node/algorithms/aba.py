@@ -28,7 +28,7 @@ def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
 
     q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere
     by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`. Returns qdd, tau (..., nv), complete.
-    Raises ValueError for a robot with mimic joints (see mass_matrix_dynamics) and when `forward`
+    Raises ValueError for a robot with mimic joints and when `forward`
     splits one joint's coordinates.
     """
     if model.has_mimic:

@@ -22,7 +22,7 @@ from dynamics_node.spatial import (
 
 
 def carried_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
-    """Wrench (..., 6) at a sensor of a Model in which only what is beyond the joint has inertia, see
+    """Wrench (..., 6) at a sensor of a Robot in which only what is beyond the joint has inertia, see
     `only_beyond`.
 
     q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
@@ -44,7 +44,7 @@ def carried_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy
 
 def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Y (..., 6, 4): what a mass (kg) and a first moment (3,) (kg m, in sensor axes from its origin) fixed to
-    the sensor add to `carried_wrench`. Arguments as there, of floats; any Model."""
+    the sensor add to `carried_wrench`. Arguments as there, of floats; any Robot."""
     own = beyond(model, joint)
     if own.body >= 0:
         motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]

@@ -11,7 +11,7 @@ def friction_torque(qd, viscous, coulomb, smoothing=SMOOTHING, creep=None):
     creep tanh(qd / 0.1).
 
     qd (..., nv); viscous (nv,) N m s/rad or N s/m and coulomb (nv,) N m or N, of the URDF's <dynamics
-    damping friction> in Model.damping and Model.friction.
+    damping friction> in Robot.damping and Robot.friction.
     """
     tau = viscous * qd + coulomb * np.tanh(qd / smoothing)
     return tau if creep is None else tau + creep * np.tanh(qd / CREEP)

@@ -11,7 +11,6 @@ each be far from zero where M is singular.
 
 import numpy as np
 
-from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.model.errors import ModelError
 from dynamics_node.spatial import definite_pivots, inverse_diagonal
@@ -37,18 +36,13 @@ def refuse_unwatched(model, coordinates):
     if names:
         raise ModelError(
             f"forward dynamics: the body of {', '.join(map(repr, names))} has almost no mass beside what it "
-            "carries, which this solver was not built for: build one for this Model"
+            "carries, which this solver was not built for: build one for this Robot"
         )
 
 
 def health(loss):
     """(..., 1): the sum of the squares of losses (..., k), healthy up to HEALTHY."""
     return (loss * loss).sum(axis=-1, keepdims=True)
-
-
-def dynamics_health(model, q, forward, watched):
-    """`health` of forward or hybrid dynamics on symbols."""
-    return health(losses(crba(model, q), forward, watched, inertia_scale(model, q)))
 
 
 def losses(M, forward, watched, scale):
@@ -59,25 +53,12 @@ def losses(M, forward, watched, scale):
     return scale[..., watched] * inverse_diagonal(M[..., free[:, None], free], watched[free])
 
 
-def singular(model, q, forward, watched):
-    """(..., nv) bool at positions q (..., nq): coordinates, of those `watched` (nv,), that can move without
-    moving any mass, those where `forward` (nv,) is false being held."""
-    q = np.asarray(q, dtype=float)
-    return lost(losses(crba(model, q), forward, watched, inertia_scale(model, q)), watched)
-
-
 def lost(loss, watched):
     """Where (..., nv) bool the losses (..., k) of the coordinates `watched` (nv,) are beyond HEALTHY."""
     found = np.zeros((*loss.shape[:-1], len(watched)), dtype=bool)
     with np.errstate(all="ignore"):
         found[..., watched] = ~(loss * loss <= HEALTHY)
     return found
-
-
-def why_singular(model, forward, q):
-    """What is wrong at one of the positions q (..., nq), in words, or None. Arguments as of `singular`."""
-    found = singular(model, q, forward, weak_coordinates(model, forward))
-    return in_words(model, found.reshape(-1, model.nv).any(axis=0))
 
 
 def in_words(model, found):

@@ -2,7 +2,7 @@
 
 Columns 10 i to 10 i + 9 belong to body i: mass m (kg), first moments m c (kg m), and the moments of inertia
 xx, xy, yy, xz, yz, zz (kg m^2) about the body's origin, all in its axes; `inertial_parameters` tells them of
-a Model. The wrench that moves a body is linear in these (Atkeson, An, Hollerbach 1986), and joints feel of it
+a Robot. The wrench that moves a body is linear in these (Atkeson, An, Hollerbach 1986), and joints feel of it
 what their directions of motion, carried outward to the body, let through: no row of a joint that is not
 above."""
 

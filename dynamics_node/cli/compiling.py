@@ -7,7 +7,6 @@ from pathlib import Path
 from dynamics_node.backends.cache import cache_folder
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.loops import Mechanism
 from dynamics_node.problem import forward_dynamics, inverse_dynamics
 from dynamics_node.solver import SOLVERS, build_closing, build_for_service, build_quantity_for_service
 
@@ -36,7 +35,7 @@ def compile_robot(model, options):
     if options.out:
         os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
     print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
-    if isinstance(model, Mechanism):
+    if model.constrained:
         closing = build_closing(model, "c")
         print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
     for name in SERVED:

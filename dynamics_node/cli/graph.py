@@ -4,7 +4,6 @@ from pathlib import Path
 
 from dynamics_node.cli.robot import add_problem, read_problem, robot_command
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
-from dynamics_node.loops import tree_of
 from dynamics_node.page.files import write_text
 
 DRAWINGS = {
@@ -35,7 +34,7 @@ def show_graph(model, options):
     if options.ordering:
         print(net)
     if draw:
-        write_text(options.out, draw(net, tree_of(model).parents))
+        write_text(options.out, draw(net, model.tree.parents))
         print(f"written: {options.out}")
 
 

@@ -2,15 +2,9 @@
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.loops import (
-    Mechanism,
-    first_closed,
-    mechanism_bias,
-    mechanism_mass_matrix,
-    tree_of,
-)
+from dynamics_node.loops import first_closed
+from dynamics_node.solver import bias, mass_matrix
 
 
 def add_parser(commands):
@@ -23,7 +17,7 @@ def add_parser(commands):
 
 def show_info(model, options):
     """Print what the robot holds; with --at also h and M there."""
-    tree = tree_of(model)
+    tree = model.tree
     print(
         f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}"
     )
@@ -35,7 +29,7 @@ def show_info(model, options):
             f"{body.name:28} {joint.name:28} {joint.kind:10} {body.inertia[5, 5]:8.3f} {effort:>12}  "
             f"{joint.mimic or ''}"
         )
-    if isinstance(model, Mechanism):
+    if model.constrained:
         _show_loops(model)
     for warning in model.warnings:
         print(f"warning: {warning}")
@@ -61,12 +55,10 @@ def _show_state(model, q):
     for name, value in zip(model.q_names, q, strict=True):
         if not np.isfinite(value):
             raise ValueError(f"--at: {name} is {value}")
-    q, loops = np.array(q), isinstance(model, Mechanism)
-    if loops:
-        q = first_closed(model, q)
+    q = first_closed(model, np.array(q))
     rest = np.zeros(model.nv)
     with np.printoptions(precision=4, suppress=True, linewidth=160):
-        if loops:
+        if model.constrained:
             print(f"closed position\n{q}")
-        print(f"gravity torques\n{(mechanism_bias if loops else bias)(model, q, rest)}")
-        print(f"mass matrix\n{(mechanism_mass_matrix if loops else crba)(model, q)}")
+        print(f"gravity torques\n{bias(model, q, rest)}")
+        print(f"mass matrix\n{mass_matrix(model, q)}")

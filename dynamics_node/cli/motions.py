@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.cli.robot import read_robot, robot_command
-from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.loops import first_closed
 from dynamics_node.tables import TableError, check_plot, plot_curves, table_writer
 from dynamics_node.trajectory import TrajectoryError, planar_drawing, robot_drawing, write_animation
 from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
@@ -75,7 +75,7 @@ def start_of(robot, given):
             if name not in robot.q_names:
                 raise TableError(f"--start needs {robot.nq} numbers: {', '.join(robot.q_names)}")
             q[robot.q_names.index(name)] = value
-    return first_closed(robot, q) if isinstance(robot, Mechanism) else q
+    return first_closed(robot, q)
 
 
 def _all(numbers, option, names):

@@ -5,7 +5,6 @@ import sys
 from typing import get_args
 
 from dynamics_node.cli.robot import read_robot
-from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.tables import CUTOFF, USUAL_CUTOFF, TableError, Velocities, position_ranges
 
 STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
@@ -73,7 +72,7 @@ def as_recorded(robot, options, paths):
                 f"{path} has no positions of {listed(missing)}, which move in other recordings and are not "
                 "among --joints"
             )
-    if moving and isinstance(robot, Mechanism):
+    if moving and robot.constrained:
         raise TableError(
             f"{listed(moving)} move in the recording, but --joints leaves them out: name all joints that move"
         )
@@ -88,8 +87,8 @@ def as_recorded(robot, options, paths):
 
 def _left_out(robot, options):
     """Names of joints with one coordinate that --joints leaves out."""
-    own = {joint.name for joint in tree_of(robot).independent_joints}
-    every = tree_of(read_robot(options, joints=None))
+    own = {joint.name for joint in robot.tree.independent_joints}
+    every = read_robot(options, joints=None).tree
     return [
         joint.name for joint in every.independent_joints if joint.type.is_scalar and joint.name not in own
     ]

@@ -39,7 +39,7 @@ def add_parameters(parser):
 
 
 def read_robot(options, **choices):
-    """The Model, or the Mechanism of a robot with loops, of the options of `robot_command`; choices: of
+    """The Robot of the options of `robot_command`; choices: of
     `load_robot`, in place of --joints. Raises ModelError with the file's name."""
     try:
         return load_robot(

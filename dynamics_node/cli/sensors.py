@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.loops import first_closed
 from dynamics_node.problem import measured
 from dynamics_node.sensors import load_sensors
 from dynamics_node.solver import UnsolvableError, solvability
@@ -33,7 +33,7 @@ def _position(model, q):
     if len(q) != model.nq or not np.isfinite(q).all():
         raise ValueError(f"--at needs {model.nq} finite numbers: {', '.join(model.q_names)}")
     q = np.array(q)
-    return first_closed(model, q) if isinstance(model, Mechanism) else q
+    return first_closed(model, q)
 
 
 def _print_table(problem):

@@ -45,7 +45,7 @@ class TouchMonitor(Watched):
     def _on_description(self, message):
         """The covariance is not published; one of our own knows it."""
         self._observer = dn.build_observer(
-            dn.parse_model(message.data),
+            dn.parse_robot(message.data),
             velocity_std=NOISE.velocity,
             torque_std=NOISE.torque,
             bandwidth=BANDWIDTH,

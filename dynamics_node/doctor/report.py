@@ -18,7 +18,7 @@ from dynamics_node.doctor.workspace import (
     margins_of,
     positions_within,
 )
-from dynamics_node.loops import ClosureError, Mechanism, parse_robot, tree_of
+from dynamics_node.loops import ClosureError, parse_robot
 from dynamics_node.model import ModelError
 from dynamics_node.model.description import Description
 from dynamics_node.model.urdf import parse_urdf
@@ -26,7 +26,7 @@ from dynamics_node.model.urdf_shapes import parse_shapes
 from dynamics_node.model.validate import validate
 
 
-class Robot(NamedTuple):
+class RobotReport(NamedTuple):
     """condition: of M; margins: of torques, tightest first; loops: None for a tree; unseen: {body: names of
     parameters}."""
 
@@ -46,7 +46,7 @@ class Report(NamedTuple):
     geometries: dict[str, Geometry]
     findings: list[Finding]
     light: set[str]
-    robot: Robot | None
+    robot: RobotReport | None
     why: str
     left_out: list[str]
     warnings: tuple[str, ...]
@@ -97,15 +97,15 @@ def facts(description: Description, solids) -> list[LinkFacts]:
 
 
 def _robot(text, choices):
-    """(Robot or None, why there is none)."""
+    """(RobotReport or None, why there is none)."""
     try:
         model = parse_robot(text, **choices)
         if not model.nv:
             return None, ""
         q = positions_within(model)
-        loops = loops_of(model, q) if isinstance(model, Mechanism) else None
-        return Robot(
-            condition_of(model, q), margins_of(model, q), loops, unseen_parameters(tree_of(model))
+        loops = loops_of(model, q) if model.constrained else None
+        return RobotReport(
+            condition_of(model, q), margins_of(model, q), loops, unseen_parameters(model.tree)
         ), ""
     except (ModelError, ClosureError) as error:
         return None, str(error)

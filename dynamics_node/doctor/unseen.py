@@ -5,7 +5,7 @@ import numpy as np
 from dynamics_node.algorithms import link_jacobian
 from dynamics_node.algorithms.accelerations import body_motions, body_wrench
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.spatial import pseudo_inertia, skew, transpose
 
@@ -14,7 +14,7 @@ STATES = 20
 NOTHING = 1e-9  # of a column beside the largest
 
 
-def unseen_parameters(model: Model, seed=0):
+def unseen_parameters(model: Robot, seed=0):
     """{body: names in PARAMETERS} of those whose column of the torque regressor, J^T times the wrench that
     one unit of the parameter takes, is zero at random states."""
     random = np.random.default_rng(seed)

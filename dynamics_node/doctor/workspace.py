@@ -5,12 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba
-from dynamics_node.loops import Mechanism, mechanism_bias, mechanism_mass_matrix, tree_of
 from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.loops.health import health_program
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret
+from dynamics_node.solver import bias, mass_matrix
 
 COUNT = 200  # positions of a tree
 CLOSED = 50  # ... of a robot with loops, which have to be found
@@ -59,10 +58,10 @@ class Loops(NamedTuple):
 
 
 def positions_within(model, seed=0):
-    """q (n, nq): closed, for a Mechanism; else joints anywhere within their limits, or half a turn about
+    """q (n, nq): closed where there are loops, else joints anywhere within their limits, or half a turn about
     zero."""
     random = np.random.default_rng(seed)
-    if isinstance(model, Mechanism):
+    if model.constrained:
         return np.asarray(closed_samples(model, CLOSED, random))
     q = sample_positions(model, COUNT, random, np.pi)
     for joint in model.independent_joints:
@@ -74,22 +73,22 @@ def positions_within(model, seed=0):
 
 def condition_of(model, q) -> Condition:
     """Of M at q (n, nq)."""
-    M = (mechanism_mass_matrix if isinstance(model, Mechanism) else crba)(model, q)
+    M = mass_matrix(model, q)
     values, vectors = np.linalg.eigh(M)
     with np.errstate(divide="ignore", invalid="ignore"):
         conditions = np.where(values[:, 0] > 0, values[:, -1] / values[:, 0], np.inf)
     worst = int(conditions.argmax())
     v = int(np.abs(vectors[worst, :, 0]).argmax())
-    at = int(model.independent[v]) if isinstance(model, Mechanism) else v
-    body = next(b for b in tree_of(model).bodies if b.joint.v.start <= at < b.joint.v.stop)
+    at = int(model.independent[v])
+    body = next(b for b in model.tree.bodies if b.joint.v.start <= at < b.joint.v.stop)
     return Condition(float(np.median(conditions)), float(conditions[worst]), body.name, model.v_names[v])
 
 
 def margins_of(model, q) -> list[Margin]:
     """Of the joints that have an effort limit and own a coordinate, the tightest first."""
     rest = np.zeros((len(q), model.nv))
-    torques = np.abs((mechanism_bias if isinstance(model, Mechanism) else bias)(model, q, rest)).max(axis=0)
-    tree, names = tree_of(model), list(model.v_names)
+    torques = np.abs(bias(model, q, rest)).max(axis=0)
+    tree, names = model.tree, list(model.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
     found = [
         Margin(name, float(torques[names.index(name)]), float(effort))
@@ -100,7 +99,7 @@ def margins_of(model, q) -> list[Margin]:
 
 
 def loops_of(mechanism, q) -> Loops:
-    """Of a Mechanism at closed q (n, nq)."""
+    """Of a robot with loops at closed q (n, nq)."""
     names = tuple(sorted(constraint.name for constraint in mechanism.constraints))
     if not len(q):
         return Loops(names, np.nan, 0)

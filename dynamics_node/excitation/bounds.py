@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 
 REACH = {"rad": np.pi, "m": 0.25}  # to either side of zero, of a joint whose positions have no limits
 SPEED = {"rad": 1.0, "m": 0.25}  # a second, of a joint whose velocity has no limit
@@ -28,7 +28,7 @@ class Bounds:
     notes: tuple[str, ...] = ()
 
 
-def joint_bounds(model: Model, factor=FACTOR, velocity=None, acceleration=None, limits=None) -> Bounds:
+def joint_bounds(model: Robot, factor=FACTOR, velocity=None, acceleration=None, limits=None) -> Bounds:
     """`factor` of the limits in a description of a tree whose joints have one coordinate each; joints that
     mimic others limit these.
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.excitation.bounds import Bounds
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.program import interpret, trace
 from dynamics_node.programs import quantity_program
@@ -67,7 +67,7 @@ class TorqueRows:
     """Torques of inverse dynamics with the friction of the description. Coulomb friction, which jumps, is
     taken off the limit instead."""
 
-    model: Model
+    model: Robot
     bounds: Bounds
     backend: str = "auto"
 
@@ -119,7 +119,7 @@ class TorqueRows:
 class BoxRows:
     """A point of a link and the walls that there are."""
 
-    model: Model
+    model: Robot
     box: Box
     backend: str = "auto"
 

@@ -12,8 +12,7 @@ from dynamics_node.excitation.search import ROUNDS, SHARPNESS, Clock, brought_in
 from dynamics_node.excitation.series import Series
 from dynamics_node.excitation.starts import random_motion
 from dynamics_node.identification import USUAL, LinearModel, base_parameters
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 
 UNITS = ("usual", "si")
 CRITERIA = {"condition": (volume, roundness), "volume": (volume,)}
@@ -30,7 +29,7 @@ class ExcitationError(ValueError):
 
 
 def excite(
-    robot: Model,
+    robot: Robot,
     period=10.0,
     harmonics=5,
     *,
@@ -106,7 +105,7 @@ def solutions(criterion, restarts):
 
 
 def _require_possible(robot):
-    if isinstance(robot, Mechanism):
+    if robot.constrained:
         raise ExcitationError(
             f"{robot.name} has closed loops ({', '.join(c.name for c in robot.constraints)}); "
             "motions are found for trees. Record motions of your own, slow and fast: identify reads them"

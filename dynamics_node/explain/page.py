@@ -5,7 +5,6 @@ from pathlib import Path
 
 from dynamics_node.explain.report import Report
 from dynamics_node.graph import complete_sketch, graph_matrix, net_matrix, to_svg
-from dynamics_node.loops import tree_of
 from dynamics_node.page import document, written
 from dynamics_node.page.files import write_text
 
@@ -38,7 +37,7 @@ def write_page(report: Report, folder) -> Path:
 
 
 def _drawings(report):
-    net, graph, parents = report.net, report.graph, tree_of(report.model).parents
+    net, graph, parents = report.net, report.graph, report.model.tree.parents
     drawings = {
         "factor_graph": to_svg(graph, "what is known is left out; dots are equations", parents),
         "bayes_net": to_svg(net, f"ordering {report.ordering.name}: {len(net.edges)} edges", parents),

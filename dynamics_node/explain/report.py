@@ -14,8 +14,7 @@ from dynamics_node.graph import (
     generic_graph,
     plan_ordering,
 )
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
 from dynamics_node.programs import cheapest, elimination_program, recursive_programs
@@ -40,7 +39,7 @@ class Report:
     """One robot, one problem, one ordering, and the others beside it. program is what runs the ordering
     (code_of, by its name)."""
 
-    model: Model | Mechanism
+    model: Robot
     problem: Problem
     ordering: Ordering
     plan: Plan
@@ -52,9 +51,7 @@ class Report:
     code: str
 
 
-def make_report(
-    model: Model | Mechanism, problem: Problem, ordering="best", told=lambda line: None
-) -> Report:
+def make_report(model: Robot, problem: Problem, ordering="best", told=lambda line: None) -> Report:
     """Eliminate, trace and count. told: hears of every Line. Raises as `plan_ordering`."""
     graph = generic_graph(model, problem)
     chosen, plan = plan_ordering(model, problem, ordering)
@@ -75,7 +72,7 @@ def make_report(
 
 def _recursions(model, problem):
     """{name: Program} of the recursive algorithms, over clusters where there are loops."""
-    what = "clusters" if isinstance(model, Mechanism) else "recursion"
+    what = "clusters" if model.constrained else "recursion"
     return {f"{what}: {name}": program for name, program in recursive_programs(model, problem).items()}
 
 

@@ -1,7 +1,7 @@
 """The dynamics as a factor graph, and elimination in any ordering (paper 1)."""
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.build import FactorGraph, build_graph, joint_values
+from dynamics_node.graph.build import FactorGraph, joint_values
 from dynamics_node.graph.complete import complete_sketch
 from dynamics_node.graph.draw import to_dot, to_svg
 from dynamics_node.graph.elimination import (
@@ -18,11 +18,10 @@ from dynamics_node.graph.generic import (
     generic_graph,
     ordering_of,
     plan_ordering,
-    problem_graph,
     stacked,
 )
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
-from dynamics_node.graph.mechanism import build_mechanism_graph, build_spanned_graph, mechanism_factors
+from dynamics_node.graph.mechanism import build_graph, build_spanned_graph, robot_factors
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.variables import Variable
@@ -41,7 +40,6 @@ __all__ = [
     "SingularPivotError",
     "Variable",
     "build_graph",
-    "build_mechanism_graph",
     "build_spanned_graph",
     "chosen_ordering",
     "complete_sketch",
@@ -55,14 +53,13 @@ __all__ = [
     "graph_rank",
     "growth",
     "joint_values",
-    "mechanism_factors",
     "named_ordering",
     "net_matrix",
     "ordering_of",
     "plan_elimination",
     "plan_ordering",
-    "problem_graph",
     "require_posed",
+    "robot_factors",
     "stacked",
     "to_dot",
     "to_svg",

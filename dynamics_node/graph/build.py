@@ -1,4 +1,4 @@
-"""Model and Problem -> FactorGraph at given states."""
+"""The FactorGraph, and the equations of a tree at given states."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,6 @@ from dynamics_node.graph.variables import (
     joint_acceleration,
     torque,
 )
-from dynamics_node.loops.mechanism import tree_of
 from dynamics_node.spatial import cross_force, cross_motion, matvec
 
 
@@ -77,13 +76,6 @@ def unknown_of(model, problem, owner) -> Variable:
     return (joint_acceleration if chosen[0] else torque)(owner, len(chosen))
 
 
-def build_graph(model, problem, q, qd, qdd, tau, f_ext=None, gravity=None):
-    """The graph of paper 1 at states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and
-    tau are read. f_ext, gravity as in `rnea`."""
-    factors = tree_factors(model, q, qd, f_ext, gravity)
-    return FactorGraph(tuple(factors)).given(known_values(model, problem, qdd, tau))
-
-
 def known_values(model, problem, qdd, tau):
     """{variable: value} of what a Problem knows, out of qdd and tau (..., nv)."""
     known = {}
@@ -98,7 +90,8 @@ def known_values(model, problem, qdd, tau):
 
 
 def tree_factors(model, q, qd, f_ext=None, gravity=None):
-    """The equations of paper 1 with every acceleration and torque unknown. Arguments as of `build_graph`."""
+    """The equations of paper 1 with every acceleration and torque unknown. q (..., nq), qd
+    (..., nv); f_ext, gravity as in `rnea`."""
     X_up = joint_transforms(model, q)
     vJ = joint_motions(model, qd)
     v = outward(model, X_up, vJ)
@@ -126,11 +119,11 @@ def tree_factors(model, q, qd, f_ext=None, gravity=None):
 def joint_values(model, values, qdd, tau):
     """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
     qdd, tau = np.array(qdd), np.array(tau)
-    names, place = tree_of(model).v_names, {name: k for k, name in enumerate(model.v_names)}
+    names, place = model.tree.v_names, {name: k for k, name in enumerate(model.v_names)}
     for variable, value in values.items():
         if variable.kind in (TORQUE, JOINT_ACCELERATION):
             own = names[model.bodies[variable.body].joint.v]
-            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones of a Mechanism
+            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones
             found = tau if variable.kind == TORQUE else qdd
             found[..., [place[own[k]] for k in columns]] = value[..., columns]
     return qdd, tau

@@ -8,8 +8,7 @@ from dynamics_node.graph.draw import ROWS, node
 from dynamics_node.graph.mechanism import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Sketch
 from dynamics_node.graph.variables import torque
-from dynamics_node.loops.kinds import LoopJoint, coordinates_of
-from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.model.constraints import LoopJoint, coordinates_of
 
 KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
 KNOWN = ("q", "qd", "V")  # in every problem
@@ -18,10 +17,10 @@ KNOWN = ("q", "qd", "V")  # in every problem
 def complete_sketch(model, problem=None, title=None) -> Sketch:
     """The Sketch of all variables; what a Problem knows is square, without a Problem nothing is.
 
-    Column 0 is the root; a column beside every tip has the wrench there. Of a Mechanism with the loops cut,
+    Column 0 is the root; a column beside every tip has the wrench there. With the loops cut,
     as paper 1, figure 11.
     """
-    if isinstance(model, Mechanism):
+    if model.constrained:
         spanned = None if problem is None else spanning_problem(model, problem)
         return _with_constraints(complete_sketch(model.tree, spanned, title), model)
     drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, model.parents)

@@ -4,13 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.graph.build import FactorGraph, build_graph
+from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
-from dynamics_node.graph.mechanism import build_mechanism_graph, constraint_variables, spanning_problem
+from dynamics_node.graph.mechanism import build_graph, constraint_variables, spanning_problem
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model.sample import sample_positions
 
 STATES = 4
 
@@ -18,11 +16,10 @@ STATES = 4
 def generic_graph(model, problem) -> FactorGraph:
     """The graph at STATES fixed pseudo-random states (one leading axis)."""
     random = np.random.default_rng(20)
-    sample = closed_samples if isinstance(model, Mechanism) else sample_positions
-    q = sample(model, STATES, random)
+    q = closed_samples(model, STATES, random)
     qd, qdd, tau = random.uniform(-1, 1, (3, STATES, model.nv))
     f_ext = random.uniform(-1, 1, (STATES, model.nbodies, 6))
-    return problem_graph(model, problem, q, qd, qdd, tau, f_ext)
+    return build_graph(model, problem, q, qd, qdd, tau, f_ext)
 
 
 def stacked(one: FactorGraph, other: FactorGraph) -> FactorGraph:
@@ -57,18 +54,10 @@ def filled(graph: FactorGraph, blocks) -> FactorGraph:
     return FactorGraph(tuple(factors))
 
 
-def problem_graph(model, problem, *state) -> FactorGraph:
-    """`build_graph` of a Model or `build_mechanism_graph` of a Mechanism."""
-    build = build_mechanism_graph if isinstance(model, Mechanism) else build_graph
-    return build(model, problem, *state)
-
-
-def ordering_of(name, model, problem, graph) -> Ordering:
-    """A named ordering; of a Mechanism that of its tree, with the forces of the constraints last."""
-    if not isinstance(model, Mechanism):
-        return named_ordering(name, model, problem, graph)
-    spanned = spanning_problem(model, problem)
-    return named_ordering(name, model.tree, spanned, graph, constraint_variables(model))
+def ordering_of(name, robot, problem, graph) -> Ordering:
+    """A named ordering: that of the tree, with the forces of constraints last."""
+    spanned = spanning_problem(robot, problem)
+    return named_ordering(name, robot.tree, spanned, graph, constraint_variables(robot))
 
 
 def plan_ordering(model, problem, ordering="best", graph=None) -> tuple[Ordering, Plan]:

@@ -7,13 +7,13 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.graph.build import coordinate_owners, joint_values, tree_factors
+from dynamics_node.graph.build import coordinate_owners, joint_values
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.loop_factors import with_blocks
-from dynamics_node.graph.mechanism import mechanism_factors
+from dynamics_node.graph.mechanism import robot_factors
 from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
 from dynamics_node.graph.variables import Variable, external_wrench, torque
-from dynamics_node.loops.mechanism import Mechanism, tree_of
+from dynamics_node.loops.spanning import rates_of_tree
 from dynamics_node.problem.measured import Measured, deviations
 from dynamics_node.sensors import ExternalWrench
 
@@ -41,9 +41,9 @@ class MeasuredSystem(NamedTuple):
 
 def measured_system(robot, problem: Measured, q, qd, readings, gravity=None, kept=None) -> MeasuredSystem:
     """The rows at closed q (..., nq), qd (..., nv), readings (..., m) in the order of `problem.readings`;
-    gravity (..., 3) in place of the model's; kept as of `mechanism_factors`. On symbols a Mechanism needs
+    gravity (..., 3) in place of the model's; kept as of `robot_factors`. On symbols loops need
     `spanned_measured_system`."""
-    rates = robot.spanning(q, qd)[1] if isinstance(robot, Mechanism) else qd
+    rates = rates_of_tree(robot, q, qd)
     return spanned_measured_system(robot, problem, q, rates, readings, gravity, kept)
 
 
@@ -84,14 +84,14 @@ def measured_values(robot, problem: Measured, values):
     f_ext = np.zeros((*batch, robot.nbodies, 6), dtype)
     for number, contact in enumerate(problem.contacts):
         if contact.rows:
-            body, block = contact_block(tree_of(robot), contact)
+            body, block = contact_block(robot.tree, contact)
             f_ext[..., body, :] += values[external_wrench(number, len(contact.rows))] @ block.T
     return qdd, tau, f_ext
 
 
 def site_of(robot, problem: Measured, q, rates, gravity=None) -> Site:
     """Where the sensors sit at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
-    tree = tree_of(robot)
+    tree = robot.tree
     X_up = joint_transforms(tree, q)
     velocities = outward(tree, X_up, joint_motions(tree, rates))
     owners = coordinate_owners(tree)
@@ -101,11 +101,8 @@ def site_of(robot, problem: Measured, q, rates, gravity=None) -> Site:
 
 def _dynamics(robot, problem, q, rates, gravity, kept):
     """The equations of motion with every external wrench unknown; torques that nothing exerts are gone."""
-    tree = tree_of(robot)
-    if isinstance(robot, Mechanism):
-        factors = mechanism_factors(robot, q, rates, None, gravity, kept)
-    else:
-        factors = tree_factors(tree, q, rates, None, gravity)
+    tree = robot.tree
+    factors = robot_factors(robot, q, rates, None, gravity, kept)
     touched = _touched(tree, problem)
     undriven = _undriven(robot)
     for factor in factors:
@@ -130,7 +127,7 @@ def _touched(tree, problem):
 
 def _undriven(robot):
     """Torques that are zero: of floating joints, and of the dependent joints of loops."""
-    tree = tree_of(robot)
+    tree = robot.tree
     own = {joint.name for joint in robot.independent_joints}
     bodies = enumerate(tree.bodies)
     return {

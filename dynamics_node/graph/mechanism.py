@@ -1,5 +1,5 @@
-"""Mechanism and Problem -> FactorGraph: the equations of the tree, and those of its loops, gears and belts
-(paper 1, section VII).
+"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops, gears and belts (paper 1,
+secs. III and VII).
 
 Loop joints are cut. A dependent joint is one whose torque is known, zero, and whose acceleration is not; of
 all rows of the constraints those enter that no other one implies, so there are as many equations as unknowns.
@@ -26,7 +26,8 @@ from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.kinds import LoopJoint, coordinates_of
+from dynamics_node.loops.spanning import rates_of_tree
+from dynamics_node.model.constraints import LoopJoint, coordinates_of
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
 from dynamics_node.spatial import pivoted
@@ -40,25 +41,25 @@ class _Opened(NamedTuple):
     on_torques: Mapping[int, Mapping]
 
 
-def build_mechanism_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
+def build_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
     read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
-    _, rates, _ = mechanism.spanning(q, qd)
+    rates = rates_of_tree(mechanism, q, qd)
     return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
 
 
 def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
-    """`build_mechanism_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or
+    """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or
     symbols."""
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates, f_ext, gravity, kept)))
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates, f_ext, gravity, kept)))
     spanned = spanning_problem(mechanism, problem)
     values = (_spanned(mechanism, array) for array in (qdd, tau))
     return graph.given(known_values(mechanism.tree, spanned, *values))
 
 
-def mechanism_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
+def robot_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
     """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
-    tree) are those of all joints. kept: as of `build_mechanism_graph`."""
+    tree) are those of all joints. kept: as of `build_graph`."""
     tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
     a_root = root_acceleration(tree, gravity)
     added: list[LinearFactor] = []

@@ -19,7 +19,7 @@ from dynamics_node.graph.variables import (
     torque,
     wrench,
 )
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.beyond import beyond
 from dynamics_node.problem.measured import Contact
 from dynamics_node.sensors import MEASURED, ZERO, Sensor
@@ -41,7 +41,7 @@ class Site(NamedTuple):
     """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (...,
     6), {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
 
-    tree: Model
+    tree: Robot
     X_up: Transforms | FactoredTransforms
     velocities: np.ndarray
     root_acceleration: np.ndarray

@@ -9,7 +9,6 @@ from dynamics_node.graph.variables import (
     WRENCH,
     Variable,
 )
-from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.problem.measured import Measured
 
 _TURNING = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
@@ -18,7 +17,7 @@ _MOVING = [f"{what} acceleration {axis}" for what in ("angular", "linear") for a
 
 def in_words(robot, problem: Measured, variable: Variable) -> tuple[str, ...]:
     """What every entry of a variable is: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
-    bodies, number = tree_of(robot).bodies, variable.body
+    bodies, number = robot.tree.bodies, variable.body
     if variable.kind == EXTERNAL:
         contact = problem.contacts[number]
         return tuple(f"external {_TURNING[row]} on link {contact.link!r}" for row in contact.rows)
@@ -35,6 +34,6 @@ def in_words(robot, problem: Measured, variable: Variable) -> tuple[str, ...]:
 
 
 def _of_constraint(robot, number, dim):
-    assert isinstance(robot, Mechanism)
+    assert robot.constrained
     name = robot.constraints[number].name
     return tuple(f"force {k} of constraint {name!r}" for k in range(1, dim + 1))

@@ -13,8 +13,6 @@ import numpy as np
 
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model.sample import sample_positions
 
 TOLERANCE = 1e-7  # of a column's length, below which what it adds to those before is rounding
 REACH = 3.0  # rad or m of random positions
@@ -107,10 +105,7 @@ def base_parameters(linear: LinearModel, measured=None, tolerance=TOLERANCE, see
 def random_states(robot, count, seed=0):
     """q (k, nq), qd and qdd (k, nv) all over what a robot can do; of one with loops, where these close."""
     random = np.random.default_rng(seed)
-    if isinstance(robot, Mechanism):
-        q = np.asarray(closed_samples(robot, count, random))
-    else:
-        q = sample_positions(robot, count, random, REACH)
+    q = np.asarray(closed_samples(robot, count, random, REACH))
     return q, *random.uniform(-2.0, 2.0, (2, len(q), robot.nv))
 
 

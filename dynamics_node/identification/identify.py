@@ -58,7 +58,7 @@ class Identified:
 
     @property
     def robot(self):
-        """The Model or Mechanism with these parameters."""
+        """The Robot with these parameters."""
         return identified_robot(self.linear, self.parameters)
 
     @property

@@ -8,8 +8,7 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.solver import build_quantity
 from dynamics_node.spatial import pseudo_inertia, transform_origin
 
@@ -29,7 +28,7 @@ class LinearModel:
     the coordinates whose torques count, all by default; rows of the others are zero.
     """
 
-    robot: Model | Mechanism
+    robot: Robot
     terms: tuple[str, ...] = USUAL
     backend: str = "auto"
     measured: tuple[str, ...] | None = None
@@ -51,7 +50,7 @@ class LinearModel:
     @cached_property
     def joints(self):
         """Joints of the tree with one coordinate: each has a column in every term of joints."""
-        return tuple(joint for joint in tree_of(self.robot).independent_joints if joint.type.is_scalar)
+        return tuple(joint for joint in self.robot.tree.independent_joints if joint.type.is_scalar)
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -73,7 +72,7 @@ class LinearModel:
     @cached_property
     def described(self):
         """(parameters,) of the robot as it is described."""
-        tree = tree_of(self.robot)
+        tree = self.robot.tree
         at = [joint.v.start for joint in self.joints]
         values = {
             "inertia": self.described_inertias,
@@ -89,7 +88,7 @@ class LinearModel:
     @cached_property
     def described_inertias(self):
         """(10 nbodies,): inertial parameters, whether they are a term or not."""
-        return inertial_parameters(tree_of(self.robot).inertias).ravel()
+        return inertial_parameters(self.robot.tree.inertias).ravel()
 
     def inertial(self, q, qd, qdd, gravity=None):
         """(..., nv, 10 nbodies): the regressor of inertial parameters. gravity (3,) in place of the
@@ -118,7 +117,7 @@ class LinearModel:
     @cached_property
     def ways(self):
         """(nbodies,) m from the frame of a body to the farthest joint on it."""
-        tree = tree_of(self.robot)
+        tree = self.robot.tree
         ways = np.zeros(tree.nbodies)
         for body in tree.bodies:
             if body.parent >= 0:
@@ -135,7 +134,7 @@ class LinearModel:
 
     def known(self, q, qd, qdd):
         """(..., nv): torques of what is no term but counts: rotor inertias."""
-        tree = tree_of(self.robot)
+        tree = self.robot.tree
         if "rotor" in self.terms or not tree.armature.any():
             return np.zeros(np.shape(qdd))
         at = [joint.v.start for joint in self.joints]

@@ -1,4 +1,4 @@
-"""The robot with identified parameters, as a Model and as the text of its description."""
+"""The robot with identified parameters, as a Robot and as the text of its description."""
 
 from dataclasses import replace
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.loops.mechanism import tree_of, with_tree
 from dynamics_node.model.beyond import central_moments, mass_and_moment
 from dynamics_node.model.overrides import JointNumbers, Overrides
 from dynamics_node.model.parameters import with_parameters
@@ -18,8 +17,8 @@ SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a 
 
 
 def identified_robot(linear: LinearModel, parameters):
-    """The Model or Mechanism with parameters (p,): inertias, rotor inertias, friction, offsets, springs."""
-    tree = tree_of(linear.robot)
+    """The Robot with parameters (p,): inertias, rotor inertias, friction, offsets, springs."""
+    tree = linear.robot.tree
     inertias = tree.inertias
     if "inertia" in linear.terms:
         inertias = inertias_of_parameters(parameters[linear.places("inertia")].reshape(-1, 10))
@@ -41,7 +40,7 @@ def identified_robot(linear: LinearModel, parameters):
                 spring=own.spring,
             )
         bodies.append(replace(body, joint=joint))
-    return with_tree(linear.robot, replace(tree, bodies=tuple(bodies)))
+    return linear.robot.with_tree(replace(tree, bodies=tuple(bodies)))
 
 
 def identified_numbers(linear: LinearModel, parameters) -> Overrides:
@@ -53,7 +52,7 @@ def identified_numbers(linear: LinearModel, parameters) -> Overrides:
         wanted = inertias_of_parameters(parameters[linear.places("inertia")].reshape(-1, 10))
         for k, inertia in enumerate(wanted):
             if inertia[5, 5] > 0:
-                links |= _links_of(tree_of(linear.robot), k, inertia)
+                links |= _links_of(linear.robot.tree, k, inertia)
     return Overrides(links, _joints(linear, parameters))
 
 
@@ -72,7 +71,7 @@ def identified_text(text, linear: LinearModel, parameters, figures=FIGURES) -> s
 def _joints(linear, parameters):
     """{joint: JointNumbers} of all joints with one coordinate; what is no term is as it is described. Joints
     that mimic one keep theirs: what they add to its torque is taken off."""
-    tree = tree_of(linear.robot)
+    tree = linear.robot.tree
     described = {
         "rotor": ("armature", tree.armature),
         "viscous": ("damping", tree.damping),

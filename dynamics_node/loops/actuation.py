@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.spanning import closure_matrix
+from dynamics_node.model import Robot
 
 
 class Driven(NamedTuple):
@@ -20,10 +20,10 @@ class Driven(NamedTuple):
 
 
 class Actuation:
-    """Driven joints of a Mechanism by name: any of its tree, a ball joint coordinate by coordinate (names of
+    """Driven joints by name: any of the tree, a ball joint coordinate by coordinate (names of
     tree.v_names). weights (k,): what a torque costs, positive. at: their velocity coordinates in the tree."""
 
-    def __init__(self, mechanism: Mechanism, joints: Iterable[str], weights=None):
+    def __init__(self, mechanism: Robot, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
         tree = mechanism.tree
         held = [joint for joint in tree.independent_joints if not joint.type.is_free]

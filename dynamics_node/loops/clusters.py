@@ -6,9 +6,8 @@ from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.assemblies import assemblies
 from dynamics_node.loops.constraints import members_of
 from dynamics_node.loops.first_positions import closed_near
-from dynamics_node.loops.kinds import Linear, LoopJoint, coordinates_of
-from dynamics_node.loops.mechanism import Cluster
-from dynamics_node.model import ModelError
+from dynamics_node.model import Cluster, ModelError
+from dynamics_node.model.constraints import Linear, LoopJoint, coordinates_of
 from dynamics_node.spatial import pivoted
 
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.kinds import Custom, Linear, LoopJoint
+from dynamics_node.model.constraints import Custom, Linear, LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.spatial import dot, product
 

@@ -1,91 +1,42 @@
-"""Inverse and forward dynamics of a Mechanism, on symbols of one state (paper 3, secs. V and VI).
+"""Inverse and forward dynamics of a robot with loops, on symbols of one state (paper 3, secs. V and VI).
 
 Motion and wrenches of the bodies are those of the tree at qd = G yd, qdd = G ydd + g; so C-RNEA is RNEA
-between G and G^T. C-ABA lets clusters give way as a whole: a joint is a cluster of one.
+between G and G^T, see quantities.py. C-ABA lets clusters give way as a whole: a joint is a cluster of one.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node import algorithms
-from dynamics_node.algorithms import crba, link_jacobian, link_pose, rnea
+from dynamics_node.algorithms import link_jacobian, link_pose
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.pivots import singularity
-from dynamics_node.loops.rates import Rates, explicit_rates
+from dynamics_node.loops.quantities import inverse_dynamics, mass_matrix
 from dynamics_node.spatial import (
     inverse_congruence,
+    matvec,
     rotation_transform,
     solve_definite,
     symmetric,
 )
 
 
-def inverse_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
-    """tau (nv,) at the independent joints, and the condition of the constraints. Eqs. (31), (35)."""
-    rates = Rates(mechanism, q, yd)
-    tau = rnea(mechanism.tree, q, rates.qd, rates.accelerations(ydd), f_ext, gravity)
-    return rates.independent(tau), rates.condition
+def hybrid_dynamics(robot, rates, q, known, f_ext=None, gravity=None, *, forward):
+    """What is asked (..., nv), through the mass matrix: RBDA section 9.1, O(nv^3).
 
-
-def hybrid_dynamics(mechanism, q, yd, known, f_ext=None, gravity=None, *, forward, watched=()):
-    """What is asked (nv,), and the condition of the constraints, through the projected mass matrix G^T M G.
-
-    known (nv,): tau where forward (nv,) bool is true, ydd elsewhere; asked is the other one of the two.
-    watched (nv,) bool: coordinates whose pivots count in the condition, see loops/pivots.py.
+    rates: explicit. known (..., nv): tau where forward (nv,) bool is true, qdd elsewhere; asked is the other
+    one of the two.
     """
-    G, g, condition = explicit_rates(mechanism, q, yd)
-    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
-    held = np.where(forward, 0.0, known)
-    tau = G.T @ rnea(mechanism.tree, q, G @ yd, G @ held + g, f_ext, gravity)
+    (M,) = mass_matrix(robot, rates, q)
+    tau = inverse_dynamics(robot, rates, q, np.where(forward, 0.0, known), f_ext, gravity)
     free = np.flatnonzero(forward)
-    asked = np.array(tau, dtype=object)
-    if free.size:
-        ydd = solve_definite(M[free[:, None], free], (known - tau)[free, None])[:, 0]
-        asked = asked + M[:, free] @ ydd
-        asked[free] = ydd
-    if any(watched):
-        condition = condition + singularity(mechanism, q, G, M, forward, watched)
-    return asked, condition
-
-
-def mass_matrix(mechanism, q):
-    """G^T M G (nv, nv), and the condition of the constraints."""
-    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
-    return (symmetric(G.T @ crba(mechanism.tree, q) @ G),), condition
-
-
-def bias(mechanism, q, yd, gravity):
-    """h (nv,) of G^T M G ydd + h = tau, and the condition of the constraints."""
-    tau, condition = inverse_dynamics(mechanism, q, yd, np.zeros(mechanism.nv), gravity=gravity)
-    return (tau,), condition
-
-
-def jacobian(mechanism, q, link, reference="world_aligned"):
-    """J (6, nv) of a link, and the condition of the constraints."""
-    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
-    return (link_jacobian(mechanism.tree, q, link, reference) @ G,), condition
-
-
-def carried_wrench(mechanism, q, yd, ydd, gravity, **sensor):
-    """Wrench (6,) at a sensor, and the condition of the constraints: see `algorithms.carried_wrench`."""
-    rates = Rates(mechanism, q, yd)
-    found = algorithms.carried_wrench(
-        mechanism.tree, q, rates.qd, rates.accelerations(ydd), gravity, **sensor
-    )
-    return (found,), rates.condition
-
-
-def operational_space_inertia(mechanism, q, links, reference="world_aligned", watched=()):
-    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links, and the condition of the constraints. watched: as of
-    `hybrid_dynamics`."""
-    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
-    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
-    if any(watched):
-        condition = condition + _singularity(mechanism, q, G, watched)
-    J = np.concatenate([link_jacobian(mechanism.tree, q, link, reference) @ G for link in links])
-    return (inverse_congruence(M, J), J), condition
+    if not free.size:
+        return tau
+    M_free = M[..., free[:, None], free]
+    qdd = solve_definite(M_free, (known - tau)[..., free, None])[..., 0]
+    asked = tau + matvec(M[..., free], qdd)
+    asked[..., free] = qdd
+    return asked
 
 
 class _Given(NamedTuple):
@@ -98,34 +49,27 @@ class _Given(NamedTuple):
     u: np.ndarray
 
 
-def forward_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None, *, watched=()):
-    """ydd (nv,) by C-ABA, and the condition of the constraints. Eqs. (52), (55), (56); what velocities and
-    gravity do comes first, with ydd = 0, as in `aba`. watched: as of `hybrid_dynamics`."""
-    tree = mechanism.tree
-    G, g, condition = explicit_rates(mechanism, q, yd)
+def forward_dynamics(robot, rates, q, tau, f_ext=None, gravity=None):
+    """qdd (nv,) by C-ABA. Eqs. (52), (55), (56); what velocities and gravity do comes first, with qdd = 0, as
+    in `aba`. rates: explicit."""
+    tree = robot.tree
     X_up = joint_transforms(tree, q)
-    wrenches = body_wrenches(tree, body_motions(tree, X_up, G @ yd, g, gravity))
+    g = rates.accelerations(np.zeros(robot.nv))
+    wrenches = body_wrenches(tree, body_motions(tree, X_up, rates.qd, g, gravity))
     pA = wrenches if f_ext is None else wrenches - f_ext
-    given = _inward(mechanism, X_up, G, g, pA, tau)
-    if any(watched):
-        condition = condition + _singularity(mechanism, q, G, watched)
-    return _outward(mechanism, X_up, given), condition
+    return _outward(robot, X_up, _inward(robot, X_up, rates.G, g, pA, tau))
 
 
-def extended_forces(mechanism, q, links, reference="world_aligned", watched=()):
-    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA, and the condition of the constraints. Eq.
-    (62): unit wrenches at the links are carried to the root, each cluster giving way; Lambda^-1 sums what
-    they do on the way. watched: as of `hybrid_dynamics`."""
-    tree = mechanism.tree
-    G, _, condition = explicit_rates(mechanism, q, np.zeros(mechanism.nv))
+def extended_forces(robot, rates, q, links, reference="world_aligned"):
+    """Lambda^-1 (6k, 6k) and J (6k, nv) of k links by C-EFPA. Eq. (62): unit wrenches at the links go to the
+    root, each cluster giving way; Lambda^-1 sums what they do on the way. rates: explicit."""
+    tree = robot.tree
     X_up = joint_transforms(tree, q)
     still = np.zeros((tree.nbodies, 6))
-    given = _inward(mechanism, X_up, G, np.zeros(tree.nv), still, np.zeros(mechanism.nv))
-    if any(watched):
-        condition = condition + _singularity(mechanism, q, G, watched)
+    given = _inward(robot, X_up, rates.G, np.zeros(tree.nv), still, np.zeros(robot.nv))
     wrenches = [_unit_wrenches(tree, q, link, reference) for link in links]
     total = np.zeros((6 * len(links), 6 * len(links)), dtype=object)
-    for cluster, (S, U, D, _) in reversed(list(zip(mechanism.clusters, given, strict=True))):
+    for cluster, (S, U, D, _) in reversed(list(zip(robot.clusters, given, strict=True))):
         felt = [sum(S[i].T @ P[i] for i in cluster.bodies if i in P) for P in wrenches]
         W = np.concatenate([np.zeros((len(D), 6)) if isinstance(w, int) else w for w in felt], axis=1)
         total = total + inverse_congruence(D, W.T)
@@ -135,8 +79,8 @@ def extended_forces(mechanism, q, links, reference="world_aligned", watched=()):
                 _carry(tree, X_up, cluster, P)
                 for parent, own in U.items():
                     P[parent] = P[parent] - own @ solved[:, 6 * k : 6 * k + 6]
-    J = np.concatenate([link_jacobian(tree, q, link, reference) @ G for link in links])
-    return (symmetric(total), J), condition
+    J = np.concatenate([rates.columns(link_jacobian(tree, q, link, reference)) for link in links])
+    return symmetric(total), J
 
 
 def _unit_wrenches(tree, q, link, reference):
@@ -169,12 +113,6 @@ def _inward(mechanism, X_up, G, g, pA, tau):
         rotors = _rotors(tree, cluster, G[:, own], g)
         given.append(_give_way(tree, X_up, cluster, S, inertia, pA, tau[own], rotors))
     return given[::-1]
-
-
-def _singularity(mechanism, q, G, watched):
-    """`singularity` where no mass matrix is at hand."""
-    M = symmetric(G.T @ crba(mechanism.tree, q) @ G)
-    return singularity(mechanism, q, G, M, np.ones(mechanism.nv, dtype=bool), watched)
 
 
 def _columns(mechanism):

@@ -17,7 +17,7 @@ from dynamics_node.loops.positions import (
     positions_of,
     shortened,
 )
-from dynamics_node.model.sample import sample_positions
+from dynamics_node.model.sample import REACH, sample_positions
 from dynamics_node.program import interpret, interpret_portable
 from dynamics_node.spatial import least_squares
 
@@ -151,12 +151,12 @@ def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
     return closed_near(tree, constraints, coordinates, starts)
 
 
-def closed_samples(mechanism, count, random):
+def closed_samples(mechanism, count, random, reach=REACH):
     """Random closed positions (count, nq), the dependent joints determined by the others better than at half
     of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
-    vanish."""
+    vanish. reach: how far, in rad or m, the joints are from zero that no constraint binds."""
     tree = mechanism.tree
-    q = sample_positions(tree, count, random)
+    q = sample_positions(tree, count, random, reach)
     for cluster in mechanism.clusters:
         if cluster.constraints:
             at = positions_of(tree, [*cluster.independent, *cluster.dependent])

@@ -12,15 +12,16 @@ import numpy as np
 from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.cut import cut_program
 from dynamics_node.loops.elimination import Elimination
-from dynamics_node.loops.kinds import LoopJoint
 from dynamics_node.model import ModelError
+from dynamics_node.model.constraints import LoopJoint
 from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
 
 REDUNDANT = ("refuse", "least")
 
 
 def loop_wrenches(mechanism, q, tau, redundant="refuse"):
-    """(nbodies, 6): what the loop joints exert ON the bodies, each in its axes at its origin, moment first.
+    """(nbodies, 6): what the loop joints exert ON the bodies, each in its axes at its origin, moment first;
+    0.0 where there are none.
 
     q (nq,); tau (nv of the tree,): torques of the tree as it moves. redundant: of a cluster with more
     equations than dependent joints, whose multipliers are not unique, 'refuse' raises ModelError, 'least'
@@ -28,11 +29,13 @@ def loop_wrenches(mechanism, q, tau, redundant="refuse"):
     """
     if redundant not in REDUNDANT:
         raise ValueError(f"unknown choice {redundant!r} for redundant; there are {', '.join(REDUNDANT)}")
+    loops = [c for c in mechanism.clusters if any(isinstance(one, LoopJoint) for one in c.constraints)]
+    if not loops:
+        return 0.0
     tree = mechanism.tree
     total = np.zeros((tree.nbodies, 6), dtype=object)
-    for cluster in mechanism.clusters:
-        if any(isinstance(constraint, LoopJoint) for constraint in cluster.constraints):
-            _add(total, tree, cluster, q, tau, redundant)
+    for cluster in loops:
+        _add(total, tree, cluster, q, tau, redundant)
     return total
 
 

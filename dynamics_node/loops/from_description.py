@@ -1,97 +1,160 @@
-"""Description -> Mechanism: constraints between the joints of a tree, and their clusters."""
+"""URDF or a Description -> Robot: a tree, the constraints between its joints, and their clusters."""
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from dynamics_node.loops.clusters import clusters
 from dynamics_node.loops.constraints import between
-from dynamics_node.loops.kinds import Linear, LoopJoint
-from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.sidecar import read_loops_file, read_sidecar
-from dynamics_node.model import Model, ModelError, model_of
-from dynamics_node.model.description import JointDescription
+from dynamics_node.model import ModelError, Robot
+from dynamics_node.model.constraints import Custom, Linear, LoopJoint
+from dynamics_node.model.description import Description, JointDescription
 from dynamics_node.model.errors import warned
-from dynamics_node.model.from_description import model_from_description, resolve_mimic
+from dynamics_node.model.from_description import GRAVITY, resolve_mimic, tree_from_description
 from dynamics_node.model.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
 from dynamics_node.spatial import product, transform_origin, transform_rotation
 
 
-def parse_mechanism(text, *, strict=False, loops=None, constraints=(), **choices) -> Mechanism:
-    """URDF or URDF+ text -> Mechanism.
+def parse_robot(
+    text: str | bytes,
+    *,
+    loops: str | None = None,
+    parameters: str | None = None,
+    constraints: Sequence[Callable[[Robot], Custom]] = (),
+    strict: bool = False,
+    floating_base: bool = False,
+    joints: Iterable[str] | None = None,
+    positions: Mapping[str, float] | None = None,
+    root: str | None = None,
+    tips: Iterable[str] | None = None,
+    gravity=GRAVITY,
+    armature: Mapping[str, float] | None = None,
+) -> Robot:
+    """The Robot of a URDF or URDF+ text.
 
-    loops: text of a sidecar file (see sidecar.py); constraints: functions (tree) -> Custom, for what no text
-    can say; strict, choices: as of parse_model. Raises ModelError with the joint, link, loop or coupling by
-    name. Emits a ModelWarning if the Mechanism has `warnings`.
+    Parameters
+    ----------
+    text : str or bytes
+    loops : str, optional
+        Text of a sidecar file with loops and couplings, see docs/loops.md.
+    parameters : str, optional
+        Text of a parameters file, whose values replace those of the description.
+    constraints : sequence of callables
+        Functions (tree) -> Custom, for constraints that no text can describe.
+    strict : bool
+        Implausible inertias raise ModelError instead of a warning.
+    floating_base : bool
+        Adds a floating joint above the root link.
+    joints : iterable of str, optional
+        The joints that move, with those that mimic them. The others stay at `positions`.
+    positions : mapping, optional
+        {joint: position in rad or m} of joints that do not move; 0 where absent.
+    root : str, optional
+        Keeps only the links from this one on.
+    tips : iterable of str, optional
+        Keeps only the paths to these links; the rest is cut off with its mass.
+    gravity : array_like (3,)
+        Acceleration of free fall in root axes, m/s^2.
+    armature : mapping, optional
+        {joint: rotor inertia in kg m^2 or kg}, which replaces that of the description.
+
+    Raises
+    ------
+    ModelError
+        Names the joint, link, loop or coupling that is wrong: also a loop without mobility, one whose rank
+        changes, a singular choice of independent joints, or no assembled position.
+
+    Warns
+    -----
+    ModelWarning
+        The Robot has `warnings`.
+
+    Examples
+    --------
+    >>> import dynamics_node as dn
+    >>> arm = dn.parse_robot("<robot name='r'><link name='a'/></robot>")
+    >>> arm.nv
+    0
     """
-    return warned(_mechanism_of(parse_urdf(text), strict, loops, constraints, **choices))
+    choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
+    return warned(_parsed(text, loops, parameters, constraints, strict, choices))
 
 
-def _mechanism_of(description, strict, loops, constraints=(), **choices):
+def load_robot(
+    path: str | Path,
+    *,
+    loops_file: str | Path | None = None,
+    parameters_file: str | Path | None = None,
+    constraints: Sequence[Callable[[Robot], Custom]] = (),
+    strict: bool = False,
+    floating_base: bool = False,
+    joints: Iterable[str] | None = None,
+    positions: Mapping[str, float] | None = None,
+    root: str | None = None,
+    tips: Iterable[str] | None = None,
+    gravity=GRAVITY,
+    armature: Mapping[str, float] | None = None,
+) -> Robot:
+    """The Robot of a URDF or URDF+ file: `parse_robot` of its content, and of the contents of a sidecar file
+    and of a parameters file. Raises OSError besides."""
+    loops = None if loops_file is None else read_loops_file(loops_file)
+    parameters = None if parameters_file is None else read_parameters_file(parameters_file)
+    choices = _Choices(floating_base, joints, positions, root, tips, gravity, armature)
+    return warned(_parsed(Path(path).read_bytes(), loops, parameters, constraints, strict, choices))
+
+
+class _Choices(NamedTuple):
+    """Arguments of `tree_from_description`."""
+
+    floating_base: bool
+    joints: Iterable[str] | None
+    positions: Mapping[str, float] | None
+    root: str | None
+    tips: Iterable[str] | None
+    gravity: Sequence[float]
+    armature: Mapping[str, float] | None
+
+
+def _parsed(text, loops, parameters, constraints, strict, choices):
+    description = parse_urdf(text)
+    if parameters is not None:
+        validate(description)  # names are unique before overrides refer to them
+        description = overridden(description, read_overrides(parameters))
     if loops is not None:
         description = replace(description, loops=(*description.loops, *read_sidecar(loops)))
+    return robot_from_description(description, constraints, strict, **choices._asdict())
+
+
+def robot_from_description(description: Description, constraints=(), strict=False, **choices) -> Robot:
+    """The Robot of a Description. constraints, strict, choices and errors as of `parse_robot`."""
     warnings = validate(description, strict)
-    return mechanism_from_description(description, constraints, warnings=warnings, **choices)
-
-
-def load_mechanism(path, *, loops_file=None, **choices) -> Mechanism:
-    """URDF or URDF+ file -> Mechanism: `parse_mechanism` of its content and of that of a sidecar file. Raises
-    OSError besides."""
-    loops = None if loops_file is None else read_loops_file(loops_file)
-    text, strict = Path(path).read_bytes(), choices.pop("strict", False)
-    return warned(_mechanism_of(parse_urdf(text), strict, loops, **choices))
-
-
-def parse_robot(text, *, loops=None, numbers=None, strict=False, **choices) -> Model | Mechanism:
-    """URDF or URDF+ text -> Mechanism when it has loops or couplings, or `loops`, the text of a sidecar
-    file, is given; else Model. numbers: the text of a parameters file, see model/overrides.py, whose numbers
-    count instead of the description's. Arguments, errors and warnings as of `parse_mechanism`."""
-    return warned(_robot_of(text, loops, numbers, strict, **choices))
-
-
-def _robot_of(text, loops, numbers, strict=False, **choices):
-    description = parse_urdf(text)
-    if numbers is not None:
-        validate(description)  # names are unique, before what is called so
-        description = overridden(description, read_overrides(numbers))
-    if loops is None and not description.loops and not description.couplings:
-        return model_of(description, strict=strict, **choices)
-    return _mechanism_of(description, strict, loops, **choices)
-
-
-def load_robot(path, *, loops_file=None, parameters_file=None, **choices) -> Model | Mechanism:
-    """URDF or URDF+ file -> Model, or Mechanism when it has loops: `parse_robot` of its content and of that
-    of a sidecar and of a parameters file. Raises OSError besides."""
-    loops = None if loops_file is None else read_loops_file(loops_file)
-    numbers = None if parameters_file is None else read_parameters_file(parameters_file)
-    return warned(_robot_of(Path(path).read_bytes(), loops, numbers, **choices))
-
-
-def mechanism_from_description(description, constraints=(), **choices) -> Mechanism:
-    """The Mechanism of a validated Description; arguments as of `parse_mechanism`. Raises ModelError: a
-    loop without mobility, one whose rank changes, a singular choice of independent joints, no assembled
-    position."""
+    if not (description.loops or description.couplings or constraints):
+        return tree_from_description(description, warnings=warnings, **choices)
     joints = resolve_mimic(description.joints)
     bare = tuple(replace(joint, mimic=None) for joint in joints)
-    tree = model_from_description(replace(description, joints=bare, loops=(), couplings=()), **choices)
-    held = _Held({joint.child: joint for joint in bare}, choices.get("positions") or {})
-    found = [
+    tree = tree_from_description(
+        replace(description, joints=bare, loops=(), couplings=()), warnings=warnings, **choices
+    )
+    fixed = _Fixed({joint.child: joint for joint in bare}, choices.get("positions") or {})
+    made = [
         *(_mimic(tree, joint) for joint in joints if joint.mimic is not None),
-        *(_coupling(tree, held, coupling) for coupling in description.couplings),
-        *(_loop(tree, held, loop) for loop in description.loops),
+        *(_coupling(tree, fixed, coupling) for coupling in description.couplings),
+        *(_loop(tree, fixed, loop) for loop in description.loops),
         *(make(tree) for make in constraints),
     ]
-    found = [constraint for constraint in found if constraint is not None]
     flags = {joint.name: joint.independent for joint in joints}
-    return Mechanism(tree, tuple(clusters(tree, found, flags)), tree.warnings)
+    ties = [constraint for constraint in made if constraint is not None]
+    return replace(tree, clusters=tuple(clusters(tree, ties, flags)))
 
 
 # --- constraints --------------------------------------------------------------------------------------------
 
 
-class _Held(NamedTuple):
+class _Fixed(NamedTuple):
     """What is known of joints that do not move: all joints by their child links, and positions by their
     names."""
 
@@ -118,7 +181,7 @@ class _Held(NamedTuple):
 
 
 def _mimic(tree, joint):
-    """None where both joints are held."""
+    """None where both joints are fixed."""
     body = {body.joint.name: i for i, body in enumerate(tree.bodies)}
     follower, master = body.get(joint.name), body.get(joint.mimic.joint)
     if follower is None and master is None:
@@ -130,30 +193,30 @@ def _mimic(tree, joint):
     return Linear(joint.name, weights, joint.mimic.offset, members)
 
 
-def _coupling(tree, held, coupling):
-    """None where all its joints are held."""
+def _coupling(tree, fixed, coupling):
+    """None where all its joints are fixed."""
     v_of = {body.joint.name: body.joint.v.start for body in tree.bodies}
     weights, offset = dict[int, float](), 0.0
     ends = (coupling.predecessor, coupling.successor)
-    for joints, factor in zip(held.apart(*ends), (coupling.ratio, -1.0), strict=True):
+    for joints, factor in zip(fixed.apart(*ends), (coupling.ratio, -1.0), strict=True):
         for joint in joints:
             if joint.name in v_of:
                 v = v_of[joint.name]
                 weights[v] = weights.get(v, 0.0) + factor
             else:
-                offset -= factor * held.positions.get(joint.name, 0.0)
+                offset -= factor * fixed.positions.get(joint.name, 0.0)
     if not weights:
-        if held.rigid(*ends):
+        if fixed.rigid(*ends):
             return None
         raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
     bodies = between(tree, *(tree.frames[link].body for link in ends))
     return Linear(coupling.name, weights, offset, frozenset(bodies))
 
 
-def _loop(tree, held, loop):
-    """None where all its joints are held."""
+def _loop(tree, fixed, loop):
+    """None where all its joints are fixed."""
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
-    if predecessor == successor and held.rigid(loop.predecessor.link, loop.successor.link):
+    if predecessor == successor and fixed.rigid(loop.predecessor.link, loop.successor.link):
         return None
     ends = (predecessor, successor, (R, S), (p, s))
     return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)

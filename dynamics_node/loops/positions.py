@@ -5,7 +5,7 @@ import numpy as np
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.loops.constraints import members_of, position_program
 from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.kinds import Linear
+from dynamics_node.model.constraints import Linear
 from dynamics_node.program import interpret
 
 TOLERANCE = 1e-10  # m or rad that a closed loop may be open

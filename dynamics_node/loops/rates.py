@@ -8,6 +8,7 @@ import numpy as np
 from dynamics_node.loops.constraints import change_program, velocity_program
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.loops.equations import counting_equations
+from dynamics_node.loops.projection import Identity, Projection
 from dynamics_node.program import interpret
 
 SINGULAR = 1e12  # condition, squared, of constraints beyond which nothing follows from them
@@ -26,13 +27,21 @@ class ExplicitRates(NamedTuple):
     condition: np.ndarray
 
 
+def rates_at(robot, q, qd=None, explicit=False) -> "Rates | Identity":
+    """The Rates of one state on symbols or numbers, qd (nv,) being zero by default; of a tree, also of many
+    states, the Identity. explicit: as of Rates."""
+    if not robot.constrained:
+        return Identity(robot.nv, np.zeros(robot.nv) if qd is None else qd)
+    return Rates(robot, q, np.zeros(robot.nv) if qd is None else qd, explicit)
+
+
 def explicit_rates(mechanism, q, yd) -> ExplicitRates:
     """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
     rates = Rates(mechanism, q, yd, explicit=True)
     return ExplicitRates(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
 
 
-class Rates:
+class Rates(Projection):
     """The constraints at one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques of
     the independent joints from those of all.
 
@@ -84,9 +93,18 @@ class Rates:
             torques = torques - own.turning(self.qd, p)
         return torques
 
-    def change(self):
+    @cached_property
+    def _change(self):
         """dG/dt (nv of the tree, nv), where G is explicit."""
         return np.stack([self.independent(self.turning(unit)) for unit in np.eye(len(self.G))])
+
+    def along_change(self, matrix):
+        """A matrix (..., nv of the tree) times dG/dt."""
+        return matrix @ self._change
+
+    def back_along_change(self, matrix):
+        """(dG/dt)^T times a matrix (nv of the tree, ...)."""
+        return self._change.T @ matrix
 
     @property
     def condition(self):

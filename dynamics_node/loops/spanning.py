@@ -4,8 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
+from dynamics_node.loops.projection import Identity, Projection
 from dynamics_node.loops.rates import SINGULAR, explicit_rates
+from dynamics_node.model import Robot
 from dynamics_node.program import Program, interpret, trace
+from dynamics_node.spatial import matvec
 
 
 @lru_cache(maxsize=16)  # of the robots at hand
@@ -21,12 +24,44 @@ def spanning_program(mechanism, judged=False) -> Program:
     return trace(function, {"q": (mechanism.nq,), "qd": (mechanism.nv,), "qdd": (mechanism.nv,)})
 
 
-def spanning_rates(mechanism, q, qd, qdd):
-    """(..., nv of the tree) twice, None for what is not given; NaN at singular positions."""
+def spanning(robot: Robot, q, qd=None, qdd=None):
+    """Positions, velocities and accelerations of every joint, those that follow from others included.
+
+    Parameters
+    ----------
+    robot : Robot
+    q : array_like (..., nq)
+        Closed positions.
+    qd, qdd : array_like (..., nv), optional
+        Of the independent joints; accelerations need velocities where the robot has loops.
+
+    Returns
+    -------
+    tuple of three arrays
+        Over the joints of `robot.bodies` in order, with all coordinates; None for an argument that is
+        not given. Rates at singular positions are NaN.
+    """
+    if not robot.constrained:
+        return _spanning_of_tree(robot, q, qd, qdd)
     if qd is None:
-        return None, None
-    found = _spread(mechanism, q, qd, np.zeros(mechanism.nv) if qdd is None else qdd)
-    return found["rates"], None if qdd is None else found["accelerations"]
+        return q, None, None
+    found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
+    return q, found["rates"], None if qdd is None else found["accelerations"]
+
+
+def rates_of_tree(robot: Robot, q, qd):
+    """Velocities (..., nv of the tree) for those of the independent joints, at closed q (..., nq)."""
+    return spanning(robot, q, qd)[1] if robot.constrained else qd
+
+
+def _spanning_of_tree(robot, q, qd, qdd):
+    joints = [body.joint for body in robot.bodies]
+    positions = np.concatenate([joint.position(q) for joint in joints], axis=-1)
+    rates = [
+        None if r is None else np.concatenate([j.multiplier * r[..., j.v] for j in joints], axis=-1)
+        for r in (qd, qdd)
+    ]
+    return (positions, *rates)
 
 
 def _spread(mechanism, q, qd, qdd):
@@ -36,6 +71,24 @@ def _spread(mechanism, q, qd, qdd):
     for array in found.values():
         array[singular] = np.nan
     return found
+
+
+class SampledRates(Projection):
+    """At closed positions q (..., nq) and rates qd (..., nv) as numbers; NaN at singular positions."""
+
+    def __init__(self, robot, q, qd):
+        spread = _spread(robot, q, qd, np.zeros(robot.nv))
+        self.G, self.qd, self._g = spread["G"], spread["rates"], spread["accelerations"]
+
+    def accelerations(self, qdd):
+        """qdd (..., nv of the tree)."""
+        return matvec(self.G, qdd) + self._g
+
+
+def sampled_rates(robot: Robot, q, qd=None) -> SampledRates | Identity:
+    """The rates of many states as numbers, qd (nv,) being zero by default."""
+    qd = np.zeros(robot.nv) if qd is None else qd
+    return SampledRates(robot, q, qd) if robot.constrained else Identity(robot.nv, qd)
 
 
 def closure_matrix(mechanism, q):

@@ -1,16 +1,15 @@
 """What a joint carries: the links beyond it, their inertia, and the bodies that hang on them.
 
-A fixed joint is merged when a Model is made; what it carries is then a part of a body, and perhaps bodies
+A fixed joint is merged when a Robot is made; what it carries is then a part of a body, and perhaps bodies
 further out. A force/torque sensor mostly sits at a fixed joint and reads what moves just these.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
-from dynamics_node.model.model import Model
 from dynamics_node.model.parameters import with_more
+from dynamics_node.model.robot import Robot
 from dynamics_node.spatial import (
     carried_inertia,
     inverse_motion_transform,
@@ -42,7 +41,7 @@ class Beyond:
         return product(motion_transform(rotation.T, np.asarray(xyz, dtype=float)), self.X)
 
 
-def beyond(model: Model, joint: str) -> Beyond:
+def beyond(model: Robot, joint: str) -> Beyond:
     """What is beyond a joint, be it fixed or not. Raises KeyError for an unknown one."""
     frame = _child(model, joint)
     links = _rigidly_beyond(model, frame)
@@ -81,8 +80,8 @@ def _rigidly_beyond(model, first):
     return tuple(found)
 
 
-def only_beyond(model: Model, joint: str) -> Model:
-    """The Model in which nothing has inertia but what is beyond the joint. Raises KeyError as `beyond`."""
+def only_beyond(model: Robot, joint: str) -> Robot:
+    """The Robot in which nothing has inertia but what is beyond the joint. Raises KeyError as `beyond`."""
     own = beyond(model, joint)
     carried: set[int] = set()
     bodies = []
@@ -94,16 +93,14 @@ def only_beyond(model: Model, joint: str) -> Model:
     return replace(model, bodies=tuple(bodies))
 
 
-def with_tool(model: Any, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Any:
-    """The Model whose tool has another mass and centre of mass, as a force/torque sensor has found them.
+def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0, 0, 0)) -> Robot:
+    """The Robot whose tool has another mass and centre of mass, as a force/torque sensor has found them.
 
     The tool is all that is fixed to the child link of the joint: see `identify_tool`. mass kg, positive; com
     (3,) m in the axes of a sensor at xyz and rpy in the child link; the moments of inertia about the centre
     of mass stay those of the description. Raises KeyError for an unknown joint, ValueError for a tool that is
-    none, or that is fixed to the root. A Mechanism comes back as such.
+    none, or that is fixed to the root.
     """
-    if not isinstance(model, Model):
-        return model.with_tree(with_tool(model.tree, joint, mass, com, xyz, rpy))
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
         raise ValueError(f"tool: a positive mass and a centre of mass are wanted, not {mass:g} and {com}")

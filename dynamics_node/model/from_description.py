@@ -1,4 +1,4 @@
-"""Description -> Model: choose joints or a subtree, merge what is fixed, number what moves."""
+"""Description -> the tree of a Robot: choose joints or a subtree, merge what is fixed, number what moves."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -8,7 +8,7 @@ import numpy as np
 from dynamics_node.model.description import Description, JointDescription, Mimic
 from dynamics_node.model.errors import ModelError
 from dynamics_node.model.joints import KINDS
-from dynamics_node.model.model import Body, Frame, Joint, Model
+from dynamics_node.model.robot import Body, Frame, Joint, Robot
 from dynamics_node.model.validate import HUGE, is_free
 from dynamics_node.spatial import (
     axis_rotation_parts,
@@ -24,7 +24,7 @@ GRAVITY = (0.0, 0.0, -9.81)
 FLOATING_BASE = "floating_base"
 
 
-def model_from_description(
+def tree_from_description(
     description: Description,
     *,
     floating_base: bool = False,
@@ -35,8 +35,8 @@ def model_from_description(
     gravity=GRAVITY,
     armature: Mapping[str, float] | None = None,
     warnings: tuple[str, ...] = (),
-) -> Model:
-    """Build the Model of a validated Description.
+) -> Robot:
+    """The Robot without constraints of a validated Description, whose loops and couplings do not count.
 
     joints: names of the joints that move, the rest is held at `positions` (rad or m, 0 by default);
     their mimic joints come along. root, tips: only the links from `root` on; only the paths to
@@ -218,7 +218,7 @@ def _number(description, floating_base, gravity, warnings):
         index = len(bodies)
         X_tree = _snap(product(X_joint, parent.X))
         bodies.append(Body(joint.child, parent.body, _joint(joint, slices), X_tree, inertias[index]))
-    return Model(description.name, root, tuple(bodies), frames, gravity, warnings)
+    return Robot(description.name, root, tuple(bodies), frames, gravity, warnings)
 
 
 def _root(description):

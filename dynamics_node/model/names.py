@@ -8,7 +8,7 @@ name. The first pair that fits counts; names that no pair fits stay as they are.
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dynamics_node.model.model import Model
+from dynamics_node.model.robot import Robot
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -44,7 +44,7 @@ def turned_round(pairs: Pairs) -> Pairs:
     return tuple((ours, theirs) for theirs, ours in pairs)
 
 
-def with_their_names(model: Model, pairs: Pairs) -> Model:
+def with_their_names(model: Robot, pairs: Pairs) -> Robot:
     """The model whose joints are called as they call them. Raises ValueError when two get one name."""
     back = turned_round(pairs)
     taken: dict[str, str] = {}

@@ -1,18 +1,18 @@
-"""What of a Model may change while its geometry stays: inertias and rotor inertias."""
+"""What of a Robot may change while its geometry stays: inertias and rotor inertias."""
 
 from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.model import Frame, Model
+from dynamics_node.model.robot import Frame, Robot
 from dynamics_node.model.validate import HUGE, principal_moments
 from dynamics_node.spatial import carried_inertia, product, spatial_inertia, transpose
 
 PARAMETERS = ("inertia", "armature")
 
 
-def with_parameters(model: Model, inertias, armature) -> Model:
-    """The Model with other spatial inertias (nbodies, 6, 6) and rotor inertias (nv,), floats or symbols."""
+def with_parameters(model: Robot, inertias, armature) -> Robot:
+    """The Robot with other spatial inertias (nbodies, 6, 6) and rotor inertias (nv,), floats or symbols."""
     bodies = []
     for body, inertia in zip(model.bodies, inertias, strict=True):
         joint = body.joint
@@ -22,8 +22,8 @@ def with_parameters(model: Model, inertias, armature) -> Model:
     return replace(model, bodies=tuple(bodies))
 
 
-def generic_parameters(model: Model, names) -> Model:
-    """The Model with random generic values of the named PARAMETERS, so that a plan relies on no accidental
+def generic_parameters(model: Robot, names) -> Robot:
+    """The Robot with random generic values of the named PARAMETERS, so that a plan relies on no accidental
     zero."""
     random = np.random.default_rng(21)
     A = random.normal(size=(model.nbodies, 3, 3))
@@ -38,22 +38,20 @@ def generic_parameters(model: Model, names) -> Model:
     )
 
 
-def with_payload(model: Model, link: str, mass: float, com, inertia_com) -> Model:
-    """The Model with a rigid payload fixed to a link.
+def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robot:
+    """The Robot with a rigid payload fixed to a link.
 
     mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
-    unknown link, ValueError for a payload that no body can be. A Mechanism comes back as such.
+    unknown link, ValueError for a payload that no body can be.
     """
-    if not isinstance(model, Model):
-        return model.with_tree(with_payload(model.tree, link, mass, com, inertia_com))
     frame = model.frame(link)
     payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
     return with_more(model, frame, payload)
 
 
-def with_more(model: Model, frame: Frame, inertia) -> Model:
-    """The Model with a spatial inertia (6, 6), in link axes about its origin, added to a link. On a link that
-    is fixed to the root nothing moves it: the Model stays as it is."""
+def with_more(model: Robot, frame: Frame, inertia) -> Robot:
+    """The Robot with a spatial inertia (6, 6), in link axes about its origin, added to a link. On a link that
+    is fixed to the root nothing moves it: the Robot stays as it is."""
     if frame.body < 0:
         return model
     bodies = list(model.bodies)
@@ -83,13 +81,13 @@ def _checked_payload(mass, com, inertia_com):
     return com, inertia_com
 
 
-def changed_parameters(one: Model, other: Model) -> set[str]:
+def changed_parameters(one: Robot, other: Robot) -> set[str]:
     """Of PARAMETERS, in what two Models of one geometry differ."""
     values = {"inertia": (one.inertias, other.inertias), "armature": (one.armature, other.armature)}
     return {name for name, (a, b) in values.items() if not np.array_equal(a, b)}
 
 
-def same_geometry(one: Model, other: Model) -> bool:
+def same_geometry(one: Robot, other: Robot) -> bool:
     """True when two Models differ in inertias, rotor inertias and gravity at most."""
     return (
         one.q_names == other.q_names

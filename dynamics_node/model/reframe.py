@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.model import Model
+from dynamics_node.model.robot import Robot
 from dynamics_node.spatial import (
     angle_of,
     carried_inertia,
@@ -31,8 +31,8 @@ COINCIDENT = 1e-9  # m between two parallel axes below which they are one
 ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
 
 
-def reframe(model: Model) -> tuple[Model, np.ndarray]:
-    """The Model in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
+def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
+    """The Robot in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
 
     Bodies of joints without an axis keep their frame: their rates are components in it. A wrench f_ext on an
     old frame is T^-T f_ext on the new one.

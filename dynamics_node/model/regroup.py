@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.model.model import Model
+from dynamics_node.model.robot import Robot
 from dynamics_node.spatial import (
     carried_inertia,
     inertia_of_pseudo,
@@ -20,8 +20,8 @@ from dynamics_node.spatial import (
 )
 
 
-def regroup(model: Model) -> Model:
-    """The Model with base parameters, for one from `reframe` (z is the axis of every joint).
+def regroup(model: Robot) -> Robot:
+    """The Robot with base parameters, for one from `reframe` (z is the axis of every joint).
 
     Torques, accelerations, mass matrix and bias stay the same. The inertia of one body alone, and the
     wrench at its joint across the axis, lose their meaning.
@@ -39,7 +39,7 @@ def regroup(model: Model) -> Model:
     return replace(model, bodies=tuple(bodies))
 
 
-def regrouped_away(model: Model):
+def regrouped_away(model: Robot):
     """(nbodies, 4, 4) bool: entries of the pseudo-inertias that `regroup` makes zero."""
     gone = np.zeros((model.nbodies, 4, 4), dtype=bool)
     for i, body in enumerate(model.bodies):

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+REACH = 2.5  # rad or m
 
-def sample_positions(model, count, random: np.random.Generator, reach=2.5):
+
+def sample_positions(model, count, random: np.random.Generator, reach=REACH):
     """q (count, nq): angles and lengths in [-reach, reach] rad or m, unit quaternions of any
     orientation."""
     q = random.uniform(-reach, reach, (count, model.nq))

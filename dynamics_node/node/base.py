@@ -4,8 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.spatial import UNIT, transform_origin, transform_rotation
 
@@ -19,10 +18,10 @@ class Base(NamedTuple):
     received: int
 
 
-def read_base(model: Model | Mechanism, pose, twist, stamp, now, link="") -> Base:
+def read_base(model: Robot, pose, twist, stamp, now, link="") -> Base:
     """Base of a robot from numbers: pose of the floating link in root axes, twist in its own. link: its name,
     '' is the same. Raises BadMessage for another link and for what is no pose and twist."""
-    body = tree_of(model).bodies[0]
+    body = model.tree.bodies[0]
     if link not in ("", body.name):
         raise BadMessage(f"child_frame_id {link!r} is not the floating link {body.name!r}")
     pose, twist = np.array(pose, dtype=float), np.array(twist, dtype=float)

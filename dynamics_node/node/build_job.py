@@ -1,4 +1,4 @@
-"""What a building process does: a Job to a checked Model with its solvers. See building.py.
+"""What a building process does: a Job to a checked Robot with its solvers. See building.py.
 
 The process is a fork of the build server (build_server.py). It ends with the node, and what it starts with
 it; it may take so much memory and time, and is the first to go where memory runs out.
@@ -19,8 +19,8 @@ from dynamics_node.backends import DEVICES
 from dynamics_node.backends.c.tuning import untuned
 from dynamics_node.backends.cache import sweep
 from dynamics_node.identification import PayloadFunctions, payload_functions
-from dynamics_node.loops import Mechanism, parse_robot, read_loops_file
-from dynamics_node.model import Model, ModelWarning
+from dynamics_node.loops import parse_robot, read_loops_file
+from dynamics_node.model import ModelWarning, Robot
 from dynamics_node.model.files import file_trouble
 from dynamics_node.model.names import Pairs, with_their_names
 from dynamics_node.model.overrides import read_parameters_file
@@ -82,7 +82,7 @@ class Job:
     payload_link: str = ""
     tuned: bool = True
 
-    def make(self) -> "Robot":
+    def make(self) -> "ServedRobot":
         """The robot. Raises ValueError, KeyError, OSError and others, in words for people."""
         with contextlib.nullcontext() if self.tuned else untuned():
             return _build(self)
@@ -101,16 +101,16 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Robot:
-    """A checked Model or Mechanism with the functions that serve it: what the node computes, and those for
+class ServedRobot:
+    """A checked Robot with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes the loops of a Mechanism; lacking: {sensor of a measured problem: what is open without it, in
+    what closes its loops; lacking: {sensor of a measured problem: what is open without it, in
     words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
     observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
     one coordinate, if one is asked for; payload: what estimates what a link carries, or None; notes: what was
     not to be had, and why."""
 
-    model: Model | Mechanism
+    model: Robot
     solver: Solver | Estimator
     inverse: Solver
     forward: Solver
@@ -134,8 +134,8 @@ class Robot:
             return "least squares", own.description, own.runner.backend
         return own.choice.solver, own.description, own.runner.backend
 
-    def with_model(self, model: Model | Mechanism) -> "Robot":
-        """All functions with the inertias of another Model; nothing is compiled."""
+    def with_model(self, model: Robot) -> "ServedRobot":
+        """All functions with the inertias of another Robot; nothing is compiled."""
         names = ("solver", "inverse", "forward", "mass_matrix", "bias")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
@@ -184,7 +184,7 @@ def _build(job):
     beside = _beside(job.services)
     quantity = partial(build_quantity_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
-    return Robot(
+    return ServedRobot(
         model=model,
         solver=solver,
         inverse=build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
@@ -192,7 +192,7 @@ def _build(job):
         mass_matrix=quantity("mass_matrix"),
         bias=quantity("bias"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        closing=build_closing(model, beside) if isinstance(model, Mechanism) else None,
+        closing=build_closing(model, beside) if model.constrained else None,
         lacking=lacking,
         sensor_joint=job.sensor_joint,
         carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
@@ -254,22 +254,20 @@ def _beside(backend):
     return "auto" if backend in DEVICES else backend
 
 
-def described_robot(job) -> Model | Mechanism:
+def described_robot(job) -> Robot:
     """The robot of a Job's description and of the files beside it, with the drivers' names. Raises ModelError
     and OSError."""
     loops = read_loops_file(job.loops_file) if job.loops_file else None
-    numbers = read_parameters_file(job.parameters_file) if job.parameters_file else None
+    parameters = read_parameters_file(job.parameters_file) if job.parameters_file else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ModelWarning)  # the node logs the robot's warnings
-        robot = parse_robot(job.text, loops=loops, numbers=numbers, **job.choices)
+        robot = parse_robot(job.text, loops=loops, parameters=parameters, **job.choices)
     return called(robot, job.names)
 
 
-def called(robot: Model | Mechanism, pairs: Pairs) -> Model | Mechanism:
+def called(robot: Robot, pairs: Pairs) -> Robot:
     """The robot with the drivers' names of joints."""
-    if isinstance(robot, Mechanism):
-        return robot.with_tree(with_their_names(robot.tree, pairs))
-    return with_their_names(robot, pairs)
+    return robot.with_tree(with_their_names(robot.tree, pairs))
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""Building a Model and its Solver in another process: see build_job.py for what it does.
+"""Building a Robot and its Solver in another process: see build_job.py for what it does.
 
 A busy thread beside a 1 kHz loop costs milliseconds (the interpreter lock), a process does not. Job and
 answer travel through files without a name, in memory where the system has such, never through a shell or a
@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass, field
 
 from dynamics_node.backends.c.compiler import only_cached
-from dynamics_node.node.build_job import Failure, Job, Robot
+from dynamics_node.node.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.build_server import LONGEST_WORD, SERVER
 
 TIME_LIMIT = 300.0  # s
@@ -45,7 +45,7 @@ class Building:
         except OSError as error:  # no memory, no descriptors, no processes
             self._failure = Failure(f"no process to build the robot in: {error}", passing=True)
 
-    def poll(self) -> Robot | Failure | None:
+    def poll(self) -> ServedRobot | Failure | None:
         """The result, or None while it is being built. Receiving and unpacking take a call each: the caller
         has torques to compute in between. Nothing is waited for, and no error leaves it."""
         if self._data is not None:
@@ -95,7 +95,7 @@ def _reason(end):
     return f"the building process ended with code {code}" + " (out of memory?)" * (code == -signal.SIGKILL)
 
 
-def _unpacked(data) -> Robot | Failure:
+def _unpacked(data) -> ServedRobot | Failure:
     """The node never compiles: what it cannot load from the cache is a Failure."""
     try:
         with only_cached():

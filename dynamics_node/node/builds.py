@@ -2,7 +2,7 @@
 
 import time
 
-from dynamics_node.node.build_job import Failure, Job, Robot
+from dynamics_node.node.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.building import Building
 from dynamics_node.node.settings import Settings
 
@@ -25,7 +25,7 @@ class Builds:
         self._wanted: Job | None = None  # what the Building leads to
         self._is_new = False  # nothing of what it builds is served yet
         self._again = False  # it is the second try
-        self._result: Robot | Failure | None = None  # of the Building, not yet taken
+        self._result: ServedRobot | Failure | None = None  # of the Building, not yet taken
         self._waiting: Job | None = None  # what the newest description leads to
         self._served: Job | None = None
         self._resumed: Job | None = None
@@ -66,7 +66,7 @@ class Builds:
         else:
             self._waiting = settings.job((self._waiting or self._building.job).text)
 
-    def step(self) -> tuple[Job, Robot | Failure] | None:
+    def step(self) -> tuple[Job, ServedRobot | Failure] | None:
         """What was built, once. Receiving, unpacking and taking it are a call each: joint states are answered
         in between. What has failed by no fault of the description is tried once more."""
         if self._building is None:

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from dynamics_node.loops import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.beyond import beyond, with_tool
 from dynamics_node.model.names import name_pairs
 from dynamics_node.model.validate import HUGE
@@ -161,12 +160,12 @@ def _check_sensor_joint(settings, model):
         raise ValueError(f"wrench_sensor: {error.args[0]}") from None
 
 
-def with_sensed_tool(model: Model | Mechanism, settings: Settings) -> Model | Mechanism:
+def with_sensed_tool(model: Robot, settings: Settings) -> Robot:
     """The robot with the tool of wrench_sensor.*, if they name one. Raises KeyError and ValueError as
     `with_tool`."""
     joint = settings.wrench_sensor_joint
     if joint:
-        beyond(tree_of(model), joint)
+        beyond(model.tree, joint)
     if not (joint and settings.wrench_sensor_tool_mass):
         return model
     return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
@@ -181,15 +180,15 @@ def _check_observer(settings):
         raise ValueError("observer.enabled needs velocities: velocity_source must not be zero")
 
 
-def check_against(settings: Settings, model: Model | Mechanism):
+def check_against(settings: Settings, model: Robot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
     if settings.problem != "measured":
         named(settings.problem, model, settings.forward_joints)
-    joints = tree_of(model).joint_names
+    joints = model.tree.joint_names
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
         raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
-    if settings.driven_joints and not isinstance(model, Mechanism):
+    if settings.driven_joints and not model.constrained:
         raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
     _check_observed(settings, model)
     for link in settings.tip_links:
@@ -204,9 +203,9 @@ def check_against(settings: Settings, model: Model | Mechanism):
         )
 
 
-def require_joints(settings: DescriptionSettings, model: Model | Mechanism, parameters):
+def require_joints(settings: DescriptionSettings, model: Robot, parameters):
     """Raise ValueError where a parameter names a joint that the robot does not have."""
-    joints = tree_of(model).joint_names
+    joints = model.tree.joint_names
     known = frozenset(joints)
     for parameter in parameters:
         for name in _of(settings, parameter):

@@ -4,8 +4,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dynamics_node.loops import Actuation, Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.loops import Actuation
+from dynamics_node.loops.spanning import spanning
+from dynamics_node.model import Robot
 from dynamics_node.solver import Closing, SolutionError
 
 
@@ -30,7 +31,7 @@ class Coordinates:
     branch: object = None  # on which loops are assembled: what `close` begins from
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
-    def __init__(self, tree: Model):
+    def __init__(self, tree: Robot):
         self.joints = tuple(j for j in tree.independent_joints if j.type.is_scalar)
         self.names = tuple(joint.name for joint in self.joints)
         self.q_at = np.array([joint.q.start for joint in self.joints], dtype=int)
@@ -86,7 +87,7 @@ class Coordinates:
 
 
 class LoopCoordinates(Coordinates):
-    """Of a Mechanism: dependent joints follow from the independent ones, on the branch where they were
+    """Of a robot with loops: dependent joints follow from the independent ones, on the branch where they were
     last."""
 
     def __init__(self, closing: Closing):
@@ -142,7 +143,7 @@ class LoopCoordinates(Coordinates):
         if q.ndim == 1:
             rates, accelerations, G = self._closing.spread(q, qd, qdd)
         else:
-            (_, rates, accelerations), G = self._mechanism.spanning(q, qd, qdd), None
+            (_, rates, accelerations), G = spanning(self._mechanism, q, qd, qdd), None
         torques = np.zeros((*q.shape[:-1], self._mechanism.tree.nv))
         if self._actuation is None:
             torques[..., self._mechanism.independent] = tau
@@ -173,10 +174,10 @@ class LoopCoordinates(Coordinates):
 
 
 class Closed(Protocol):
-    """A robot that is served; closing: what closes the loops of a Mechanism."""
+    """A robot that is served; closing: what closes its loops."""
 
     @property
-    def model(self) -> Model | Mechanism: ...
+    def model(self) -> Robot: ...
     @property
     def closing(self) -> Closing | None: ...
 
@@ -185,4 +186,4 @@ def coordinates_of(robot: Closed) -> Coordinates:
     """Those of a robot that is served."""
     if robot.closing is not None:
         return LoopCoordinates(robot.closing)
-    return Coordinates(tree_of(robot.model))
+    return Coordinates(robot.model.tree)

@@ -6,11 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.base import Base
-from dynamics_node.node.build_job import Robot
+from dynamics_node.node.build_job import ServedRobot
 from dynamics_node.node.consistency import with_sensed_tool
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.environment import ExternalWrenches, Gravity, Tilt
@@ -53,7 +52,7 @@ class Live(NamedTuple):
 class Core:
     """One robot being served: what is measured of it, what acts on it, what it is asked, and the answer."""
 
-    def __init__(self, robot: Robot, settings: Settings):
+    def __init__(self, robot: ServedRobot, settings: Settings):
         self.robot = self.unloaded = robot
         self.payloads: dict[str, tuple] = {}
         self.state = Measured(robot, settings)
@@ -67,7 +66,7 @@ class Core:
         self.apply(settings)
 
     @property
-    def model(self) -> Model | Mechanism:
+    def model(self) -> Robot:
         return self.robot.model
 
     @property
@@ -111,12 +110,12 @@ class Core:
         number = {name: k for k, name in enumerate(self.coordinates.names)}
         self.command_index = np.array([number[name] for name in settings.command_joints], dtype=int)
 
-    def serves(self, model: Model | Mechanism) -> bool:
+    def serves(self, model: Robot) -> bool:
         """True when a model has the same joints, so that what is remembered stays valid."""
         return (model.q_names, model.v_names) == (self.model.q_names, self.model.v_names)
 
-    def replace(self, robot: Robot, settings: Settings):
-        """Go on with another Robot of the same joints; what was measured is kept."""
+    def replace(self, robot: ServedRobot, settings: Settings):
+        """Go on with another ServedRobot of the same joints; what was measured is kept."""
         before = self.robot.observer
         self.unloaded, self.settings = robot, settings
         self.state.replace(robot)

@@ -30,7 +30,7 @@ class ExternalWrenches:
         self._wrenches[link] = (wrench, now)
 
     def on(self, model):
-        """The wrenches for another Model; those of links it does not have are dropped."""
+        """The wrenches for another Robot; those of links it does not have are dropped."""
         other = ExternalWrenches(model)
         other._wrenches = {link: w for link, w in self._wrenches.items() if link in model.frames}
         return other

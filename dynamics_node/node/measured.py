@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, tree_of
+from dynamics_node.loops import ClosureError
 from dynamics_node.model.names import proposed_pair
 from dynamics_node.node.base import Base, read_base
-from dynamics_node.node.build_job import Robot
+from dynamics_node.node.build_job import ServedRobot
 from dynamics_node.node.coordinates import coordinates_of
 from dynamics_node.node.joint_memory import JointMemory, all_finite
 from dynamics_node.node.settings import Settings
@@ -27,9 +27,9 @@ class Filtered(NamedTuple):
 class Measured:
     """The state of one robot as its topics tell it."""
 
-    def __init__(self, robot: Robot, settings: Settings):
+    def __init__(self, robot: ServedRobot, settings: Settings):
         self.coordinates = coordinates_of(robot)
-        followers = [body.joint.name for body in tree_of(robot.model).bodies if body.joint.mimic is not None]
+        followers = [body.joint.name for body in robot.model.tree.bodies if body.joint.mimic is not None]
         self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
         self.base: Base | None = None
         self.filtered: Filtered | None = None
@@ -42,8 +42,8 @@ class Measured:
         self._settings = settings
         self._timeout = int(settings.joint_state_timeout * 1e9)
 
-    def replace(self, robot: Robot):
-        """Go on with another Robot of the same joints; what was measured is kept."""
+    def replace(self, robot: ServedRobot):
+        """Go on with another ServedRobot of the same joints; what was measured is kept."""
         self.coordinates = coordinates_of(robot).resumed(self.coordinates)
         self._model = robot.model
         if robot.rates is not None and self._rates is not None:

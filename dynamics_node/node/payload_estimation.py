@@ -6,9 +6,8 @@ import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.identification import Payload, RecursivePayload
-from dynamics_node.loops import tree_of
 from dynamics_node.model.parameters import changed_parameters, same_geometry
-from dynamics_node.node.build_job import NO_PAYLOAD, Robot
+from dynamics_node.node.build_job import NO_PAYLOAD, ServedRobot
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.observing import measured_torques
 from dynamics_node.node.settings import Settings
@@ -32,7 +31,7 @@ class PayloadEstimation:
         self._there: str | None = None  # link of the functions that were seen last
         self._refusal = ""  # why the robot has none
 
-    def apply(self, settings: Settings, robot: Robot):
+    def apply(self, settings: Settings, robot: ServedRobot):
         """Take over settings, which may be ahead of the robot while it is built anew. A link that has come
         with them is begun with."""
         self._friction = settings.payload_estimation_friction
@@ -51,7 +50,7 @@ class PayloadEstimation:
         if there is not None or not wanted:
             self._there = there
 
-    def start(self, robot: Robot, link: str) -> bool:
+    def start(self, robot: ServedRobot, link: str) -> bool:
         """Forget what was gathered and begin, if the robot has what is needed: else it is waited for."""
         self.stop()
         self.awaited = link
@@ -128,7 +127,7 @@ class PayloadEstimation:
 
 def _same(one, other):
     """Whether two robots differ in nothing that torques depend on."""
-    a, b = tree_of(one), tree_of(other)
+    a, b = one.tree, other.tree
     return same_geometry(a, b) and not changed_parameters(a, b)
 
 

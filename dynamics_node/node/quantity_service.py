@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.regressors import NAMES
-from dynamics_node.loops import tree_of
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.messages import AXES, SWAP, linear_first, link_rows, matrix_message
 from dynamics_node.node.requests import read_accelerations, read_links, read_vectors
@@ -107,7 +106,7 @@ def _axes(model, options) -> dict[str, Axis]:
     """v: velocity coordinates; t: those of all joints, dependent ones too; m: motions of the links in
     question, s: of the whole; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or
     those of what one link carries."""
-    tree, bodies = tree_of(model), [body.name for body in model.bodies]
+    tree, bodies = model.tree, [body.name for body in model.bodies]
     links = options.get("links") or [options.get("link", "")]
     borne = [options["link"]] if "link" in options else bodies
     parameters = [f"{body}.{parameter}" for body in borne for parameter in NAMES]

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from dynamics_node.model.files import file_trouble, read_regular_file
 from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.build_job import Failure, Job, Robot
+from dynamics_node.node.build_job import Failure, Job, ServedRobot
 from dynamics_node.node.builds import Builds
 from dynamics_node.node.consistency import check_against
 from dynamics_node.node.core import Core
@@ -45,7 +45,7 @@ class Serving:
         self._log, self._began, self._make, self._check = log, began, make, check
         self._builds = builds or Builds()
         self._line = ""  # the last one on what is served
-        self._note = ""  # of a Robot, said once
+        self._note = ""  # of a ServedRobot, said once
         self._topic_ignored = False
 
     @property
@@ -133,7 +133,7 @@ class Serving:
         """End a build under way."""
         self._builds.cancel()
 
-    def _take(self, job: Job, result: Robot | Failure) -> bool:
+    def _take(self, job: Job, result: ServedRobot | Failure) -> bool:
         """Serve what was built, or say why not."""
         try:
             if isinstance(result, Failure):

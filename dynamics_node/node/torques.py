@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.loops import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.node.coordinates import Coordinates
 from dynamics_node.node.described import DescriptionSettings
 from dynamics_node.node.settings import Settings
@@ -15,7 +14,7 @@ from dynamics_node.node.settings import Settings
 class Torques:
     """What the parameters compensate.*, friction.* and effort_limits* ask of one robot."""
 
-    def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: Settings):
+    def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
         self._joints = JointTorques(model, coordinates, settings)
         self._limits = _limits(model, settings)
@@ -59,8 +58,8 @@ class Torques:
 class JointTorques:
     """What joints take by themselves: friction, springs and offsets. any: whether there is anything."""
 
-    def __init__(self, model: Model | Mechanism, coordinates: Coordinates, settings: DescriptionSettings):
-        tree = tree_of(model)
+    def __init__(self, model: Robot, coordinates: Coordinates, settings: DescriptionSettings):
+        tree = model.tree
         self._friction, self._at = friction_of(model, settings), coordinates
         self._creep = tree.creep if tree.creep.any() else None
         self._spring, self._offset = (a[coordinates.v_at] for a in (tree.springs, tree.torque_offsets))
@@ -75,9 +74,9 @@ class JointTorques:
         return tau
 
 
-def friction_of(model: Model | Mechanism, settings: DescriptionSettings):
+def friction_of(model: Robot, settings: DescriptionSettings):
     """(viscous, coulomb), each (nv of the tree,): the URDF's, and the parameters' where they name a joint."""
-    tree = tree_of(model)
+    tree = model.tree
     viscous, coulomb = tree.damping.copy(), tree.friction.copy()
     at = {joint.name: joint.v for joint in tree.independent_joints}
     rows = zip(settings.friction_joints, settings.friction_viscous, settings.friction_coulomb, strict=True)
@@ -90,7 +89,7 @@ def _limits(model, settings):
     """The largest torque (joints,) at each scalar joint."""
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
-    tree = tree_of(model)
+    tree = model.tree
     scalar = [j.v.start for j in tree.independent_joints if j.type.is_scalar]
     if settings.effort_limits == "none":
         return np.full(len(scalar), np.inf)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import tree_of
 from dynamics_node.model.beyond import beyond
-from dynamics_node.node.build_job import Robot
+from dynamics_node.node.build_job import ServedRobot
 from dynamics_node.node.joint_memory import BadMessage
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence
@@ -54,7 +53,7 @@ class WrenchSensor:
         self._last: Reading | None = None
         self._recent: deque[Reading] = deque()
 
-    def apply(self, settings: Settings, robot: Robot):
+    def apply(self, settings: Settings, robot: ServedRobot):
         """Take over settings, which may be ahead of the robot while it is built anew."""
         model, before = robot.model, self.joint
         self.joint, self._settings = "", settings
@@ -67,8 +66,8 @@ class WrenchSensor:
         self._timeout = int(settings.wrench_sensor_timeout * 1e9)
         bias = np.array(settings.wrench_sensor_bias or (0.0,) * 6)
         self._bias = np.concatenate([bias[3:], bias[:3]])
-        self._own: Any = beyond(tree_of(model), self.joint) if self.joint else None
-        self._frames = tree_of(model).frames
+        self._own: Any = beyond(model.tree, self.joint) if self.joint else None
+        self._frames = model.tree.frames
 
     def read(self, frame, wrench, stamp, received, position):
         """Take in a reading; wrench (6,) moment first. Raises BadMessage."""
@@ -169,7 +168,7 @@ class WrenchSensor:
     def identified(self, core, bias_only=False) -> tuple[Tool, np.ndarray, np.ndarray]:
         """What the poses tell, at the child link, and the bias (6,), and its deviations, as the sensor
         reads it in its frame. Raises ValueError, which says why not."""
-        own = beyond(tree_of(core.model), self.joint)
+        own = beyond(core.model.tree, self.joint)
         if loaded := [link for link in core.payloads if link in own.links]:
             raise BadMessage(f"the payload on {loaded[0]!r} would count with the tool: take it off first")
         if not self.poses or self._last is None:

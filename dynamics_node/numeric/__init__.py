@@ -10,7 +10,7 @@ from dynamics_node.numeric.elimination import Elimination, elimination
 from dynamics_node.numeric.gtsam import GtsamElimination, gtsam_elimination
 from dynamics_node.numeric.judgement import Judgement, Suspect, chi_square_limit, judge
 from dynamics_node.numeric.measured import MeasuredLeastSquares
-from dynamics_node.numeric.quantities import FUNCTIONS, NumericQuantity
+from dynamics_node.numeric.quantities import NumericQuantity
 from dynamics_node.numeric.recursions import Recursion
 from dynamics_node.numeric.robots import (
     dynamics_runner,
@@ -21,11 +21,9 @@ from dynamics_node.numeric.robots import (
 )
 from dynamics_node.numeric.runner import NumericRunner
 from dynamics_node.numeric.solvability import Help, Solvability, solvability
-from dynamics_node.numeric.watched import ClosedOnly, Watched
+from dynamics_node.numeric.watched import Watched
 
 __all__ = [
-    "FUNCTIONS",
-    "ClosedOnly",
     "Elimination",
     "GtsamElimination",
     "Help",

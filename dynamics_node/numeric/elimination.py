@@ -14,14 +14,12 @@ from dynamics_node.graph import (
     joint_values,
     plan_elimination,
     plan_ordering,
-    problem_graph,
     stacked,
     weakest_pivot,
 )
-from dynamics_node.graph.mechanism import build_mechanism_graph, rows_kept_at
+from dynamics_node.graph.mechanism import build_graph, rows_kept_at
 from dynamics_node.graph.variables import Variable
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.problem import Problem
 
@@ -35,14 +33,14 @@ class Elimination:
     """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
     every factor in the graph that was planned for, when parameters of the model may become zero."""
 
-    model: Model
+    model: Robot
     problem: Problem
     ordering: Ordering
     plan: Plan
     blocks: tuple[tuple[Variable, ...], ...] = ()
 
     def with_model(self, model):
-        """The elimination for a Model that differs in inertias or rotor inertias only."""
+        """The elimination for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property
@@ -57,7 +55,7 @@ class Elimination:
         return dict(zip(("qdd", "tau"), found, strict=True))
 
     def _planned(self, q, qd, qdd, tau, f_ext, gravity):
-        graph = problem_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
         graph = filled(graph, self.blocks)
 
         def solve(graph):
@@ -81,7 +79,7 @@ class Elimination:
             count = len(state[0])
             if count == 1:
                 found = self._planned_here(*state)
-                if np.isnan(found).any() and not isinstance(self.model, Mechanism):
+                if np.isnan(found).any() and not self.model.constrained:
                     raise reason from None
                 return found
             one_by_one = (
@@ -105,9 +103,7 @@ class Elimination:
 
     def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
         state = (self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
-        if not isinstance(self.model, Mechanism):
-            return problem_graph(*state)
-        return build_mechanism_graph(*state, rows_kept_at(self.model, q[0]))
+        return build_graph(*state, rows_kept_at(self.model, q[0]))
 
 
 def _state_of(array, k, axes):
@@ -137,11 +133,11 @@ def elimination(model, problem, ordering, parameters=()):
     """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
 
     parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there
-    and on no pivot that this Model lacks.
+    and on no pivot that this Robot lacks.
     """
     if not parameters:
         return Elimination(model, problem, *plan_ordering(model, problem, ordering))
-    models = (generic_parameters(model, parameters), model)
+    models = (model.with_tree(generic_parameters(model.tree, parameters)), model)
     graph = stacked(*(generic_graph(each, problem) for each in models))
     blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
     return Elimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)

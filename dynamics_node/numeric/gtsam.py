@@ -8,13 +8,13 @@ import numpy as np
 from dynamics_node.graph import (
     FactorGraph,
     Ordering,
+    build_graph,
     custom_ordering,
     generic_graph,
     joint_values,
     ordering_of,
-    problem_graph,
 )
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.numeric.elimination import refined
 from dynamics_node.problem import Problem
 
@@ -38,12 +38,12 @@ class GtsamElimination:
     lose half of the digits. What others lose near right angles comes back by iterative refinement.
     """
 
-    model: Model
+    model: Robot
     problem: Problem
     ordering: Ordering
 
     def with_model(self, model):
-        """The elimination for a Model that differs in inertias or rotor inertias only."""
+        """The elimination for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property
@@ -58,7 +58,7 @@ class GtsamElimination:
         found = np.empty((2, *batch, self.model.nv))
         for state in np.ndindex(*batch):
             one = [_at(array, axes, batch, state) for array, axes in arrays]
-            graph = problem_graph(self.model, self.problem, *one)
+            graph = build_graph(self.model, self.problem, *one)
             values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
             found[(slice(None), *state)] = joint_values(self.model, values, *one[2:4])
         return {"qdd": found[0], "tau": found[1]}

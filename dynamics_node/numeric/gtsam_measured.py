@@ -6,8 +6,7 @@ import numpy as np
 
 from dynamics_node.graph.measured import measured_system, measured_values
 from dynamics_node.graph.reduced import recursion_order
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.numeric.gtsam import gaussian_factors, require_gtsam
 from dynamics_node.problem.measured import RESULTS, Measured
 
@@ -20,7 +19,7 @@ class GtsamLeastSquares:
     more), constrained noise for what is exact; one state at a time. It has no covariances: raises ValueError
     where they are asked for, ImportError without GTSAM."""
 
-    model: Model | Mechanism
+    model: Robot
     problem: Measured
     description = "least squares (gtsam)"
 

@@ -9,8 +9,7 @@ import numpy as np
 from dynamics_node.graph.measured import MeasuredSystem, measured_system, measured_values
 from dynamics_node.graph.reduced import Reduced, reduced
 from dynamics_node.graph.words import in_words
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.numeric.least_squares import Fit, Space, solve, space
 from dynamics_node.problem import Measured
 
@@ -22,7 +21,7 @@ OPEN = 1e-7  # entries of what is left open that count, beside what they could b
 class MeasuredLeastSquares:
     """See the package; states at which something is not determined have no result."""
 
-    model: Model | Mechanism
+    model: Robot
     problem: Measured
     description = "least squares"
 

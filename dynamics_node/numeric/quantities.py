@@ -1,78 +1,37 @@
-"""Quantities of a robot, run by NumPy."""
+"""Quantities of a tree, run by NumPy."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property
 
-from dynamics_node.algorithms import (
-    bias,
-    carried_wrench,
-    crba,
-    link_jacobian,
-    momentum,
-    operational_space_inertia,
-)
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.momentum import mechanism_momentum
-from dynamics_node.loops.numeric import (
-    mechanism_bias,
-    mechanism_carried_wrench,
-    mechanism_jacobian,
-    mechanism_mass_matrix,
-    mechanism_operational_space_inertia,
-)
-from dynamics_node.model import Model
-from dynamics_node.problem import Shapes
+import numpy as np
 
-# name: (of a Model, of a Mechanism), functions of (robot, arrays, options) -> array or arrays
-FUNCTIONS: dict[str, tuple[Callable, Callable]] = {
-    "mass_matrix": (crba, mechanism_mass_matrix),
-    "bias": (bias, mechanism_bias),
-    "momentum": (momentum, mechanism_momentum),
-    "link_jacobian": (link_jacobian, mechanism_jacobian),
-    "operational_space_inertia": (operational_space_inertia, mechanism_operational_space_inertia),
-    "carried_wrench": (carried_wrench, mechanism_carried_wrench),
-}
-RETURNS = {
-    "momentum": ("momentum", "rate"),
-    "link_jacobian": ("jacobian",),
-    "operational_space_inertia": ("inverse_inertia", "jacobian"),
-    "carried_wrench": ("wrench",),
-}
+from dynamics_node.loops.first_positions import closed_samples
+from dynamics_node.loops.projection import Identity
+from dynamics_node.model import Robot
+from dynamics_node.problem import Shapes, state_shapes
+from dynamics_node.programs.quantities import QUANTITIES
 
 
 @dataclass(frozen=True, eq=False)
 class NumericQuantity:
-    """name: of FUNCTIONS; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
+    """name: of QUANTITIES; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
     an unknown link."""
 
-    model: Model | Mechanism
+    model: Robot
     name: str
     options: dict = field(default_factory=dict)
 
     def __post_init__(self):
-        for link in self._links:
-            self.model.frame(link)
+        _ = self.returns
 
-    @property
-    def _links(self):
-        link = self.options.get("link")
-        return self.options.get("links", () if link is None else (link,))
-
-    @property
+    @cached_property
     def returns(self) -> Shapes:
         """{name: shape} of the results."""
-        nv, rows = self.model.nv, 6 * len(self._links)
-        shapes = {
-            "mass_matrix": (nv, nv),
-            "bias": (nv,),
-            "momentum": (nv,),
-            "rate": (nv,),
-            "jacobian": (rows, nv),
-            "inverse_inertia": (rows, rows),
-            "wrench": (6,),
-        }
-        return {name: shapes[name] for name in RETURNS.get(self.name, (self.name,))}
+        random = np.random.default_rng(1)
+        shapes = state_shapes(self.model, QUANTITIES[self.name].reads)
+        state = {name: random.uniform(-1.0, 1.0, shape) for name, shape in shapes.items()}
+        state["q"] = closed_samples(self.model, 1, random)[0]
+        return {name: np.shape(array) for name, array in self(**state).items()}
 
     @property
     def description(self):
@@ -82,9 +41,8 @@ class NumericQuantity:
         """The quantity of a robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
-    def __call__(self, **arrays):
+    def __call__(self, q, qd=None, **arrays):
         """See the package."""
-        of_tree, of_loops = FUNCTIONS[self.name]
-        function = partial(of_loops if isinstance(self.model, Mechanism) else of_tree, self.model)
-        found = function(**arrays, **self.options)
-        return dict(zip(self.returns, found if isinstance(found, tuple) else (found,), strict=True))
+        quantity = QUANTITIES[self.name]
+        results = quantity.way(self.model, Identity(self.model.nv, qd), q, *arrays.values(), **self.options)
+        return dict(zip(quantity.returns, results, strict=True))

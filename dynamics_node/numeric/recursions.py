@@ -1,36 +1,36 @@
-"""The recursions, run by NumPy."""
+"""The recursions of a tree, run by NumPy."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.algorithms import aba, mass_matrix_dynamics, rnea
-from dynamics_node.model import Model
+from dynamics_node.loops.projection import Identity
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
+from dynamics_node.programs.dynamics import dynamics_methods
 
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """RNEA where every torque is asked, else ABA; with mimic joints the mass matrix."""
+    """The first of `dynamics_methods`."""
 
-    model: Model
+    model: Robot
     problem: Problem
 
     def with_model(self, model):
-        """The recursion for a Model that differs in inertias or rotor inertias only."""
+        """The recursion for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
     @property
     def description(self):
-        if self.problem.kind == "inverse":
-            return "rnea"
-        return "crba + solve" if self.model.has_mimic else "aba"
+        return next(iter(dynamics_methods(self.model, self.problem)))
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""
-        if self.problem.kind == "inverse":
-            return {"tau": rnea(self.model, q, qd, qdd, f_ext, gravity)}
-        solve = mass_matrix_dynamics if self.model.has_mimic else aba
-        qdd = np.zeros_like(qd) if qdd is None else qdd
-        found = solve(self.model, q, qd, tau, qdd, np.array(self.problem.forward), f_ext, gravity)
-        return dict(zip(("qdd", "tau"), found, strict=True))
+        method = dynamics_methods(self.model, self.problem)[self.description]
+        forward, zero = np.array(self.problem.forward, dtype=bool), np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
+        known = np.where(forward, tau, qdd)
+        asked = method(self.model, Identity(self.model.nv, qd), q, known, f_ext, gravity)
+        complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
+        return {name: complete[name] for name in self.problem.returns(self.model)}

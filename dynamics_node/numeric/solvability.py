@@ -13,8 +13,6 @@ from dynamics_node.graph.measured import MeasuredSystem, measured_system, site_o
 from dynamics_node.graph.reduced import Reduced, factor_rows, reduced
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model.sample import sample_positions
 from dynamics_node.numeric.candidates import candidates
 from dynamics_node.numeric.least_squares import Space, determined_by, space
 from dynamics_node.numeric.measured import repeated, stacked, unobservable
@@ -136,7 +134,7 @@ class _At:
         """The sensors that settle most of what is open."""
         if not self.space.open.size:
             return ()
-        site = site_of(self._robot, self._problem, self._q, np.zeros(tree_of(self._robot).nv))
+        site = site_of(self._robot, self._problem, self._q, np.zeros(self._robot.tree.nv))
         found = []
         for sensor in candidates(self._robot, self._problem):
             factor = sensor_factor(site, sensor, np.zeros(1))
@@ -150,7 +148,7 @@ class _At:
 
 def _generic_positions(robot):
     random = np.random.default_rng(20)
-    return (closed_samples if isinstance(robot, Mechanism) else sample_positions)(robot, STATES, random)
+    return closed_samples(robot, STATES, random)
 
 
 def _structural_rank(states) -> int:

@@ -1,4 +1,4 @@
-"""Results where they are any: where the mass matrix is regular, where loops are closed and regular."""
+"""Results where they are any: where loops are closed and regular, and the mass matrix is regular."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -6,20 +6,25 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms.pivots import singular, weak_coordinates
-from dynamics_node.loops import pivots as loops_pivots
 from dynamics_node.loops.health import HEALTHY, health_program
+from dynamics_node.loops.pivots import singular, weak_coordinates
 from dynamics_node.program import interpret
 
 AXES = {"f_ext": 2}  # of one state; of others 1
 
 
 @dataclass(frozen=True, eq=False)
-class _Around:
-    """algorithm: what computes; forward (nv,): where torques are known and accelerations asked."""
+class Watched:
+    """An algorithm whose results are NaN at positions where loops are open or singular, or where a pivot of
+    the mass matrix vanishes, of the coordinates where `forward` is true.
+
+    algorithm: what computes; it sees no such positions. forward (nv,): where torques are known and
+    accelerations asked; returns: {name: shape} of the results.
+    """
 
     algorithm: Any
     forward: tuple[bool, ...]
+    returns: dict
 
     @property
     def description(self):
@@ -29,51 +34,25 @@ class _Around:
         """The algorithm for a robot that differs in inertias or rotor inertias only."""
         return replace(self, algorithm=self.algorithm.with_model(model))
 
-
-class Watched(_Around):
-    """An algorithm of a Model; its results are NaN where a pivot of the mass matrix vanishes that can, of the
-    coordinates where `forward` is true."""
-
     @cached_property
     def _weak(self):
         return weak_coordinates(self.algorithm.model, self.forward)
 
-    def __call__(self, q, **arrays):
-        """See the package."""
-        found = self.algorithm(q=q, **arrays)
-        if not self._weak.any():
-            return found
-        bad = singular(self.algorithm.model, q, self.forward, self._weak).any(axis=-1)
-        for name, array in found.items():
-            found[name] = np.array(array)
-            found[name][bad] = np.nan
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class ClosedOnly(_Around):
-    """An algorithm of a Mechanism that sees positions only at which loops are closed and regular, and no
-    pivot of the mass matrix vanishes, of the coordinates where `forward` is true. Elsewhere results are NaN.
-    returns: {name: shape} of them."""
-
-    returns: dict
-
-    @cached_property
-    def _weak(self):
-        return loops_pivots.weak_coordinates(self.algorithm.model, self.forward)
-
     def _is_good(self, q):
-        mechanism = self.algorithm.model
-        good = (interpret(health_program(mechanism), q=q)["health"] <= HEALTHY).all(axis=-1)
+        robot, good = self.algorithm.model, np.ones(q.shape[:-1], dtype=bool)
+        if robot.constrained:
+            good = (interpret(health_program(robot), q=q)["health"] <= HEALTHY).all(axis=-1)
         if self._weak.any():
             forward = np.array(self.forward, dtype=bool)
-            good = good & ~loops_pivots.singular(mechanism, q, forward, self._weak).any(axis=-1)
+            good = good & ~singular(robot, q, forward, self._weak).any(axis=-1)
         return good
 
     def __call__(self, q, **arrays):
         """See the package."""
         batch = q.shape[:-1]
         good = np.broadcast_to(self._is_good(q), batch)
+        if good.all():
+            return self.algorithm(q=q, **arrays)
         results = {name: np.full((*batch, *shape), np.nan) for name, shape in self.returns.items()}
         if good.any():
             given = {"q": q, **arrays}

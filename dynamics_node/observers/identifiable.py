@@ -4,9 +4,7 @@ import numpy as np
 
 from dynamics_node.algorithms import link_jacobian
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.numeric import mechanism_jacobian
-from dynamics_node.model.sample import sample_positions
+from dynamics_node.loops.spanning import sampled_rates
 from dynamics_node.observers.options import COMPONENTS
 
 STATES = 4  # that are tried
@@ -19,8 +17,7 @@ def require_identifiable(robot, link, components):
     unknown link."""
     robot.frame(link)
     random = np.random.default_rng(21)
-    sample = closed_samples if isinstance(robot, Mechanism) else sample_positions
-    lost = [untold(robot, q, link, components) for q in sample(robot, STATES, random)]
+    lost = [untold(robot, q, link, components) for q in closed_samples(robot, STATES, random)]
     if all(lost):
         told = ", ".join(sorted(lost, key=len)[0])
         raise ValueError(
@@ -31,8 +28,9 @@ def require_identifiable(robot, link, components):
 
 def untold(robot, q, link, components) -> tuple[str, ...]:
     """Components of a wrench at a link that torques at q (nq,) do not tell, or not apart from each other."""
-    jacobian = mechanism_jacobian if isinstance(robot, Mechanism) else link_jacobian
-    J = jacobian(robot, q, link, "body")[[COMPONENTS.index(name) for name in components]]
+    J = sampled_rates(robot, q).columns(link_jacobian(robot.tree, q, link, "body"))[
+        [COMPONENTS.index(name) for name in components]
+    ]
     directions, values, _ = np.linalg.svd(J)
     values = np.append(values, np.zeros(len(J) - len(values)))
     lost = directions[:, values <= RELATIVE * values.max(initial=1e-300)]

@@ -5,12 +5,12 @@ from functools import lru_cache, partial
 import numpy as np
 
 from dynamics_node.backends import Runner
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.loops.health import why_not
+from dynamics_node.model import Robot
 from dynamics_node.observers.alarms import levels
 from dynamics_node.observers.identifiable import require_identifiable, untold
 from dynamics_node.observers.options import COMPONENTS, ObserverOptions
-from dynamics_node.programs import begin_program, cycle_program, kept_size, views, why_no_result
+from dynamics_node.programs import begin_program, cycle_program, kept_size, views
 from dynamics_node.solver import InputError, SolutionError
 from dynamics_node.solver.arguments import Arguments, robot_signature
 from dynamics_node.solver.recipe import Recipe
@@ -34,7 +34,7 @@ class MomentumObserver:
     again by the next step. time: of the last sample, None before the first.
     """
 
-    def __init__(self, robot: Model | Mechanism, options: ObserverOptions, runners, recipes):
+    def __init__(self, robot: Robot, options: ObserverOptions, runners, recipes):
         self.robot, self.options = robot, options
         self._runners: tuple[Runner, Runner] = runners  # of a cycle, of the first sample
         self._recipes: tuple[Recipe, Recipe] = recipes
@@ -78,7 +78,7 @@ class MomentumObserver:
             self.time, self._kept[:] = before.time, before._kept
             self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
 
-    def with_model(self, robot: Model | Mechanism) -> "MomentumObserver":
+    def with_model(self, robot: Robot) -> "MomentumObserver":
         """The same, without samples, of a robot that differs in what were `parameters` of `build_observer`,
         or in gravity: no compilation. Raises ValueError as `Solver.with_model`."""
         for recipe in self._recipes:
@@ -149,7 +149,7 @@ class MomentumObserver:
             place[...] = array[0]
 
     def _reason(self, q):
-        reason = why_no_result(self.robot, (False,) * self.robot.nv, q)
+        reason = why_not(self.robot, None, q)
         return reason or "the equations have no finite solution at this state"
 
     def _fade(self, alarms):
@@ -172,7 +172,7 @@ _EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 
 
 def build_observer(
-    robot: Model | Mechanism, options: ObserverOptions | None = None, backend="auto", parameters=(), **told
+    robot: Robot, options: ObserverOptions | None = None, backend="auto", parameters=(), **told
 ) -> MomentumObserver:
     """The external-torque observer of a robot, with loops or without, fixed or floating.
 

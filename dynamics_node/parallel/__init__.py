@@ -7,7 +7,7 @@ from dynamics_node.parallel.abia import Abia
 from dynamics_node.parallel.cfa import Cfa
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.jsiia import Jsiia
-from dynamics_node.parallel.robot import Robot, refuse_weightless, refuse_width
+from dynamics_node.parallel.robot import RobotArrays, refuse_weightless, refuse_width
 from dynamics_node.parallel.solve import SOLVERS, forward_dynamics, inverse_dynamics
 from dynamics_node.parallel.tridiagonal import WAYS
 
@@ -18,7 +18,7 @@ __all__ = [
     "Cfa",
     "Jsiia",
     "Motions",
-    "Robot",
+    "RobotArrays",
     "forward_dynamics",
     "inverse_dynamics",
     "refuse_weightless",

@@ -16,7 +16,7 @@ from dynamics_node.parallel.bidiagonal import Bidiagonal
 from dynamics_node.parallel.blocks import substituted, transposed
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.poses import Matrices, Poses, turned
-from dynamics_node.parallel.robot import Robot, constants
+from dynamics_node.parallel.robot import RobotArrays, constants
 
 
 class Articulated(NamedTuple):
@@ -55,7 +55,7 @@ class Abia:
         return qdd
 
 
-def articulated(robot: Robot, poses: Poses) -> Articulated:
+def articulated(robot: RobotArrays, poses: Poses) -> Articulated:
     """By NumPy: a step for every body, each of them over all states."""
     own, Ad = constants(robot, np, poses.R.dtype), poses.matrices()
     batch, n = Ad.shape[:-3], Ad.shape[-3]

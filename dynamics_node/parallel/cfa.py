@@ -21,7 +21,7 @@ import numpy as np
 from dynamics_node.parallel.blocks import transposed
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.poses import turned
-from dynamics_node.parallel.robot import Robot, joint_forces, joint_motions
+from dynamics_node.parallel.robot import RobotArrays, joint_forces, joint_motions
 from dynamics_node.parallel.tridiagonal import WAYS
 
 
@@ -64,7 +64,7 @@ class Cfa:
         return a - self.scan.inherited(a)
 
 
-def blocks(xp, robot: Robot, poses):
+def blocks(xp, robot: RobotArrays, poses):
     """D (..., depths, width m, width m) and U of one depth and the next."""
     own, at = borne(robot, xp, poses.R.dtype), grid(robot)
     handed = transposed(xp, poses.matrices()) @ own.W  # Ad^T W
@@ -99,7 +99,7 @@ class Borne(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def borne(robot: Robot, xp, dtype) -> Borne:
+def borne(robot: RobotArrays, xp, dtype) -> Borne:
     """As arrays of an array module, of dtype."""
     own = robot.constants
     W = np.array([_complement(S, a) for S, a in zip(own.S, own.armature, strict=True)])
@@ -136,7 +136,7 @@ class Grid(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def grid(robot: Robot) -> Grid:
+def grid(robot: RobotArrays) -> Grid:
     """Joints of one depth beside each other."""
     parents, first = robot.parents, int(robot.floating)
     level_of = robot.depths - first

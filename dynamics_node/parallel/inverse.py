@@ -6,7 +6,7 @@ from functools import cached_property
 from dynamics_node.parallel.bidiagonal import Bidiagonal
 from dynamics_node.parallel.poses import cross, turned
 from dynamics_node.parallel.robot import (
-    Robot,
+    RobotArrays,
     body_poses,
     constants,
     joint_forces,
@@ -19,7 +19,7 @@ class Motions:
     """A robot's states q (..., nq), qd (..., nv) with gravity (3,) or (..., 3) and wrenches of the
     environment f_ext (..., n, 6), or None: what its accelerations take."""
 
-    def __init__(self, xp, robot: Robot, q, qd, gravity, f_ext=None):
+    def __init__(self, xp, robot: RobotArrays, q, qd, gravity, f_ext=None):
         self.xp, self.robot, self.gravity, self.f_ext = xp, robot, gravity, f_ext
         self.poses = body_poses(xp, robot, q)
         self.scan = Bidiagonal(self.poses, robot.parents)

@@ -13,7 +13,7 @@ from dynamics_node.parallel.bidiagonal import Bidiagonal, from_root
 from dynamics_node.parallel.blocks import substituted, transposed
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.poses import Poses, Same, cross, turned
-from dynamics_node.parallel.robot import Robot, constants
+from dynamics_node.parallel.robot import RobotArrays, constants
 
 
 class Jsiia:
@@ -27,7 +27,7 @@ class Jsiia:
         return substituted(self.L, torques)
 
 
-def mass_matrix(xp, robot: Robot, poses: Poses):
+def mass_matrix(xp, robot: RobotArrays, poses: Poses):
     """M (..., nv, nv), symmetric."""
     placed = _placed(xp, robot, poses)
     composite, columns = _composite(xp, robot, placed), _columns(xp, robot, placed)

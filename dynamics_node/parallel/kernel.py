@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.model import ModelError
-from dynamics_node.parallel.robot import Robot, refuse_weightless
+from dynamics_node.parallel.robot import RobotArrays, refuse_weightless
 
 REAL = {"double": np.float64, "float": np.float32}
 LONGEST = {"double": 256, "float": 512}  # links: a thread each, and registers for so many
@@ -35,7 +35,7 @@ def chain_kernel(n: int, precision="double") -> ChainKernel:
     return ChainKernel(head + "".join((folder / part).read_text() for part in parts), width, precision)
 
 
-def refuse_kernel(robot: Robot, precision="double"):
+def refuse_kernel(robot: RobotArrays, precision="double"):
     """Raise ModelError for what the kernel leaves out and the arrays of cfa do not."""
     model, told = robot.model, None
     refuse_weightless(model)
@@ -51,7 +51,7 @@ def refuse_kernel(robot: Robot, precision="double"):
         )
 
 
-def laid_out(robot: Robot, dtype, q, qd, tau, gravity, f_ext=None):
+def laid_out(robot: RobotArrays, dtype, q, qd, tau, gravity, f_ext=None):
     """(n, gravities, wrenches) and (table, gravity, q, qd, tau, f_ext) of a launch, contiguous, of dtype:
     links in order, in the axes of the table."""
     table, axes = chain_table(robot)
@@ -65,7 +65,7 @@ def laid_out(robot: Robot, dtype, q, qd, tau, gravity, f_ext=None):
     return sizes, [np.ascontiguousarray(array, dtype) for array in arrays]
 
 
-def has_kernel(robot: Robot, precision="double") -> bool:
+def has_kernel(robot: RobotArrays, precision="double") -> bool:
     """Whether the kernel is for a robot."""
     try:
         refuse_kernel(robot, precision)
@@ -75,7 +75,7 @@ def has_kernel(robot: Robot, precision="double") -> bool:
 
 
 @lru_cache(maxsize=64)
-def chain_table(robot: Robot):
+def chain_table(robot: RobotArrays):
     """(44, n) constants of the links, in axes whose z is the joint's, and those axes (n, 3, 3) in the
     bodies'."""
     own, axes = robot.constants, _axes(robot)

@@ -11,7 +11,7 @@ from dynamics_node.backends.cuda.nvrtc import find_nvrtc
 from dynamics_node.backends.cuda.opened import device
 from dynamics_node.backends.errors import DeviceError
 from dynamics_node.parallel.kernel import REAL, chain_kernel, laid_out, refuse_kernel
-from dynamics_node.parallel.robot import Robot
+from dynamics_node.parallel.robot import RobotArrays
 
 _ALIGNED = 256  # bytes
 
@@ -24,7 +24,7 @@ class CudaChains:
     the kernel leaves out.
     """
 
-    def __init__(self, robot: Robot, precision="double", corrections=1):
+    def __init__(self, robot: RobotArrays, precision="double", corrections=1):
         refuse_kernel(robot, precision)
         self.robot, self.corrections, self.dtype = robot, corrections, np.dtype(REAL[precision])
         self.kernel = chain_kernel(robot.model.nbodies, precision)

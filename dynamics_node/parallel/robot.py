@@ -1,4 +1,4 @@
-"""What the solvers of this package need of a Model, as arrays, and which Models they refuse."""
+"""What the solvers of this package need of a Robot, as arrays, and which Models they refuse."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.model import Model, ModelError
+from dynamics_node.model import ModelError, Robot
 from dynamics_node.parallel.poses import Poses, turned
 from dynamics_node.spatial import (
     axis_rotation_parts,
@@ -19,15 +19,15 @@ ZERO = 1e-12  # an eigenvalue of an inertia beside the largest
 
 
 @dataclass(frozen=True, eq=False)
-class Robot:
-    """A Model as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
+class RobotArrays:
+    """A Robot as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
 
     R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and
     slide (n, 3); S (n, 6) is the motion of its joint, unit, and q_at, v_at (n,) where its coordinate lies.
     A floating root has S = 0, and its coordinates are the first.
     """
 
-    model: Model
+    model: Robot
 
     def __post_init__(self):
         refuse_joints(self.model)
@@ -78,7 +78,7 @@ class Robot:
 
 
 class Constants(NamedTuple):
-    """See Robot; J (n, 6, 6) inertias about the bodies' origins, armature (n,) of the rotors."""
+    """See RobotArrays; J (n, 6, 6) inertias about the bodies' origins, armature (n,) of the rotors."""
 
     P: Any
     C: Any
@@ -107,14 +107,14 @@ def _placement(body):
 
 
 @lru_cache(maxsize=64)
-def constants(robot: Robot, xp, dtype) -> Constants:
+def constants(robot: RobotArrays, xp, dtype) -> Constants:
     """The constants as arrays of an array module, of dtype."""
     own = robot.constants
     numbers = [xp.asarray(array, dtype=dtype) for array in own[:-2]]
     return Constants(*numbers, *(xp.asarray(array) for array in own[-2:]))
 
 
-def body_poses(xp, robot: Robot, q) -> Poses:
+def body_poses(xp, robot: RobotArrays, q) -> Poses:
     """The placement of every body in its parent at q (..., nq)."""
     own = constants(robot, xp, q.dtype)
     angle = q[..., own.q_at]
@@ -127,7 +127,7 @@ def body_poses(xp, robot: Robot, q) -> Poses:
     return Poses(xp, R, t)
 
 
-def joint_motions(xp, robot: Robot, rates):
+def joint_motions(xp, robot: RobotArrays, rates):
     """S times rates (..., nv) of every body (..., n, 6)."""
     own = constants(robot, xp, rates.dtype)
     motions = rates[..., own.v_at, None] * own.S
@@ -136,7 +136,7 @@ def joint_motions(xp, robot: Robot, rates):
     return motions
 
 
-def joint_forces(xp, robot: Robot, wrenches):
+def joint_forces(xp, robot: RobotArrays, wrenches):
     """S^T of wrenches (..., n, 6): (..., nv)."""
     own = constants(robot, xp, wrenches.dtype)
     forces = xp.zeros((*wrenches.shape[:-2], robot.model.nv), dtype=wrenches.dtype)
@@ -146,7 +146,7 @@ def joint_forces(xp, robot: Robot, wrenches):
     return forces
 
 
-def rotor_torques(xp, robot: Robot, qdd):
+def rotor_torques(xp, robot: RobotArrays, qdd):
     """What the rotors take (..., nv)."""
     own = constants(robot, xp, qdd.dtype)
     torques = xp.zeros_like(qdd)
@@ -187,7 +187,7 @@ def refuse_joints(model):
         raise ModelError(_refused(other, "are neither revolute nor prismatic, nor a floating base"))
 
 
-def refuse_width(robot: Robot):
+def refuse_width(robot: RobotArrays):
     """Raise ModelError for a tree that is too wide for blocks of all joints at one depth."""
     if robot.width > WIDEST:
         raise ModelError(

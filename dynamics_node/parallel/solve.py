@@ -6,7 +6,7 @@ from dynamics_node.parallel.abia import Abia
 from dynamics_node.parallel.cfa import Cfa
 from dynamics_node.parallel.inverse import Motions
 from dynamics_node.parallel.jsiia import Jsiia
-from dynamics_node.parallel.robot import Robot
+from dynamics_node.parallel.robot import RobotArrays
 
 _SOLVERS: dict[str, Callable] = {  # what solves M x = right for Motions; of cfa alone `way` counts
     "cfa": lambda motions, way: Cfa(motions, way=way),
@@ -16,7 +16,7 @@ _SOLVERS: dict[str, Callable] = {  # what solves M x = right for Motions; of cfa
 SOLVERS = tuple(_SOLVERS)
 
 
-def inverse_dynamics(xp, robot: Robot, q, qd, qdd, gravity=None, f_ext=None):
+def inverse_dynamics(xp, robot: RobotArrays, q, qd, qdd, gravity=None, f_ext=None):
     """tau (..., nv) of q (..., nq), qd, qdd (..., nv), gravity (3,) or (..., 3) in place of the model's, and
     wrenches f_ext (..., n, 6) of the environment on the bodies."""
     gravity = xp.asarray(robot.model.gravity, dtype=q.dtype) if gravity is None else gravity
@@ -24,7 +24,16 @@ def inverse_dynamics(xp, robot: Robot, q, qd, qdd, gravity=None, f_ext=None):
 
 
 def forward_dynamics(
-    xp, robot: Robot, q, qd, tau, gravity=None, f_ext=None, solver="cfa", corrections=1, tridiagonal="cr"
+    xp,
+    robot: RobotArrays,
+    q,
+    qd,
+    tau,
+    gravity=None,
+    f_ext=None,
+    solver="cfa",
+    corrections=1,
+    tridiagonal="cr",
 ):
     """qdd (..., nv). corrections: how often qdd is improved by what its inverse dynamics leaves of tau, a
     step of iterative refinement; tridiagonal: how cfa eliminates, one of WAYS. Other arguments as of

@@ -8,7 +8,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class Coordinates(Protocol):
-    """What a Problem needs of a Model, or of a Mechanism with loops."""
+    """What a Problem needs of a Robot."""
 
     @property
     def nq(self) -> int: ...

@@ -1,7 +1,4 @@
-"""Programs of robots: (robot, what is asked) -> Program. It knows robots and runs nothing.
-
-A robot is a Model or a Mechanism with closed loops; it is asked here which one, and nowhere after.
-"""
+"""Programs of robots: (robot, what is asked) -> Program. It knows robots and runs nothing."""
 
 from dynamics_node.programs.closing import step_program
 from dynamics_node.programs.cost import cheapest, cost
@@ -10,11 +7,9 @@ from dynamics_node.programs.dynamics import (
     dynamics_program,
     dynamics_programs,
     recursive_programs,
-    rival_programs,
 )
 from dynamics_node.programs.economical import economical, parameter_shapes, parameter_values
 from dynamics_node.programs.eliminated import elimination_program
-from dynamics_node.programs.judging import watched_coordinates, why_no_result
 from dynamics_node.programs.limbs import alike, limb_after_limb, reordered
 from dynamics_node.programs.measured import measured_program, regroups
 from dynamics_node.programs.observer import begin_program, cycle_program, kept_size, views
@@ -50,10 +45,7 @@ __all__ = [
     "recursive_programs",
     "regroups",
     "reordered",
-    "rival_programs",
     "rolled_program",
     "step_program",
     "views",
-    "watched_coordinates",
-    "why_no_result",
 ]

@@ -7,13 +7,13 @@ from dynamics_node.loops.constraints import position_program
 from dynamics_node.loops.elimination import Elimination
 from dynamics_node.loops.equations import counting_equations
 from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.rates import explicit_rates
+from dynamics_node.model import Robot
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.economical import economical_program
 
 
-def step_program(mechanism: Mechanism) -> Program:
+def step_program(mechanism: Robot) -> Program:
     """q -> following (nq,), after Newton's step of the dependent joints, and health at q: an output as any
     other, without limits, for open loops are what the step is for."""
     return economical_program(mechanism, {"q": (mechanism.nq,)}, _step)

@@ -9,20 +9,20 @@ import numpy as np
 
 from dynamics_node.algorithms import pivots
 from dynamics_node.algorithms.pivots import health, inertia_scale, losses
-from dynamics_node.model import Model
+from dynamics_node.loops.pivots import weak_coordinates
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import PARAMETERS
 from dynamics_node.model.regroup import regrouped_away
 from dynamics_node.problem import Problem
 from dynamics_node.program import Staged, Staging
 from dynamics_node.programs.composites import Composites
 from dynamics_node.programs.economical import economical, with_inputs
-from dynamics_node.programs.judging import watched_coordinates
 from dynamics_node.spatial import half_solved, inverse_motion_transform, matvec, pseudo_inertia, transpose
 
 _UPPER = np.triu_indices(4)
 
 
-def derivative_stages(model: Model, problem: Problem, inputs) -> Staged:
+def derivative_stages(model: Robot, problem: Problem, inputs) -> Staged:
     """As `derivative_program`, of inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
     tree, T = economical(model)
@@ -39,7 +39,7 @@ def derivative_stages(model: Model, problem: Problem, inputs) -> Staged:
         results = _solved(work, forward, M, given["tau"])
     else:
         results = dict(zip(("dq", "dqd"), work.derivatives(), strict=True)) | {"dknown": M}
-    watched = watched_coordinates(model, forward)
+    watched = weak_coordinates(model, forward)
     if not watched.any():
         return staging.finish(results)
     names = [name for name in PARAMETERS if name in given]

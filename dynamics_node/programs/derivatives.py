@@ -1,6 +1,6 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of a Model are in derivative_stages.py. Those of a Mechanism are derived from the Program of its inverse
+Those of a tree are in derivative_stages.py. Those of loops are derived from the Program of its inverse
 dynamics; the others follow from M qdd + h = tau without deriving a solver: where x changes, M dqdd = dtau -
 d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of rigid body
 dynamics algorithms, sec. IV).
@@ -9,33 +9,30 @@ dynamics algorithms, sec. IV).
 import numpy as np
 
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.pivots import singularity
-from dynamics_node.loops.rates import explicit_rates
-from dynamics_node.model import Model
+from dynamics_node.loops.health import health_limits
+from dynamics_node.loops.pivots import pivot_health, weak_coordinates
+from dynamics_node.loops.rates import rates_at
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem, inverse_dynamics
 from dynamics_node.program import Program, Staged, derivative_name, interpret, jacobian, trace
 from dynamics_node.programs.derivative_stages import derivative_stages
 from dynamics_node.programs.dynamics import recursive_programs
 from dynamics_node.programs.economical import economical, parameter_shapes, with_inputs
-from dynamics_node.programs.judging import watched_coordinates
 from dynamics_node.spatial import solve_definite
 
 
-def derivative_program(
-    robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()
-) -> Program | Staged:
+def derivative_program(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> Program | Staged:
     """The Program of d asked / d(q, qd, known), outputs dq, dqd and dknown (nv, nv).
 
     Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
     gravity, then parameters as of `dynamics_programs`. dq is along the tangent space: column k belongs to a
     motion with velocity k at rate 1, in which loops stay closed. f_ext and gravity stay as they are. That of
-    a Mechanism has the output health besides, and that of a Model whose mass matrix may be singular at some
-    position.
+    a robot with loops has the output health besides, and that of a tree whose mass matrix may be singular
+    at some position.
     """
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
-    if isinstance(robot, Model):
+    if not robot.constrained:
         return derivative_stages(robot, problem, shapes | more)
     return _mechanism_derivatives(robot, problem, shapes, more, wrenches, parameters)
 
@@ -44,20 +41,19 @@ def _mechanism_derivatives(mechanism, problem, shapes, more, wrenches, parameter
     (inverse,) = recursive_programs(mechanism, inverse_dynamics(mechanism), wrenches, parameters).values()
     derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     forward = np.array(problem.forward, dtype=bool)
-    watched = watched_coordinates(mechanism, forward)
+    watched = weak_coordinates(mechanism, forward)
 
     def function(**state):
-        M, results = _derivatives(mechanism, forward, inverse, derived, **state)
+        results = _derivatives(mechanism, forward, inverse, derived, **state)
         at_rest = state | {"qdd": np.zeros(mechanism.nv)}
         results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
         if watched.any():
-            own = with_inputs(economical(mechanism)[0], **{name: state[name] for name in more})
-            G = explicit_rates(own, state["q"], np.zeros(own.nv)).G
-            vanishing = singularity(own, state["q"], G, M, forward, watched)
-            results["health"] = results["health"] + np.array([vanishing, 0.0], dtype=object)
+            own, q = with_inputs(economical(mechanism)[0], **{name: state[name] for name in more}), state["q"]
+            vanishing = pivot_health(own, rates_at(own, q, explicit=True), q, forward, watched)
+            results["health"] = np.append(results["health"], vanishing)
         return results
 
-    return trace(function, shapes | more, inverse.limits)
+    return trace(function, shapes | more, health_limits(mechanism, watched))
 
 
 def _inputs(program, state):
@@ -66,13 +62,11 @@ def _inputs(program, state):
 
 def tangent(robot, q):
     """(nq, nv): how q changes along velocities."""
-    if isinstance(robot, Mechanism):
-        return tangent_map(robot.tree, q) @ explicit_rates(robot, q, np.zeros(robot.nv)).G
-    return tangent_map(robot, q)
+    return rates_at(robot, q, explicit=True).columns(tangent_map(robot.tree, q))
 
 
 def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None, **others):
-    """The mass matrix, and {name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
+    """{name: derivatives}. inverse, derived: the Programs of inverse dynamics and of its
     derivatives; others: gravity (, f_ext) and parameters."""
     nv, free, driven = mechanism.nv, np.flatnonzero(forward), np.flatnonzero(~forward)
     given = dict(q=q, qd=qd, **others)
@@ -94,4 +88,4 @@ def _derivatives(mechanism, forward, inverse, derived, q, qd, qdd=None, tau=None
     if free.size:
         asked[free] = solve_definite(M_free, own - changes[free])
         asked[driven] = changes[driven] + M[driven[:, None], free] @ asked[free]
-    return M, dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))
+    return dict(zip(("dq", "dqd", "dknown"), np.split(asked, 3, axis=1), strict=True))

@@ -1,8 +1,7 @@
 """Inverse, forward and hybrid dynamics as Programs: the recursions, over bodies or over clusters of them.
 
 A Program reads and returns what its Problem says, by name, for one state. Where it can fail it has an output
-`health` besides, with its limits: of loops at every position, see loops/health.py, and of a mass matrix that
-may be singular at some position, see algorithms/pivots.py.
+`health` besides, with its limits: see loops/health.py.
 """
 
 from collections.abc import Callable
@@ -10,27 +9,25 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.algorithms import aba, mass_matrix_dynamics, pivots, rnea
-from dynamics_node.algorithms.pivots import dynamics_health, weak_coordinates
-from dynamics_node.loops import alternatives, dynamics
-from dynamics_node.loops import health as loops_health
-from dynamics_node.loops import pivots as loops_pivots
-from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.algorithms import aba
+from dynamics_node.loops import dynamics
+from dynamics_node.loops.health import health, health_limits
+from dynamics_node.loops.pivots import weak_coordinates
+from dynamics_node.loops.quantities import inverse_dynamics
+from dynamics_node.loops.rates import rates_at
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, Rolled
 from dynamics_node.programs.economical import economical_program
 from dynamics_node.programs.rolled import can_roll, rolled_program
 
-# of (robot, q, qd, known, f_ext, gravity), known being tau at forward joints and qdd at the others: (the
-# other one of the two, health)
-Method = Callable[..., tuple[np.ndarray, np.ndarray]]
-NONE = np.zeros(0)
+# of (robot, rates, q, known, f_ext, gravity), known being tau at forward joints and qdd at the others: the
+# other one of the two
+Method = Callable[..., np.ndarray]
 
 
 def dynamics_programs(
-    robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()
+    robot: Robot, problem: Problem, wrenches=False, parameters=()
 ) -> dict[str, Program | Rolled]:
     """{what it is, for people: the Program} of the ways to solve the problem: `recursive_programs`, or, of a
     robot with many bodies, one that is rolled.
@@ -44,111 +41,68 @@ def dynamics_programs(
     return dict(recursive_programs(robot, problem, wrenches, parameters))
 
 
-def recursive_programs(
-    robot: Model | Mechanism, problem: Problem, wrenches=False, parameters=()
-) -> dict[str, Program]:
+def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
     """The straight-line ones of `dynamics_programs`, of a robot of any length."""
-    methods, limits = _methods(robot, problem)
     return {
-        name: problem_program(robot, problem, method, wrenches, parameters, limits)
-        for name, method in methods.items()
+        name: problem_program(robot, problem, method, wrenches, parameters)
+        for name, method in dynamics_methods(robot, problem).items()
     }
 
 
 def dynamics_program(
-    robot: Model | Mechanism, problem: Problem, way: str, wrenches=False, parameters=()
+    robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()
 ) -> Program | Rolled:
     """That one of `dynamics_programs` which is called `way`."""
     if can_roll(robot, problem):
         return dynamics_programs(robot, problem, wrenches, parameters)[way]
-    methods, limits = _methods(robot, problem)
-    return problem_program(robot, problem, methods[way], wrenches, parameters, limits=limits)
+    return problem_program(robot, problem, dynamics_methods(robot, problem)[way], wrenches, parameters)
 
 
-def _methods(robot, problem):
-    return _tree_methods(robot, problem) if isinstance(robot, Model) else _cluster_methods(robot, problem)
+def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
+    """{name: Method} of the ways to solve a problem, on symbols of one state; of a tree on numbers of many
+    states, too."""
+    if problem.kind == "inverse":
+        return {"rnea": inverse_dynamics}
+    forward = np.array(problem.forward, dtype=bool)
+    methods: dict[str, Method] = {}
+    if not robot.constrained and not robot.has_mimic:
+        methods["aba"] = partial(_by_bodies, forward=forward)
+    methods["crba + solve"] = partial(dynamics.hybrid_dynamics, forward=forward)
+    if robot.constrained and forward.all():
+        methods["aba"] = dynamics.forward_dynamics
+    return methods
 
 
-def rival_programs(mechanism: Mechanism) -> dict[str, Program]:
-    """Inverse and forward dynamics in the ways of loops/alternatives.py, which `dynamics_programs` leaves
-    out."""
-    inverse, forward = Problem("inverse", (False,) * mechanism.nv), Problem("forward", (True,) * mechanism.nv)
-    rivals = {
-        "projected M and h": (inverse, alternatives.projected_dynamics),
-        "Lagrange": (forward, alternatives.lagrange_dynamics),
-    }
-    return {
-        name: problem_program(mechanism, problem, _judged(method), limits=loops_health.HEALTHY)
-        for name, (problem, method) in rivals.items()
-    }
+def _by_bodies(robot, rates, q, known, f_ext, gravity, *, forward):
+    """`aba`."""
+    tau, qdd = np.where(forward, known, 0.0), np.where(forward, 0.0, known)
+    qdd, tau = aba(robot, q, rates.qd, tau, qdd, forward, f_ext, gravity)
+    return np.where(forward, qdd, tau)
 
 
 def problem_program(
-    robot: Model | Mechanism,
+    robot: Robot,
     problem: Problem,
     method: Method,
     wrenches=False,
     parameters=(),
-    limits=(),
+    more_limits=(),
 ) -> Program:
-    """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`."""
+    """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`; where there are
+    `more_limits` the Method returns as many entries of health besides."""
     forward, returns = np.array(problem.forward, dtype=bool), problem.returns(robot)
+    watched = weak_coordinates(robot, forward)
+    limits = np.concatenate([health_limits(robot, watched), more_limits])
     zero = np.zeros(robot.nv)
 
     def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None):
-        asked, health = method(own, q, qd, np.where(forward, tau, qdd), f_ext, gravity)
+        rates = rates_at(own, q, qd, explicit=problem.kind != "inverse")
+        asked = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity)
+        asked, more = asked if len(more_limits) else (asked, ())
         complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
-        found = {name: complete[name] for name in returns}
-        return found | ({"health": health} if len(limits) else {})
+        results = {name: complete[name] for name in returns}
+        if len(limits):
+            results["health"] = np.concatenate([health(own, q, rates, forward, watched), more])
+        return results
 
     return economical_program(robot, problem.reads(robot, wrenches), function, parameters, limits)
-
-
-def _tree_methods(model, problem) -> tuple[dict[str, Method], np.ndarray]:
-    """{name: Method} of a Model, and the limits of their health."""
-    if problem.kind == "inverse":
-        return {"rnea": lambda *state: (rnea(*state), NONE)}, NONE
-    through_matrix = {"crba + solve": _tree_method(model, problem, mass_matrix_dynamics)}
-    limits = pivots.HEALTHY if weak_coordinates(model, problem.forward).any() else NONE
-    if model.has_mimic:
-        return through_matrix, limits
-    return {"aba": _tree_method(model, problem, aba)} | through_matrix, limits
-
-
-def _tree_method(model: Model, problem: Problem, solve) -> Method:
-    """Of solve(model, q, qd, tau, qdd, forward, f_ext, gravity) -> (qdd, tau), complete; with health where
-    the mass matrix may be singular."""
-    forward = np.array(problem.forward, dtype=bool)
-    watched, zero = weak_coordinates(model, forward), np.zeros(model.nv)
-
-    def method(own, q, qd, known, f_ext, gravity):
-        tau, qdd = np.where(forward, known, zero), np.where(forward, zero, known)
-        qdd, tau = solve(own, q, qd, tau, qdd, forward, f_ext, gravity)
-        health = dynamics_health(own, q, forward, watched) if watched.any() else NONE
-        return np.where(forward, qdd, tau), health
-
-    return method
-
-
-def _cluster_methods(mechanism, problem) -> tuple[dict[str, Method], np.ndarray]:
-    """{name: Method} of a Mechanism, and the limits of their health."""
-    forward = np.array(problem.forward, dtype=bool)
-    if problem.kind == "inverse":
-        methods = {"c-rnea": _judged(dynamics.inverse_dynamics)}
-    else:
-        watched = loops_pivots.weak_coordinates(mechanism, forward)
-        projected = partial(dynamics.hybrid_dynamics, forward=forward, watched=watched)
-        methods = {"projection": _judged(projected)}
-        if forward.all():
-            methods["c-aba"] = _judged(partial(dynamics.forward_dynamics, watched=watched))
-    return methods, loops_health.HEALTHY
-
-
-def _judged(function) -> Method:
-    """Of function(mechanism, *state) -> (asked, condition of the constraints)."""
-
-    def method(own, q, *state):
-        asked, condition = function(own, q, *state)
-        return asked, loop_health(own, q, condition)
-
-    return method

@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops.kinds import LoopJoint
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
+from dynamics_node.model.constraints import LoopJoint
 from dynamics_node.model.parameters import PARAMETERS, with_parameters
 from dynamics_node.model.reframe import inertias_in, reframe
 from dynamics_node.model.regroup import regroup, regrouped_away
@@ -34,7 +33,7 @@ _UPPER = np.triu_indices(4)
 
 
 def economical_program(
-    robot: Model | Mechanism,
+    robot: Robot,
     reads: Shapes,
     function,
     parameters=(),
@@ -60,24 +59,19 @@ def economical_program(
 
 
 @lru_cache(maxsize=16)  # of the robots at hand
-def economical(robot: Model | Mechanism, regrouped=True) -> tuple[Any, np.ndarray]:
+def economical(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
     `reframe`. The inertia of one body and the wrench at one joint mean nothing with base parameters."""
-    tree, T = reframe(tree_of(robot))
-    return _with_tree(robot, regroup(tree) if regrouped else tree, T), T
+    tree, T = reframe(robot.tree)
+    return replace(regroup(tree) if regrouped else tree, clusters=_moved_constraints(robot, T)), T
 
 
-def _with_tree(robot, tree, T=None):
-    """The robot with another tree: its loops, if it has any, between frames moved by T."""
-    if not isinstance(robot, Mechanism):
-        return tree
-    if T is None:
-        return robot.with_tree(tree)
-    clusters = tuple(
+def _moved_constraints(robot, T):
+    """The clusters of a robot whose body frames are moved by T (nbodies, 6, 6)."""
+    return tuple(
         replace(cluster, constraints=tuple(_moved(constraint, T) for constraint in cluster.constraints))
         for cluster in robot.clusters
     )
-    return replace(robot, tree=tree, clusters=clusters)
 
 
 def _moved(constraint, T):
@@ -95,22 +89,22 @@ def _moved(constraint, T):
 # --- inertial parameters as inputs --------------------------------------------------------------------------
 
 
-def parameter_shapes(robot: Model | Mechanism, parameters) -> Shapes:
+def parameter_shapes(robot: Robot, parameters) -> Shapes:
     """{name: shape} of those of PARAMETERS that are inputs of a Program."""
     assert set(parameters) <= set(PARAMETERS)
-    shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": (tree_of(robot).nv,)}
+    shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": (robot.tree.nv,)}
     return {name: shapes[name] for name in parameters}
 
 
 def parameter_values(
-    robot: Model | Mechanism, parameters=PARAMETERS, frames=None, regrouped=True
+    robot: Robot, parameters=PARAMETERS, frames=None, regrouped=True
 ) -> dict[str, np.ndarray]:
     """{name: array} of the inputs `parameters` of a Program of the robot.
 
     inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (nv of the tree,). frames:
-    `reframe` of a Model of the same geometry, when it is at hand; regrouped: as of `economical_program`.
+    `reframe` of a Robot of the same geometry, when it is at hand; regrouped: as of `economical_program`.
     """
-    tree = tree_of(robot)
+    tree = robot.tree
     reframed, T = frames or reframe(tree)
     own = with_parameters(reframed, inertias_in(T, tree.inertias), tree.armature)
     own = regroup(own) if regrouped else own
@@ -118,19 +112,19 @@ def parameter_values(
     return {name: values[name] for name in parameters}
 
 
-def own_values(tree: Model) -> dict[str, np.ndarray]:
+def own_values(tree: Robot) -> dict[str, np.ndarray]:
     """{name: array} of all that may be inputs, of a tree in the frames of the Program."""
     return {"inertia": pseudo_inertia(tree.inertias)[:, _UPPER[0], _UPPER[1]], "armature": tree.armature}
 
 
-def with_inputs(robot: Model | Mechanism, inertia=None, armature=None, regrouped=True) -> Any:
+def with_inputs(robot: Robot, inertia=None, armature=None, regrouped=True) -> Any:
     """The robot of `economical` with inertial parameters that are inputs of a Program; None for those that
     are constant."""
     if inertia is None and armature is None:
         return robot
-    tree = tree_of(robot)
+    tree = robot.tree
     inertias = tree.inertias if inertia is None else _inertias(tree, inertia, regrouped)
-    return _with_tree(robot, with_parameters(tree, inertias, tree.armature if armature is None else armature))
+    return robot.with_tree(with_parameters(tree, inertias, tree.armature if armature is None else armature))
 
 
 def _inertias(tree, numbers, regrouped):

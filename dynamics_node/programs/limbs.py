@@ -5,8 +5,7 @@ from itertools import groupby
 
 import numpy as np
 
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.program import Program, Rolled, Staged, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
@@ -17,7 +16,7 @@ NEARLY = 0.75  # of the bodies of a limb: what another one has at least that is 
 FEWER = 0.8  # of the values that are alive at a time: what makes another order worth its compilation
 
 
-def reordered(robot: Model | Mechanism, program: Program | Rolled | Staged) -> Program | None:
+def reordered(robot: Robot, program: Program | Rolled | Staged) -> Program | None:
     """The operations limb after limb, where fewer values are alive at a time then: which order is faster
     depends on the processor. None where nothing is to be gained."""
     if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:
@@ -26,20 +25,20 @@ def reordered(robot: Model | Mechanism, program: Program | Rolled | Staged) -> P
     return other if most_alive(other) <= FEWER * most_alive(program) else None
 
 
-def limb_after_limb(robot: Model | Mechanism, program: Program) -> Program:
+def limb_after_limb(robot: Robot, program: Program) -> Program:
     """A Program of a robot with the operations of one limb after those of another; the same Program where
     there is one limb only."""
-    limbs, above = _limbs(tree_of(robot))
+    limbs, above = _limbs(robot.tree)
     if len(above) < 2:
         return program
     return group_after_group(program, _groups(robot, limbs), above)
 
 
-def alike(robot: Model | Mechanism, program: Program | Rolled | Staged) -> list[tuple[int, ...]]:
+def alike(robot: Robot, program: Program | Rolled | Staged) -> list[tuple[int, ...]]:
     """Inputs of a Program, by their numbers, that mean the same on limbs that are built alike: one of each
     limb. Four limbs go together, or two."""
     places, start = _entries(robot), 0
-    together = _bodies_alike(tree_of(robot))
+    together = _bodies_alike(robot.tree)
     found: dict[tuple[int, ...], None] = {}
     for name, shape in program.inputs.items():
         numbers = np.arange(start, start + int(np.prod(shape, dtype=int))).reshape(shape)
@@ -52,13 +51,11 @@ def alike(robot: Model | Mechanism, program: Program | Rolled | Staged) -> list[
 
 def _entries(robot):
     """{input: of every body the places along its first axis}."""
-    tree = tree_of(robot)
+    tree = robot.tree
     joints = [body.joint for body in tree.bodies]
     rates = [np.arange(tree.nv)[joint.v].tolist() for joint in joints]
-    own = rates
-    if isinstance(robot, Mechanism):
-        place = {v: k for k, v in enumerate(robot.independent.tolist())}
-        own = [[place[v] for v in numbers if v in place] for numbers in rates]
+    place = {v: k for k, v in enumerate(robot.independent.tolist())}
+    own = [[place[v] for v in numbers if v in place] for numbers in rates]
     bodies = [[k] for k in range(tree.nbodies)]
     found = {"q": [np.arange(tree.nq)[joint.q].tolist() for joint in joints], "armature": rates}
     return found | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
@@ -142,11 +139,11 @@ def _limbs(tree):
 
 def _groups(robot, limbs):
     """{input: the limb of every entry}, of what belongs to a joint or a body."""
-    tree = tree_of(robot)
+    tree = robot.tree
     q, rates = np.full(tree.nq, -1), np.full(tree.nv, -1)
     for body, limb in reversed(list(zip(tree.bodies, limbs, strict=True))):
         q[body.joint.q], rates[body.joint.v] = limb, limb
-    own = rates[robot.independent] if isinstance(robot, Mechanism) else rates
+    own = rates[robot.independent]
     bodies = np.array(limbs)
     groups = {"q": q, "armature": rates, "f_ext": bodies[:, None], "inertia": bodies[:, None]}
     return groups | dict.fromkeys(_RATES, own)

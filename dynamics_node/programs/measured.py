@@ -20,15 +20,12 @@ from dynamics_node.graph.measured import (
     measured_values,
     spanned_measured_system,
 )
-from dynamics_node.loops import health as loops_health
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
-from dynamics_node.loops.rates import explicit_rates
-from dynamics_node.model import Model
+from dynamics_node.loops.health import health, health_limits
+from dynamics_node.loops.rates import rates_at
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import generic_parameters
 from dynamics_node.model.regroup import regroup
-from dynamics_node.model.sample import sample_positions
 from dynamics_node.problem.measured import Measured
 from dynamics_node.program import Program, trace
 from dynamics_node.programs.economical import economical, own_values, parameter_shapes, with_inputs
@@ -40,7 +37,7 @@ STATES = 6
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-def measured_program(robot: Model | Mechanism, problem: Measured, parameters=(), wrenches=False) -> Program:
+def measured_program(robot: Robot, problem: Measured, parameters=(), wrenches=False) -> Program:
     """The Program of a measured problem: inputs and outputs are those that it reads and returns, then health.
 
     parameters: of 'inertia' and 'armature', those that are inputs, see `parameter_values`; wrenches: are
@@ -82,8 +79,8 @@ class _Writing:
         """The robot with parameters that are zero nowhere by chance."""
         if not self.parameters:
             return self.own
-        tree = generic_parameters(tree_of(self.own), self.parameters)
-        return with_tree(self.own, regroup(tree) if self.regrouped else tree)
+        tree = generic_parameters(self.own.tree, self.parameters)
+        return self.own.with_tree(regroup(tree) if self.regrouped else tree)
 
     def program(self):
         state = self.states(self.own, TRIED, seed=23)
@@ -92,32 +89,31 @@ class _Writing:
         self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
         self.usual = {k: usual_size(found) for k, found in first.lu.weakness(self.sizes).items()}
         self.leverage = usual_size(first.leverage) if self.plan.redundant else None
-        if not self.usual and self.leverage is None and not isinstance(self.robot, Mechanism):
+        limits = health_limits(self.robot).tolist()
+        if not self.usual and self.leverage is None and not limits:
             return self.traced(())
-        limits = loops_health.HEALTHY.tolist() if isinstance(self.robot, Mechanism) else []
         program = self.traced((*limits, np.inf))
         return replace(program, limits=(*limits, health_limit(program, state, [(name,) for name in RESULTS])))
 
     def states(self, own, count, seed):
         """{input: array} of a robot in the frames of the Program, at `count` random states."""
         random = np.random.default_rng(seed)
-        sample = closed_samples if isinstance(self.robot, Mechanism) else sample_positions
-        state = {"q": sample(own, count, random), "qd": random.uniform(-1, 1, (count, self.robot.nv))}
+        state = {"q": closed_samples(own, count, random), "qd": random.uniform(-1, 1, (count, self.robot.nv))}
         state["readings"] = random.uniform(-1, 1, (count, len(self.problem.readings)))
-        values = own_values(tree_of(own))
+        values = own_values(own.tree)
         return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
 
     def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> MeasuredSystem:
         """On symbols."""
         own = with_inputs(self.own, inertia, armature, self.regrouped)
-        rates = explicit_rates(own, q, qd).G @ qd if isinstance(self.robot, Mechanism) else qd
+        rates = rates_at(own, q, qd, explicit=True).qd
         system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
-        return finer(system, tree_of(own), q, rates, gravity) if self.fine else system
+        return finer(system, own.tree, q, rates, gravity) if self.fine else system
 
     def traced(self, limits):
-        return trace(partial(self.function, health=bool(limits)), self.reads, limits)
+        return trace(partial(self.function, judged=bool(limits)), self.reads, limits)
 
-    def function(self, q, qd, health, **arrays):
+    def function(self, q, qd, judged, **arrays):
         found = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
         qdd, tau, f_ext = self.results(found.values)
         results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
@@ -125,15 +121,10 @@ class _Writing:
         results["chi_square"] = found.chi_square
         for name in self.problem.covariance:
             results[f"{name}_covariance"] = self.covariance(name, found.gain)
-        if health:
-            results["health"] = np.append(self.closed(q, qd), self.growth(found))
+        if judged:
+            closed = health(self.own, q, rates_at(self.own, q, qd, explicit=True))
+            results["health"] = np.append(closed, self.growth(found))
         return results
-
-    def closed(self, q, qd):
-        """Health of loops."""
-        if not isinstance(self.robot, Mechanism):
-            return np.zeros(0)
-        return loop_health(self.own, q, explicit_rates(self.own, q, qd).condition)
 
     def results(self, values):
         """qdd, tau and f_ext, in the robot's own frames."""
@@ -145,7 +136,7 @@ class _Writing:
         if name != "f_ext":
             return spread(self.plan, gain, lambda values: self.results(values)[RESULTS.index(name)])
         found = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
-        for body in {tree_of(self.robot).frame(contact.link).body for contact in self.problem.contacts}:
+        for body in {self.robot.tree.frame(contact.link).body for contact in self.problem.contacts}:
             found[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
         return found
 

@@ -24,13 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms import crba, link_jacobian, momentum
-from dynamics_node.loops import dynamics
-from dynamics_node.loops import health as loops_health
-from dynamics_node.loops.health import loop_health
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.loops.momentum import momentum as loops_momentum
-from dynamics_node.model import Model
+from dynamics_node.loops.health import health, health_limits
+from dynamics_node.loops.quantities import jacobian, mass_matrix, momentum
+from dynamics_node.loops.rates import rates_at
+from dynamics_node.model import Robot
 from dynamics_node.problem import Shapes, state_shapes
 from dynamics_node.program import Program
 from dynamics_node.programs.economical import economical_program
@@ -80,7 +77,7 @@ class Told(NamedTuple):
     levels: np.ndarray
 
 
-def begin_program(robot: Model | Mechanism, windows: int, parameters=()) -> Program:
+def begin_program(robot: Robot, windows: int, parameters=()) -> Program:
     """q, qd, tau, gravity, velocity_variance (nv,) -> kept, after the first sample."""
     reads = _reads(robot)
 
@@ -90,12 +87,10 @@ def begin_program(robot: Model | Mechanism, windows: int, parameters=()) -> Prog
         kept = Kept(p, tau + rate, N, zero, zero, zero, zero, 0.0 * M, p, N, empty, empty)
         return {"kept": kept.packed()} | health
 
-    return economical_program(robot, reads, function, parameters, _limits(robot))
+    return economical_program(robot, reads, function, parameters, health_limits(robot))
 
 
-def cycle_program(
-    robot: Model | Mechanism, windows: int, link=None, components=range(6), parameters=()
-) -> Program:
+def cycle_program(robot: Robot, windows: int, link=None, components=range(6), parameters=()) -> Program:
     """q, qd, tau, gravity, velocity_variance (nv,), dt (1,), told, kept -> kept, torque (nv,),
     torque_covariance (nv, nv), judged (windows + 1,), and of a link wrench (6,), wrench_covariance (6, 6).
 
@@ -122,7 +117,7 @@ def cycle_program(
             found["wrench"], found["wrench_covariance"], doubt = _wrench(J, now.r, covariance, components)
         return found | {"judged": np.append(statistics, doubt)} | health
 
-    return economical_program(robot, reads, function, parameters, _limits(robot))
+    return economical_program(robot, reads, function, parameters, health_limits(robot))
 
 
 def kept_size(nv, windows):
@@ -142,23 +137,16 @@ def _reads(robot) -> Shapes:
     return state_shapes(robot, ("q", "qd", "tau", "gravity")) | {"velocity_variance": (robot.nv,)}
 
 
-def _limits(robot):
-    return loops_health.HEALTHY if isinstance(robot, Mechanism) else ()
-
-
 def _dynamics(robot, q, qd, gravity):
     """p, rate, M, and {health} of robots with loops."""
-    if isinstance(robot, Mechanism):
-        (p, rate), condition = loops_momentum(robot, q, qd, gravity)
-        (M,), _ = dynamics.mass_matrix(robot, q)
-        return p, rate, M, {"health": loop_health(robot, q, condition)}
-    return *momentum(robot, q, qd, gravity), symmetric(crba(robot, q)), {}
+    rates = rates_at(robot, q, qd)
+    p, rate = momentum(robot, rates, q, gravity)
+    (M,) = mass_matrix(robot, rates_at(robot, q, explicit=True), q)
+    return p, rate, symmetric(M), {"health": health(robot, q, rates)} if robot.constrained else {}
 
 
 def _jacobian(robot, q, link):
-    if isinstance(robot, Mechanism):
-        return dynamics.jacobian(robot, q, link, "body")[0][0]
-    return link_jacobian(robot, q, link, "body")
+    return jacobian(robot, rates_at(robot, q, explicit=True), q, link, "body")[0]
 
 
 def _propagated(M, variance):

@@ -1,30 +1,25 @@
-"""The quantities of a robot: one row each, which says what it reads and returns and how it is computed, with
-loops or without."""
+"""The quantities of a robot: one row each, which says what it reads and returns and how it is computed."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from dynamics_node import algorithms
-from dynamics_node.algorithms import crba, operational_space_inertia, rnea
 from dynamics_node.loops import dynamics
-from dynamics_node.loops import quantities as of_loops
+from dynamics_node.loops import quantities as of
 from dynamics_node.loops.carried import carried_alone
-from dynamics_node.loops.momentum import momentum as loops_momentum
+from dynamics_node.loops.projection import Identity
 from dynamics_node.loops.quantities import of_the_tree
+from dynamics_node.loops.rates import rates_at
 from dynamics_node.programs.second_derivatives import SECOND, second_derivative_program
 
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
 class Quantity(NamedTuple):
-    """reads, returns: names of the arrays, in order; options: keywords of its functions. inverts: whether the
-    mass matrix must have an inverse. view(robot, **options): the robot whose inertias count, where that is
-    not the whole one.
-
-    tree(model, *arrays, **options) -> arrays; clusters: {what it is, for people: function(mechanism, *arrays,
-    **options) -> (arrays, condition of the constraints)}.
+    """reads, returns: names of the arrays, in order; options: keywords of its ways. way: as of
+    loops/quantities.py; by_clusters: another one, on symbols of one state, for robots with loops. projects:
+    whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse. view(robot,
+    **options): the robot whose inertias count, where that is not the whole one.
 
     regrouped: whether base parameters tell it, see `economical`; reframed: whether it is computed in other
     frames than the robot's own, in which alone the columns of a regressor mean what they should. Inertias as
@@ -33,14 +28,26 @@ class Quantity(NamedTuple):
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
-    tree: Callable
-    clusters: dict[str, Callable]
+    way: Callable
+    by_clusters: Callable | None = None
+    projects: bool = False
     inverts: bool = False
     view: Callable | None = None
     regrouped: bool = True
     reframed: bool = True
     write: Callable | None = None
     options: tuple[str, ...] = ()
+
+    def ways(self, robot):
+        """{what it is, for people: way} on symbols of one state."""
+        other = {"by clusters": self.by_clusters} if self.by_clusters and robot.constrained else {}
+        return {"by the tree": self.way} | other
+
+    def rates(self, robot, q, qd=None):
+        """Of the state, what the ways need; nothing where positions alone count."""
+        if self.projects or "qd" in self.reads:
+            return rates_at(robot, q, qd, explicit=self.projects)
+        return Identity(robot.tree.nv)
 
     def seen(self, robot, options):
         """`view`, or the robot itself."""
@@ -52,48 +59,23 @@ def _one(function):
     return lambda *arrays, **options: (function(*arrays, **options),)
 
 
-def _row(reads, returns, tree, rows=(), columns=(), **facts):
-    """Of what the tree has at the rates of the loops, see `of_the_tree`."""
-    return Quantity(reads, returns, tree, {"tree": of_the_tree(tree, reads, rows, columns)}, **facts)
-
-
-def _gravity_torque(model, q, gravity):
-    still = np.zeros(model.nv)
-    return rnea(model, q, still, still, gravity=gravity)
-
-
-def _coriolis_torque(model, q, qd):
-    return rnea(model, q, qd, np.zeros(model.nv), gravity=np.zeros(3))
+def _row(reads, returns, function, rows=(), columns=(), **facts):
+    """Of what the tree has at the rates of its joints, see `of_the_tree`."""
+    way = of_the_tree(function, reads, rows, columns)
+    return Quantity(reads, returns, way, projects=bool(rows or columns), **facts)
 
 
 LINK, ABOUT = ("link", "reference"), ("about",)
-_LINK_MOTION = _row(
-    QDD, ("rotation", "position", "velocity", "acceleration"), algorithms.link_motion, options=LINK
-)
 
 DYNAMICS = {
-    "mass_matrix": Quantity(Q, ("mass_matrix",), _one(crba), {"projection": dynamics.mass_matrix}),
-    "bias": Quantity(
-        (*QD, "gravity"),
-        ("bias",),
-        lambda model, q, qd, gravity: (algorithms.bias(model, q, qd, gravity=gravity),),
-        {"c-rnea": dynamics.bias},
-    ),
-    "gravity_torque": _row((*Q, "gravity"), ("gravity_torque",), _one(_gravity_torque), rows=(0,)),
-    "coriolis_torque": Quantity(
-        QD,
-        ("coriolis_torque",),
-        _one(_coriolis_torque),
-        {"c-rnea": lambda mechanism, q, yd: dynamics.bias(mechanism, q, yd, np.zeros(3))},
-    ),
-    "coriolis_matrix": Quantity(
-        QD, ("coriolis_matrix",), _one(algorithms.coriolis_matrix), {"projection": of_loops.coriolis_matrix}
-    ),
-    "momentum": Quantity(
-        (*QD, "gravity"), ("momentum", "rate"), algorithms.momentum, {"projection": loops_momentum}
-    ),
+    "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
+    "bias": Quantity((*QD, "gravity"), ("bias",), of.bias),
+    "gravity_torque": Quantity((*Q, "gravity"), ("gravity_torque",), of.gravity_torque, projects=True),
+    "coriolis_torque": Quantity(QD, ("coriolis_torque",), of.coriolis_torque),
+    "coriolis_matrix": Quantity(QD, ("coriolis_matrix",), of.coriolis_matrix, projects=True),
+    "momentum": Quantity((*QD, "gravity"), ("momentum", "rate"), of.momentum),
     "second_derivatives": Quantity(
-        (*QDD, "gravity"), SECOND, algorithms.rnea, {}, write=second_derivative_program
+        (*QDD, "gravity"), SECOND, of.inverse_dynamics, write=second_derivative_program
     ),
 }
 
@@ -122,41 +104,30 @@ WHOLE = {
 }
 
 LINKS = {
-    "link_jacobian": Quantity(
-        Q, ("jacobian",), _one(algorithms.link_jacobian), {"projection": dynamics.jacobian}, options=LINK
+    "link_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, options=LINK),
+    "link_motion": _row(
+        QDD, ("rotation", "position", "velocity", "acceleration"), algorithms.link_motion, options=LINK
     ),
-    "link_motion": _LINK_MOTION,
-    "jacobian_drift": Quantity(
-        QD,
-        ("jacobian_drift",),
-        _one(algorithms.jacobian_drift),
-        {"tree": of_loops.jacobian_drift(_LINK_MOTION.clusters["tree"])},
-        options=LINK,
-    ),
+    "jacobian_drift": Quantity(QD, ("jacobian_drift",), of.jacobian_drift, options=LINK),
     "operational_space_inertia": Quantity(
         Q,
         ("inverse_inertia", "jacobian"),
-        operational_space_inertia,
-        {"projection": dynamics.operational_space_inertia, "c-efpa": dynamics.extended_forces},
+        of.operational_space_inertia,
+        by_clusters=dynamics.extended_forces,
+        projects=True,
         inverts=True,
         options=("links", "reference"),
     ),
-    "carried_wrench": Quantity(
+    "carried_wrench": _row(
         (*QDD, "gravity"),
         ("wrench",),
         _one(algorithms.carried_wrench),
-        {"projection": dynamics.carried_wrench},
         view=carried_alone,
         regrouped=False,
         options=("joint", "xyz", "rpy"),
     ),
     "joint_wrenches": Quantity(
-        (*QDD, "gravity"),
-        ("wrenches",),
-        lambda *arrays, redundant="refuse": (algorithms.joint_wrenches(*arrays),),  # of a tree nothing is
-        {"tree": of_loops.joint_wrenches},
-        regrouped=False,
-        options=("redundant",),
+        (*QDD, "gravity"), ("wrenches",), of.joint_wrenches, regrouped=False, options=("redundant",)
     ),
 }
 
@@ -173,8 +144,8 @@ REGRESSORS = {
     "momentum_regressor": Quantity(
         (*QD, "gravity"),
         ("momentum", "rate"),
-        algorithms.momentum_regressor,
-        {"projection": of_loops.momentum_regressor},
+        of.momentum_regressor,
+        projects=True,
         regrouped=False,
         reframed=False,
         options=("link",),

@@ -22,7 +22,7 @@ from dynamics_node.algorithms.pivots import (
     weak_coordinates,
 )
 from dynamics_node.algorithms.transforms import FactoredTransforms, fixed_shift, fixed_turns
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.joints import KINDS
 from dynamics_node.model.regroup import regrouped_away
 from dynamics_node.problem import Problem
@@ -49,9 +49,9 @@ ARRAYS = {"motion": 18, "force": 6, "articulated": 21, "given": 8, "added": 6}  
 WATCHING = {"carried": 2}  # and where pivots are watched
 
 
-def can_roll(robot, problem: Problem) -> TypeGuard[Model]:
-    """True of a Model with many bodies, and a recursion that has a sweep for each of them."""
-    if not isinstance(robot, Model) or not LONG <= robot.nbodies <= MOST:
+def can_roll(robot, problem: Problem) -> TypeGuard[Robot]:
+    """True of a Robot with many bodies, and a recursion that has a sweep for each of them."""
+    if robot.constrained or not LONG <= robot.nbodies <= MOST:
         return False
     return (problem.kind == "inverse" or not robot.has_mimic) and _one_by_one(robot)
 
@@ -62,7 +62,7 @@ def _one_by_one(model):
     return all(of.has_axis or (of.is_free and parent < 0) for of, parent in joints)
 
 
-def rolled_program(model: Model, problem: Problem, wrenches=False, parameters=()) -> Rolled:
+def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()) -> Rolled:
     """RNEA or the articulated-body recursion, rolled up. Arguments, inputs and outputs as of
     `dynamics_programs`."""
     watched = weak_coordinates(model, problem.forward)

@@ -20,8 +20,7 @@ from dynamics_node.graph import (
     custom_ordering,
     plan_elimination,
 )
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program
 from dynamics_node.programs.cost import cost
@@ -54,7 +53,7 @@ class Memory(NamedTuple):
 FORGETFUL = Memory(lambda name: None, lambda name, content: None)
 
 
-def best_ordering(robot: Model | Mechanism, problem: Problem, parameters=(), memory=FORGETFUL) -> Found:
+def best_ordering(robot: Robot, problem: Problem, parameters=(), memory=FORGETFUL) -> Found:
     """The cheapest ordering. What was found once is remembered.
 
     Raises SingularPivotError when none of ORDERINGS can be followed.
@@ -121,7 +120,7 @@ class _Search:
 
     def identity(self):
         """Hash of all that the search depends on."""
-        model = tree_of(self._robot)
+        model = self._robot.tree
         joints = [body.joint for body in model.bodies]
         numbers = [
             model.inertias,

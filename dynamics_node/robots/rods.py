@@ -1,4 +1,4 @@
-"""Mechanisms that are driven through rods with ball joints at their ends."""
+"""Linkages that are driven through rods with ball joints at their ends."""
 
 from dynamics_node.robots.text import X, Y, bar, box, joint, massless, robot, rod
 

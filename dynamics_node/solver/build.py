@@ -11,12 +11,10 @@ from dynamics_node.backends import CompileError, make
 from dynamics_node.backends.cache import read_entry, write_entry
 from dynamics_node.graph import Ordering, SingularPivotError, chosen_ordering, generic_graph
 from dynamics_node.loops.determined import require_determined
-from dynamics_node.loops.mechanism import Mechanism, tree_of, with_tree
 from dynamics_node.loops.spanning import spanning_program
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import PARAMETERS, generic_parameters
 from dynamics_node.numeric import (
-    FUNCTIONS,
     dynamics_runner,
     elimination_algorithm,
     quantity_runner,
@@ -55,7 +53,7 @@ _CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": H
 
 
 def build(
-    model: Model | Mechanism,
+    model: Robot,
     problem: Problem | Measured,
     solver="best",
     ordering="best",
@@ -107,7 +105,7 @@ def _refuse_choice(solver, ordering, precision):
         raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
 
 
-def build_for_service(model: Model | Mechanism, problem: Problem, batches=False, **choice) -> Solver:
+def build_for_service(model: Robot, problem: Problem, batches=False, **choice) -> Solver:
     """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
     with `batches` also what many states need.
 
@@ -118,12 +116,12 @@ def build_for_service(model: Model | Mechanism, problem: Problem, batches=False,
     return solver
 
 
-def changeable(model: Model | Mechanism):
+def changeable(model: Robot):
     """Parameters of what serves a robot whose payload changes."""
-    return PARAMETERS if tree_of(model).armature.any() else ("inertia",)
+    return PARAMETERS if model.tree.armature.any() else ("inertia",)
 
 
-def build_quantity_for_service(model: Model | Mechanism, name: str, backend="auto", **options) -> Quantity:
+def build_quantity_for_service(model: Robot, name: str, backend="auto", **options) -> Quantity:
     """As `build_for_service`: a quantity of a robot whose payload changes. Raises as `build_quantity`."""
     quantity = build_quantity(model, name, backend, changeable(model), **options)
     quantity.prepare()
@@ -131,7 +129,7 @@ def build_quantity_for_service(model: Model | Mechanism, name: str, backend="aut
 
 
 def build_quantity(
-    model: Model | Mechanism, name: str, backend="auto", parameters=(), precision="float64", **options
+    model: Robot, name: str, backend="auto", parameters=(), precision="float64", **options
 ) -> Quantity:
     """A Function of a robot's state, one of QUANTITIES, which says what each reads and returns: mass_matrix,
     bias, gravity_torque, coriolis_torque, coriolis_matrix, momentum, kinetic_energy, potential_energy,
@@ -155,7 +153,7 @@ def build_quantity(
         require_determined(_with_generic(model, parameters), np.array(forward))
     shapes = state_shapes(model, quantity.reads)
     numeric = None  # the Program itself is interpreted
-    if name in FUNCTIONS:
+    if quantity.write is None and not model.constrained:
         numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
     recipe = Recipe(
         model,
@@ -173,7 +171,7 @@ def build_quantity(
 
 
 def build_derivatives(
-    model: Model | Mechanism, problem: Problem, backend="auto", wrenches=False, parameters=()
+    model: Robot, problem: Problem, backend="auto", wrenches=False, parameters=()
 ) -> Quantity:
     """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
 
@@ -194,7 +192,7 @@ def build_derivatives(
     return _robot_function(model, f"{problem.kind}_derivatives", recipe)
 
 
-def build_closing(mechanism: Mechanism, backend="auto") -> Closing:
+def build_closing(mechanism: Robot, backend="auto") -> Closing:
     """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
     numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
     signature, places = robot_signature(mechanism), mechanism.quaternion_places
@@ -218,7 +216,7 @@ def _with_generic(model, parameters):
     """The robot with values of its parameters that are zero nowhere by chance."""
     if not parameters:
         return model
-    return with_tree(model, generic_parameters(tree_of(model), parameters))
+    return model.with_tree(generic_parameters(model.tree, parameters))
 
 
 def _recursion(model, problem, choice, parameters):

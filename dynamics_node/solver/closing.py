@@ -8,8 +8,8 @@ import numpy as np
 
 from dynamics_node.loops.first_positions import continued, first_closed
 from dynamics_node.loops.health import HEALTHY, why_not
-from dynamics_node.loops.mechanism import Mechanism
 from dynamics_node.loops.positions import LARGEST, TOLERANCE, ClosureError, bends, close_loops, positions_of
+from dynamics_node.model import Robot
 from dynamics_node.solver.function import ProgramFunction
 
 MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three will do
@@ -23,7 +23,7 @@ class Closing:
     accelerations of all joints, and G.
     """
 
-    mechanism: Mechanism
+    mechanism: Robot
     step: ProgramFunction
     rates: ProgramFunction
 
@@ -66,7 +66,7 @@ class Closing:
 
     def why_not(self, q):
         """Why they are not, in words."""
-        return why_not(self.mechanism, q)
+        return why_not(self.mechanism, None, q)
 
     def spread(self, q, qd, qdd):
         """Rates and accelerations (nv of the tree,) of all joints for qd, qdd (nv,) of the independent ones,

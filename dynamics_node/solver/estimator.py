@@ -10,8 +10,7 @@ import numpy as np
 
 from dynamics_node.graph.markowitz import NoPivotError
 from dynamics_node.loops.health import why_not
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.numeric import (
     Judgement,
     Solvability,
@@ -121,7 +120,7 @@ class Estimator(RobotFunction):
         return q, qd, readings, self.model.gravity if gravity is None else gravity
 
 
-def build_estimator(model: Model | Mechanism, problem: Measured, backend="auto", parameters=()) -> Estimator:
+def build_estimator(model: Robot, problem: Measured, backend="auto", parameters=()) -> Estimator:
     """The Estimator of a measured problem.
 
     backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
@@ -184,7 +183,7 @@ def _signature(model, problem) -> Signature:
 
 def _why_not(model, problem, q, qd=None, readings=None, gravity=None):
     """Why there is no result at one of the positions q (..., nq), in words; None if that is not known."""
-    if isinstance(model, Mechanism) and (reason := why_not(model, q, (False,) * model.nv)):
+    if reason := why_not(model, None, q):
         return reason
     for position in np.reshape(q, (-1, model.nq)):
         found = solvability(model, problem, position)

@@ -5,22 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops.mechanism import Mechanism
+from dynamics_node.loops.health import why_not
+from dynamics_node.loops.pivots import why_singular
 from dynamics_node.loops.rates import SINGULAR
-from dynamics_node.model import Model
-from dynamics_node.numeric import FUNCTIONS
+from dynamics_node.model import Robot
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.program import interpret
-from dynamics_node.programs import QUANTITIES, derivative_program, why_no_result
+from dynamics_node.programs import QUANTITIES, derivative_program
 from dynamics_node.programs.derivatives import tangent
 from dynamics_node.programs.second_derivatives import SECOND
-from dynamics_node.solver.build import build_quantity
 from dynamics_node.solver.checks import SolutionError
 
 STEP = 1e-30  # imaginary: its square vanishes beside anything that counts
 
 
-def evaluate_quantity(robot: Model | Mechanism, name: str, state, **options) -> tuple[np.ndarray, ...]:
+def evaluate_quantity(robot: Robot, name: str, state, **options) -> tuple[np.ndarray, ...]:
     """What a quantity of QUANTITIES returns at one state, by NumPy; nothing is compiled or kept.
 
     state: {name: array} of all that the quantity reads: q (nq,), closed and checked before, qd, qdd (nv,),
@@ -38,18 +37,16 @@ def evaluate_quantity(robot: Model | Mechanism, name: str, state, **options) -> 
 
 def _evaluated(robot, name, arrays, options) -> Any:
     quantity = QUANTITIES[name]
-    if name in FUNCTIONS:  # these need no Program, and judge what is singular
-        found = build_quantity(robot, name, "numpy", **options)(**arrays)
-        return found if isinstance(found, tuple) else (found,)
     if quantity.write is not None:
         return _second_derivatives(robot, **arrays)
-    if not isinstance(robot, Mechanism):
-        return quantity.tree(robot, *arrays.values(), **options)
-    way = next(iter(quantity.clusters.values()))
-    found, condition = way(robot, *arrays.values(), **options)
-    if not float(condition) <= SINGULAR:
-        raise SolutionError(why_no_result(robot, None, arrays["q"]))
-    return found
+    robot = quantity.seen(robot, options)
+    q, qd = arrays.pop("q"), arrays.pop("qd", None)
+    rates = quantity.rates(robot, q, qd)
+    if not float(rates.condition) <= SINGULAR:
+        raise SolutionError(why_not(robot, None, q))
+    if quantity.inverts and (reason := why_singular(robot, (True,) * robot.nv, q)):
+        raise SolutionError(reason)
+    return quantity.way(robot, rates, q, *arrays.values(), **options)
 
 
 def _second_derivatives(robot, q, qd, qdd, gravity):

@@ -9,11 +9,10 @@ import numpy as np
 
 from dynamics_node.backends.cuda.errors import CudaError
 from dynamics_node.backends.errors import DeviceError
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.numeric import dynamics_runner
 from dynamics_node.parallel import (
-    Robot,
+    RobotArrays,
     forward_dynamics,
     inverse_dynamics,
     refuse_weightless,
@@ -33,15 +32,13 @@ _KERNELS: dict[str, Literal["float", "double"]] = {"float32": "float", "float64"
 AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
 
 
-def parallel_solver(
-    model: Model | Mechanism, problem: Problem, choice: Choice, parameters, precision="float64"
-):
+def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
     """(description, Recipe, None): see build; all is computed in the precision. Raises ChoiceError for a
     problem or robot that these solvers are not for, ModelError for joints and links they leave out,
     ImportError without the array module."""
     _refuse(model, problem, choice)
     backend = "numpy" if choice.backend == "auto" else choice.backend
-    algorithm = ParallelDynamics(tree_of(model), problem, choice.solver, choice.ordering, backend, precision)
+    algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
     _ = algorithm.robot, algorithm.way
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
     recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
@@ -50,7 +47,7 @@ def parallel_solver(
 
 def _refuse(model, problem, choice):
     solver = choice.solver
-    if isinstance(model, Mechanism):
+    if model.constrained:
         raise ChoiceError(
             f"solver {solver!r} is for trees, and this robot has loops: build with solver 'cluster'"
         )
@@ -67,7 +64,7 @@ class ParallelDynamics:
     or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, or cuda
     (the kernel, or CuPy's arrays). precision: of the arithmetic."""
 
-    model: Model
+    model: Robot
     problem: Problem
     solver: str
     ordering: Any
@@ -75,9 +72,9 @@ class ParallelDynamics:
     precision: str = "float64"
 
     @cached_property
-    def robot(self) -> Robot:
+    def robot(self) -> RobotArrays:
         """Raises ModelError for what the solver leaves out."""
-        robot = Robot(self.model)
+        robot = RobotArrays(self.model)
         if self.solver == "cfa" and self.problem.kind == "forward":
             refuse_width(robot)
             refuse_weightless(self.model)
@@ -105,7 +102,7 @@ class ParallelDynamics:
         return ("oee" if self.kernel else "cr") if self.ordering == "best" else self.ordering
 
     def with_model(self, model):
-        """The algorithm for a Model that differs in inertias or rotor inertias only."""
+        """The algorithm for a Robot that differs in inertias or rotor inertias only."""
         changed = replace(self, model=model)
         _ = changed.robot, changed.way
         return changed

@@ -8,11 +8,11 @@ import numpy as np
 
 from dynamics_node.algorithms.pivots import refuse_unwatched
 from dynamics_node.backends import Backed, Runner, make
-from dynamics_node.loops.mechanism import Mechanism, same_loops, tree_of
-from dynamics_node.model import Model
+from dynamics_node.loops.pivots import weak_coordinates
+from dynamics_node.model import Robot
 from dynamics_node.model.parameters import changed_parameters, same_geometry
 from dynamics_node.model.reframe import reframe
-from dynamics_node.programs import alike, parameter_values, reordered, watched_coordinates
+from dynamics_node.programs import alike, parameter_values, reordered
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Recipe:
     {name: Program} by other algorithms, of which a GPU may run one; None where there are none.
     """
 
-    robot: Model | Mechanism
+    robot: Robot
     forward: tuple[bool, ...]
     write: Callable | None = None
     numeric: Callable | None = None
@@ -68,18 +68,18 @@ class Recipe:
     def require_changeable(self, robot):
         """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
         ModelError when its mass matrix may become singular in a way that the Program does not watch."""
-        own, other = tree_of(self.robot), tree_of(robot)
-        if not same_geometry(other, own) or not same_loops(robot, self.robot):
-            raise ValueError("the Model differs in more than inertias, rotor inertias and gravity")
+        own, other = self.robot.tree, robot.tree
+        if not same_geometry(other, own) or not robot.constraints == self.robot.constraints:
+            raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(other, own) - set(self.parameters):
             listed = ", ".join(sorted(constant))
             raise ValueError(f"this solver was built for constant {listed}: see parameters of build")
         if self.write is not None and np.any(self.forward):
-            refuse_unwatched(robot, watched_coordinates(robot, self.forward) & ~self._watched)
+            refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
 
     @cached_property
     def _watched(self):
-        return watched_coordinates(self.robot, self.forward)
+        return weak_coordinates(self.robot, self.forward)
 
 
 def _reordered(robot, rivals, wrenches):
@@ -96,4 +96,4 @@ def _parameter_values(robot, parameters, geometry, regrouped):
 @lru_cache(maxsize=16)
 def _frames(robot):
     """The geometry in the frames of Programs, with the transforms to them: see `reframe`."""
-    return reframe(tree_of(robot))
+    return reframe(robot.tree)

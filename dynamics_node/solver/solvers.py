@@ -6,10 +6,9 @@ from functools import cached_property, partial
 import numpy as np
 
 from dynamics_node.backends import Runner, on_device
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.loops.health import why_not
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
-from dynamics_node.programs import why_no_result
 from dynamics_node.solver.choices import Choice
 from dynamics_node.solver.function import Function, ProgramFunction
 from dynamics_node.solver.recipe import Recipe
@@ -24,17 +23,17 @@ class RobotFunction(Function):
     description: what runs, for people: `aba`, `colamd`, ...; recipe: how its runner is made.
     """
 
-    model: Model | Mechanism
+    model: Robot
     recipe: Recipe
     description: str
     _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_model returns
 
     def __post_init__(self):
-        self._keep(why=partial(why_no_result, self.model, self.recipe.forward))
+        self._keep(why=partial(_why, self.model, self.recipe.forward))
         super().__post_init__()
 
-    def with_model(self, model: Model | Mechanism):
-        """The function of a Model that differs in inertias, rotor inertias or gravity only; no compilation.
+    def with_model(self, model: Robot):
+        """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
 
         Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
         """
@@ -180,3 +179,8 @@ def _known(value, known):
     if array.shape[-1:] == known.shape:
         array[..., ~known] = 0.0
     return array
+
+
+def _why(robot, forward, q, **_):
+    """See Function."""
+    return why_not(robot, forward, q)

@@ -11,8 +11,8 @@ import numpy as np
 
 from dynamics_node.algorithms import carried_wrench, tool_regressor
 from dynamics_node.loops.carried import carried_alone
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.loops.spanning import spanning
+from dynamics_node.model import Robot
 from dynamics_node.model.beyond import beyond, mass_and_moment, with_tool
 from dynamics_node.solver.arguments import Arguments, robot_signature
 from dynamics_node.spatial import congruence, inverse_motion_transform, matvec
@@ -63,7 +63,7 @@ class Tool:
 
 
 def identify_tool(
-    robot: Model | Mechanism,
+    robot: Robot,
     joint: str,
     q,
     readings,
@@ -94,7 +94,7 @@ def identify_tool(
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
     readings = np.asarray(readings, dtype=float)
     _check_readings(readings, len(q), FEWEST if tool else 1)
-    alone = tree_of(carried_alone(robot, joint))
+    alone = carried_alone(robot, joint).tree
     left = readings - carried_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
     A = np.broadcast_to(np.eye(6), (len(q), 6, 6))
     if tool:
@@ -123,9 +123,9 @@ def _states(robot, q, qd, qdd, gravity):
     arguments = Arguments(robot_signature(robot), {name: np.atleast_2d(a) for name, a in given.items()})
     arguments.refuse_bad()
     q, qd, qdd, *rest = arguments.spread().values()
-    if isinstance(robot, Mechanism):
-        q, qd, qdd = robot.spanning(q, qd, qdd)
-    return tree_of(robot), q, qd, qdd, rest[0] if rest else None
+    if robot.constrained:
+        q, qd, qdd = spanning(robot, q, qd, qdd)
+    return robot.tree, q, qd, qdd, rest[0] if rest else None
 
 
 def _check_readings(readings, poses, fewest):

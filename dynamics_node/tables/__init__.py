@@ -1,7 +1,7 @@
 """Tables of states: files and recordings read and written in chunks, and arrays of dask.
 
 A table has a row for every state. In a file of columns they are named `q.JOINT`, `qd.JOINT`, `qdd.JOINT`,
-`tau.JOINT` after the coordinates of the Model, in an .npz file its arrays are q, qd, qdd, tau, each (rows,
+`tau.JOINT` after the coordinates of the Robot, in an .npz file its arrays are q, qd, qdd, tau, each (rows,
 coordinates); `time` may stand beside them.
 """
 

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, Mechanism
+from dynamics_node.loops import ClosureError
 from dynamics_node.model.names import Pairs, proposed_pair, renamed
 from dynamics_node.solver import build_closing
 from dynamics_node.tables.latest import Latest
@@ -120,7 +120,7 @@ def _listed(names):
 
 
 def _chunks(path, topic, model, latest, told, chunk):
-    position = _closed_positions(model) if isinstance(model, Mechanism) else np.copy
+    position = _closed_positions(model) if model.constrained else np.copy
     needed, found = {"q", *told}, []
     for message, received in joint_states(path, topic):
         latest.update(message)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.loops import tree_of
 from dynamics_node.tables.cutoff import CUTOFF, USUAL_CUTOFF, usual_cutoff
 from dynamics_node.tables.differentiate import END, ORDER, Derivatives, differentiated
 from dynamics_node.tables.names import TableError, needed, read_by
@@ -130,7 +129,7 @@ def _derivatives(path, model, source, orders):
             f"{path} has no velocities: those of {name} do not come from its pose here, but from "
             f"{', '.join(lacking)}"
         )
-    q_at = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
+    q_at = {joint.name: joint.q.start for joint in model.tree.independent_joints}
     joints = model.independent_joints
     columns = np.array([q_at[joint.name] for joint in joints], dtype=int)
     return Derivatives("q", columns, np.array([j.type.wraps for j in joints], dtype=bool), orders)

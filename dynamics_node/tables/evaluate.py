@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism, close_loops
+from dynamics_node.loops import close_loops
 from dynamics_node.tables.names import read_by
 from dynamics_node.tables.table import Table
 
@@ -31,7 +31,7 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
     rows = bad = 0
     first = None
     for chunk in table.chunks():
-        if isinstance(solver.model, Mechanism):
+        if solver.model.constrained:
             chunk["q"] = close_loops(solver.model, chunk["q"], errors="nan")
         zero = np.zeros((len(chunk["q"]), solver.model.nv))
         arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]

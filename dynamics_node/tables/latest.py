@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import tree_of
 from dynamics_node.model.names import Pairs, renamed
 from dynamics_node.tables.names import TableError
 
@@ -26,7 +25,7 @@ class Latest:
     """
 
     def __init__(self, model, pairs: Pairs = (), still=(), efforts=None):
-        scalar = [joint for joint in tree_of(model).independent_joints if joint.type.is_scalar]
+        scalar = [joint for joint in model.tree.independent_joints if joint.type.is_scalar]
         self._q_at = {joint.name: joint.q.start for joint in scalar}
         self._v_at = {joint.name: joint.v.start for joint in model.independent_joints}
         self._pairs = pairs

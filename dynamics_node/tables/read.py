@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.names import name_pairs, proposed_pair, renamed
 from dynamics_node.problem import Problem
 from dynamics_node.tables.bag import positions_of, read_bag
@@ -25,7 +25,7 @@ MOST_LISTED = 12
 
 def open_table(
     path,
-    model: Model,
+    model: Robot,
     problem: Problem,
     chunk=16384,
     topic=None,

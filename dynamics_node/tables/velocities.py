@@ -11,8 +11,6 @@ from typing import Literal
 
 import numpy as np
 
-from dynamics_node.loops import tree_of
-
 Velocities = Literal["better", "recorded", "positions"]
 BETTER = 2.0  # times less noise: worth to leave what is recorded
 MATTERS = 0.005  # of the root mean square of a velocity: smaller noise does no harm
@@ -34,7 +32,7 @@ def noisy_velocities(chunk, model, cutoff) -> list[tuple[str, float, bool]]:
     if np.count_nonzero(good) < ENOUGH:
         return []
     time, q, qd = (chunk[kind][good] for kind in ("time", "q", "qd"))
-    places = {joint.name: joint.q.start for joint in tree_of(model).independent_joints}
+    places = {joint.name: joint.q.start for joint in model.tree.independent_joints}
     found = []
     for joint in model.independent_joints:
         rates, way = qd[:, joint.v.start], q[:, places[joint.name]]

@@ -4,12 +4,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism
 from dynamics_node.loops.positions import TURNED
 from dynamics_node.program import Program, interpret, trace
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
-from dynamics_node.trajectory.problems import Robot
+from dynamics_node.trajectory.problems import RobotOrSystem
 from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System
 
@@ -17,7 +16,7 @@ OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in
 LENGTH = 1e-6  # that a quaternion may be off unit length
 
 
-def closed_start(system: System, robot: Robot, q, qd=None):
+def closed_start(system: System, robot: RobotOrSystem, q, qd=None):
     """q (nq,) and qd (n,) of all directions, zero where they depend on others and nobody tells them, once
     they are found to be consistent. qd (nv,): of the independent directions, or (n,).
 
@@ -28,7 +27,7 @@ def closed_start(system: System, robot: Robot, q, qd=None):
         if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
             raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
     found = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    advice = "close_loops closes them" if isinstance(robot, Mechanism) else "give a closed position"
+    advice = "close_loops closes them" if getattr(robot, "constrained", False) else "give a closed position"
     _refuse_open(system, found["positions"], "the loops are open", advice)
     if (found["turned"] > TURNED).any():
         raise WrongBranch(f"{system.name}: loops are closed with ends turned away from each other")

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops import Mechanism, tree_of
-from dynamics_node.loops.kinds import LoopJoint
+from dynamics_node.model.constraints import LoopJoint
 from dynamics_node.spatial import transform_origin, transform_rotation, transpose
 from dynamics_node.trajectory.natural import Angle
 
@@ -27,9 +26,9 @@ class Drawing:
 
 
 def robot_drawing(robot, q) -> Drawing:
-    """A Model or Mechanism at q (count, nq): bars from joint to joint, to the ends of loops, and to what is
+    """A Robot at q (count, nq): bars from joint to joint, to the ends of loops, and to what is
     farthest on the last links; names of joints."""
-    tree = tree_of(robot)
+    tree = robot.tree
     places, bars, names = _Places(), [], []
     for i, body in enumerate(tree.bodies):
         own = places.add(i, np.zeros(3))
@@ -90,8 +89,7 @@ def _ends(robot, tree):
 
 
 def _loop_joints(robot):
-    constraints = robot.constraints if isinstance(robot, Mechanism) else ()
-    return [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+    return [constraint for constraint in robot.constraints if isinstance(constraint, LoopJoint)]
 
 
 def _loops(robot, places, names):

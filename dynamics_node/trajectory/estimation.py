@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.sensors import Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
@@ -30,7 +29,7 @@ SETTLED = 1e-9  # of the last change of a variable, beside its size, of a whole 
 
 
 def estimate(
-    robot: Model | Mechanism,
+    robot: Robot,
     time,
     readings: Mapping[str, np.ndarray],
     sensors: Iterable[Sensor] = (),

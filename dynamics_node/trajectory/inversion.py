@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.loops import first_closed
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
-    Robot,
+    RobotOrSystem,
     graph_of,
     motion_of,
     residuals,
@@ -28,7 +28,7 @@ LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
 def invert(
-    robot: Robot,
+    robot: RobotOrSystem,
     time,
     q,
     qd=None,
@@ -108,7 +108,7 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
 
 def _start(robot, system, first, places, start):
     """A position (nq,) with the independent joints at `first` (nv,), from which loops can be closed."""
-    if start is None and not isinstance(robot, Mechanism):
+    if start is None and isinstance(robot, System):
         raise InputError(
             f"{system.name}: give a start, {len(system.q.neutral)} numbers near the first position"
         )
@@ -116,7 +116,7 @@ def _start(robot, system, first, places, start):
     if found.shape != system.q.neutral.shape:
         raise InputError(f"start must be {len(system.q.neutral)} numbers, not {found.shape}")
     found[places] = first
-    return first_closed(robot, found) if isinstance(robot, Mechanism) else found
+    return found if isinstance(robot, System) else first_closed(robot, found)
 
 
 def _derivatives(time, q, qd):

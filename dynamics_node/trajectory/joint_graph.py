@@ -17,8 +17,7 @@ from functools import lru_cache
 import numpy as np
 
 from dynamics_node.backends import make
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.program import Program, interpret, trace
 from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
 from dynamics_node.trajectory.fixed_lag import FixedLag
@@ -74,7 +73,7 @@ class Smoothed:
     """What is compiled of a robot with its sensors: made once, for any noise. Pickled it is made and compiled
     anew, its code taken from the cache."""
 
-    def __init__(self, robot: Model | Mechanism, sensors: Iterable[Sensor] = (), backend="auto"):
+    def __init__(self, robot: Robot, sensors: Iterable[Sensor] = (), backend="auto"):
         """Raises SensorError for sensors that are no Imu, Gyro or Accelerometer or are exact, ValueError for
         a robot with a joint of several coordinates, by name."""
         self.robot, self.sensors, self.backend = robot, tuple(sensors), backend

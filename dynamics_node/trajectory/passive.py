@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import Shapes
 from dynamics_node.trajectory.errors import NotConverged
 
@@ -59,7 +59,7 @@ class PassiveTorques:
         return friction_torque(qd, 0.0, self.coulomb, creep=self.creep)
 
 
-def passive_torques(tree: Model, scalars) -> PassiveTorques | None:
+def passive_torques(tree: Robot, scalars) -> PassiveTorques | None:
     """Those of a tree, None where it has none."""
     parts = tree.damping, tree.friction, tree.creep, tree.springs, tree.torque_offsets
     return PassiveTorques(*parts, scalars) if any(part.any() for part in parts) else None

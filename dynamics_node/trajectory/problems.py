@@ -4,8 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.program import Program, interpret, trace
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor
@@ -15,12 +14,12 @@ from dynamics_node.trajectory.results import Motion, units_of
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable
 
-Robot = Model | Mechanism | System
+RobotOrSystem = Robot | System
 
 
 @lru_cache(maxsize=16)  # of the robots at hand: what is compiled for a graph belongs to its System
-def system_of(robot: Robot) -> System:
-    """A System itself, that of a Model or Mechanism."""
+def system_of(robot: RobotOrSystem) -> System:
+    """A System itself, that of a Robot."""
     return robot if isinstance(robot, System) else robot_system(robot)
 
 
@@ -34,7 +33,7 @@ def graph_of(system: System, kind, *choices):
 # --- results ------------------------------------------------------------------------------------------------
 
 
-def motion_of(robot: Robot, system: System, time, steps: Steps, **more) -> Motion:
+def motion_of(robot: RobotOrSystem, system: System, time, steps: Steps, **more) -> Motion:
     """A Motion of what the steps are now; tau and push where the graph has them. more: fields of it."""
     own, views = list(system.independent), steps.views
     count = len(steps)

@@ -10,8 +10,7 @@ import numpy as np
 from dynamics_node.algorithms.accelerations import body_motions
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.sensor_factors import sensor_transform
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.programs.economical import economical
 from dynamics_node.sensors import Accelerometer, Gyro, Imu
 from dynamics_node.spatial import transform_origin, transform_rotation
@@ -41,17 +40,17 @@ def torque(system: System, name="torque", bias=False, variable="tau") -> Factor:
     return _reading(name, system.torque_names, (variable,), lambda **x: x[variable], bias)
 
 
-def gyro(robot: Model | Mechanism, sensor: Gyro | Imu, bias=False) -> Factor:
+def gyro(robot: Robot, sensor: Gyro | Imu, bias=False) -> Factor:
     """The angular velocity (3) of a link in the sensor's axes, rad/s."""
     return _of_link(robot, sensor, bias, ("q", "qd"), _turning)
 
 
-def accelerometer(robot: Model | Mechanism, sensor: Accelerometer | Imu, bias=False) -> Factor:
+def accelerometer(robot: Robot, sensor: Accelerometer | Imu, bias=False) -> Factor:
     """The proper acceleration (3) of a point of a link in the sensor's axes, m/s^2."""
     return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _proper_acceleration)
 
 
-def imu(robot: Model | Mechanism, sensor: Imu, bias=False) -> Factor:
+def imu(robot: Robot, sensor: Imu, bias=False) -> Factor:
     """A gyro's three rows, then an accelerometer's."""
     return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _both)
 
@@ -96,12 +95,12 @@ def _bias(name):
 
 def _of_link(robot, sensor, bias, now, kind):
     """kind: Motion of the body, E (3, 3) and r (3,) of the sensor on it -> what it reads."""
-    body = tree_of(robot).frame(sensor.link).body
+    body = robot.tree.frame(sensor.link).body
     if body < 0:
         raise ValueError(
             f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and never moves"
         )
-    tree = tree_of(economical(robot)[0])  # whose operations the dynamics share
+    tree = economical(robot)[0].tree  # whose operations the dynamics share
     X = sensor_transform(tree, sensor.link, sensor.xyz, sensor.rpy)
     X = np.where(np.abs(X) < ROUNDING, 0.0, X)
     E, r = transform_rotation(X), transform_origin(X)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, Mechanism, first_closed, tree_of
+from dynamics_node.loops import ClosureError, first_closed
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory.errors import InconsistentStart
 from dynamics_node.trajectory.graph import Steps, weights_of
@@ -57,7 +57,7 @@ def _positions(smoothed: Smoothed, q):
         q = whole
     if q.ndim != 2 or q.shape[1] != count:
         raise InputError(f"q must be (count, {count}) or (count, {len(system.independent)}), not {q.shape}")
-    joints = tree_of(smoothed.robot).independent_joints
+    joints = smoothed.robot.tree.independent_joints
     for k in (k for k, joint in enumerate(joints) if joint.type.wraps):
         told = np.isfinite(q[:, k])
         q[told, k] = np.unwrap(q[told, k])
@@ -72,8 +72,6 @@ def first_position(robot, smoothed: Smoothed, steps, start):
         rows = np.flatnonzero(told[:, k])
         if len(rows):
             first[smoothed.system.scalars[direction]] = read[rows[0], k]
-    if not isinstance(robot, Mechanism):
-        return first
     try:
         return first_closed(robot, first)
     except ClosureError as error:

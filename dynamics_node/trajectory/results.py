@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops import tree_of
-
 KINDS = {"q": "position", "qd": "velocity", "qdd": "acceleration", "tau": "torque", "push": "push"}
 ROWS = ("time", *KINDS, "iterations")
 SIGMAS = 2.0  # standard deviations that a band is wide, to both sides
@@ -106,10 +104,10 @@ def _rows(array, part):
 
 
 def units_of(robot) -> dict[str, tuple[str, ...]]:
-    """{kind: unit of every coordinate} of a Model or Mechanism: rad and N m where it turns, m and N where it
+    """{kind: unit of every coordinate} of a Robot: rad and N m where it turns, m and N where it
     slides, 1 of quaternions."""
     positions: list[str] = []
-    for joint in tree_of(robot).independent_joints:
+    for joint in robot.tree.independent_joints:
         at = joint.type.quaternion
         turning = ["rad" if at is None else "1"] * joint.type.nq
         positions += ["m" if k in joint.type.lengths else unit for k, unit in enumerate(turning)]

@@ -11,7 +11,7 @@ from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, U
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.problems import (
-    Robot,
+    RobotOrSystem,
     graph_of,
     motion_of,
     system_of,
@@ -28,7 +28,7 @@ Torque = np.ndarray | Callable | None
 
 
 def simulate(
-    robot: Robot,
+    robot: RobotOrSystem,
     q,
     qd=None,
     duration=None,
@@ -46,7 +46,7 @@ def simulate(
     """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps`
     steps of dt seconds (paper 2, Figs. 2 and 3).
 
-    robot: Model, Mechanism, or a System of `trajectory.planar`. torque (nv,) or (steps + 1, nv), or a
+    robot: a Robot, or a System of `trajectory.planar`. torque (nv,) or (steps + 1, nv), or a
     function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
     rule: euler, trapezoidal (implicit, of second order) or simpson (fourth). coordinates: 'independent', or,
     of loops, 'dependent': integrators of all joints, a least-squares compromise. window: how many steps are

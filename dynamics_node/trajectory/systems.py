@@ -9,9 +9,8 @@ import numpy as np
 from dynamics_node.algorithms import rnea
 from dynamics_node.loops.constraints import gaps, position_program, turned, velocity_program
 from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.mechanism import Mechanism, tree_of
 from dynamics_node.loops.rates import Rates
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import Problem
 from dynamics_node.program import Program, interpret
 from dynamics_node.programs.dynamics import recursive_programs
@@ -71,11 +70,11 @@ class System:
         return vector(name, self.torque_names)
 
 
-def robot_system(robot: Model | Mechanism) -> System:
+def robot_system(robot: Robot) -> System:
     """The System of a robot. Mimic joints have no direction of their own; dependent joints of loops do."""
-    tree = tree_of(robot)
+    tree = robot.tree
     own = economical(robot)[0]
-    functions = _of_loops(own) if isinstance(robot, Mechanism) else _of_tree(own)
+    functions = _of_loops(own) if robot.constrained else _of_tree(own)
     scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
     return System(
         name=robot.name,
@@ -90,7 +89,7 @@ def robot_system(robot: Model | Mechanism) -> System:
 def _forward(robot):
     def forward(q, qd, tau, passive=None):
         program = _forward_program(robot)
-        if not isinstance(robot, Mechanism):
+        if not robot.constrained:
             tau = tau if passive is None else tau - passive
             return interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
         yd = qd[robot.independent]
@@ -102,7 +101,7 @@ def _forward(robot):
 
 
 @lru_cache(maxsize=16)  # of the robots at hand; few factors need it
-def _forward_program(robot: Model | Mechanism) -> Program:
+def _forward_program(robot: Robot) -> Program:
     """The recursion with the fewest operations."""
     programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
     return min(programs.values(), key=lambda one: len(one.ops))

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def vector(name, names, rate="") -> Variable:
     return Variable(name, names, np.zeros(len(names)), _added, _subtracted, _unchanged, rate)
 
 
-def positions(tree: Model, name="q", rate="qd") -> Variable:
+def positions(tree: Robot, name="q", rate="qd") -> Variable:
     """The positions q (nq,) of a tree, which change along its velocities."""
     joints = tree.independent_joints
 

@@ -21,7 +21,7 @@ mujoco = pytest.importorskip("mujoco", minversion="3.2", reason="another oracle:
 )
 def test_linkages_at_home(make, seed):
     linkage = make(np.random.default_rng(seed))
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=False)
+    mechanism = dn.parse_robot(linkage.text, floating_base=False)
     theirs, q = Connected(linkage, mechanism), np.zeros(mechanism.nq)
     yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism))
@@ -77,7 +77,7 @@ def _scalar_first(quaternion):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_ball_joints(seed):
-    tree = dn.parse_model(ball_robot(seed), armature={"j1": 0.05})
+    tree = dn.parse_robot(ball_robot(seed), armature={"j1": 0.05})
     theirs = Balls(tree)
     solver = dn.build(tree, dn.inverse_dynamics(tree), backend="numpy")
     for q, qd, qdd in zip(*random_states(tree, 5, seed=seed)[:3], strict=True):

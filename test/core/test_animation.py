@@ -154,7 +154,7 @@ def evil():
     text = robot(link("base"), link(name), joint(name + "j", "base", name)).replace(
         'name="r"', f'name="{name}"'
     )
-    return dn.parse_model(text)
+    return dn.parse_robot(text)
 
 
 def test_names_stay_text(evil):

@@ -12,7 +12,8 @@ from tolerances import EPS, EXACT, error
 from trials import tried
 
 import dynamics_node as dn
-from dynamics_node.loops import Custom, first_closed
+from dynamics_node.loops import first_closed
+from dynamics_node.model.constraints import Custom
 from dynamics_node.robots import four_bar
 
 SIXTY, RIGHT = np.pi / 3, np.pi / 2
@@ -45,7 +46,7 @@ def test_sarrus(seed):
     linkage = sarrus(np.random.default_rng(seed))
     trial = tried(linkage, compiled=seed == 0)
     assert not trial.wrong and not trial.refused and trial.conditions
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     assert mechanism.nv == 1 + 6 * linkage.floating_base
     q = first_closed(mechanism, mechanism.neutral())
     assert dn.build_closing(mechanism, "numpy").is_regular(q)
@@ -61,7 +62,7 @@ def regular_positions(mechanism):
 @pytest.mark.parametrize("name", LINKAGES)
 def test_every_assembly_is_served(name):
     linkage = LINKAGES[name]()
-    mechanism = dn.parse_mechanism(linkage.text)
+    mechanism = dn.parse_robot(linkage.text)
     reference, random = Projection(linkage, mechanism), np.random.default_rng(1)
     inverse, forward, graph = (
         dn.build(mechanism, problem, **how)
@@ -95,7 +96,7 @@ def test_against_mujoco(name):
     from connected import Connected  # skips without MuJoCo
 
     linkage = LINKAGES[name]()
-    mechanism = dn.parse_mechanism(linkage.text)
+    mechanism = dn.parse_robot(linkage.text)
     theirs, random = Connected(linkage, mechanism), np.random.default_rng(2)
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     for q in regular_positions(mechanism)[:4]:
@@ -111,7 +112,7 @@ def loaded(linkage, *dependent):
     """A linkage, with the joints of these links marked as dependent and no other."""
     unmarked = re.sub(' independent="(true|false)"', "", linkage.text)
     flag = ' independent="false"'
-    return dn.parse_mechanism(
+    return dn.parse_robot(
         re.sub(r'<joint name="j_(\w+)"', lambda found: found[0] + flag * (found[1] in dependent), unmarked)
     )
 
@@ -135,7 +136,7 @@ def test_the_other_assembly_of_a_sarrus():
 
 def test_a_turning_point_is_named():
     """Where crank and coupler are in line the rocker turns back: it does not tell which way the crank goes on."""
-    mechanism = dn.parse_mechanism(four_bar(independent=(False, False, True)))
+    mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     x = (1.1**2 + 0.7**2 - 0.6**2) / (2 * 0.7)
     y = np.sqrt(1.1**2 - x * x)
@@ -150,7 +151,7 @@ def test_where_branches_meet(backend):
     what velocities bring about is known to eps times the square of the condition, by nobody better: a torque in
     extended precision changes as much when a crank moves by its last digit."""
     linkage = three_cranks()
-    mechanism = dn.parse_mechanism(linkage.text)
+    mechanism = dn.parse_robot(linkage.text)
     reference = Projection(linkage, mechanism)
     inverse, forward = (
         dn.build(mechanism, problem, backend=backend)
@@ -180,7 +181,7 @@ def test_equations_that_contradict_each_other():
         function = lambda q: (q[1] - q[0]) * np.array([1.0, 1.0 + 1e3 * q[0]])  # noqa: E731
         return Custom("tie", function, (0, 1), frozenset({0, 1}))
 
-    mechanism = dn.parse_mechanism(text, constraints=[twice])
+    mechanism = dn.parse_robot(text, constraints=[twice])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
     with pytest.raises(dn.SolutionError, match="tie: equations contradict .* open by 5e-07: see close_loops"):

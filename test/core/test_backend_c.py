@@ -331,7 +331,7 @@ def test_empty_batch_and_any_shape():
 
 
 def test_robot_without_joints():
-    model = dn.parse_model("<robot name='r'><link name='l'/></robot>")
+    model = dn.parse_robot("<robot name='r'><link name='l'/></robot>")
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
     assert solver([], [], []).shape == (0,)
     assert solver(*np.zeros((3, 4, 0))).shape == (4, 0)
@@ -341,7 +341,7 @@ def test_names_of_the_robot_reach_no_source():
     evil = 'x"); system("reboot"); //'
     name = evil.replace('"', "&quot;")
     text = robot(link("pedestal"), link(name), joint(name + "j", "pedestal", name))
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     program = recursive_programs(model, dn.inverse_dynamics(model))["rnea"]
     source = render(program)
     assert "reboot" not in source and "pedestal" not in source

@@ -23,11 +23,11 @@ def path(tmp_path):
 
 
 def test_a_file_says_ball(path):
-    model = dn.load_model(path)
+    model = dn.load_robot(path)
     assert [body.joint.kind for body in model.bodies] == ["ball", "revolute"]
     assert not model.warnings
     with pytest.raises(dn.ModelError, match="unknown type 'spherical'; known: .*ball|joint 'hip'.*spherical"):
-        dn.parse_model(path.read_text().replace('type="ball"', 'type="spherical"'))
+        dn.parse_robot(path.read_text().replace('type="ball"', 'type="spherical"'))
 
 
 def test_info_graph_and_explain(path, tmp_path, capsys):
@@ -42,7 +42,7 @@ def test_info_graph_and_explain(path, tmp_path, capsys):
 
 @pytest.mark.parametrize("kind", ["csv", "npz"])
 def test_a_table_is_evaluated(path, tmp_path, kind):
-    model = dn.load_model(path)
+    model = dn.load_robot(path)
     q, qd, qdd, _ = random_states(model, 6, seed=51)
     states, out = tmp_path / f"states.{kind}", tmp_path / "out.npz"
     if kind == "npz":
@@ -65,7 +65,7 @@ def test_a_table_is_evaluated(path, tmp_path, kind):
 
 
 def test_what_no_table_can_tell(path, tmp_path):
-    model = dn.load_model(path)
+    model = dn.load_robot(path)
     q = random_states(model, 6, seed=52)[0]
     np.savez(tmp_path / "positions.npz", q=q, time=np.linspace(0, 1, 6))
     with pytest.raises(
@@ -80,7 +80,7 @@ def test_what_no_table_can_tell(path, tmp_path):
 
 def test_a_bag_needs_no_ball_joint_that_follows_from_others(tmp_path):
     """Of the wrist one hinge is told."""
-    mechanism = dn.parse_mechanism(wrist())
+    mechanism = dn.parse_robot(wrist())
     (own,) = mechanism.joint_names
     write_bag(tmp_path / "bag", [("/joint_states", [own], [-0.1], [0.2], [0.0])])
     (rows,) = open_table(tmp_path / "bag", mechanism, dn.inverse_dynamics(mechanism)).chunks()
@@ -90,5 +90,5 @@ def test_a_bag_needs_no_ball_joint_that_follows_from_others(tmp_path):
 
 
 def test_long_names_of_a_random_robot():
-    model = dn.parse_model(ball_robot(3), floating_base=True)
+    model = dn.parse_robot(ball_robot(3), floating_base=True)
     assert len(set(model.q_names)) == model.nq and len(set(model.v_names)) == model.nv

@@ -20,7 +20,7 @@ def model(request):
     """On a fixed or a floating base, with rotors at some joints."""
     text = ball_robot(request.param)
     armature = {"j1": 0.04} if request.param % 3 == 0 else {}
-    return dn.parse_model(text, floating_base=request.param % 2 == 1, armature=armature)
+    return dn.parse_robot(text, floating_base=request.param % 2 == 1, armature=armature)
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def torques(model, oracle, state):
 
 
 def test_coordinates():
-    model = dn.parse_model(ball_robot(0, joints=1))
+    model = dn.parse_robot(ball_robot(0, joints=1))
     assert (model.nq, model.nv) == (4, 3) and model.joint_names == ()
     assert model.q_names == ("j1.qx", "j1.qy", "j1.qz", "j1.qw")
     assert model.v_names == ("j1.angular.x", "j1.angular.y", "j1.angular.z")
@@ -85,7 +85,7 @@ def test_quantities(model, oracle, state):
 @pytest.mark.parametrize(("seed", "floating_base"), [(0, False), (1, True)])
 def test_derivatives(seed, floating_base):
     """Along the tangent space, as Pinocchio has them."""
-    model = dn.parse_model(ball_robot(seed, joints=3), floating_base=floating_base)
+    model = dn.parse_robot(ball_robot(seed, joints=3), floating_base=floating_base)
     oracle = BallOracle(model)
     q, qd, u, _ = random_states(model, 3, seed=40)
     order = np.ix_(oracle.order, oracle.order)
@@ -123,7 +123,7 @@ def test_power_of_the_torques_is_the_change_of_energy(model, oracle, state):
 def test_every_ordering(backend):
     if backend == "gtsam":
         pytest.importorskip("gtsam")
-    model = dn.parse_model(ball_robot(1), floating_base=True)
+    model = dn.parse_robot(ball_robot(1), floating_base=True)
     q, qd, qdd, f_ext = random_states(model, 3, seed=42)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
     hybrid = dn.hybrid_dynamics(model, ["j1"])
@@ -139,7 +139,7 @@ def test_every_ordering(backend):
 
 
 def test_hybrid_compiled():
-    model = dn.parse_model(ball_robot(1), floating_base=True)
+    model = dn.parse_robot(ball_robot(1), floating_base=True)
     q, qd, qdd, _ = random_states(model, MANY, seed=43)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     found = dn.build(model, dn.hybrid_dynamics(model, ["j1"]), backend="c")(q, qd, qdd, tau)
@@ -148,7 +148,7 @@ def test_hybrid_compiled():
 
 @pytest.mark.parametrize("backend", ["numpy", "c"])
 def test_quaternions_of_another_length(backend):
-    model = dn.parse_model(ball_robot(2))
+    model = dn.parse_robot(ball_robot(2))
     q, qd, qdd, _ = random_states(model, MANY, seed=44)
     solver = dn.build(model, dn.inverse_dynamics(model), backend=backend)
     right, (name, at) = solver(q, qd, qdd), model.quaternions[-1]
@@ -165,7 +165,7 @@ def test_quaternions_of_another_length(backend):
 
 
 def test_single_precision():
-    model = dn.parse_model(ball_robot(3))
+    model = dn.parse_robot(ball_robot(3))
     q, qd, qdd, _ = random_states(model, MANY, seed=45)
     right = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
     found = dn.build(model, dn.inverse_dynamics(model), precision="float32")(q, qd, qdd)
@@ -173,10 +173,10 @@ def test_single_precision():
 
 
 def test_payloads_and_rotors_without_compilation():
-    model = dn.parse_model(ball_robot(4), armature={"j1": 0.1})
+    model = dn.parse_robot(ball_robot(4), armature={"j1": 0.1})
     q, qd, qdd, _ = random_states(model, 3, seed=46)
     solver = dn.build(model, dn.forward_dynamics(model), backend="c", parameters=("inertia", "armature"))
-    other = dn.parse_model(ball_robot(4), armature={"j1": 0.2})
+    other = dn.parse_robot(ball_robot(4), armature={"j1": 0.2})
     other = dn.with_payload(other, model.bodies[-1].name, 1.0, (0.1, 0, 0.2), np.eye(3) * 0.01)
     expected = dn.build(other, dn.forward_dynamics(other), backend="numpy")(q, qd, qdd)
     assert error(solver.with_model(other)(q, qd, qdd), expected).max() <= 1e-9
@@ -186,7 +186,7 @@ def test_a_long_robot_has_no_loops_over_its_bodies():
     from dynamics_node.programs.rolled import can_roll
 
     text = ball_robot(5, joints=70, kinds=("revolute",))
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     assert model.nbodies == 70 and not can_roll(model, dn.inverse_dynamics(model))
     q, qd, qdd, _ = random_states(model, 2, seed=47)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
@@ -198,9 +198,9 @@ def test_a_long_robot_has_no_loops_over_its_bodies():
 
 def test_a_ball_joint_that_is_held_stays_at_neutral():
     text = ball_robot(0)
-    whole = dn.parse_model(text)
+    whole = dn.parse_robot(text)
     scalar = [joint.name for joint in whole.independent_joints if joint.type.is_scalar]
-    model = dn.parse_model(text, joints=scalar)
+    model = dn.parse_robot(text, joints=scalar)
     q, qd, qdd, _ = random_states(model, 3, seed=48)
     q_all = np.tile(whole.neutral(), (3, 1))
     places = {joint.name: joint for joint in whole.independent_joints}
@@ -214,20 +214,20 @@ def test_a_ball_joint_that_is_held_stays_at_neutral():
         <= EXACT
     )
     with pytest.raises(dn.ModelError, match="joint 'j1': a ball joint has no single position to be held at"):
-        dn.parse_model(text, joints=scalar, positions={"j1": 0.3})
+        dn.parse_robot(text, joints=scalar, positions={"j1": 0.3})
 
 
 def test_nothing_mimics_a_ball_joint():
     parts = [link("a"), link("b", 1, 1.0), link("c", 2, 1.0), joint("hip", "a", "b", kind="ball")]
     mimic = joint("toe", "b", "c").replace("<limit", '<mimic joint="hip"/><limit')
     with pytest.raises(dn.ModelError, match="joint 'toe': a ball joint can take no part in mimic"):
-        dn.parse_model(robot(*parts, mimic))
+        dn.parse_robot(robot(*parts, mimic))
 
 
 def test_base_parameters_of_a_ball_joint():
     """The mass at its centre is its parent's: a Program that regroups is as short as one without that mass."""
     from dynamics_node.model.regroup import regroup
 
-    model = dn.parse_model(ball_robot(0))
+    model = dn.parse_robot(ball_robot(0))
     own = regroup(model).bodies[0].inertia
     assert own[5, 5] == 0 and model.bodies[0].inertia[5, 5] > 0

@@ -20,7 +20,7 @@ ALL = {"ankle": (ankle(), 3), "rssr": (rssr(), 2), "wrist": (wrist(), 1)}
 
 @pytest.fixture(scope="module", params=ALL)
 def mechanism(request):
-    return dn.parse_mechanism(ALL[request.param][0])
+    return dn.parse_robot(ALL[request.param][0])
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +103,7 @@ def test_dynamics_against_pinocchio(mechanism, state):
         assert error(tau[k], expected) <= 1e-7
         assert error(inverse(q[k], yd[k], ydd[k]), tau[k]) <= EXACT
         assert error(M(q[k]), G.T @ oracle.mass_matrix(q[k]) @ G, tail=2) <= 1e-9
-        _, found, accelerations = mechanism.spanning(q[k], yd[k], ydd[k])
+        _, found, accelerations = dn.spanning(mechanism, q[k], yd[k], ydd[k])
         assert np.allclose(found, qd, atol=1e-9) and np.allclose(accelerations, qdd, atol=1e-6)
 
 
@@ -111,7 +111,7 @@ def test_rates_follow_from_positions(mechanism, state):
     """Along a motion the loops stay closed, and moving the independent coordinates and closing gives that motion."""
     q, yd, _ = (array[0] for array in state)
     tree, own = mechanism.tree, mechanism.independent.tolist()
-    _, rates, _ = mechanism.spanning(q, yd)
+    _, rates, _ = dn.spanning(mechanism, q, yd)
     along = moved(tree, q, range(tree.nv), 1e-6 * rates)
     closed = dn.close_loops(mechanism, moved(tree, q, own, 1e-6 * yd))
     assert np.abs(along - closed).max() <= 1e-10
@@ -126,7 +126,7 @@ def test_derivatives_along_closed_motions(mechanism, state):
     tree = mechanism.tree
     for k in range(mechanism.nv):
         unit = np.eye(mechanism.nv)[k]
-        _, rates, _ = mechanism.spanning(q, unit)
+        _, rates, _ = dn.spanning(mechanism, q, unit)
         there = [dn.close_loops(mechanism, moved(tree, q, range(tree.nv), s * STEP * rates)) for s in (1, -1)]
         change = np.subtract(*(inverse(x, yd, ydd) for x in there)) / (2 * STEP)
         assert np.allclose(dq[:, k], change, rtol=1e-5, atol=1e-6)
@@ -162,7 +162,7 @@ def test_the_factor_graph(mechanism, state):
 
 
 def test_a_ball_joint_of_which_a_part_follows_is_told_in_the_graph():
-    mechanism = dn.parse_mechanism(rssr())
+    mechanism = dn.parse_robot(rssr())
     message = "of ball joint 'j_ball' only some coordinates follow .* choose solver 'cluster'"
     with pytest.raises(ValueError, match=message):
         dn.build(mechanism, dn.inverse_dynamics(mechanism), solver="factor_graph")
@@ -170,10 +170,10 @@ def test_a_ball_joint_of_which_a_part_follows_is_told_in_the_graph():
 
 def test_a_file_can_mark_the_joints():
     with pytest.raises(dn.ModelError, match="3 joints follow from the others, but the file marks 1"):
-        dn.parse_mechanism(rssr(independent=False))
+        dn.parse_robot(rssr(independent=False))
     text = rssr().replace('"j_ball" type="ball"', '"j_ball" type="ball" independent="false"')
     with pytest.raises(dn.ModelError, match="cannot be the independent joints"):
-        dn.parse_mechanism(text)
+        dn.parse_robot(text)
 
 
 def test_no_gear_at_a_ball_joint():
@@ -182,13 +182,13 @@ def test_no_gear_at_a_ball_joint():
         '<coupling name="gear"><predecessor link="foot"/><successor link="cross0"/><ratio value="2"/></coupling></robot>',
     )
     with pytest.raises(dn.ModelError, match="'gear'.*ball joint 'ball' has no single position"):
-        dn.parse_mechanism(text)
+        dn.parse_robot(text)
 
 
 def test_torques_of_driven_joints():
     """The pistons drive the foot about two axes; what they cannot bring about is told. A ball joint may be driven
     coordinate by coordinate."""
-    mechanism = dn.parse_mechanism(ankle())
+    mechanism = dn.parse_robot(ankle())
     q = dn.loops.first_closed(mechanism, mechanism.neutral())
     actuation = dn.loops.Actuation(mechanism, ["j_piston0", "j_piston1", "ball.angular.z"])
     tau = np.array([1.0, -2.0, 3.0])[: mechanism.nv]

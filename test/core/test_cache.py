@@ -339,7 +339,7 @@ def test_broken_compiler(fresh, compiler_that, script, reason, caplog):
         Kernel(times())
     assert len(str(raised.value)) <= compiler._MOST_OUTPUT + 100
     assert not list(fresh.iterdir())
-    model = dn.parse_model("<robot name='r'><link name='l'/></robot>")
+    model = dn.parse_robot("<robot name='r'><link name='l'/></robot>")
     assert dn.build(model, dn.inverse_dynamics(model)).choice.backend == "numpy"
     assert len(caplog.messages) == 1 and caplog.messages[0].endswith("; numpy serves instead")
 

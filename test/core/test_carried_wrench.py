@@ -81,7 +81,7 @@ def test_a_floating_robot_on_a_scale():
 
 def test_below_the_whole_robot():
     """A sensor between the root and what is fixed to it carries all."""
-    model = dn.parse_model(
+    model = dn.parse_robot(
         """<robot name="r"><link name="world"/>
         <link name="base"><inertial><mass value="3"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
         </inertial></link><link name="arm"><inertial><origin xyz="1 0 0"/><mass value="2"/>
@@ -96,7 +96,7 @@ def test_below_the_whole_robot():
 
 
 def test_a_joint_that_a_loop_bridges_is_refused():
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     with pytest.raises(dn.ModelError, match="'j1' is bridged by '.*': what it carries is not all it bears"):
         dn.build_quantity(mechanism, "carried_wrench", joint="j1")
 
@@ -104,7 +104,7 @@ def test_a_joint_that_a_loop_bridges_is_refused():
 @pytest.mark.parametrize("parameters", [(), ("inertia",)])
 def test_a_linkage_beyond(parameters):
     """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
         dn.build_quantity(mechanism, "carried_wrench", backend, parameters, joint="mount")
         for backend in ("numpy", "c")

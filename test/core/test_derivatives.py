@@ -156,7 +156,7 @@ def test_against_pinocchio(name):
 def test_compiled_one_state_and_batch(name, joints):
     """Of the quadruped some joints, on two legs: compiling all takes a minute."""
     robot = ROBOTS[name]
-    model = dn.load_model(robot.file, floating_base=robot.floating_base, joints=joints)
+    model = dn.load_robot(robot.file, floating_base=robot.floating_base, joints=joints)
     q, qd, u, _ = random_states(model, 100, seed=33)
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         derivatives = dn.build_derivatives(model, problem, backend="c")

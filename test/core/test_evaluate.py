@@ -7,7 +7,6 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT
 
 import dynamics_node as dn
-from dynamics_node.loops import Mechanism
 from dynamics_node.program import interpret
 from dynamics_node.programs import QUANTITIES, quantity_program
 from dynamics_node.robots import four_bar
@@ -37,7 +36,7 @@ def options(robot, quantity):
 @pytest.mark.parametrize("name", ["panda", "solo12", "double_pendulum", *LOOPS])
 def test_they_are_what_programs_compute(name):
     robot, state = robot_and_state(name)
-    loops = isinstance(robot, Mechanism)
+    loops = robot.constrained
     for quantity, row in QUANTITIES.items():
         if (loops and quantity == "carried_wrench") or (robot.nv > 2 and quantity == "second_derivatives"):
             continue  # refused; and long to trace, here at least
@@ -54,7 +53,7 @@ def test_they_are_what_programs_compute(name):
 def test_a_singular_position_and_numbers_beyond_all_bounds():
     flat = four_bar().replace('xyz="0.7 0 0"', 'xyz="0.9 0 0"').replace('xyz="0.3 0 0"', 'xyz="0.1 0 0"')
     flat = flat.replace('xyz="0.6 0 0"', 'xyz="0.1 0 0"').replace('xyz="0.8 0 0"', 'xyz="0.9 0 0"')
-    mechanism = dn.parse_mechanism(flat)
+    mechanism = dn.parse_robot(flat)
     state = {"q": np.zeros(3), "qd": np.zeros(1), "qdd": np.zeros(1), "gravity": mechanism.gravity}
     with pytest.raises(dn.SolutionError, match="a loop is at a singular position, or too near: pin"):
         evaluate_quantity(mechanism, "gravity_torque", state)

@@ -9,7 +9,7 @@ from dynamics_node.cli import main
 from dynamics_node.model.urdf_numbers import Dynamics, with_numbers
 from dynamics_node.robots import five_bar
 
-JOINTS = dn.parse_model(ARM).v_names
+JOINTS = dn.parse_robot(ARM).v_names
 PARAMETERS = (
     f"joints: {{{JOINTS[0]}: {{viscous: 0.7, coulomb: 0.2, creep: 0.3, offset: 0.4, spring: 1.5}}, "
     f"{JOINTS[1]}: {{viscous: 0.5, coulomb: 0.1}}}}"

@@ -16,7 +16,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.loops import first_closed
-from dynamics_node.node.build_job import Job, Robot, do
+from dynamics_node.node.build_job import Job, ServedRobot, do
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -101,7 +101,7 @@ def test_compile_fills_the_cache_that_the_node_reads(capsys, tmp_path, monkeypat
     assert len(made) == 8
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(panda()).read_text(), {}, problem, backend="c", services="c"))
-        assert isinstance(robot, Robot)
+        assert isinstance(robot, ServedRobot)
         assert robot.inverse.runner.batches and robot.forward.runner.batches  # whole trajectories are ready
     assert set((tmp_path / "dynamics_node").iterdir()) == made
 
@@ -193,7 +193,7 @@ def test_graph_of_loops(capsys, linkage, tmp_path):
 def test_explain_loops(linkage, tmp_path, problem):
     assert main(["explain", linkage, "--problem", problem, "-o", str(tmp_path)]) == 0
     page = (tmp_path / "index.html").read_text()
-    assert "clusters: c-" in page and "pivots are checked at run time" in page
+    assert "clusters: " in page and "pivots are checked at run time" in page
 
 
 def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
@@ -203,7 +203,7 @@ def test_compile_loops(capsys, linkage, tmp_path, monkeypatch):
     made = set((tmp_path / "dynamics_node").iterdir())
     for problem in ("inverse", "forward"):
         robot = do(Job(Path(linkage).read_text(), {}, problem, backend="c", services="c"))
-        assert isinstance(robot, Robot) and robot.closing is not None
+        assert isinstance(robot, ServedRobot) and robot.closing is not None
     assert set((tmp_path / "dynamics_node").iterdir()) == made
 
 

@@ -32,7 +32,7 @@ WALLS = {
 
 def model_of(name):
     texts = {"two_links": ARM, "cart_pole": CART}
-    return dn.parse_model(texts[name]) if name in texts else ROBOTS[name].model()
+    return dn.parse_robot(texts[name]) if name in texts else ROBOTS[name].model()
 
 
 def problem_of(name, start=None, boxed=True):
@@ -52,7 +52,7 @@ def problem_of(name, start=None, boxed=True):
 def small(**choices):
     """Of the two links, interpreted."""
     return dn.excite(
-        dn.parse_model(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
+        dn.parse_robot(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
     )
 
 
@@ -215,7 +215,7 @@ def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
 def test_where_it_starts_and_what_moves_on_a_rail():
     counted = []
     found = dn.excite(
-        dn.parse_model(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
+        dn.parse_robot(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
         terms=("inertia", "viscous"), advance=counted.append, units="si",
     )  # fmt: skip
     q, qd, qdd = found.states(np.array([0.0, 4.0]))
@@ -229,7 +229,7 @@ def test_where_it_starts_and_what_moves_on_a_rail():
 
 
 def test_limits_that_nobody_tells_are_told():
-    bounds = joint_bounds(dn.parse_model(ARM), factor=0.5)
+    bounds = joint_bounds(dn.parse_robot(ARM), factor=0.5)
     assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, [1.5, np.pi / 2])
     assert np.allclose(bounds.velocity, 2.5) and np.allclose(bounds.acceleration, 7.5)
     assert np.allclose(bounds.effort, 25)
@@ -245,7 +245,7 @@ def test_limits_that_nobody_tells_are_told():
 def test_limits_that_mean_none():
     """Simulators write 1e16."""
     text = ARM.replace('lower="-3" upper="3" velocity="5"', 'lower="-1e16" upper="1e16" velocity="1e16"')
-    bounds = joint_bounds(dn.parse_model(text), factor=1.0)
+    bounds = joint_bounds(dn.parse_robot(text), factor=1.0)
     assert np.allclose(bounds.centre, 0) and np.allclose(bounds.half, np.pi)
     assert np.allclose(bounds.velocity, [1.0, 5.0])
     assert bounds.notes[:2] == (
@@ -280,7 +280,7 @@ def test_files_of_limits(tmp_path):
     path.write_text(LIMITS)
     limits = read_limits(path)
     assert limits == {"joint1": {"max_velocity": 2.5}, "joint2": {"min_position": -0.5, "max_position": 1.5}}
-    bounds = joint_bounds(dn.parse_model(ARM), factor=1.0, limits=limits)
+    bounds = joint_bounds(dn.parse_robot(ARM), factor=1.0, limits=limits)
     assert np.allclose(bounds.velocity, [2.5, 5.0]) and np.allclose(bounds.centre, [0.0, 0.5])
     for text, told in (
         ("joint_limits: {joint1: {max_velocity: fast}}", "max_velocity of joint1 is not a positive number"),
@@ -343,29 +343,29 @@ def test_robots_that_are_refused():
         (mechanism_of("five_bar"), r"has closed loops \(.*for trees\. Record motions of your own"),
         (ROBOTS["solo12"].model(), "floating base, .* without floating_base, or record motions"),
         (
-            dn.parse_model(ARM.replace('type="continuous"', 'type="ball"')),
+            dn.parse_robot(ARM.replace('type="continuous"', 'type="ball"')),
             "joint2 is a ball joint with 3 coordinates",
         ),
-        (dn.parse_model(ARM, joints=[]), "no joint that moves"),
+        (dn.parse_robot(ARM, joints=[]), "no joint that moves"),
     ):
         with pytest.raises(dn.ExcitationError, match=told):
             dn.excite(robot)
 
 
 def test_limits_that_no_motion_keeps_within():
-    weak = dn.parse_model(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
+    weak = dn.parse_robot(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
     near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
     with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
         dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
     with pytest.raises(dn.ExcitationError, match=r"no motion .* was found in 0 s: .* a longer time limit"):
         dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
-    stuck = dn.parse_model(CART.replace('friction="2"', 'friction="55"'))
+    stuck = dn.parse_robot(CART.replace('friction="2"', 'friction="55"'))
     with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
         dn.excite(stuck, backend="numpy")
     with pytest.raises(ValueError, match="joint1 has no room between its limits 3.5 and 3: leave it out"):
-        joint_bounds(dn.parse_model(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
+        joint_bounds(dn.parse_robot(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
     with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
-        dn.excite(dn.parse_model(CART.replace('lower="-1" upper="2"', "")))
+        dn.excite(dn.parse_robot(CART.replace('lower="-1" upper="2"', "")))
 
 
 @pytest.mark.parametrize(
@@ -393,7 +393,7 @@ def test_limits_that_no_motion_keeps_within():
 )
 def test_arguments_that_make_no_sense(choices, told):
     with pytest.raises(ValueError, match=told):
-        dn.excite(dn.parse_model(ARM), **choices)
+        dn.excite(dn.parse_robot(ARM), **choices)
 
 
 def test_boxes_that_are_none():
@@ -403,5 +403,5 @@ def test_boxes_that_are_none():
         dn.Box("lower", [0, 0, 0], [1, 1])
     with pytest.raises(ValueError, match="point of the box of lower must be finite"):
         dn.Box("lower", [0, 0, 0], [1, 1, 1], [0, np.inf, 0])
-    everywhere = BoxRows(dn.parse_model(ARM), dn.Box("lower", [-np.inf] * 3, [np.inf] * 3), "numpy")
+    everywhere = BoxRows(dn.parse_robot(ARM), dn.Box("lower", [-np.inf] * 3, [np.inf] * 3), "numpy")
     assert everywhere.names == () and everywhere.values(*np.zeros((3, 4, 2))).shape == (4, 0)

@@ -94,7 +94,7 @@ def test_names_from_the_network_stay_text(tmp_path):
     text = robot(link(name), link("arm"), joint(name + "j", name, "arm")).replace(
         'name="r"', f'name="{name}"'
     )
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     page = write_page(make_report(model, dn.forward_dynamics(model)), tmp_path).read_text()
     assert "<script" not in page and "&lt;script&gt;" in page
 

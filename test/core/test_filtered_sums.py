@@ -20,7 +20,7 @@ ANGLES = Derivatives("q", np.arange(2), np.zeros(2, dtype=bool), {"qd": 1, "qdd"
 
 @pytest.fixture(scope="module")
 def arm():
-    return Truth(dn.parse_model(ARM))
+    return Truth(dn.parse_robot(ARM))
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ def messages(states):
 
 
 def check(path, states):
-    model = dn.parse_model(ARM)
+    model = dn.parse_robot(ARM)
     table = open_table(path, model, dn.forward_dynamics(model), chunk=25)
     chunks = list(table.chunks())
     for kind, own in zip(("q", "qd", "tau"), states, strict=True):
@@ -128,7 +128,7 @@ FORMATS = {
 @pytest.fixture(scope="module")
 def parts():
     """Recordings of a time each."""
-    arm = Truth(dn.parse_model(ARM))
+    arm = Truth(dn.parse_robot(ARM))
     return [arm.recording(k, time=np.arange(0.0, 6.0, 0.01) + 100.0 * k) for k in range(len(FORMATS))]
 
 
@@ -180,7 +180,7 @@ class Flight:
     """The arm on a base that nothing holds, and other bodies than described."""
 
     def __init__(self):
-        self.robot = dn.parse_model(FLYING, floating_base=True)
+        self.robot = dn.parse_robot(FLYING, floating_base=True)
         self.linear = LinearModel(self.robot, backend="numpy")
         self.truth = 1.2 * self.linear.described
         for term in ("viscous", "coulomb", "offset"):

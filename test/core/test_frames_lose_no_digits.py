@@ -55,7 +55,7 @@ def test_a_mount_that_a_joint_turns_back(digits):
     words = " ".join(f"{x:.{digits}f}" for x in back)
     mount = {"xyz": "0.1 0.2 0.3", "rpy": "0.4 0.5 0.6"}
     text = chain(mount, {"xyz": "0 0.1 0", "rpy": words, "axis": "0 0 1"})
-    model = dn.parse_model(text, floating_base=True)
+    model = dn.parse_robot(text, floating_base=True)
     q, qd, qdd, _ = random_states(model, 20)
     for found in interpreted(model, dn.inverse_dynamics(model), q, qd, qdd):
         assert error(found, rnea(model, q, qd, qdd)).max() <= 1e-13
@@ -65,7 +65,7 @@ def test_a_mount_that_a_joint_turns_back(digits):
 def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
     """Light links on long arms."""
     hinge = {"xyz": "3 2 1", "rpy": f"{angle} 0 0", "axis": "0 0 1"}
-    model = dn.parse_model(chain(hinge, hinge, mass=0.01))
+    model = dn.parse_robot(chain(hinge, hinge, mass=0.01))
     reach = [np.abs(transform_origin(body.X_tree)).max() for body in reframe(model)[0].bodies]
     assert max(reach) < 40
     q, qd, qdd, _ = random_states(model, 20)
@@ -79,7 +79,7 @@ def test_common_normals_of_nearly_parallel_axes_are_not_far_away(angle):
 @pytest.mark.parametrize("tilt", [4e-13, 1e-11, 1e-6])
 def test_an_axis_almost_a_coordinate_axis_is_not_taken_for_it(tilt):
     """Of what Pinocchio can not judge below 1e-12: the wrench on the only link in the direction of the axis."""
-    model = dn.parse_model(chain({"axis": f"{tilt} 0 1"}, mass=1e-9))
+    model = dn.parse_robot(chain({"axis": f"{tilt} 0 1"}, mass=1e-9))
     wrench = np.array([1e3, 0.0, 0.0, 0.0, 0.0, 0.0])  # on the link: the axis sees tilt times that
     for program in recursive_programs(model, dn.inverse_dynamics(model), wrenches=True).values():
         still = np.zeros(1)
@@ -91,7 +91,7 @@ def test_an_axis_almost_a_coordinate_axis_is_not_taken_for_it(tilt):
 def test_large_angles_lose_no_digits(size):
     """The offsets of our frames are not added to them."""
     hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k} 0.2 0.7", "axis": f"0 {k} 1"} for k in range(1, 4)]
-    model = dn.parse_model(chain(*hinges))
+    model = dn.parse_robot(chain(*hinges))
     assert all(body.joint.offset for body in reframe(model)[0].bodies)
     q, qd, qdd, _ = random_states(model, 100)
     q = size * q
@@ -106,7 +106,7 @@ def test_large_angles_lose_no_digits(size):
 
 def test_large_angles_of_long_robots():
     hinges = [{"xyz": "0.3 0.2 0.1", "rpy": f"0.{k % 9} 0.2 0.7", "axis": "0 1 1"} for k in range(60)]
-    model = dn.parse_model(chain(*hinges))
+    model = dn.parse_robot(chain(*hinges))
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
     assert hasattr(solver.program, "sweeps")
     q, qd, qdd, _ = random_states(model, 5)
@@ -119,7 +119,7 @@ def test_operations_do_not_depend_on_last_digits(seed):
     """Zeros stay zeros, however a NumPy rounds sines and products."""
     random = np.random.default_rng(3)
     hinges = [{"xyz": _words(random), "rpy": _words(random), "axis": _words(random)} for _ in range(20)]
-    model = dn.parse_model(chain(*hinges, mass=20.0))
+    model = dn.parse_robot(chain(*hinges, mass=20.0))
     shaken = np.random.default_rng(seed)
     other = replace(model, bodies=tuple(_shaken(body, shaken) for body in model.bodies))
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):

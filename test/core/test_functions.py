@@ -165,7 +165,7 @@ def test_two_runners_as_one():
 @pytest.fixture(scope="module")
 def linkage():
     """A five-bar with states near a closed position, and wrenches."""
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     random = np.random.default_rng(2)
     q = first_closed(mechanism, mechanism.neutral()) + np.zeros((200, 1))
     q[:, mechanism.independent] += random.uniform(-0.1, 0.1, (200, mechanism.nv))

@@ -18,7 +18,6 @@ from dynamics_node.graph import (
     generic_graph,
     plan_elimination,
     plan_ordering,
-    problem_graph,
     to_dot,
     to_svg,
 )
@@ -91,7 +90,7 @@ def three_link_arm():
         parts.append(
             text.replace('<origin xyz="0 0 0.3"/>', f'<origin xyz="0.1 0.2 0.3" rpy="{k} 0.5 0.3"/>')
         )
-    return dn.parse_model(robot(*parts))
+    return dn.parse_robot(robot(*parts))
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_singular_pivot_is_refused_by_name():
         link("base"), '<link name="a"/>', tip,
         joint("j1", "base", "a").replace(shift, ""), joint("j2", "a", "tip").replace(shift, ""),
     )  # fmt: skip
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     for ordering in ORDERINGS:
         with pytest.raises(IllPosedError, match=r"under-determined: .* open are A1, qdd1, qdd2"):
             plan_ordering(model, dn.forward_dynamics(model), ordering)
@@ -165,7 +164,7 @@ def test_massless_middle_link_is_no_obstacle():
     """No ordering may pivot on an inertia: it can be zero."""
     text = robot(link("base"), '<link name="a"/>', link("b"), joint("j1", "base", "a"),
                  joint("j2", "a", "b", extra='<axis xyz="1 0 0"/>'))  # fmt: skip
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     states = consistent_states(model, 20)
     for ordering in ORDERINGS:
         qdd, _ = solve(model, dn.forward_dynamics(model), states, ordering=ordering)
@@ -256,7 +255,7 @@ def test_a_state_does_not_depend_on_the_others():
     assert not elimination.plan.safe
     q, qd, qdd, tau = (np.zeros((2, 2)) for _ in range(4))
     q[:], qd[1], tau[:] = [[0.3, 0.4], [0.5, 0.6]], 1e7, 1.0
-    graph = problem_graph(model, problem, q, qd, qdd, tau)
+    graph = build_graph(model, problem, q, qd, qdd, tau)
     exact = eliminate(graph, elimination.plan).solve()
 
     def stubborn(asked):

@@ -8,7 +8,7 @@ import pytest
 from closed_loops import mechanism_of, states
 from identified import TIME, Truth, damaged, in_chunks
 from oracle import Oracle, pin
-from robots import ROBOTS, Robot, random_states
+from robots import ROBOTS, PublishedRobot, random_states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
@@ -70,7 +70,7 @@ def test_torques_follow_from_base_parameters(name):
 
 
 def states_of(robot):
-    return states(robot, 5, reach=0.03) if isinstance(robot, dn.Mechanism) else random_states(robot, 5)[:3]
+    return states(robot, 5, reach=0.03) if robot.constrained else random_states(robot, 5)[:3]
 
 
 def test_base_parameters_in_words():
@@ -245,7 +245,7 @@ def test_motions_that_tell_too_little(arm):
 
 def test_large_robots_need_not_be_known_as_small_ones():
     """Unknown 0.01 kg m^2 are nothing to a UR10, whose torques are known to 3 N m: it is told, not refused."""
-    arm = Truth(Robot("ur_description/urdf/ur10_robot.urdf").model())
+    arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model())
     found = identified(arm, arm.recording(1, noise=3.0))
     assert found.excitation.weak and not found.excitation.lost and found.better
 
@@ -266,7 +266,7 @@ def as_described(robot, kind):
 def test_how_large_a_robot_is_does_not_hang_on_its_description(kind):
     """Torques tell it: a placeholder is identified without force, motions that tell too little are refused
     for as many combinations at least as those of the robot that is described."""
-    arm = Truth(Robot("ur_description/urdf/ur10_robot.urdf").model(), backend="c")
+    arm = Truth(PublishedRobot("ur_description/urdf/ur10_robot.urdf").model(), backend="c")
     placeholder = as_described(arm.robot, kind)
     found = identify(placeholder, [in_chunks(arm.recording(1, noise=3.0))])
     assert not found.excitation.lost and found.better

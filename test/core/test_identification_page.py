@@ -93,7 +93,7 @@ def test_names_from_the_network_stay_text(tmp_path):
         link(name), link(name + "1"), link(name + "2"),
         joint(name + "a", name, name + "1"), joint(name + "b", name + "1", name + "2"),
     ).replace('name="r"', f'name="{name}"')  # fmt: skip
-    arm = Truth(dn.parse_model(text))
+    arm = Truth(dn.parse_robot(text))
     found = identify(arm.robot, [in_chunks(arm.recording(1))], backend="numpy", force=True)
     text = written(found, tmp_path, [(EVIL, EVIL)])
     page = Page(text)

@@ -45,7 +45,7 @@ def test_the_arm_that_moves_is_the_one_of_the_truth(tmp_path):
     samples = [arm.sample(), *(arm.step() for _ in range(4000))]
     (tmp_path / "truth.urdf").write_text(text, encoding="utf-8")
     parameters = demo.true_parameters(tmp_path / "panda.urdf")
-    linear = dn.LinearModel(dn.parse_model(description()), demo.TERMS)
+    linear = dn.LinearModel(dn.parse_robot(description()), demo.TERMS)
     off = []
     for sample, after in list(itertools.pairwise(samples))[1000::50]:
         torque = linear.matrix(sample.q, sample.qd, (after.qd - sample.qd) / STEP) @ parameters
@@ -58,7 +58,7 @@ def test_the_arm_that_moves_is_the_one_of_the_truth(tmp_path):
 def test_a_bag_has_what_was_reported(tmp_path):
     reported = list(recorded_arm.samples(wandering(1), 5, seconds=0.2))
     recorded_arm.write_bag(tmp_path / "bag", reported)
-    found = read_table(tmp_path / "bag", dn.parse_model(description()), ("q", "qd", "tau"))
+    found = read_table(tmp_path / "bag", dn.parse_robot(description()), ("q", "qd", "tau"))
     for kind in ("q", "qd", "tau"):
         assert np.array_equal(found[kind], [getattr(sample, kind) for sample in reported])
     assert found["time"] - found["time"][0] == pytest.approx(0.002 * np.arange(100), abs=1e-6)

@@ -50,7 +50,7 @@ def test_other_numbers_in_the_same_text():
     inertial = some_inertial()
     text = with_numbers(TEXT, {"l1": inertial}, {"j1": Dynamics(0.5, 0.25)})
     assert masked(text) == masked(TEXT) != text
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     own = model.frames["l1"].inertia
     assert np.allclose(central_moments(own), inertial.inertia, atol=1e-7) and own[5, 5] == 3.0
     assert np.allclose(own[3:, :3] @ np.ones(3), 3.0 * np.cross(inertial.com, np.ones(3)) * -1, atol=1e-7)
@@ -63,7 +63,7 @@ def test_elements_that_are_not_there():
     assert '<inertial><origin xyz="0.1 -0.2 0.3" rpy="0 0 0"/><mass value="3"/>' in text
     assert '<joint name="j2" type="revolute"><dynamics damping="0.5" friction="0.25"/>' in text
     assert np.allclose(
-        central_moments(dn.parse_model(text).frames["l2"].inertia), inertial.inertia, atol=1e-7
+        central_moments(dn.parse_robot(text).frames["l2"].inertia), inertial.inertia, atol=1e-7
     )
     for wrong, told in (
         ({"base": inertial}, "link 'base' has no <inertial>"),
@@ -86,7 +86,7 @@ def test_links_that_are_fixed_to_each_other(name):
     linear = LinearModel(robot.model(), ("inertia",), "numpy")
     for factor in (0.9, 0.05):
         text = identified_text(robot.file.read_text(), linear, factor * linear.described)
-        again = dn.parse_model(text, joints=robot.joints)
+        again = dn.parse_robot(text, joints=robot.joints)
         assert np.allclose(again.inertias, factor * linear.robot.inertias, atol=1e-6)
         assert masked(text) == masked(robot.file.read_text())
 
@@ -96,10 +96,10 @@ def test_links_described_without_mass_get_one():
         '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
     )
     text = re.sub(r'(<link name="l1">)<inertial>.*?</inertial>', rf"\1{inertial}", TEXT, flags=re.S)
-    linear = LinearModel(dn.parse_model(text), ("inertia",), "numpy")
+    linear = LinearModel(dn.parse_robot(text), ("inertia",), "numpy")
     p = linear.described.copy()
     p[linear.places("inertia")][:10] = [2.0, 0.1, 0, 0, 0.2, 0, 0.3, 0, 0, 0.3]
-    again = dn.parse_model(identified_text(text, linear, p))
+    again = dn.parse_robot(identified_text(text, linear, p))
     assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, p)
 
 
@@ -121,7 +121,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     assert "judge: better than the description" in told.out and "54 base parameters of 78" in told.out
     assert "are derivatives of the recorded positions below 10 Hz" in told.err
     assert "least squares of what is below 10 Hz:" in told.out
-    found = dn.load_model(out / "robot.urdf")
+    found = dn.load_robot(out / "robot.urdf")
     unseen = arm.recording(9, noise=0.0)
     tau = dn.build(found, dn.inverse_dynamics(found), backend="numpy")(
         unseen["q"], unseen["qd"], unseen["qdd"]

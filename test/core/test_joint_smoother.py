@@ -20,7 +20,7 @@ IMU = Imu(link="lower", std=(0.01, 0.01, 0.01, 0.05, 0.05, 0.05), name="imu")
 
 @pytest.fixture(scope="module")
 def smoothed():
-    return Smoothed(dn.parse_model(ARM), [IMU])
+    return Smoothed(dn.parse_robot(ARM), [IMU])
 
 
 @pytest.fixture(scope="module")
@@ -184,12 +184,12 @@ def test_the_worst_sensor_is_named(smoothed, readings):
 )
 def test_sensors_that_are_refused(sensor, words):
     with pytest.raises(ValueError, match=words):
-        Smoothed(dn.parse_model(ARM), [sensor])
+        Smoothed(dn.parse_robot(ARM), [sensor])
 
 
 def test_robots_and_numbers_that_are_refused(smoothed):
     with pytest.raises(ValueError, match="belongs to a joint of several coordinates"):
-        Smoothed(dn.parse_model(ARM.replace('type="revolute"', 'type="floating"')))
+        Smoothed(dn.parse_robot(ARM.replace('type="revolute"', 'type="floating"')))
     with pytest.raises(ValueError, match="3 numbers for 2 joints"):
         JointSmoother(smoothed, SmootherOptions(encoder_std=(1e-4,) * 3), np.zeros(2))
     assert smoothed.independent == NAMES and len(PUSH) == 2 and issubclass(SensorError, ValueError)

@@ -144,11 +144,11 @@ def test_a_floating_joint_has_no_rotor():
     <inertia ixx="0.1" iyy="0.2" izz="0.25" ixy="0" ixz="0" iyz="0"/></inertial></link>
     <joint name="free" type="floating"><parent link="world"/><child link="body"/>
     <dynamics armature="0.5"/></joint></robot>"""
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     assert not model.armature.any()
     assert any("'free': a floating joint has no rotor" in warning for warning in model.warnings)
     with pytest.raises(dn.ModelError, match="'free': a floating joint has no rotor"):
-        dn.parse_model(text, armature={"free": 0.5})
+        dn.parse_robot(text, armature={"free": 0.5})
 
 
 def test_the_difference_is_the_step_between(of, random):

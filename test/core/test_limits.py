@@ -45,7 +45,7 @@ def test_the_limit_is_told():
 
 def test_links_in_any_order():
     """Backwards every link's way to the root is the whole chain."""
-    model = dn.parse_model(chain(MAX_LINKS - 1, "fixed", backward=True))
+    model = dn.parse_robot(chain(MAX_LINKS - 1, "fixed", backward=True))
     assert model.nbodies == 0 and len(model.frames) == MAX_LINKS
 
 
@@ -54,7 +54,7 @@ def test_the_longest_robots_take_memory_in_proportion():
     code = (
         "import resource, numpy as np, dynamics_node as dn\n"
         "from test_limits import chain, MAX_LINKS\n"
-        "model = dn.parse_model(chain(MAX_LINKS - 1))\n"
+        "model = dn.parse_robot(chain(MAX_LINKS - 1))\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "q = np.full(model.nv, 0.1)\n"
         "tau = dn.build(model, dn.inverse_dynamics(model), backend='numpy')(q, q, q)\n"
@@ -105,7 +105,7 @@ def test_compiled_code_of_long_robots_runs_on_small_stacks():
         "from test_limits import chain\n"
         "from dynamics_node.backends.c import kernel\n"
         "kernel.QUICK = 0\n"
-        "model = dn.parse_model(chain(2000))\n"
+        "model = dn.parse_robot(chain(2000))\n"
         "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"
         "q, f_ext, found = np.full(model.nv, 0.1), np.ones((model.nbodies, 6)), []\n"
         "def run():\n"

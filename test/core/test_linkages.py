@@ -25,11 +25,11 @@ from tolerances import EXACT, error
 from trials import positions, tried
 
 import dynamics_node as dn
-from dynamics_node.graph import eliminate, plan_ordering, problem_graph
+from dynamics_node.graph import build_graph, eliminate, plan_ordering
 from dynamics_node.loops import Actuation
 from dynamics_node.loops.elimination import Elimination, parts
 from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.kinds import Custom
+from dynamics_node.model.constraints import Custom
 from dynamics_node.program import interpret, trace
 from dynamics_node.programs import dynamics_programs
 from dynamics_node.robots import four_bar
@@ -97,7 +97,7 @@ NUMERIC = {LEGS[name].text for name in "xyz"}  # the arm and the oblique leg are
 
 @pytest.mark.parametrize("linkage", [arm(), *LEGS.values()], ids=["arm", *AXES])
 def test_every_way_at_home(linkage: Linkage):
-    mechanism = dn.parse_mechanism(linkage.text)
+    mechanism = dn.parse_robot(linkage.text)
     reference = Projection(linkage, mechanism)
     q = np.array([linkage.home[name] for name in mechanism.q_names])
     yd, ydd = np.random.default_rng(0).uniform(-1, 1, (2, mechanism.nv))
@@ -134,7 +134,7 @@ def test_every_way_at_home(linkage: Linkage):
 def test_the_graph_at_home():
     """Where a pivot of the plan vanishes, made once for most positions, another is taken; alone and among others."""
     linkage, ordering = drawn(parallelograms, 5), "colamd"
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     reference = Projection(linkage, mechanism)
     problem = dn.forward_dynamics(mechanism)
     solver = dn.build(mechanism, problem, solver="factor_graph", ordering=ordering)
@@ -151,7 +151,7 @@ def test_the_graph_at_home():
 def _residual(mechanism, problem, ordering, q):
     """What the plan of an ordering leaves at a position."""
     _, plan = plan_ordering(mechanism, problem, ordering)
-    graph = problem_graph(mechanism, problem, q, *np.ones((3, mechanism.nv)))
+    graph = build_graph(mechanism, problem, q, *np.ones((3, mechanism.nv)))
     try:
         left = graph.residuals(eliminate(graph, plan).solve())
     except np.linalg.LinAlgError:
@@ -259,7 +259,7 @@ def test_parts_of_what_hangs_on_each_other():
 
 def test_a_stewart_platform_is_solved_three_times():
     """For rates, accelerations and torques, not once for every rod: 3277 operations then."""
-    mechanism = dn.parse_mechanism(drawn(stewart, 0).text)
+    mechanism = dn.parse_robot(drawn(stewart, 0).text)
     (program,) = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism)).values()
     assert len(program.ops) <= 2320
 
@@ -284,7 +284,7 @@ def welded(kind):
 
 @pytest.mark.parametrize("kind", ["fixed", "prismatic"])
 def test_half_a_turn_apart_is_open(kind):
-    mechanism = dn.parse_mechanism(welded(kind).text)
+    mechanism = dn.parse_robot(welded(kind).text)
     turn = mechanism.q_names.index("j_t")
     start = np.zeros(mechanism.nq)
     start[mechanism.q_names.index("j_a")] = 0.3
@@ -327,7 +327,7 @@ def hanging(kind):
 
 @pytest.mark.parametrize("kind", ["revolute", "planar"])
 def test_upside_down_is_open(kind):
-    mechanism = dn.parse_mechanism(hanging(kind).text)
+    mechanism = dn.parse_robot(hanging(kind).text)
     q = dn.close_loops(mechanism, mechanism.neutral())
     one = np.ones(mechanism.nv)
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
@@ -344,7 +344,7 @@ def test_rods_are_open_by_metres(length):
     drawing.add("a", "ground", (0, 0, 0), (0, 0, 1), "prismatic", True)
     drawing.add("b", "ground", (0, 0, 0), (1, 0, 0), "prismatic", False)
     rod(drawing, "a", np.array([0, 0, -0.6 * length]), "b", np.array([0.8 * length, 0, 0]))
-    mechanism = dn.parse_mechanism(drawing.done().text)
+    mechanism = dn.parse_robot(drawing.done().text)
     solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
     along = mechanism.q_names.index("j_b")
     for off, is_open in ((0.5e-6, False), (1.5e-6, True)):
@@ -367,13 +367,13 @@ def test_independent_in_any_case(true, false):
     written = text.replace('independent="true"', f'independent="{true}"')
     written = written.replace('independent="false"', f'independent="{false}"')
     assert written != text
-    assert dn.parse_mechanism(written).v_names == dn.parse_mechanism(text).v_names
+    assert dn.parse_robot(written).v_names == dn.parse_robot(text).v_names
 
 
 @pytest.mark.parametrize("how", [{"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph"}], ids=str)
 def test_no_good_state_and_no_state_at_all(how):
     """A chunk of bad rows is NaN; an empty one is empty."""
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     results = 0
     for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
         solver = dn.build(mechanism, problem, **how)
@@ -389,7 +389,7 @@ def test_no_good_state_and_no_state_at_all(how):
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
 def test_quantities_of_no_good_state(backend):
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     quantities = (
         (dn.build_quantity(mechanism, "mass_matrix", backend=backend), 1),
         (
@@ -408,21 +408,21 @@ def test_quantities_of_no_good_state(backend):
 def test_a_choice_without_marks_is_accepted():
     """Of a palletizing arm the one that was made at a single position was refused as singular."""
     text = arm().text
-    assert dn.parse_mechanism(unmarked(text)).nv == dn.parse_mechanism(text).nv
+    assert dn.parse_robot(unmarked(text)).nv == dn.parse_robot(text).nv
 
 
 @pytest.mark.parametrize("seed", [14, 28, 29, 34])
 def test_a_choice_that_is_proposed_is_accepted(seed):
     text = drawn(grid, seed).text
     with pytest.raises(dn.ModelError, match="'j_first' cannot be the independent") as refusal:
-        dn.parse_mechanism(text)
+        dn.parse_robot(text)
     better = re.search(r"; '(\w+)' could$", str(refusal.value)).group(1)
     marked = re.sub(
         r'<joint name="(\w+)" type="\w+"',
         lambda found: f'{found[0]} independent="{str(found[1] in (better, "j_carrier")).lower()}"',
         unmarked(text),
     )
-    assert better in dn.parse_mechanism(marked).v_names
+    assert better in dn.parse_robot(marked).v_names
 
 
 def unmarked(text):
@@ -431,7 +431,7 @@ def unmarked(text):
 
 def test_a_double_parallelogram_moves():
     """There is an equation too many, and which of them count changes with the position."""
-    mechanism = dn.parse_mechanism(drawn(parallelograms, 0).text)
+    mechanism = dn.parse_robot(drawn(parallelograms, 0).text)
     (cluster,) = (cluster for cluster in mechanism.clusters if cluster.dependent)
     assert len(cluster.constraints) == 2 and len(cluster.dependent) == 3
     assert len(counting_equations(mechanism.tree, cluster).rows) == 4
@@ -445,14 +445,14 @@ def test_a_rigid_assembly_is_singular():
         function = lambda q: (q[1] - q[0]) * np.array([q[1] + q[0] - 2.0, q[1] - 3 * q[0] + 4.0])  # noqa: E731
         return Custom("tie", function, (0, 1), frozenset({0, 1}))
 
-    mechanism = dn.parse_mechanism(text, constraints=[alike])
+    mechanism = dn.parse_robot(text, constraints=[alike])
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
-    assert np.allclose(mechanism.spanning(np.array([0.3, 0.3]), [1.0])[1], 1.0)
+    assert np.allclose(dn.spanning(mechanism, np.array([0.3, 0.3]), [1.0])[1], 1.0)
     assert np.isfinite(inverse([0.3, 0.3], [1.0], [1.0])).all()
     rigid = np.array([1.5, 0.5])
     with pytest.raises(dn.SolutionError, match="tie: a rigid assembly: 2 equations are independent, and 1"):
         inverse(rigid, [1.0], [1.0])
-    assert np.isnan(mechanism.spanning(rigid, [1.0])[1]).all()
+    assert np.isnan(dn.spanning(mechanism, rigid, [1.0])[1]).all()
 
 
 # --- what torques do not determine ----------------------------------------------------------------------------
@@ -462,7 +462,7 @@ def with_a_wheel(own, **more):
     """A four-bar with a wheel on its coupler that has no inertia about its axle; own: inertia about it."""
     wheel = '<link name="wheel"><inertial><mass value="1"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="{}"/>'
     parts = wheel.format(own) + "</inertial></link>" + joint("axle", "coupler", "wheel", independent=True)
-    return dn.parse_mechanism(four_bar().replace("<loop", parts + "<loop", 1), **more)
+    return dn.parse_robot(four_bar().replace("<loop", parts + "<loop", 1), **more)
 
 
 def test_what_moves_no_mass_is_told_by_name():
@@ -488,10 +488,13 @@ def test_what_moves_no_mass_is_told_by_name():
 
 def test_nothing_is_driven_at_a_singular_position():
     """Beside a regular one: NaN, and no error of LAPACK's."""
-    mechanism = dn.parse_mechanism(drawn(grid, 1).text)
+    mechanism = dn.parse_robot(drawn(grid, 1).text)
     q = np.stack([np.zeros(mechanism.nq), dn.close_loops(mechanism, np.full(mechanism.nq, 0.3))])
     one = np.ones((2, mechanism.nv))
-    for found in (mechanism.spanning(q, one)[1], *Actuation(mechanism, ["j_first"]).from_coordinates(q, one)):
+    for found in (
+        dn.spanning(mechanism, q, one)[1],
+        *Actuation(mechanism, ["j_first"]).from_coordinates(q, one),
+    ):
         assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
     for backend in ("c", "numpy"):
         closing = dn.build_closing(mechanism, backend)
@@ -511,4 +514,4 @@ def test_a_loop_that_only_shakes_is_refused(reach):
     hinge = '<joint name="j{1}" type="continuous"><parent link="{0}"/><child link="{1}"/><origin xyz="{2} 0 0"/><axis xyz="0 0 1"/></joint>'
     links = bar.format("a") + bar.format("b") + hinge.format("w", "a", 0) + hinge.format("a", "b", 1)
     with pytest.raises(dn.ModelError, match=r"'c'.*cannot move"):
-        dn.parse_mechanism(SHAKY.format(links=links, reach=reach))
+        dn.parse_robot(SHAKY.format(links=links, reach=reach))

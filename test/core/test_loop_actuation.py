@@ -12,7 +12,7 @@ from dynamics_node.robots import five_bar, geared_chain
 
 
 def test_regular_redundant_and_missing_motors():
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     q, _, tau = states(mechanism, 6)
     own = Actuation(mechanism, ["j1", "j2"])
     found = own.from_coordinates(q, tau)
@@ -39,7 +39,7 @@ def test_regular_redundant_and_missing_motors():
 
 
 def test_rotors_feel_the_torque_over_the_ratio():
-    mechanism = dn.parse_mechanism(geared_chain(3))
+    mechanism = dn.parse_robot(geared_chain(3))
     q, _, tau = states(mechanism, 2)
     rotors = Actuation(mechanism, ["m1", "m2", "m3"])
     assert np.allclose(rotors.from_coordinates(q, tau).torques, tau / 6.0)

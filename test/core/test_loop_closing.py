@@ -28,14 +28,14 @@ def test_closing_follows_a_motion(name, backend):
         assert np.abs(at - dn.close_loops(mechanism, at)).max() <= 1e-9
         assert closing.is_regular(at) and 1.0 <= condition < 1e6
     rates, accelerations, G = closing.spread(at, yd[0], ydd[0])
-    _, expected, expected_accelerations = mechanism.spanning(at, yd[0], ydd[0])
+    _, expected, expected_accelerations = dn.spanning(mechanism, at, yd[0], ydd[0])
     assert error(rates, expected) <= EXACT and error(accelerations, expected_accelerations) <= EXACT
     assert error(G @ yd[0], rates) <= EXACT
 
 
 def test_the_branch_is_kept_where_newton_alone_would_lose_it():
     """A long way in one step, in steps of the library's own."""
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     start = dn.close_loops(mechanism, [0.4, 0.1, 1.0])
     goal = np.array([2.6, np.nan, np.nan])
     way = start.copy()
@@ -47,7 +47,7 @@ def test_the_branch_is_kept_where_newton_alone_would_lose_it():
 
 def test_rotors_far_from_zero():
     """A rotor that nobody measures starts at zero; behind a gear of 100 it is hundreds of radians away."""
-    mechanism = dn.parse_mechanism(geared_chain(2, ratio=100.0))
+    mechanism = dn.parse_robot(geared_chain(2, ratio=100.0))
     q = np.zeros(4)
     own = [joint.q.start for joint in mechanism.independent_joints]
     q[own] = 2.5, -1.5
@@ -61,7 +61,7 @@ def test_rotors_far_from_zero():
 
 def test_the_first_position_is_found_without_the_passive_joints():
     """From joints at zero, which are a singular position of the five-bar."""
-    mechanism = dn.parse_mechanism(five_bar())
+    mechanism = dn.parse_robot(five_bar())
     q = first_closed(mechanism, np.zeros(4))
     assert np.abs(q[mechanism.independent]).max() == 0.0
     assert np.abs(dn.close_loops(mechanism, q) - q).max() <= 1e-9
@@ -88,6 +88,6 @@ def test_loops_close_from_many_starts():
 
 
 def test_a_position_that_cannot_be_closed():
-    mechanism = dn.parse_mechanism(four_bar(independent=(False, False, True)))
+    mechanism = dn.parse_robot(four_bar(independent=(False, False, True)))
     with pytest.raises(dn.ClosureError, match="no closed position near the start: 'pin' stay open by"):
         dn.close_loops(mechanism, [0.0, 0.0, 3.1])

@@ -1,5 +1,6 @@
 """Dynamics of closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,14 +13,18 @@ from tolerances import EXACT, error
 pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio")
 
 import dynamics_node as dn
-from dynamics_node.loops import Custom
+from benchmarks.cluster_alternatives import rival_programs
+from dynamics_node.loops import dynamics
 from dynamics_node.loops.constraints import velocity_program
+from dynamics_node.loops.rates import rates_at
+from dynamics_node.model.constraints import Custom
 from dynamics_node.node.build_job import Job, do
 from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
 from dynamics_node.node.settings import PARAMETERS
-from dynamics_node.program import interpret
-from dynamics_node.programs import dynamics_programs, quantity_programs, rival_programs
+from dynamics_node.program import interpret, trace
+from dynamics_node.programs import dynamics_programs, quantity_programs
+from dynamics_node.programs.dynamics import problem_program
 from dynamics_node.robots import four_bar, geared_chain, humanoid, quadruped
 from dynamics_node.robots.text import coupling
 
@@ -55,7 +60,7 @@ def test_against_pinocchio(name):
 
 def test_point_loops_against_pinocchios_constraint_dynamics():
     """Its own solver for constraints, with a contact where the four-bar's pin is."""
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     model = pin.buildModelFromXML(four_bar())
     ends = [(model.getJointId("coupler_j"), 0.8), (model.getJointId("rocker_j"), 0.6)]
     places = [pin.SE3(np.eye(3), np.array([x, 0.0, 0.0])) for _, x in ends]
@@ -139,7 +144,7 @@ def test_legged_robots_with_gears(name):
             pytest.skip(f"{text.name} is not at hand")
         text = text.read_text()
     has_base = 'type="floating"' in text  # in the file, or put there by us
-    mechanism = dn.parse_mechanism(text, floating_base=not has_base)
+    mechanism = dn.parse_robot(text, floating_base=not has_base)
     tree = mechanism.tree
     assert (tree.nv, mechanism.nv) == (nv_tree, nv)
     q, yd, ydd = floating_states(mechanism, 3)
@@ -165,34 +170,35 @@ def test_legged_robots_with_gears(name):
         assert error(back, ydd).max() <= 1e-9
     feet = [body.name for body in mechanism.bodies[-2:]]
     ways = quantity_programs(mechanism, "operational_space_inertia", links=feet).values()
-    right, found = (interpret(way, q=q)["inverse_inertia"] for way in ways)
-    assert error(found, right, tail=2).max() <= 1e-9
+    right, *others = (interpret(way, q=q)["inverse_inertia"] for way in ways)
+    assert len(others) == mechanism.constrained
+    assert all(error(found, right, tail=2).max() <= 1e-9 for found in others)
 
 
 def test_gears_are_what_mimic_joints_are():
     """The same robot by <mimic> in the tree's own way."""
     text = geared_chain(3)
-    model = dn.parse_model(_without_couplings(text, 6.0))
-    mechanism = dn.parse_mechanism(text)
+    model = dn.parse_robot(_without_couplings(text, 6.0))
+    mechanism = dn.parse_robot(text)
     q, yd, ydd = states(mechanism, 5)
     place = [mechanism.q_names.index(name) for name in model.q_names]
     assert mechanism.v_names == model.v_names
     ours = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     assert error(ours, dn.build(model, dn.inverse_dynamics(model))(q[:, place], yd, ydd)).max() <= EXACT
-    through = dn.parse_mechanism(_without_couplings(text, 6.0))  # mimic joints make clusters too
+    through = dn.parse_robot(_without_couplings(text, 6.0, count=1))  # beside gears it is a constraint, too
     q = dn.close_loops(through, q)
     forward = dn.build(through, dn.forward_dynamics(through))(q, yd, ours)
     assert error(forward, ydd).max() <= 1e-9
 
 
-def _without_couplings(text, ratio):
-    """The geared chain with <mimic> in place of <coupling>."""
+def _without_couplings(text, ratio, count=0):
+    """The geared chain with <mimic> in place of <coupling>, in the first `count` places, or in all of them."""
     import re
 
-    text = re.sub("<coupling.*?</coupling>", "", text)
+    text = re.sub("<coupling.*?</coupling>", "", text, count=count)
     return re.sub(
         r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
-        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
+        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text, count=count,
     )  # fmt: skip
 
 
@@ -210,28 +216,33 @@ def test_rivals_give_the_same(name):
 @pytest.mark.parametrize("name", ["panda7", "solo12", "ur5"])
 def test_a_joint_is_a_cluster_of_one(name):
     """A tree without loops through the cluster algorithms gives what the recursions of trees give."""
-    made = ROBOTS[name]
-    model = made.model()
-    mechanism = dn.load_mechanism(made.file, joints=made.joints, floating_base=made.floating_base)
+    model = ROBOTS[name].model()
     q, qd, qdd, f_ext = random_states(model, 3, seed=8)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
-    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
-    assert error(ours(q, qd, qdd, f_ext), tau).max() <= EXACT
-    for program in dynamics_programs(mechanism, dn.forward_dynamics(mechanism), wrenches=True).values():
-        given = {"q": q, "qd": qd, "tau": tau, "gravity": mechanism.gravity, "f_ext": f_ext}
-        assert error(interpret(program, **given)["qdd"], qdd).max() <= 1e-9
+    given = {"q": q, "qd": qd, "gravity": model.gravity, "f_ext": f_ext}
+    every = np.ones(model.nv, dtype=bool)
+    for problem, method, known, expected in (
+        (dn.inverse_dynamics(model), dynamics.inverse_dynamics, {"qdd": qdd}, tau),
+        (dn.forward_dynamics(model), dynamics.forward_dynamics, {"tau": tau}, qdd),
+        (dn.forward_dynamics(model), partial(dynamics.hybrid_dynamics, forward=every), {"tau": tau}, qdd),
+    ):
+        program = problem_program(model, problem, method, wrenches=True)
+        (found,) = interpret(program, **given, **known).values()
+        assert error(found, expected).max() <= 1e-9
     link = model.bodies[-1].name
     expected, _ = dn.operational_space_inertia(model, q, [link])
-    way = quantity_programs(mechanism, "operational_space_inertia", links=[link])["c-efpa"]
-    found = interpret(way, q=q)["inverse_inertia"]
-    assert error(found, expected, tail=2).max() <= 1e-9
+    symbols = trace(
+        lambda q: {"inverse": dynamics.extended_forces(model, rates_at(model, q), q, [link])[0]},
+        {"q": (model.nq,)},
+    )
+    assert error(interpret(symbols, q=q)["inverse"], expected, tail=2).max() <= 1e-9
 
 
 def test_energy_of_a_geared_chain_stays():
     """2 s at a tolerance of 1e-10, as for the four-bar."""
     from scipy.integrate import solve_ivp
 
-    mechanism = dn.parse_mechanism(geared_chain(3))
+    mechanism = dn.parse_robot(geared_chain(3))
     forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
     own = [joint.q.start for joint in mechanism.independent_joints]
     n = mechanism.nv
@@ -243,7 +254,7 @@ def test_energy_of_a_geared_chain_stays():
 
     def energy(y, yd):
         q = position(y)
-        _, rates, _ = mechanism.spanning(q, yd)
+        _, rates, _ = dn.spanning(mechanism, q, yd)
         kinetic = 0.5 * rates @ dn.mass_matrix(mechanism.tree, q) @ rates
         poses = [(body, *dn.link_pose(mechanism.tree, q, body.name)) for body in mechanism.tree.bodies]
         height = sum(body.inertia[5, 5] * (R @ _com(body) + p) for body, R, p in poses)
@@ -262,7 +273,7 @@ def test_energy_of_a_falling_four_bar_stays():
     """2 s at a tolerance of 1e-10; q is closed anew at every step of the integrator."""
     from scipy.integrate import solve_ivp
 
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     tree = mechanism.tree
     forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
     gravity = np.array([0.0, -9.81, 0.0])
@@ -305,7 +316,7 @@ def _com(body):
 def test_other_inertias_without_another_build(way):
     """A payload on a coupler, with wrenches and over batches: as if built for it."""
     backend, solver = way
-    mechanism = dn.parse_mechanism(ALL["five_bar"])
+    mechanism = dn.parse_robot(ALL["five_bar"])
     q, yd, ydd = states(mechanism, 70, reach=0.1)
     f_ext = np.random.default_rng(4).uniform(-1, 1, (70, mechanism.nbodies, 6))
     loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
@@ -321,7 +332,7 @@ def test_other_inertias_without_another_build(way):
         assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
     with pytest.raises(ValueError, match="built for constant inertia"):
         dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_model(loaded)
-    other = dn.parse_mechanism(ALL["five_bar"])
+    other = dn.parse_robot(ALL["five_bar"])
     with pytest.raises(ValueError, match="differs in more than"):
         first.with_model(other)
 
@@ -333,9 +344,9 @@ def test_custom_constraints():
     def tie(function):
         return lambda tree: Custom("tie", function, (0, 1), frozenset({0, 1}))
 
-    geared = dn.parse_mechanism(geared_chain(1))
-    same = dn.parse_mechanism(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
-    cam = dn.parse_mechanism(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
+    geared = dn.parse_robot(geared_chain(1))
+    same = dn.parse_robot(text, constraints=[tie(lambda q: 6.0 * q[0] - q[1])])
+    cam = dn.parse_robot(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
     q, yd, ydd = states(geared, 3)
     solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
     assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
@@ -352,7 +363,7 @@ def test_custom_constraints():
 
 
 def test_open_and_singular_loops_give_no_torque():
-    mechanism = dn.parse_mechanism(four_bar())
+    mechanism = dn.parse_robot(four_bar())
     q, yd, ydd = states(mechanism, 1)
     for backend in ("c", "numpy"):
         solver = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
@@ -360,7 +371,7 @@ def test_open_and_singular_loops_give_no_torque():
         with pytest.raises(dn.SolutionError, match="'pin' is open by 0.00.*close_loops"):
             solver(opened, yd[0], ydd[0])
         assert np.isnan(solver(opened, yd[0], ydd[0], errors="nan")).all()
-    square = dn.parse_mechanism(  # a parallelogram that is stretched out: its coupler may go either way
+    square = dn.parse_robot(  # a parallelogram that is stretched out: its coupler may go either way
         robot(link("ground"), *(link(f"l{k}", k, 1.0) for k in (1, 2, 3)),
               joint("a", "ground", "l1", independent=True), joint("b", "l1", "l2", "0.5 0 0", independent=False),
               joint("c", "ground", "l3", "1 0 0", independent=False), loop("pin", "revolute", "l2", "1 0 0", "l3", "0.5 0 0"))

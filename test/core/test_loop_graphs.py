@@ -10,13 +10,13 @@ from dynamics_node.graph import (
     ORDERINGS,
     FactorGraph,
     IllPosedError,
-    build_mechanism_graph,
+    build_graph,
     complete_sketch,
     eliminate,
     generic_graph,
     graph_rank,
-    mechanism_factors,
     plan_ordering,
+    robot_factors,
     to_dot,
     to_svg,
 )
@@ -122,8 +122,8 @@ def test_the_torque_of_least_cost(name):
     joints = mechanism.tree.joint_names[: mechanism.nv + 1]
     weights = dict(zip(joints, (1.0, 3.0, 0.5, 2.0, 1.5), strict=False))
     bodies = {body.joint.name: i for i, body in enumerate(mechanism.tree.bodies)}
-    _, rates, accelerations = mechanism.spanning(q, yd, ydd)
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates)))
+    _, rates, accelerations = dn.spanning(mechanism, q, yd, ydd)
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates)))
     known = {torque(i): np.zeros(1) for joint, i in bodies.items() if joint not in weights}
     at = {name: v for name, v in zip(mechanism.tree.v_names, range(mechanism.tree.nv), strict=True)}
     independent = mechanism.joint_names
@@ -147,8 +147,8 @@ def test_contradictions_are_told():
     """Every acceleration given, and they do not fit together."""
     mechanism = mechanism_of("five_bar")
     q, yd, ydd = states(mechanism, 3)
-    _, rates, accelerations = mechanism.spanning(q, yd, ydd)
-    graph = FactorGraph(tuple(mechanism_factors(mechanism, q, rates)))
+    _, rates, accelerations = dn.spanning(mechanism, q, yd, ydd)
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates)))
     bodies = range(mechanism.nbodies)
     passive = {torque(i): np.zeros(1) for i in bodies if i not in mechanism.independent}
     fitting = {joint_acceleration(i): accelerations[:, [i]] for i in bodies}
@@ -182,7 +182,7 @@ def test_equations_hold_at_the_solution_of_the_clusters():
     mechanism = mechanism_of("universal")
     q, yd, ydd = states(mechanism, 2, reach=0.05)
     problem = dn.inverse_dynamics(mechanism)
-    graph = build_mechanism_graph(mechanism, problem, q, yd, ydd, np.zeros_like(ydd))
+    graph = build_graph(mechanism, problem, q, yd, ydd, np.zeros_like(ydd))
     values = eliminate(graph, plan_ordering(mechanism, problem, "metis")[1]).solve()
     for factor in graph.residuals(values).factors:
         assert np.abs(factor.rhs).max(initial=0.0) <= 1e-9

@@ -10,7 +10,7 @@ from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.loops.constraints import end_frames, velocity_program
 from dynamics_node.loops.cut import cut_program
-from dynamics_node.loops.kinds import LoopJoint
+from dynamics_node.model.constraints import LoopJoint
 from dynamics_node.model.loop_joints import LOOP_KINDS, across
 from dynamics_node.program import interpret, trace
 from dynamics_node.spatial import cross_motion
@@ -67,7 +67,7 @@ def tree():
             joint(f"j{k}", names[-1 if k != 4 else 1], f"l{k}", place, axis, kind, rpy=turn),
         ]
         names.append(f"l{k}")
-    return dn.parse_model(robot(*parts))
+    return dn.parse_robot(robot(*parts))
 
 
 @pytest.fixture(params=[(kind, ends) for kind in LOOP_KINDS for ends in ((-1, 8), (2, 8))], ids=str)

@@ -6,7 +6,6 @@ from closed_loops import mechanism_of, spread, states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.loops import mechanism_bias, mechanism_mass_matrix, mechanism_operational_space_inertia
 from dynamics_node.program import interpret
 from dynamics_node.programs import QUANTITIES, quantity_programs
 
@@ -72,13 +71,11 @@ def test_numbers_of_the_tree_projected(name):
     q, yd, _ = states(mechanism, 3, reach=0.1)
     link = mechanism.bodies[-1].name
     assert (
-        error(
-            mechanism_mass_matrix(mechanism, q), dn.build_quantity(mechanism, "mass_matrix")(q), tail=2
-        ).max()
+        error(dn.mass_matrix(mechanism, q), dn.build_quantity(mechanism, "mass_matrix")(q), tail=2).max()
         <= EXACT
     )
-    assert error(mechanism_bias(mechanism, q, yd), dn.build_quantity(mechanism, "bias")(q, yd)).max() <= EXACT
-    ours = mechanism_operational_space_inertia(mechanism, q, [link])
+    assert error(dn.bias(mechanism, q, yd), dn.build_quantity(mechanism, "bias")(q, yd)).max() <= EXACT
+    ours = dn.operational_space_inertia(mechanism, q, [link])
     theirs = dn.build_quantity(mechanism, "operational_space_inertia", links=[link])(q)
     for a, b in zip(ours, theirs, strict=True):
         assert error(a, b, tail=2).max() <= 1e-9

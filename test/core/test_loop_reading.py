@@ -7,8 +7,8 @@ from mechanisms import joint, link, loop, robot, spatial_loop
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.loops import Custom, mechanism_mass_matrix
-from dynamics_node.loops.alternatives import independent_tree
+from benchmarks.cluster_alternatives import independent_tree
+from dynamics_node.model.constraints import Custom
 from dynamics_node.robots import belt_leg, five_bar, four_bar, geared_chain, humanoid
 from dynamics_node.robots.text import coupling
 
@@ -16,7 +16,7 @@ from dynamics_node.robots.text import coupling
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])
 def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
     """A pin and a ball leave a planar loop the same mobility; a planar joint in its own plane closes nothing."""
-    mechanism = dn.parse_mechanism(four_bar(kind, (None, None, None)))
+    mechanism = dn.parse_robot(four_bar(kind, (None, None, None)))
     assert mechanism.nv == (3 if kind == "planar" else 1)
 
 
@@ -24,19 +24,19 @@ def test_held_joints_of_geared_robots():
     """A leg of a humanoid alone: gears of what is held have nothing to say. A belt past a joint holds it when its
     rotor and what it drives are held; a joint held away from zero shifts what turns with it."""
     driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank", "shank_rotor")]
-    mechanism = dn.parse_mechanism(humanoid(), joints=[*driven, "left_foot_rotor_joint"])
+    mechanism = dn.parse_robot(humanoid(), joints=[*driven, "left_foot_rotor_joint"])
     assert [c.name for c in mechanism.constraints] == ["left_thigh_gear", "left_shank_gear", "left_foot_gear"]
     assert mechanism.joint_names == ("left_thigh_joint", "left_shank_joint")
     with pytest.raises(dn.ModelError, match="'left_foot_gear': the joints of the loop cannot move"):
-        dn.parse_mechanism(humanoid(), joints=driven)
+        dn.parse_robot(humanoid(), joints=driven)
     text = belt_leg()
     moving = ["leg_foot_joint", "leg_foot_rotor_joint"]
-    held = dn.parse_mechanism(text, joints=moving, positions={"leg_shank_joint": 0.4})
+    held = dn.parse_robot(text, joints=moving, positions={"leg_shank_joint": 0.4})
     q = held.neutral()
     q[held.q_names.index("leg_foot_joint")] = 0.1
     at = dict(zip(held.q_names, dn.close_loops(held, q), strict=True))
     assert at["leg_foot_rotor_joint"] == pytest.approx(12.0 * 0.5)  # the belt runs past the knee
-    rigid = dn.parse_mechanism(
+    rigid = dn.parse_robot(
         four_bar().replace("</robot>", link("tip", 5, 1.0) + joint("free", "rocker", "tip") + "</robot>"),
         joints=["free"],
     )
@@ -52,8 +52,8 @@ def test_loops_of_a_sidecar_file(tmp_path):
     bare = five_bar().split("<loop")[0] + "".join(ends) + "</robot>"
     (tmp_path / "robot.urdf").write_text(bare)
     (tmp_path / "loops.yaml").write_text("closed_loop: [[end2, end4]]\ntype: [3d]\n")
-    beside = dn.load_mechanism(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
-    within = dn.parse_mechanism(five_bar())
+    beside = dn.load_robot(tmp_path / "robot.urdf", loops_file=tmp_path / "loops.yaml")
+    within = dn.parse_robot(five_bar())
     q, yd, ydd = states(within, 4)
     ours, theirs = (dn.build(m, dn.inverse_dynamics(m))(q, yd, ydd) for m in (beside, within))
     assert beside.v_names == within.v_names and error(ours, theirs).max() <= EXACT
@@ -67,16 +67,16 @@ def test_loops_of_a_sidecar_file(tmp_path):
         "x" * 2_000_000: "has more than 1048576 bytes",
     }.items():
         with pytest.raises(dn.ModelError, match=words):
-            dn.parse_mechanism(bare, loops=text)
+            dn.parse_robot(bare, loops=text)
 
 
 def test_the_independent_tree_with_reflected_inertia():
     """At rest and without gravity the approximation lacks only what rotors do off the diagonal of M."""
-    exact, text = dn.parse_mechanism(geared_chain(3)), geared_chain(3)
+    exact, text = dn.parse_robot(geared_chain(3)), geared_chain(3)
     reflected, bare = independent_tree(text), independent_tree(text, reflect=False)
     assert reflected.joint_names == bare.joint_names == exact.joint_names
     q = np.zeros(3)
-    M = mechanism_mass_matrix(exact, np.zeros(6))
+    M = dn.mass_matrix(exact, np.zeros(6))
     near, far = dn.mass_matrix(reflected, q), dn.mass_matrix(bare, q)
     assert np.abs(M - near).max() < 0.3 * np.abs(M - far).max()
     turning = [
@@ -110,7 +110,7 @@ REFUSED = {
 def test_bad_loops_are_refused_by_name(what):
     text, words = REFUSED[what]
     with pytest.raises(dn.ModelError, match=words):
-        dn.parse_mechanism(text)
+        dn.parse_robot(text)
 
 
 def test_a_singular_choice_of_independent_joints_is_refused_with_another():
@@ -122,12 +122,7 @@ def test_a_singular_choice_of_independent_joints_is_refused_with_another():
         loop("tie", "revolute", "d", "0.5 0 0", "ground", "0.9 0.2 0"),
     )  # fmt: skip
     with pytest.raises(dn.ModelError, match="cannot be the independent joints.* could"):
-        dn.parse_mechanism(text)
-
-
-def test_a_model_without_loops_refuses_them():
-    with pytest.raises(dn.ModelError, match="'pin' closes a kinematic loop.*load_mechanism"):
-        dn.parse_model(four_bar())
+        dn.parse_robot(text)
 
 
 def test_a_constraint_whose_rank_changes():
@@ -141,7 +136,7 @@ def test_a_constraint_whose_rank_changes():
 
     for marks, own in (((None, None, None), 0), ((True, False, False), 1)):
         joints = (joint(f"j{k}", "a", f"b{k}", independent=mark) for k, mark in enumerate(marks))
-        mechanism = dn.parse_mechanism(robot(*links, *joints), constraints=[two_branches])
+        mechanism = dn.parse_robot(robot(*links, *joints), constraints=[two_branches])
         assert mechanism.v_names == (("j1", "j2"), ("j0",))[own]
         inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
         branches, one = np.array([[0.0, 0.3, 0.4], [0.5, 0.0, 0.0]]), np.ones(mechanism.nv)

@@ -9,7 +9,6 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters, kinetic_energy
 from dynamics_node.identification import LinearModel
-from dynamics_node.loops import tree_of
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.program import interpret
 from dynamics_node.programs import dynamics_program, quantity_program
@@ -25,7 +24,7 @@ class Case:
         self.robot = mechanism_of(name)
         self.q, self.yd, self.ydd = states(self.robot, 3, reach=0.03)
         self.state = {"q": self.q, "qd": self.yd, "qdd": self.ydd, "gravity": self.robot.gravity}
-        rates = [self.robot.spanning(q, yd)[1] for q, yd in zip(self.q, self.yd, strict=True)]
+        rates = [dn.spanning(self.robot, q, yd)[1] for q, yd in zip(self.q, self.yd, strict=True)]
         self.rates = np.array(rates)
 
     def of(self, quantity, **options):
@@ -92,13 +91,13 @@ def test_links(case):
         case.change(lambda state: case.at(state, "link_motion", **link)[1]), v[:, 3:], atol=1e-7
     )
     assert np.allclose(case.change(lambda state: case.at(state, "link_motion", **link)[2]), a, atol=1e-6)
-    R_now = dn.link_pose(tree_of(case.robot), case.q, link["link"])[0]
+    R_now = dn.link_pose(case.robot.tree, case.q, link["link"])[0]
     assert error(R, R_now, tail=2).max() <= EXACT
 
 
 def test_the_regressor_is_the_derivative_of_torques(case):
     """By inertias at random, in which torques are linear: of the compiled way, C-RNEA."""
-    tree, random = tree_of(case.robot), np.random.default_rng(3)
+    tree, random = case.robot.tree, np.random.default_rng(3)
     p = inertial_parameters(tree.inertias)
     (Y,) = case.of("joint_torque_regressor")
     P, R = case.of("momentum_regressor")
@@ -108,20 +107,20 @@ def test_the_regressor_is_the_derivative_of_torques(case):
         other = Case.__new__(Case)
         vars(other).update(vars(case))
         other.robot = case.robot.with_tree(with_parameters(tree, inertias, np.zeros(tree.nv)))
-        program = dynamics_program(other.robot, dn.inverse_dynamics(other.robot), "c-rnea")
+        program = dynamics_program(other.robot, dn.inverse_dynamics(other.robot), "rnea")
         tau = interpret(program, **case.state)["tau"]
         x = (p + step).ravel()
         momentum, rate = other.of("momentum")
         assert error(Y @ x, tau).max() <= EXACT
         assert error(P @ x, momentum).max() <= EXACT and error(R @ x, rate).max() <= 1e-9
-        assert np.allclose(T @ x, kinetic_energy(tree_of(other.robot), case.q, case.rates), rtol=EXACT)
+        assert np.allclose(T @ x, kinetic_energy(other.robot.tree, case.q, case.rates), rtol=EXACT)
         assert np.allclose(V @ x, other.of("potential_energy")[0], rtol=EXACT, atol=1e-12)
 
 
 def test_regressors_of_joints(case):
     """Rotors, friction, offsets and springs at joints of the tree, felt through G."""
     rotor, viscous, offset, spring = case.of("joint_regressor")
-    tree = tree_of(case.robot)
+    tree = case.robot.tree
     for k in range(len(case.q)):
         G, g = spread(case.robot, case.q[k], case.yd[k])
         qdd = G @ case.ydd[k] + g
@@ -135,7 +134,7 @@ def test_regressors_of_joints(case):
     armature = np.random.default_rng(1).uniform(0.1, 0.2, tree.nv)
     loaded = case.robot.with_tree(with_parameters(tree, tree.inertias, tree.armature + armature))
     torques = [
-        interpret(dynamics_program(robot, dn.inverse_dynamics(robot), "c-rnea"), **case.state)["tau"]
+        interpret(dynamics_program(robot, dn.inverse_dynamics(robot), "rnea"), **case.state)["tau"]
         for robot in (case.robot, loaded)
     ]
     assert error(torques[1] - torques[0], rotor @ armature).max() <= 1e-9

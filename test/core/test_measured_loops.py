@@ -29,9 +29,9 @@ class File(NamedTuple):
 
 
 def moving(make, folder, seed=3, **more):
-    """(Mechanism, Projection, Truth of its tree, independent q, qd, qdd) of a linkage near home."""
+    """(Robot, Projection, Truth of its tree, independent q, qd, qdd) of a linkage near home."""
     linkage = make(np.random.default_rng(seed), **more)._replace(floating_base=False)
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     (folder / "robot.urdf").write_text(linkage.text)
     reference, random = Projection(linkage, mechanism), np.random.default_rng(5)
     q = list(positions(linkage, mechanism, random))[-1]
@@ -82,7 +82,7 @@ def test_exact_readings_give_the_motion_back(name, tmp_path):
 def test_a_floating_base_that_is_held(tmp_path):
     """What holds it is read, or follows from torques and accelerations."""
     linkage = palletizer(np.random.default_rng(3))._replace(floating_base=True)
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=True)
+    mechanism = dn.parse_robot(linkage.text, floating_base=True)
     reference, random = Projection(linkage, mechanism), np.random.default_rng(5)
     q = list(positions(linkage, mechanism, random))[-1]
     qd, qdd = random.uniform(-1, 1, (2, mechanism.nv))
@@ -135,7 +135,7 @@ def test_a_force_sensor_where_a_loop_ends_on_either_side_is_refused():
             f'<child link="{name}"/><origin xyz="{0.2 + 0.3 * k} 0.1 0"/><axis xyz="0 0 1"/>'
             '<limit lower="-1" upper="1" effort="1" velocity="1"/></joint>'
         )
-    mechanism = dn.parse_mechanism(text.format("".join(parts)))
+    mechanism = dn.parse_robot(text.format("".join(parts)))
     with pytest.raises(
         dn.SensorError, match="'jd force torque': loop 'tie' ends at a link that is fixed to both sides"
     ):

@@ -208,7 +208,7 @@ def two_links():
         link("base"), joint("j1", "base", "upper"), link("upper", 1, 1.0),
         joint("j2", "upper", "lower", xyz="0.5 0 0"), link("lower", 2, 1.0),
     )  # fmt: skip
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     rows = ("zero", "zero", "zero", "unknown", "zero", "zero")
     sensors = [s.JointAcceleration("j1", std=0.1), s.JointAcceleration("j2", std=0.1)]
     sensors += [s.JointTorque("j1", std=0.1), s.ExternalWrench("lower", rows=rows, xyz=(0.4, 0, 0))]
@@ -263,7 +263,7 @@ def crowded(model, count):
 
 def test_many_redundant_readings():
     """120 IMUs: the estimate of weighted least squares, by work that grows with their number alone."""
-    model, programs = dn.parse_model(ARM), {}
+    model, programs = dn.parse_robot(ARM), {}
     for count in (20, 40, 120):
         problem = dn.measured(model, crowded(model, count), covariance=["qdd", "tau"])
         programs[count] = measured_program(model, problem)

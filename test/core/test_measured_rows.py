@@ -15,7 +15,7 @@ from tolerances import EXACT
 
 from dynamics_node import sensors as s
 from dynamics_node.graph.measured import measured_system, measured_values
-from dynamics_node.model import load_model
+from dynamics_node.loops import load_robot
 from dynamics_node.problem import measured
 from dynamics_node.program import trace
 
@@ -174,7 +174,7 @@ class Turning(NamedTuple):
     joints: None = None
 
     def model(self):
-        return load_model(self.file, floating_base=self.floating_base)
+        return load_robot(self.file, floating_base=self.floating_base)
 
 
 def child_of(model, fixed):

@@ -8,11 +8,8 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import momentum, rnea
-from dynamics_node.loops import mechanism_mass_matrix
-from dynamics_node.loops.dynamics import mass_matrix
-from dynamics_node.loops.numeric import mechanism_bias
-from dynamics_node.loops.rates import explicit_rates
+from dynamics_node.algorithms import crba, momentum, rnea
+from dynamics_node.loops.rates import explicit_rates, rates_at
 from dynamics_node.program import derivative_name, interpret, jacobian, trace
 from dynamics_node.programs import quantity_program
 from dynamics_node.robots import quadruped
@@ -63,7 +60,7 @@ def test_loops_along_the_motion(name):
     p, rate = by_derivatives(mechanism, q, yd)
     found = dn.build_quantity(mechanism, "momentum", backend="c")(q, yd)
     plain = dn.build_quantity(mechanism, "momentum", backend="numpy")(q, yd)
-    assert error(p, (mechanism_mass_matrix(mechanism, q) @ yd[..., None])[..., 0]).max() <= EXACT
+    assert error(p, (dn.mass_matrix(mechanism, q) @ yd[..., None])[..., 0]).max() <= EXACT
     for own in (found, plain):
         assert error(own[0], p).max() <= EXACT and error(own[1], rate).max() <= 1e-9
 
@@ -74,7 +71,7 @@ def fixed(name):
 
 
 def floating():
-    mechanism, random = dn.parse_mechanism(quadruped(), floating_base=True), np.random.default_rng(4)
+    mechanism, random = dn.parse_robot(quadruped(), floating_base=True), np.random.default_rng(4)
     q = np.tile(mechanism.neutral(), (5, 1))
     q[:, 3:7] = random.standard_normal((5, 4))
     q[:, 3:7] /= np.linalg.norm(q[:, 3:7], axis=1)[:, None]
@@ -91,12 +88,12 @@ def by_derivatives(mechanism, q, yd):
         moved = np.array(q, dtype=object)
         for joint in tree.independent_joints:
             moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ rates[joint.v])
-        return {"p": mass_matrix(mechanism, moved)[0][0] @ yd}
+        return {"p": rates_at(mechanism, moved, explicit=True).congruence(crba(tree, moved)) @ yd}
 
     program = trace(later, {"q": (mechanism.nq,), "yd": (mechanism.nv,), "t": (1,)})
     state = {"q": q, "yd": yd, "t": np.zeros(1)}
     change = interpret(jacobian(program, ["p"], ["t"]), **state)[derivative_name("p", "t")][..., 0]
-    return interpret(program, **state)["p"], change - mechanism_bias(mechanism, q, yd)
+    return interpret(program, **state)["p"], change - dn.bias(mechanism, q, yd)
 
 
 def test_fewer_operations_than_a_derivative():

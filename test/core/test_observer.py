@@ -54,7 +54,7 @@ def test_arm_in_motion():
 def test_floating_base():
     """A quadruped that moves one leg, in free fall, is pushed there: base in body axes, no motor there."""
     robot = ROBOTS["solo12"]
-    model = dn.load_model(robot.file, floating_base=True, joints=["FL_HAA", "FL_HFE", "FL_KFE"])
+    model = dn.load_robot(robot.file, floating_base=True, joints=["FL_HAA", "FL_HFE", "FL_KFE"])
     q, _, _, _ = random_states(model, 200, seed=5)
     q[:, 7:] *= 0.3
     random = np.random.default_rng(6)

@@ -12,12 +12,12 @@ from robots import ROBOTS, random_states
 from tolerances import error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba, mass_matrix_dynamics
 from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.generic import chosen_ordering, generic_graph
 from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.model.parameters import with_parameters
+from dynamics_node.numeric import Recursion
 from dynamics_node.numeric.elimination import elimination
 from dynamics_node.program import interpret
 from dynamics_node.programs import cost, elimination_program, parameter_values, recursive_programs
@@ -35,7 +35,7 @@ SERVED = 1e-9
 
 @cache
 def robot_of(name):
-    return dn.parse_mechanism(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
+    return dn.parse_robot(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
 
 
 def problems(robot):
@@ -60,8 +60,7 @@ def run(robot, program, q, qd, u):
 
 
 def expected(model, problem, q, qd, u):
-    solve = mass_matrix_dynamics if model.has_mimic else aba
-    found = dict(zip(("qdd", "tau"), solve(model, q, qd, u, u, np.array(problem.forward)), strict=True))
+    found = Recursion(model, problem)(q, qd, u, u)
     return np.hstack([found[name] for name in problem.returns(model)])
 
 

@@ -15,7 +15,7 @@ from dynamics_node.identification import (
     identified_robot,
     identified_text,
 )
-from dynamics_node.loops import load_robot, parse_robot, tree_of
+from dynamics_node.loops import load_robot, parse_robot
 from dynamics_node.model import ModelError
 from dynamics_node.model.overrides import JointNumbers, Overrides, overrides_text, read_overrides
 from dynamics_node.model.sample import sample_positions
@@ -52,7 +52,7 @@ def test_torques_of_the_file_are_those_of_the_parameters(name):
     robot = ROBOTS[name]
     linear, parameters = other(robot.model())
     numbers = identified_numbers(linear, parameters)
-    again = parse_robot(robot.file.read_bytes(), numbers=overrides_text(numbers))
+    again = parse_robot(robot.file.read_bytes(), parameters=overrides_text(numbers))
     q, qd, qdd = states(again)
     tau = dn.build(again, dn.inverse_dynamics(again), backend="numpy")(q, qd, qdd)
     tau += dn.friction_torque(qd, again.damping, again.friction) + again.torque_offsets
@@ -78,7 +78,7 @@ def test_links_that_are_points_can_be_read_again(factor):
     else:
         wanted[-10:] *= factor
     numbers = identified_numbers(linear, wanted)
-    again = parse_robot(text.encode(), numbers=overrides_text(numbers))
+    again = parse_robot(text.encode(), parameters=overrides_text(numbers))
     assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, wanted, atol=1e-12)
     same = parse_robot(identified_text(text, linear, wanted, ALL_FIGURES).encode())
     assert np.allclose(same.inertias, again.inertias, atol=1e-12)
@@ -90,7 +90,7 @@ def test_the_robot_of_the_file_is_that_of_the_corrected_description(tmp_path):
     numbers = identified_numbers(linear, parameters)
     (tmp_path / "parameters.yaml").write_text(overrides_text(numbers))
     friction = {name: Dynamics(own.viscous, own.coulomb) for name, own in numbers.joints.items()}
-    corrected = dn.parse_model(with_numbers(robot.file.read_bytes(), numbers.links, friction, ALL_FIGURES))
+    corrected = dn.parse_robot(with_numbers(robot.file.read_bytes(), numbers.links, friction, ALL_FIGURES))
     found = load_robot(robot.file, parameters_file=tmp_path / "parameters.yaml")
     assert np.allclose(found.inertias, corrected.inertias, rtol=0, atol=1e-13)
     assert np.array_equal(found.damping, corrected.damping) and np.array_equal(
@@ -115,8 +115,8 @@ def test_every_number_comes_back():
 
 
 def test_what_a_file_leaves_out_stays():
-    before = dn.parse_model(ARM)
-    after = parse_robot(ARM, numbers="joints: {joint2: {viscous: 0.25}}")
+    before = dn.parse_robot(ARM)
+    after = parse_robot(ARM, parameters="joints: {joint2: {viscous: 0.25}}")
     assert after.damping.tolist() == [before.damping[0], 0.25] and np.array_equal(
         after.inertias, before.inertias
     )
@@ -128,10 +128,10 @@ def test_a_robot_with_loops():
     robot = parse_robot(text)
     linear, parameters = other(robot)
     numbers = identified_numbers(linear, parameters)
-    again = parse_robot(text, numbers=overrides_text(numbers))
+    again = parse_robot(text, parameters=overrides_text(numbers))
     assert np.allclose(again.tree.inertias, 1.3 * robot.tree.inertias, atol=1e-12)
     assert np.allclose(
-        tree_of(again).springs[[j.v.start for j in linear.joints]], parameters[linear.places("spring")]
+        again.tree.springs[[j.v.start for j in linear.joints]], parameters[linear.places("spring")]
     )
 
 
@@ -167,7 +167,7 @@ def test_a_robot_with_loops():
 def test_what_is_refused(text, told):
     """In words, with the name or the place; what stands in a file that is none is not told."""
     with pytest.raises(ModelError) as error:
-        parse_robot(ARM, numbers=text)
+        parse_robot(ARM, parameters=text)
     assert told in str(error.value) and "secret" not in str(error.value)
 
 
@@ -175,7 +175,7 @@ def test_joints_without_such_numbers():
     text = ARM.replace("</robot>", '<link name="tip"/><joint name="tip_joint" type="fixed"><parent link="lower"/>'
                        '<child link="tip"/></joint></robot>')  # fmt: skip
     with pytest.raises(ModelError, match="joint 'tip_joint' is fixed, it has no such numbers"):
-        parse_robot(text, numbers="joints: {tip_joint: {spring: 1}}")
+        parse_robot(text, parameters="joints: {tip_joint: {spring: 1}}")
 
 
 def test_springs_and_offsets_of_joints_that_mimic():
@@ -183,7 +183,7 @@ def test_springs_and_offsets_of_joints_that_mimic():
     text = ARM.replace('<axis xyz="0 1 0"/><limit velocity="5" effort="50"/>',
                        '<axis xyz="0 1 0"/><limit velocity="5" effort="50"/><mimic joint="joint1" multiplier="-2" offset="0.3"/>')  # fmt: skip
     robot = parse_robot(
-        text, numbers="joints: {joint1: {spring: 2, offset: 3}, joint2: {spring: 5, offset: 7}}"
+        text, parameters="joints: {joint1: {spring: 2, offset: 3}, joint2: {spring: 5, offset: 7}}"
     )
 
     def work(q):

@@ -17,7 +17,7 @@ from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Job, do
 from dynamics_node.node.consistency import check_together
 from dynamics_node.node.settings import Settings
-from dynamics_node.parallel import SOLVERS, WAYS, Motions, Robot, forward_dynamics, inverse_dynamics
+from dynamics_node.parallel import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
 from dynamics_node.parallel.jsiia import mass_matrix
 from dynamics_node.parallel.robot import body_poses
 from dynamics_node.robots import five_bar
@@ -41,7 +41,7 @@ def test_all_solvers_are_the_recursions(make):
     model = make()
     q, qd, u, f_ext = states(model, 5)
     gravity = np.random.default_rng(5).uniform(-9, 9, (5, 3))
-    robot = Robot(model)
+    robot = RobotArrays(model)
     for wrenches, g in ((None, None), (f_ext, gravity), (f_ext[0], gravity[0])):
         expected = aba(model, q, qd, u, f_ext=wrenches, gravity=g)[0]
         assert (
@@ -62,7 +62,7 @@ def test_long_chains(solver, n, sliding):
     """Within 1e-10 of ABA; ABA's own residual is 4e-10 at the longest."""
     model = chain(n, sliding)
     q, qd, tau, _ = states(model, 3)
-    found = forward_dynamics(np, Robot(model), q, qd, tau, solver=solver)
+    found = forward_dynamics(np, RobotArrays(model), q, qd, tau, solver=solver)
     assert error(found, aba(model, q, qd, tau)[0]).max() <= EXACT
     assert error(rnea(model, q, qd, found), tau).max() <= 1e-9
 
@@ -71,7 +71,7 @@ def test_odd_even_elimination_alone_loses_digits():
     """It is not backward stable: what CR and Thomas lose is far less, and one correction makes good for all."""
     model = chain(256, 0.3)
     q, qd, tau, _ = states(model, 3)
-    expected, robot = aba(model, q, qd, tau)[0], Robot(model)
+    expected, robot = aba(model, q, qd, tau)[0], RobotArrays(model)
     alone, corrected = (
         {
             way: error(
@@ -91,7 +91,7 @@ def test_float32_stays_float32():
     expected = aba(model, q, qd, tau)[0]
     given = [array.astype(np.float32) for array in (q, qd, tau)]
     for solver in SOLVERS:
-        found = forward_dynamics(np, Robot(model), *given, solver=solver)
+        found = forward_dynamics(np, RobotArrays(model), *given, solver=solver)
         assert found.dtype == np.float32 and error(found, expected).max() <= 1e-5
 
 
@@ -99,12 +99,13 @@ def test_any_leading_axes():
     model = chain(5)
     q, qd, tau, f_ext = states(model, 6)
     for solver in SOLVERS:
-        flat = forward_dynamics(np, Robot(model), q, qd, tau, f_ext=f_ext, solver=solver)
+        flat = forward_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver)
         shaped = [a.reshape(2, 3, *a.shape[1:]) for a in (q, qd, tau, f_ext)]
-        found = forward_dynamics(np, Robot(model), *shaped[:3], f_ext=shaped[3], solver=solver)
+        found = forward_dynamics(np, RobotArrays(model), *shaped[:3], f_ext=shaped[3], solver=solver)
         assert np.allclose(found.reshape(6, -1), flat, rtol=0, atol=1e-10)
         assert np.allclose(
-            forward_dynamics(np, Robot(model), q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver), flat[0]
+            forward_dynamics(np, RobotArrays(model), q[0], qd[0], tau[0], f_ext=f_ext[0], solver=solver),
+            flat[0],
         )
 
 
@@ -120,14 +121,14 @@ def test_on_a_device_no_array_meets_one_of_numpy(make):
     on_device = [xp.asarray(a) for a in (q, qd, tau, model.gravity, f_ext)]
     for solver in SOLVERS:
         for way in WAYS if solver == "cfa" else ("cr",):
-            found = forward_dynamics(xp, Robot(model), *on_device, solver=solver, tridiagonal=way)
+            found = forward_dynamics(xp, RobotArrays(model), *on_device, solver=solver, tridiagonal=way)
             expected = forward_dynamics(
-                np, Robot(model), q, qd, tau, f_ext=f_ext, solver=solver, tridiagonal=way
+                np, RobotArrays(model), q, qd, tau, f_ext=f_ext, solver=solver, tridiagonal=way
             )
             assert np.array_equal(found.get(), expected)
     assert np.array_equal(
-        inverse_dynamics(xp, Robot(model), *on_device).get(),
-        inverse_dynamics(np, Robot(model), q, qd, tau, f_ext=f_ext),
+        inverse_dynamics(xp, RobotArrays(model), *on_device).get(),
+        inverse_dynamics(np, RobotArrays(model), q, qd, tau, f_ext=f_ext),
     )
 
 
@@ -135,7 +136,7 @@ def test_the_device_of_these_tests_is_strict():
     model, xp = chain(3), DeviceModule()
     q, qd, _, _ = states(model, 2)
     with pytest.raises(TypeError, match="NumPy"):
-        Motions(xp, Robot(model), xp.asarray(q), qd, xp.asarray(model.gravity))
+        Motions(xp, RobotArrays(model), xp.asarray(q), qd, xp.asarray(model.gravity))
 
 
 def test_backend_cuda_runs_cupys_arrays(monkeypatch):
@@ -210,7 +211,7 @@ def test_float32_is_computed_in_float32(solver):
     forward = dn.build(model, dn.forward_dynamics(model), solver=solver, precision="float32")
     for push in (None, f_ext):
         gravity = model.gravity.astype(np.float32)
-        expected = forward_dynamics(np, Robot(model), q, qd, tau, gravity, push, solver)
+        expected = forward_dynamics(np, RobotArrays(model), q, qd, tau, gravity, push, solver)
         assert expected.dtype == np.float32
         found = forward(q, qd, tau, push)
         assert found.dtype == np.float32
@@ -219,7 +220,7 @@ def test_float32_is_computed_in_float32(solver):
         assert 1e-9 < error(found, precise).max() < 1e-3
     assert error(forward(q[0], qd[0], tau[0], f_ext[0]), precise[0]).max() < 1e-3
     inverse = dn.build(model, dn.inverse_dynamics(model), solver=solver, precision="float32")
-    expected = inverse_dynamics(np, Robot(model), q, qd, tau, gravity)
+    expected = inverse_dynamics(np, RobotArrays(model), q, qd, tau, gravity)
     np.testing.assert_array_equal(inverse(q, qd, tau), expected)
 
 
@@ -248,7 +249,7 @@ def test_problems_and_choices_that_do_not_exist():
     model = chain(3)
     with pytest.raises(ChoiceError, match="not for hybrid: build with solver 'cluster'"):
         dn.build(model, dn.hybrid_dynamics(model, ["j_l0_1"]), solver="abia")
-    loops = dn.parse_mechanism(five_bar())
+    loops = dn.parse_robot(five_bar())
     with pytest.raises(ChoiceError, match=r"has loops: build with solver 'cluster'"):
         dn.build(loops, dn.forward_dynamics(loops), solver="cfa")
     for wrong in ({"backend": "c"}, {"backend": "gtsam"}, {"ordering": "aba"}):
@@ -264,13 +265,13 @@ def test_robots_that_are_refused():
 
     for solver in SOLVERS:
         with pytest.raises(dn.ModelError, match="neither revolute nor prismatic.*solver 'cluster'"):
-            forward(dn.parse_model(ball_robot(0)), solver)
+            forward(dn.parse_robot(ball_robot(0)), solver)
         with pytest.raises(dn.ModelError, match="'panda_finger_joint2' follow other joints"):
             forward(ROBOTS["panda"].model(), solver)
     wide = tree((1,) * 9)
     with pytest.raises(dn.ModelError, match="9 joints lie at the same depth"):
         forward(wide)
-    weightless = dn.parse_model(WRIST)
+    weightless = dn.parse_robot(WRIST)
     with pytest.raises(dn.ModelError, match="links 'b' have no definite inertia"):
         forward(weightless)
     for model in (wide, weightless):  # these have another way

@@ -186,7 +186,7 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
 
     monkeypatch.setattr(pushed_arm, "TOUCHES", ())
     text = description()
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     own = dn.with_payload(model, HAND, MASS, COM, MOMENTS).frames[HAND].inertia
     J = pseudo_inertia(own)
     com = J[:3, 3] / J[3, 3]

@@ -6,7 +6,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.loops import first_closed, tree_of
+from dynamics_node.loops import first_closed
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.problem import KINDS, named
 from dynamics_node.program import interpret
@@ -25,7 +25,7 @@ PARAMETERS = ("inertia", "armature")
 
 
 def robot_of(name):
-    return dn.parse_mechanism(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
+    return dn.parse_robot(LOOPS[name]) if name in LOOPS else ROBOTS[name].model()
 
 
 def problems(robot):
@@ -36,7 +36,7 @@ def problems(robot):
 
 def state(robot, seed=1):
     """{name: array} of a state; the loops are closed."""
-    tree = tree_of(robot)
+    tree = robot.tree
     q, qd, qdd, f_ext = (a[0] for a in random_states(tree, 1, seed))
     if robot is not tree:
         q = first_closed(robot, robot.neutral())
@@ -89,7 +89,7 @@ def test_named():
 
 def loaded(robot):
     """The robot with a payload and other rotors."""
-    tree = tree_of(robot)
+    tree = robot.tree
     more = dn.with_payload(tree, tree.bodies[-1].name, 2.5, [0.1, -0.2, 0.3], np.diag([0.02, 0.03, 0.04]))
     rotors = np.zeros(tree.nv)
     for joint in tree.independent_joints:

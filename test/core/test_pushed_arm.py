@@ -17,7 +17,7 @@ from dynamics_node.demo.simulated_arm import Noise, description
 
 def test_what_is_reported_is_what_moves_the_arm():
     """Over a touch, without noise: M qdd + h = tau + J^T f by our dynamics."""
-    arm, model = PushedArm(description(), noise=Noise()), dn.parse_model(description())
+    arm, model = PushedArm(description(), noise=Noise()), dn.parse_robot(description())
     samples = [arm.sample(), *(arm.step() for _ in range(700))]
     forward = dn.build(model, dn.forward_dynamics(model))
     for before, after in itertools.pairwise(samples):

@@ -16,6 +16,7 @@ import dynamics_node as dn
 from dynamics_node import algorithms
 from dynamics_node.algorithms import rnea
 from dynamics_node.algorithms.tangent import moved
+from dynamics_node.numeric import NumericQuantity
 from dynamics_node.program import interpret
 from dynamics_node.programs import QUANTITIES, quantity_program
 
@@ -180,7 +181,7 @@ def test_programs_are_their_functions(name):
         row, more = QUANTITIES[quantity], options(quantity, model)
         reads = {read: given[read] for read in row.reads}
         found = interpret(quantity_program(model, quantity, **more), **reads)
-        right = row.tree(model, *reads.values(), **more)
+        right = NumericQuantity(model, quantity, more)(**reads).values()
         for result, plain in zip(row.returns, right, strict=True):
             tail = found[result].ndim - 1
             plain = np.broadcast_to(plain, found[result].shape)
@@ -196,7 +197,8 @@ def test_compiled_in_both_precisions(quantity):
     model = ROBOTS["double_pendulum"].model()
     q, qd, qdd, _ = random_states(model, 100)
     given = (q, qd, qdd)[: len(QUANTITIES[quantity].reads) - (quantity != "kinetic_energy")]
-    right = QUANTITIES[quantity].tree(model, *given)[0]
+    reads = dict(zip(QUANTITIES[quantity].reads, (*given, model.gravity), strict=False))
+    (right,) = NumericQuantity(model, quantity)(**reads).values()
     function = dn.build_quantity(model, quantity, backend="c")
     single = dn.build_quantity(model, quantity, backend="c", precision="float32")
     assert np.allclose(function(*given), right, rtol=1e-10, atol=1e-10)
@@ -219,7 +221,7 @@ SLIDER = robot_text(
 def test_second_derivatives(kind):
     """Against differences of the first ones."""
     turning = kind == "turning"
-    model = ROBOTS["double_pendulum"].model() if turning else dn.parse_model(SLIDER, floating_base=True)
+    model = ROBOTS["double_pendulum"].model() if turning else dn.parse_robot(SLIDER, floating_base=True)
     q, qd, qdd = (a[0] for a in random_states(model, 1)[:3])
     first = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="numpy")
     found = dn.build_quantity(model, "second_derivatives", backend="numpy")(q, qd, qdd)

@@ -45,7 +45,7 @@ def test_nearly_a_right_angle_is_not_one():
     tilted = joint("j2", "b", "c").replace("<origin ", '<origin rpy="1e-8 0 1e-7" ')
     text = robot(link("a"), link("b"), link("c"), joint("j1", "a", "b"), tilted)
     text = text.replace('xyz="0 0 0.1"', 'xyz="0.3 0.2 0.1"')
-    model = dn.parse_model(text)
+    model = dn.parse_robot(text)
     assert model.bodies[1].inertia[0, 5] != 0
     assert 5e-9 < abs(model.bodies[1].X_tree[1, 2]) < 2e-8
     q, qd, qdd, _ = random_states(model, 5)

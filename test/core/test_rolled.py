@@ -13,7 +13,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
 from dynamics_node.backends.c import Kernel
 from dynamics_node.model.description import Description, JointDescription, Link, Mimic
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.program import Rolled
 from dynamics_node.programs import can_roll, parameter_values, rolled_program
 from dynamics_node.programs.rolled import LONG
@@ -35,7 +35,7 @@ def snake(n, seed=0, branches=False, mimics=False):
         joints.append(JointDescription(f"j{k}", kind, f"l{parent}", f"l{k}", turn, place, axis))
     if mimics:
         joints[-1] = replace(joints[-1], mimic=Mimic("j1", 2.0, 0.1))
-    return model_from_description(Description("snake", tuple(links), tuple(joints)))
+    return tree_from_description(Description("snake", tuple(links), tuple(joints)))
 
 
 def problems(model):

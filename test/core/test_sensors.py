@@ -15,7 +15,7 @@ from dynamics_node.sensors.files import MAX_BYTES
 def gripper():
     """An arm link, two fingers of which one mimics the other, and a flange that is fixed."""
     mimic = '<axis xyz="0 0 1"/><mimic joint="left" multiplier="-2"/>'
-    return dn.parse_model(
+    return dn.parse_robot(
         robot(
             link("base"), link("arm"), link("l"), link("r"), link("flange"),
             joint("shoulder", "base", "arm"), joint("left", "arm", "l"), joint("right", "arm", "r", extra=mimic),
@@ -130,10 +130,10 @@ def test_a_sensor_twice():
 
 
 def test_nothing_drives_floating_and_dependent_joints():
-    floating = dn.parse_model(robot(link("a")), floating_base=True)
+    floating = dn.parse_robot(robot(link("a")), floating_base=True)
     with pytest.raises(dn.SensorError, match="nothing drives floating joint 'floating_base'"):
         dn.measured(floating, [s.JointTorque("floating_base", std=1)])
-    linkage = dn.parse_mechanism(four_bar())
+    linkage = dn.parse_robot(four_bar())
     own = {joint.name for joint in linkage.independent_joints}
     other = next(body.joint.name for body in linkage.bodies if body.joint.name not in own)
     with pytest.raises(dn.SensorError, match=f"'{other} torque'.*follows from a loop.*{own.pop()}"):
@@ -141,7 +141,7 @@ def test_nothing_drives_floating_and_dependent_joints():
 
 
 def test_a_robot_that_does_not_move():
-    rigid = dn.parse_model(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
+    rigid = dn.parse_robot(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
     with pytest.raises(dn.SensorError, match="robot 'r' has no joint that moves"):
         dn.measured(rigid, [s.ForceTorque("j", std=1)])
 

@@ -56,7 +56,7 @@ def test_a_torque_below_the_friction_moves_nothing():
 @pytest.mark.parametrize("rule", RULES)
 def test_every_step_satisfies_the_equation_of_motion(rule):
     """tau = ID + viscous, dry and spring torques at every step, of a tree whose slide turns back."""
-    robot = dn.parse_robot(CART, numbers=OVERRIDES)
+    robot = dn.parse_robot(CART, parameters=OVERRIDES)
     tau = np.array([-9.0, -0.3])
     found = dn.simulate(
         robot, [0.1, 0.4], [0.5, -1.0], steps=150, dt=2 * DT, torque=tau, rule=rule, backend="numpy"
@@ -85,8 +85,8 @@ def test_every_joint_of_a_loop_has_its_friction():
     found = dn.simulate(robot, q, duration=0.1, torque=[0.5, -0.4], backend="numpy")
     tau = dn.build(robot, dn.inverse_dynamics(robot), backend="numpy")(found.q, found.qd, found.qdd)
     for k in range(0, len(found), 10):
-        columns = [robot.spanning(found.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
-        rates = robot.spanning(found.q[k], found.qd[k], 0 * found.qd[k])[1]
+        columns = [dn.spanning(robot, found.q[k], unit, 0 * unit)[1] for unit in np.eye(2)]
+        rates = dn.spanning(robot, found.q[k], found.qd[k], 0 * found.qd[k])[1]
         passive = friction_torque(rates, robot.tree.damping, robot.tree.friction)
         np.testing.assert_allclose(tau[k] + np.array(columns) @ passive, [0.5, -0.4], atol=1e-7)
 

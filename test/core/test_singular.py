@@ -6,7 +6,7 @@ from mechanisms import joint, link, robot
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.algorithms.determined import free_coordinates, undetermined_joints
+from dynamics_node.loops.determined import free_coordinates, undetermined_joints
 
 COM = '<link name="{}"><inertial><origin xyz="{}"/><mass value="1"/>{}</inertial></link>'
 
@@ -68,7 +68,7 @@ SINGULAR = {
 @pytest.mark.parametrize("name", SINGULAR)
 def test_a_singular_mass_matrix_is_refused_by_name(name):
     parts, choices, joints = SINGULAR[name]
-    model = dn.parse_model(robot(*parts), **choices)
+    model = dn.parse_robot(robot(*parts), **choices)
     assert list(undetermined_joints(model)) == joints
     problem = dn.forward_dynamics(model)
     builds = [lambda b=b: dn.build(model, problem, backend=b) for b in ("c", "numpy")]
@@ -86,21 +86,21 @@ def test_a_singular_mass_matrix_is_refused_by_name(name):
 @pytest.mark.parametrize("name", SINGULAR)
 def test_inverse_dynamics_of_the_same_robots_is_fine(name):
     parts, choices, _ = SINGULAR[name]
-    model = dn.parse_model(robot(*parts), **choices)
+    model = dn.parse_robot(robot(*parts), **choices)
     tau = dn.build(model, dn.inverse_dynamics(model))(model.neutral(), np.ones(model.nv), np.ones(model.nv))
     assert np.isfinite(tau).all()
 
 
 def test_an_armature_makes_them_regular():
     parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
-    model = dn.parse_model(robot(*parts), **choices, armature={"j1": 1e-6})
+    model = dn.parse_robot(robot(*parts), **choices, armature={"j1": 1e-6})
     assert undetermined_joints(model) == ()
     assert np.isfinite(dn.build(model, dn.forward_dynamics(model))([0.1, 0.2], [0, 0], [1, 1])).all()
 
 
 def test_hybrid_dynamics_asks_for_less():
     parts, choices, joints = SINGULAR["coaxial joints, a massless link between"]
-    model = dn.parse_model(robot(*parts), **choices)
+    model = dn.parse_robot(robot(*parts), **choices)
     solver = dn.build(model, dn.hybrid_dynamics(model, ["j1"]))
     qdd, tau = solver([0.1, 0.2], [0, 0], [0, 1.0], [1.0, 0])
     assert np.isfinite(qdd).all() and np.isfinite(tau).all()
@@ -109,7 +109,7 @@ def test_hybrid_dynamics_asks_for_less():
 def test_mimic_joints_are_judged_by_the_mass_matrix():
     parts = [BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")]
     follower = joint("j3", "base", "c").replace("<limit", '<mimic joint="j2" multiplier="2"/><limit')
-    model = dn.parse_model(robot(*parts, link("c"), follower))
+    model = dn.parse_robot(robot(*parts, link("c"), follower))
     assert model.has_mimic and undetermined_joints(model) == ("j1", "j2")
     with pytest.raises(ValueError, match="'j1', 'j2'"):
         dn.build(model, dn.forward_dynamics(model))
@@ -123,7 +123,7 @@ def test_real_robots_are_regular(name):
 def test_long_chains_are_regular():
     from test_frames_lose_no_digits import chain
 
-    model = dn.parse_model(chain(*[{"xyz": "0.3 0.2 0.1", "rpy": "0.1 0.2 0.7", "axis": "0 1 1"}] * 300))
+    model = dn.parse_robot(chain(*[{"xyz": "0.3 0.2 0.1", "rpy": "0.1 0.2 0.7", "axis": "0 1 1"}] * 300))
     assert undetermined_joints(model) == ()
 
 

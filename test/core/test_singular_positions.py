@@ -109,13 +109,13 @@ ROBOTS = {
 }
 
 
-class Robot:
+class SingularCase:
     """A robot of ROBOTS, with states at distances BESIDE of where it is singular, and what is right there."""
 
     def __init__(self, name):
         parts, choices, self.moved, self.home, self.named = ROBOTS[name]
         text = robot(*parts)
-        self.model = model = dn.parse_model(text, **choices)
+        self.model = model = dn.parse_robot(text, **choices)
         random = np.random.default_rng(5)
         self.reference = Reference(
             text, model, {"m": ("tilt", 0.5, 0.0)} if model.has_mimic else {}, choices.get("armature")
@@ -176,7 +176,7 @@ SELDOM = ("gimbal", "gimbal and a joint that mimics")
 TRIED = [(name, way) for name in ROBOTS for way in (WAYS if name in SELDOM else OFTEN)]
 TWO = [*((name, "numpy") for name in ROBOTS), *((name, "c") for name in SELDOM)]
 MANY = 12  # times the states make a batch that is computed by vectors
-case_of = cache(Robot)
+case_of = cache(SingularCase)
 
 
 @pytest.mark.parametrize("name, way", TRIED)
@@ -273,7 +273,7 @@ def test_with_model():
             regular.with_model(model)(q, qd, tau)
     solver = dn.build(loaded, dn.forward_dynamics(model), backend="c", parameters=("inertia",))
     assert "health" not in solver.program.outputs
-    with pytest.raises(dn.ModelError, match="'pan', 'tilt' .* build one for this Model"):
+    with pytest.raises(dn.ModelError, match="'pan', 'tilt' .* build one for this Robot"):
         solver.with_model(model)
     numpy = dn.build(loaded, dn.forward_dynamics(model), backend="numpy", parameters=("inertia",))
     with pytest.raises(dn.SolutionError, match="'pan' can move"):
@@ -283,7 +283,7 @@ def test_with_model():
 def test_inertias_that_are_given_later():
     """A robot that is singular everywhere is taken when its inertias may change, and refused state by state."""
     parts = (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1"))
-    model = dn.parse_model(robot(*parts))
+    model = dn.parse_robot(robot(*parts))
     for backend in ("c", "numpy"):
         solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
         with pytest.raises(dn.SolutionError, match="'j1' can move"):
@@ -302,7 +302,7 @@ def test_loops_watch_pivots_as_well(parameters):
             link(f"l{k}", k, 1.0, solid=True),
             joint(f"j{k}", f"l{k - 1}", f"l{k}", "0.2 0.05 0.1", "0 1 1" if k % 2 else "0 0 1", kind),
         ]
-    model = dn.parse_model(robot(*parts, *gimbal(f"l{LONG - 1}")))
+    model = dn.parse_robot(robot(*parts, *gimbal(f"l{LONG - 1}")))
     solver, plain = (
         dn.build(model, dn.forward_dynamics(model), backend=b, parameters=parameters) for b in ("c", "numpy")
     )

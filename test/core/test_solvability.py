@@ -25,7 +25,7 @@ def biped():
             text = joint(f"{own}_joint", before, own, extra=f'<axis xyz="{axis}"/>')
             parts += [link(own, INERTIAL), text.replace('<origin xyz="0 0 0.3"/>', place)]
             before = own
-    return dn.parse_model(robot(*parts), floating_base=True)
+    return dn.parse_robot(robot(*parts), floating_base=True)
 
 
 MODEL = biped()
@@ -160,7 +160,7 @@ def test_the_error_carries_what_was_found():
 
 def test_what_is_exact_twice_is_named():
     """An exact torque and an exact acceleration of an arm's only joint cannot both be."""
-    arm = dn.parse_model(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
+    arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
     both = [s.JointTorque("shoulder", std=0.0), s.JointAcceleration("shoulder", std=0.0)]
     found = dn.solvability(arm, dn.measured(arm, both))
     assert set(found.repeated) == {"shoulder torque", "shoulder acceleration"}
@@ -174,7 +174,7 @@ def test_what_is_exact_twice_is_named():
 
 
 def test_an_arm_without_sensors():
-    arm = dn.parse_model(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
+    arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
     found = dn.solvability(arm, dn.measured(arm, []))
     assert found.unobservable == ("acceleration of joint 'shoulder'", "torque of joint 'shoulder'")
     assert found.degrees_of_freedom == 0
@@ -183,7 +183,7 @@ def test_an_arm_without_sensors():
 
 def test_loops():
     """Two motors move a five-bar: two torques tell all, one does not."""
-    linkage = dn.parse_mechanism(five_bar())
+    linkage = dn.parse_robot(five_bar())
     names = [joint.name for joint in linkage.independent_joints]
     both = [s.JointTorque(name, std=0.1) for name in names]
     assert dn.solvability(linkage, dn.measured(linkage, both)).solvable

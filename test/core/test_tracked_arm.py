@@ -33,7 +33,7 @@ def oracle():
 
 
 def test_mujoco_has_the_friction_that_the_description_states():
-    arm, model = TrackedArm(described()).model, dn.parse_model(described())
+    arm, model = TrackedArm(described()).model, dn.parse_robot(described())
     at = [arm.joint(name).dofadr[0] for name in PANDA_JOINTS]
     for mujoco, own, stated in (
         (arm.dof_damping, model.damping, DAMPING),
@@ -44,7 +44,7 @@ def test_mujoco_has_the_friction_that_the_description_states():
 
 
 def test_the_trajectory_is_within_the_limits_of_the_panda_and_begins_at_rest(oracle):
-    trajectory, model = Trajectory.lasting(6.0), dn.parse_model(described())
+    trajectory, model = Trajectory.lasting(6.0), dn.parse_robot(described())
     q, qd, qdd = np.moveaxis(trajectory.points, 1, 0)
     assert not qd[0].any() and not qdd[0].any()
     limits = [joint.limits for joint in model.independent_joints]

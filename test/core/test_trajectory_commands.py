@@ -45,7 +45,7 @@ def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
     assert "501 states of 0.5 s" in told and "dynamics" in told and f"written: {page}" in told
     found = np.load(out)
     assert set(found.files) == {"q", "qd", "qdd", "tau", "time"}
-    expected = dn.simulate(dn.load_model(pendulum), [0.3, 0.3], duration=0.5, torque=[0.01, 0.0])
+    expected = dn.simulate(dn.load_robot(pendulum), [0.3, 0.3], duration=0.5, torque=[0.01, 0.0])
     assert np.array_equal(found["q"], expected.q) and np.array_equal(found["time"], expected.time)
     assert main(["evaluate", pendulum, "--input", str(out), "--compare", "--friction"]) == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("joint")]
@@ -86,7 +86,7 @@ def test_the_papers_four_bar_by_name(tmp_path, capsys):
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
 def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
-    model = dn.load_model(pendulum)
+    model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.4, dt=2e-3, friction=False)
     q = truth.q + 1e-4 * np.random.default_rng(1).normal(size=truth.q.shape)
     gyro = np.array(
@@ -142,7 +142,7 @@ def test_gtsam_and_numpy_solve_the_same(tmp_path):
 
 def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
     """JointStates with joints that have other names; efforts are the torques of the motors."""
-    model = dn.load_model(pendulum)
+    model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.2, dt=2e-3, friction=False)
     rows = zip(truth.q, truth.qd, truth.tau, strict=True)
     write_bag(

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, robot_of, system_of
 
-from dynamics_node.loops import tree_of
 from dynamics_node.program import interpret
 from dynamics_node.sensors import Accelerometer, Gyro, Imu
 from dynamics_node.trajectory import factor_program
@@ -44,7 +43,7 @@ def readings(name):
 
 def link_of(robot):
     """That of the last body."""
-    tree = tree_of(robot)
+    tree = robot.tree
     return next(name for name, frame in tree.frames.items() if frame.body == tree.nbodies - 1)
 
 

@@ -8,7 +8,7 @@ import pytest
 from trajectory_cases import robot_of
 
 import dynamics_node as dn
-from dynamics_node.loops import Mechanism, first_closed
+from dynamics_node.loops import first_closed
 from dynamics_node.robots import differential, five_bar
 from dynamics_node.robots.planar import UPRIGHT
 from dynamics_node.solver import InputError
@@ -50,7 +50,7 @@ class Trapezoids:
 
     def __init__(self, robot):
         self.robot, self.forward = robot, dn.build(robot, dn.forward_dynamics(robot))
-        self.closing = dn.build_closing(robot) if isinstance(robot, Mechanism) else None
+        self.closing = dn.build_closing(robot) if robot.constrained else None
         self.own = robot.independent if self.closing else slice(None)
 
     def run(self, q, dt, steps, torque):
@@ -187,7 +187,7 @@ def test_starts_that_contradict_the_loops():
         dn.simulate(robot, q + np.array([0.0, 0.01, 0.0, 0.0]), duration=0.1)
     with pytest.raises(InconsistentStart, match="the velocities open the loops"):
         dn.simulate(robot, q, [1.0, 0.0, 0.0, 0.0], 0.1)
-    rates = robot.spanning(q, np.array([0.3, -0.2]))[1]
+    rates = dn.spanning(robot, q, np.array([0.3, -0.2]))[1]
     told = dn.simulate(robot, q, rates, 0.1)
     assert np.abs(told.q - dn.simulate(robot, q, [0.3, -0.2], 0.1).q).max() <= 1e-9
     with pytest.raises(WrongBranch, match="four_bar: loops are closed with ends turned away"):
@@ -247,14 +247,14 @@ def curve(count):
 @pytest.mark.parametrize("name", ["double_pendulum", "five_bar", "differential"])
 def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
     robot, q0 = dropped(name)
-    own = robot.independent if isinstance(robot, Mechanism) else slice(None)
+    own = robot.independent if robot.constrained else slice(None)
     scale = 0.25 if name == "differential" else 1.0
     z, zd, zdd = (scale * x for x in curve(robot.nv))
     motion = dn.invert(robot, TIME, q0[own] + z, zd, zdd, start=q0)
     inverse = dn.build(robot, dn.inverse_dynamics(robot))
     q = np.tile(q0, (len(TIME), 1))
     q[:, own] = q0[own] + z
-    if isinstance(robot, Mechanism):
+    if robot.constrained:
         closing = dn.build_closing(robot)
         for k in range(len(q)):
             q[k], _ = closing.following(q[k], q[max(k - 1, 0)])

@@ -8,7 +8,6 @@ from sensor_truth import Truth
 from tolerances import EXACT, error
 from trajectory_cases import position, rates, robot_of, system_of
 
-from dynamics_node.loops import tree_of
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.program import interpret, trace
 from dynamics_node.sensors import Accelerometer, Gyro, Imu
@@ -55,7 +54,7 @@ def test_sensors_on_links_of_mechanisms():
     random, robot = np.random.default_rng(6), robot_of("differential")
     q = position("differential", random)
     qd, qdd, _ = rates("differential", q, random)
-    tree = tree_of(robot)
+    tree = robot.tree
     link = next(n for n, frame in tree.frames.items() if frame.body == tree.nbodies - 1)
     state = {"q": q, "qd": qd, "qdd": qdd, "reading i": np.zeros(6)}
     found = residual(imu(robot, Imu(link, **POSE, name="i")), **state)

@@ -6,14 +6,15 @@ from tolerances import EXACT, error
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.model import ModelError, ModelWarning, parse_model
+from dynamics_node.loops import parse_robot
+from dynamics_node.model import ModelError, ModelWarning
 from dynamics_node.model.urdf import MAX_BYTES
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 
 
 def test_reads_a_robot():
-    model = parse_model(robot(*ARM, '<gazebo><x/></gazebo><ros2_control name="c"/>'))
+    model = parse_robot(robot(*ARM, '<gazebo><x/></gazebo><ros2_control name="c"/>'))
     assert model.joint_names == ("j1", "j2")
     assert model.q_names == model.v_names == ("j1", "j2")
     assert set(model.frames) == {"base", "a", "b"}
@@ -23,38 +24,38 @@ def test_reads_a_robot():
 
 def test_reads_bytes_with_an_encoding_declaration():
     text = '<?xml version="1.0" encoding="utf-8"?>' + robot(*ARM)
-    assert parse_model(text).nv == parse_model(text.encode()).nv == 2
+    assert parse_robot(text).nv == parse_robot(text.encode()).nv == 2
 
 
 @pytest.mark.parametrize("limit", ['<limit effort="10"/>', '<limit velocity="1"/>', "<limit/>", ""])
 def test_limits_may_be_incomplete(limit):
     continuous = f'<joint name="j1" type="continuous"><parent link="base"/><child link="a"/>{limit}</joint>'
-    model = parse_model(robot(link("base"), link("a"), continuous))
+    model = parse_robot(robot(link("base"), link("a"), continuous))
     assert model.effort_limits[0] == (10 if "effort" in limit else np.inf)
 
 
 def test_zero_effort_limit_is_no_limit_and_says_so():
     zero = joint("j1", "base", "a").replace('effort="10"', 'effort="0"')
-    model = parse_model(robot(link("base"), link("a"), zero))
+    model = parse_robot(robot(link("base"), link("a"), zero))
     assert model.effort_limits[0] == np.inf
     assert "j1" in model.warnings[0]
 
 
 def test_damping_friction_and_armature():
     extra = '<axis xyz="0 0 1"/><dynamics damping="0.5" friction="0.2" armature="0.03"/>'
-    model = parse_model(robot(link("base"), link("a"), joint("j1", "base", "a", extra=extra)))
+    model = parse_robot(robot(link("base"), link("a"), joint("j1", "base", "a", extra=extra)))
     only = model.bodies[0].joint
     assert (only.damping, only.friction, only.armature) == (0.5, 0.2, 0.03)
-    assert parse_model(robot(*ARM), armature={"j2": 0.7}).armature.tolist() == [0, 0.7]
+    assert parse_robot(robot(*ARM), armature={"j2": 0.7}).armature.tolist() == [0, 0.7]
 
 
 def test_axis_is_normalised():
-    model = parse_model(robot(link("base"), link("a"), joint("j", "base", "a", extra='<axis xyz="0 3 4"/>')))
+    model = parse_robot(robot(link("base"), link("a"), joint("j", "base", "a", extra='<axis xyz="0 3 4"/>')))
     assert np.allclose(model.bodies[0].joint.axis, [0, 0.6, 0.8])
 
 
 def test_fixed_links_merge_and_keep_their_frame():
-    model = parse_model(robot(*ARM, link("tool"), joint("weld", "b", "tool", "fixed")))
+    model = parse_robot(robot(*ARM, link("tool"), joint("weld", "b", "tool", "fixed")))
     assert model.nbodies == 2
     assert model.frames["tool"].body == 1
     assert model.bodies[1].inertia[5, 5] == pytest.approx(2.0)
@@ -63,14 +64,14 @@ def test_fixed_links_merge_and_keep_their_frame():
 def test_mimic_shares_the_coordinate_and_chains_are_composed():
     second = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1" multiplier="2" offset="0.1"/>')
     third = joint("j3", "b", "c", extra='<axis xyz="0 0 1"/><mimic joint="j2" multiplier="-3" offset="1"/>')
-    model = parse_model(robot(*ARM[:4], second, link("c"), third))
+    model = parse_robot(robot(*ARM[:4], second, link("c"), third))
     assert model.joint_names == ("j1",)
-    q, qd, _ = model.spanning(np.array([0.5]), np.array([1.0]))
+    q, qd, _ = dn.spanning(model, np.array([0.5]), np.array([1.0]))
     assert np.allclose(q, [0.5, 1.1, -2.3]) and np.allclose(qd, [1, 2, -6])
 
 
 def test_floating_base_comes_first():
-    model = parse_model(robot(*ARM), floating_base=True)
+    model = parse_robot(robot(*ARM), floating_base=True)
     assert (model.nq, model.nv, model.nbodies) == (9, 8, 3)
     assert model.q_names[:7] == tuple(f"floating_base.{k}" for k in ("x", "y", "z", "qx", "qy", "qz", "qw"))
     assert model.v_names[0] == "floating_base.angular.x" and model.v_names[6] == "j1"
@@ -80,7 +81,7 @@ def test_floating_joint_of_the_file_is_the_floating_base():
     free = '<joint name="free" type="floating"><parent link="world"/><child link="base"/></joint>'
     text = robot('<link name="world"/>', *ARM, free)
     for wanted in (False, True):
-        model = parse_model(text, floating_base=wanted)
+        model = parse_robot(text, floating_base=wanted)
         assert model.floating_base and model.nv == 8 and model.v_names[0] == "free.angular.x"
 
 
@@ -88,8 +89,8 @@ def test_floating_joint_of_the_file_is_the_floating_base():
 
 
 def test_held_joints_are_fixed_at_their_position():
-    whole = parse_model(robot(*ARM))
-    part = parse_model(robot(*ARM), joints=["j1"], positions={"j2": 0.7})
+    whole = parse_robot(robot(*ARM))
+    part = parse_robot(robot(*ARM), joints=["j1"], positions={"j2": 0.7})
     from dynamics_node import link_pose, mass_matrix
 
     assert part.nv == 1
@@ -100,9 +101,9 @@ def test_held_joints_are_fixed_at_their_position():
 
 def test_subtree_by_root_and_tips():
     text = robot(*ARM, link("side"), joint("j3", "a", "side"))
-    assert parse_model(text, root="a").joint_names == ("j2", "j3")
-    assert parse_model(text, tips=["side"]).joint_names == ("j1", "j3")
-    assert parse_model(text, root="a", tips=["b"]).joint_names == ("j2",)
+    assert parse_robot(text, root="a").joint_names == ("j2", "j3")
+    assert parse_robot(text, tips=["side"]).joint_names == ("j1", "j3")
+    assert parse_robot(text, root="a", tips=["b"]).joint_names == ("j2",)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_subtree_by_root_and_tips():
 )
 def test_impossible_choices_are_refused(choices, words):
     with pytest.raises(ModelError, match=words):
-        parse_model(robot(*ARM), **choices)
+        parse_robot(robot(*ARM), **choices)
 
 
 # --- refusals -----------------------------------------------------------------------------------
@@ -239,14 +240,14 @@ REFUSED = {
 def test_refused_with_name_and_reason(case, capfd):
     text, words = REFUSED[case]
     with pytest.raises(ModelError, match=words) as caught:
-        parse_model(text)
+        parse_robot(text)
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")  # no noise of the parser
 
 
 def test_entities_reach_no_file():
     with pytest.raises(ModelError) as caught:
-        parse_model(EXTERNAL)
+        parse_robot(EXTERNAL)
     assert "root:" not in str(caught.value)
 
 
@@ -263,28 +264,28 @@ def test_moments_in_warnings_have_no_rounding(along):
     signs = np.roll([1, -1, 1], along)
     ixy, ixz, iyz = (1e-6 * signs[a] * signs[b] for a, b in ((0, 1), (0, 2), (1, 2)))
     rod = inertial(ixx="1e-6", iyy="1e-6", izz="1e-6").replace('ixy="0" ixz="0"', f'ixy="{ixy}" ixz="{ixz}"')
-    (told,) = parse_model(arm_with(link("b", rod.replace('iyz="0"', f'iyz="{iyz}"')))).warnings
+    (told,) = parse_robot(arm_with(link("b", rod.replace('iyz="0"', f'iyz="{iyz}"')))).warnings
     assert told == "link 'b': inertia is not positive definite (principal moments 0 0 3e-06)"
 
 
 @pytest.mark.parametrize("case", IMPLAUSIBLE)
 def test_implausible_inertia_warns_and_is_an_error_when_strict(case):
     text, words = arm_with(link("b", IMPLAUSIBLE[case][0])), IMPLAUSIBLE[case][1]
-    assert words in parse_model(text).warnings[0]
+    assert words in parse_robot(text).warnings[0]
     with pytest.raises(ModelError, match=words):
-        parse_model(text, strict=True)
+        parse_robot(text, strict=True)
 
 
 def test_massless_tip_with_armature_or_with_mass_behind_is_fine():
     massless = '<link name="b"/>'
-    assert parse_model(arm_with(massless), armature={"j2": 0.01}).nv == 2
-    assert parse_model(arm_with(massless, None, link("c"), joint("j3", "b", "c"))).nv == 3
+    assert parse_robot(arm_with(massless), armature={"j2": 0.01}).nv == 2
+    assert parse_robot(arm_with(massless, None, link("c"), joint("j3", "b", "c"))).nv == 3
 
 
 def test_model_is_frozen_and_pickles():
     import pickle
 
-    model = parse_model(robot(*ARM))
+    model = parse_robot(robot(*ARM))
     with pytest.raises(AttributeError):
         model.name = "other"
     copy = pickle.loads(pickle.dumps(model))
@@ -294,7 +295,7 @@ def test_model_is_frozen_and_pickles():
 def test_a_path_is_never_taken_for_text(tmp_path):
     (tmp_path / "x.urdf").write_text(robot(*ARM))
     with pytest.raises(ModelError, match="malformed"):
-        parse_model(str(tmp_path / "x.urdf"))
+        parse_robot(str(tmp_path / "x.urdf"))
 
 
 # --- planar joints ------------------------------------------------------------------------------------------
@@ -307,7 +308,7 @@ def planar_arm(axis="0 0 1"):
 
 
 def test_a_planar_joint_is_two_slides_and_a_turn():
-    model = parse_model(planar_arm())
+    model = parse_robot(planar_arm())
     assert model.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
     rotation, place = dn.link_pose(model, np.array([0.5, -0.2, 0.3, 0.0]), "a")
     assert np.allclose(place, [0.5, -0.2, 0.3])  # the joint's origin is 0.3 above
@@ -317,7 +318,7 @@ def test_a_planar_joint_is_two_slides_and_a_turn():
 @pytest.mark.parametrize("axis", ["0 1 0", "1 0 0", "1 -2 0.5", "0 0 -1", "0.1 0 -3"])
 def test_the_plane_of_a_planar_joint(axis):
     """Moves stay in it, and turns are about the normal."""
-    model = parse_model(planar_arm(axis))
+    model = parse_robot(planar_arm(axis))
     normal = np.array(axis.split(), dtype=float)
     normal /= np.linalg.norm(normal)
     _, origin = dn.link_pose(model, np.zeros(4), "a")
@@ -331,7 +332,7 @@ def test_the_plane_of_a_planar_joint(axis):
 def test_planar_joint_against_pinocchio():
     """Its planar joint has its rates in the axes of the body; ours are the time derivatives of x, y and theta."""
     pin = pytest.importorskip("pinocchio")
-    model, theirs = parse_model(planar_arm()), pin.buildModelFromXML(planar_arm())
+    model, theirs = parse_robot(planar_arm()), pin.buildModelFromXML(planar_arm())
     assert theirs.joints[1].shortname() == "JointModelPlanar"
     inverse = dn.build(model, dn.inverse_dynamics(model))
     random = np.random.default_rng(0)
@@ -353,16 +354,16 @@ def test_a_second_inertial_is_told():
     text = robot(*ARM).replace(
         link("b"), link("b", INERTIAL + INERTIAL.replace('mass value="', 'mass value="7'))
     )
-    model = parse_model(text)
+    model = parse_robot(text)
     assert model.warnings == ("link 'b' has 2 <inertial>: the first one counts",)
-    assert np.array_equal(model.inertias, parse_model(robot(*ARM)).inertias)
+    assert np.array_equal(model.inertias, parse_robot(robot(*ARM)).inertias)
 
 
 def test_a_joint_without_limits_is_told():
     text = robot(
         *ARM[:-1], joint("j2", "a", "b").replace('<limit lower="-1" upper="1" effort="10" velocity="2"/>', "")
     )
-    assert parse_model(text).warnings == ("joint 'j2' is revolute and has no <limit>: none is taken",)
+    assert parse_robot(text).warnings == ("joint 'j2' is revolute and has no <limit>: none is taken",)
 
 
 @pytest.mark.parametrize("uri", ["http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro"])
@@ -371,26 +372,24 @@ def test_xacro_that_nobody_expanded_is_told(uri):
     macro = '<xacro:hand prefix="left"/>'
     text = robot(*ARM, macro).replace("<robot ", f'<robot xmlns:xacro="{uri}" ')
     with pytest.warns(ModelWarning, match="r: <xacro:hand> not expanded.*run xacro"):
-        (warning,) = parse_model(text).warnings
+        (warning,) = parse_robot(text).warnings
     assert warning.startswith("<xacro:hand> not expanded")
-    assert parse_model(text.replace(macro, '<xacro:property name="x" value="1"/>')).warnings == ()
+    assert parse_robot(text.replace(macro, '<xacro:property name="x" value="1"/>')).warnings == ()
     inside = text.replace(INERTIAL, INERTIAL + "<xacro:inertia m='1'/>", 1)
-    assert parse_model(inside).warnings[0].startswith("<xacro:inertia>, <xacro:hand> not expanded")
+    assert parse_robot(inside).warnings[0].startswith("<xacro:inertia>, <xacro:hand> not expanded")
 
 
-@pytest.mark.parametrize("kind", ["robot", "model", "mechanism"])
-def test_every_loader_warns_once_of_what_a_robot_lacks(kind, tmp_path):
+def test_every_loader_warns_once_of_what_a_robot_lacks(tmp_path):
     text = robot(*(part.replace("<limit", "<no_limit") for part in ARM))
     (tmp_path / "arm.urdf").write_text(text)
-    loaders = [(f"parse_{kind}", text), (f"load_{kind}", tmp_path / "arm.urdf")]
-    for name, source in loaders:
+    for loader, source in ((dn.parse_robot, text), (dn.load_robot, tmp_path / "arm.urdf")):
         with pytest.warns(ModelWarning, match="r: joint 'j1' is revolute and has no <limit>") as caught:
-            loaded = getattr(dn, name)(source)
+            loaded = loader(source)
         assert len(caught) == 1 and all(warning in str(caught[0].message) for warning in loaded.warnings)
 
 
 def test_a_joint_that_mimics_a_fixed_one_is_refused():
     follower = joint("j2", "a", "b", extra='<axis xyz="0 0 1"/><mimic joint="j1"/>')
     with pytest.raises(ModelError, match="joint 'j2' mimics 'j1', which is fixed"):
-        parse_model(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))
-    assert parse_model(robot(*ARM[:4], follower), joints=[], positions={"j1": 0.3}).nv == 0
+        parse_robot(robot(*ARM[:3], joint("j1", "base", "a", "fixed", ""), follower))
+    assert parse_robot(robot(*ARM[:4], follower), joints=[], positions={"j1": 0.3}).nv == 0

@@ -1,4 +1,4 @@
-"""Property-based: whatever arrives, a Model or a ModelError of one line; what is written is read."""
+"""Property-based: whatever arrives, a Robot or a ModelError of one line; what is written is read."""
 
 import math
 
@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics_node import bias, mass_matrix
-from dynamics_node.model import ModelError, parse_model
+from dynamics_node.loops import parse_robot
+from dynamics_node.model import ModelError
 
 number = st.floats(-3, 3).map(lambda x: round(x, 6))
 name = st.text("abcXYZ09_ <>&'\"/;$`{}é\u4e2d", min_size=1, max_size=12).filter(str.strip)
@@ -54,7 +55,7 @@ def _list(values):
 @given(trees(), st.booleans())
 def test_any_tree_is_read(tree, floating_base):
     text, names, kinds = tree
-    model = parse_model(text, floating_base=floating_base)
+    model = parse_robot(text, floating_base=floating_base)
     assert set(model.frames) == set(names)
     dof = {"fixed": 0, "floating": 6}
     own = sum(dof.get(kind, 1) for kind in kinds)
@@ -101,7 +102,7 @@ def test_hostile_values_give_a_model_or_one_line(tree, value, data):
 
 def _model_or_one_line(text):
     try:
-        model = parse_model(text)
+        model = parse_robot(text)
     except ModelError as error:
         assert str(error) and "\n" not in str(error)
     else:

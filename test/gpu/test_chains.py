@@ -20,7 +20,7 @@ from dynamics_node.backends.cuda import driver
 from dynamics_node.backends.cuda import opened as device_of_process
 from dynamics_node.backends.cuda.device import Device
 from dynamics_node.backends.errors import DeviceError
-from dynamics_node.parallel import Robot, forward_dynamics, on_cuda
+from dynamics_node.parallel import RobotArrays, forward_dynamics, on_cuda
 from dynamics_node.parallel.kernel import REAL, chain_kernel, laid_out, refuse_kernel
 
 NVRTC = nvrtc()
@@ -39,7 +39,7 @@ def by_ptx(kernel, model, q, qd, tau, gravity, f_ext=None, corrections=1, text=N
     """qdd (count, n) of a chain whose links are in order. text: PTX, by default the kernel's own. Raises
     Fault (races, barriers, bounds, what nobody has written)."""
     dtype = np.dtype(REAL[kernel.precision])
-    sizes, arrays = laid_out(Robot(model), dtype, q, qd, tau, gravity, f_ext)
+    sizes, arrays = laid_out(RobotArrays(model), dtype, q, qd, tau, gravity, f_ext)
     memory = ptx.Memory()
     found = memory.allocate(q.size * dtype.itemsize)
     given = [*sizes, corrections, *map(memory.put, arrays), found]
@@ -61,7 +61,7 @@ def test_chains_by_their_kernel(n, sliding):
         return
     expected = aba(model, q, qd, tau)[0]
     alone = error(by_ptx(kernel, model, q, qd, tau, model.gravity, corrections=0), expected).max()
-    by_numpy = forward_dynamics(np, Robot(model), q, qd, tau, corrections=0, tridiagonal="oee")
+    by_numpy = forward_dynamics(np, RobotArrays(model), q, qd, tau, corrections=0, tridiagonal="oee")
     assert alone <= 30 * max(1e-13, error(by_numpy, expected).max())
 
 
@@ -110,7 +110,7 @@ def test_what_has_no_kernel():
         (chain(257), "257 links, and a block has threads for 256"),
     ):
         with pytest.raises(dn.ModelError, match=f"{why}.*take backend 'numpy'"):
-            refuse_kernel(Robot(model))
+            refuse_kernel(RobotArrays(model))
 
 
 TAKEN = [
@@ -179,7 +179,7 @@ def test_the_way_to_the_device_and_back(fake, monkeypatch):
     assert set(fake.held) <= {"module", "context"}
 
     def launch_at_once(device, function, blocks, threads, arguments, stream):
-        answer = np.ascontiguousarray(expected[:, Robot(model).constants.v_at])
+        answer = np.ascontiguousarray(expected[:, RobotArrays(model).constants.v_at])
         ctypes.memmove(arguments[-1].value, answer.ctypes.data, answer.nbytes)
 
     expected = aba(model, q, qd, tau)[0]

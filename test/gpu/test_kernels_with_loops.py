@@ -25,7 +25,7 @@ from dynamics_node.backends.cuda import opened as opened_once
 from dynamics_node.backends.results import returned
 from dynamics_node.backends.text import Variant, kernel, slots
 from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.programs import parameter_values, rolled_program
 
 ROUNDING = {"float": 3e-5, "double": 1e-12}
@@ -54,7 +54,7 @@ def gimbal():
         )
         for (child, axis), parent in zip(axes.items(), parents, strict=True)
     )
-    return model_from_description(Description("gimbal", links, joints))
+    return tree_from_description(Description("gimbal", links, joints))
 
 
 def plainly(model, problem, q, qd, u, f_ext=None):

@@ -48,7 +48,7 @@ def _program(robot, problem):
 
 
 def _states(model, program, count, dtype):
-    if isinstance(model, dn.Model):
+    if not model.constrained:
         q, qd, u, _ = random_states(model, count, seed=count)
     else:
         random = np.random.default_rng(count)

@@ -24,7 +24,7 @@ LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 
 @pytest.fixture(scope="module")
 def mechanism():
-    return dn.parse_mechanism(FIVE_BAR)
+    return dn.parse_robot(FIVE_BAR)
 
 
 @pytest.fixture(scope="module")

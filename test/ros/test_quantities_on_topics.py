@@ -211,7 +211,7 @@ def test_a_floating_base(dog, case):
 
 def test_closed_loops(bars):
     """Torques of the independent joints against an oracle of its own, everything else against what is compiled."""
-    mechanism, theirs = dn.parse_mechanism(FIVE_BAR), oracle()
+    mechanism, theirs = dn.parse_robot(FIVE_BAR), oracle()
     q = closed(Q, mechanism.q_names)
     given = state(DRIVEN, Q, QD)
     still = results(ask(bars, "gravity_torque", given))["gravity_torque"][:, 0]

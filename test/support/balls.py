@@ -83,7 +83,7 @@ def wrist():
 
 
 class BallOracle(Oracle):
-    """A Model in Pinocchio, joint by joint. Its spherical joints have q = x y z w and the angular velocity in body
+    """A Robot in Pinocchio, joint by joint. Its spherical joints have q = x y z w and the angular velocity in body
     axes, as ours; its free flyers have the linear part first."""
 
     def __init__(self, model):

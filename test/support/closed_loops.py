@@ -20,8 +20,8 @@ ALL = {**PLANAR, **GEARED, "differential": differential(), **SPATIAL}
 
 @cache
 def mechanism_of(name):
-    """The Mechanism of a text of ALL."""
-    return dn.parse_mechanism(ALL[name])
+    """The Robot of a text of ALL."""
+    return dn.parse_robot(ALL[name])
 
 
 def states(mechanism, count=4, seed=3, reach=0.25):

@@ -76,10 +76,10 @@ def programs(robot, more):
         return
     problem = dn.forward_dynamics(robot)
     yield "derivatives", derivative_program(robot, problem)
-    if isinstance(robot, dn.Model):
+    if not robot.constrained:
         sensor = {"joint": joints[0], "xyz": (0.03, -0.05, 0.11), "rpy": (0.4, -0.7, 1.9)}
-        yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["tree"]
-        yield "regressor", quantity_programs(robot, "joint_torque_regressor", link=tip)["tree"]
+        yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["by the tree"]
+        yield "regressor", quantity_programs(robot, "joint_torque_regressor", link=tip)["by the tree"]
     yield "colamd", elimination_program(robot, problem, "colamd")
     yield "sensors", measured_program(robot, dn.measured(robot, sensed(robot, joints, tip)))
 

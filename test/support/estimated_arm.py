@@ -45,7 +45,7 @@ class Motion(NamedTuple):
 
 @lru_cache
 def arm():
-    return dn.parse_model(description())
+    return dn.parse_robot(description())
 
 
 @lru_cache

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.spatial import product, rpy_rotation
 
 
@@ -20,4 +20,4 @@ def chain(n, seed=0):
         joints.append(
             JointDescription(f"j{k}", "revolute", f"l{k - 1}", f"l{k}", turn, place, random.normal(size=3))
         )
-    return model_from_description(Description("chain", tuple(links), tuple(joints)))
+    return tree_from_description(Description("chain", tuple(links), tuple(joints)))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.spatial import rpy_rotation
 
 SIDES = {"left": np.eye(3), "right": np.diag([1.0, -1.0, 1.0])}
@@ -26,7 +26,7 @@ def two_limbs(n, seed=0, square=False, coarse=False, longer=0):
             above = f"{side}{k - 1}" if k else "trunk"
             _add(links, joints, np.random.default_rng(shape), f"{side}{k}", above, mirror, turn)
     description = Description("mirrored", tuple(links), tuple(joints))
-    return model_from_description(description, floating_base=True)
+    return tree_from_description(description, floating_base=True)
 
 
 def _add(links, joints, random, name, above, mirror, turn):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.spatial import rpy_rotation
 
@@ -21,7 +21,7 @@ def tree(limbs, sliding=0.0, floating=False, armature=0.0, seed=0):
             links.append(_link(name, random))
             joints.append(_joint(parent, name, sliding, armature, random))
             parent = name
-    return model_from_description(Description("tree", tuple(links), tuple(joints)), floating_base=floating)
+    return tree_from_description(Description("tree", tuple(links), tuple(joints)), floating_base=floating)
 
 
 def chain(n, sliding=0.0, floating=False, armature=0.0, seed=0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.node.build_job import Failure, Robot, do
+from dynamics_node.node.build_job import Failure, ServedRobot, do
 from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
 from dynamics_node.node.reference import read_reference
@@ -17,7 +17,7 @@ from dynamics_node.node.table import Numbers
 MS = 1_000_000  # ns
 BEGIN = 1_700_000_000_000_000_000  # ns of ROS time
 DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
-_built: dict[str, Robot] = {}
+_built: dict[str, ServedRobot] = {}
 
 
 def extremes(parameters):
@@ -47,7 +47,7 @@ def robot_settings(name, **values) -> Settings:
     return settings(**{"joints": list(robot.joints or ())} | values)
 
 
-def built(text, chosen: Settings) -> Robot:
+def built(text, chosen: Settings) -> ServedRobot:
     """The robot of a description, made once. It must not be refused."""
     job = chosen.job(text)
     if repr(job) not in _built:

@@ -20,7 +20,7 @@ class Spread(NamedTuple):
 
 
 class Projection(Oracle):
-    """A Linkage in the coordinates of the Mechanism that was read from it. Positions are those of its tree."""
+    """A Linkage in the coordinates of the Robot that was read from it. Positions are those of its tree."""
 
     def __init__(self, linkage, mechanism):
         self.linkage, self.mechanism, self.model = linkage, mechanism, mechanism.tree

@@ -6,8 +6,6 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.loops import tree_of
-from dynamics_node.loops.numeric import mechanism_jacobian
 
 
 class Run(NamedTuple):
@@ -64,7 +62,7 @@ def simulate(
 
 def follower(robot):
     """(q, displacement) -> q after a short motion of the independent joints; loops closed again."""
-    tree = tree_of(robot)
+    tree = robot.tree
     every = range(tree.nv)
     if tree is robot:
         return lambda q, change: moved(tree, q, every, change)
@@ -84,8 +82,7 @@ def follower(robot):
 
 def torques_of(robot, q, link, wrench):
     """J^T w (..., nv)."""
-    jacobian = dn.link_jacobian if tree_of(robot) is robot else mechanism_jacobian
-    J = jacobian(robot, q, link, "body")
+    J = dn.link_jacobian(robot, q, link, "body")
     return (np.swapaxes(J, -1, -2) @ wrench[..., None])[..., 0]
 
 

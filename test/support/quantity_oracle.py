@@ -7,7 +7,7 @@ REFERENCES = {"body": pin.LOCAL, "world_aligned": pin.LOCAL_WORLD_ALIGNED}
 
 
 class Quantities:
-    """oracle: an Oracle of a Model; q, qd, qdd in our order. `all` has everything."""
+    """oracle: an Oracle of a Robot; q, qd, qdd in our order. `all` has everything."""
 
     def __init__(self, oracle, q, qd, qdd):
         self.oracle, self.model, self.data = oracle, oracle.pin, oracle.data

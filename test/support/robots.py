@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from dynamics_node.model import load_model
+from dynamics_node.loops import load_robot
 from dynamics_node.model.sample import sample_positions
 
 
@@ -22,7 +22,7 @@ def data_folder():
     pytest.skip("robots: pip install example-robot-data")
 
 
-class Robot(NamedTuple):
+class PublishedRobot(NamedTuple):
     path: str
     floating_base: bool = False
     joints: tuple[str, ...] | None = None
@@ -32,11 +32,11 @@ class Robot(NamedTuple):
         return data_folder() / self.path
 
     def model(self, **choices):
-        """The Model: frozen, and read once where nothing is chosen."""
+        """The Robot: frozen, and read once where nothing is chosen."""
         return self.read(**choices) if choices else _model(self)
 
     def read(self, **choices):
-        return load_model(self.file, floating_base=self.floating_base, joints=self.joints, **choices)
+        return load_robot(self.file, floating_base=self.floating_base, joints=self.joints, **choices)
 
 
 @cache
@@ -47,27 +47,29 @@ def _model(robot):
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 PANDA = "panda_description/urdf/panda.urdf"
 ROBOTS = {
-    "panda7": Robot(PANDA, joints=PANDA_JOINTS),
-    "panda": Robot(PANDA),  # prismatic fingers, one mimics the other
-    "panda_floating": Robot(PANDA, floating_base=True),
-    "ur5": Robot("ur_description/urdf/ur5_robot.urdf"),
-    "kinova": Robot("kinova_description/robots/kinova.urdf"),
-    "xarm7": Robot("xarm_description/urdf/xarm7.urdf"),
-    "so101": Robot("so_arm_description/urdf/so101.urdf"),
-    "double_pendulum": Robot("double_pendulum_description/urdf/double_pendulum_continuous.urdf"),
-    "allegro_hand": Robot("allegro_hand_description/urdf/allegro_left_hand.urdf"),
-    "baxter": Robot("baxter_description/urdf/baxter.urdf"),  # mimic
-    "pr2": Robot("pr2_description/urdf/pr2.urdf"),  # mimic, prismatic, continuous
-    "tiago_pro": Robot("tiago_pro_description/robots/tiago_pro.urdf"),  # mimic
-    "tiago": Robot("tiago_description/robots/tiago.urdf"),
-    "solo12": Robot("solo_description/robots/solo12.urdf", floating_base=True),
-    "anymal_c": Robot("anymal_c_simple_description/urdf/anymal.urdf", floating_base=True),
-    "go2": Robot("go2_description/urdf/go2.urdf", floating_base=True),
-    "hyq": Robot("hyq_description/robots/hyq_no_sensors.urdf", floating_base=True),
-    "simple_humanoid": Robot("simple_humanoid_description/urdf/simple_humanoid.urdf", floating_base=True),
-    "g1": Robot("g1_description/urdf/g1_29dof_rev_1_0.urdf", floating_base=True),
-    "icub": Robot("icub_description/robots/icub_reduced.urdf", floating_base=True),
-    "talos": Robot("talos_data/robots/talos_reduced.urdf", floating_base=True),
+    "panda7": PublishedRobot(PANDA, joints=PANDA_JOINTS),
+    "panda": PublishedRobot(PANDA),  # prismatic fingers, one mimics the other
+    "panda_floating": PublishedRobot(PANDA, floating_base=True),
+    "ur5": PublishedRobot("ur_description/urdf/ur5_robot.urdf"),
+    "kinova": PublishedRobot("kinova_description/robots/kinova.urdf"),
+    "xarm7": PublishedRobot("xarm_description/urdf/xarm7.urdf"),
+    "so101": PublishedRobot("so_arm_description/urdf/so101.urdf"),
+    "double_pendulum": PublishedRobot("double_pendulum_description/urdf/double_pendulum_continuous.urdf"),
+    "allegro_hand": PublishedRobot("allegro_hand_description/urdf/allegro_left_hand.urdf"),
+    "baxter": PublishedRobot("baxter_description/urdf/baxter.urdf"),  # mimic
+    "pr2": PublishedRobot("pr2_description/urdf/pr2.urdf"),  # mimic, prismatic, continuous
+    "tiago_pro": PublishedRobot("tiago_pro_description/robots/tiago_pro.urdf"),  # mimic
+    "tiago": PublishedRobot("tiago_description/robots/tiago.urdf"),
+    "solo12": PublishedRobot("solo_description/robots/solo12.urdf", floating_base=True),
+    "anymal_c": PublishedRobot("anymal_c_simple_description/urdf/anymal.urdf", floating_base=True),
+    "go2": PublishedRobot("go2_description/urdf/go2.urdf", floating_base=True),
+    "hyq": PublishedRobot("hyq_description/robots/hyq_no_sensors.urdf", floating_base=True),
+    "simple_humanoid": PublishedRobot(
+        "simple_humanoid_description/urdf/simple_humanoid.urdf", floating_base=True
+    ),
+    "g1": PublishedRobot("g1_description/urdf/g1_29dof_rev_1_0.urdf", floating_base=True),
+    "icub": PublishedRobot("icub_description/robots/icub_reduced.urdf", floating_base=True),
+    "talos": PublishedRobot("talos_data/robots/talos_reduced.urdf", floating_base=True),
 }
 
 

@@ -12,7 +12,7 @@ pinocchio = pytest.importorskip(
     "pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio"
 )
 
-from dynamics_node.node.build_job import Job, Robot, do
+from dynamics_node.node.build_job import Job, ServedRobot, do
 from dynamics_node.node.consistency import read_settings
 from dynamics_node.node.core import Core
 from dynamics_node.node.settings import PARAMETERS
@@ -78,10 +78,10 @@ class Swaps:
         return error(result.tau, self.oracle.inverse(q, qd, 0 * q))
 
 
-def _built(robot, solver, ordering, backend) -> Robot:
+def _built(robot, solver, ordering, backend) -> ServedRobot:
     choices = {"joints": robot.joints}
     built = do(
         Job(robot.file.read_text(), choices, "inverse", (), solver, ordering, backend, services="numpy")
     )
-    assert isinstance(built, Robot), built
+    assert isinstance(built, ServedRobot), built
     return built

@@ -50,7 +50,7 @@ def pendulum(count=30, exact=True, loss=None, outliers=()):
 
 def ball(count=12):
     """A ball joint that turns; orientations are read, each axis with its own variance, and the prior is far off."""
-    q = variable = positions(dn.parse_model(ball_robot(0, joints=1)))
+    q = variable = positions(dn.parse_robot(ball_robot(0, joints=1)))
     qd, rows = vector("qd", q.names), q.names
 
     def turns(q, qd, dt, q_next):

@@ -13,7 +13,6 @@ from mechanisms import robot as urdf
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.loops import Mechanism, tree_of
 from dynamics_node.model.sample import sample_positions
 from dynamics_node.robots import quadruped
 from dynamics_node.trajectory.planar import Angle, Bar, Slider, four_bar, planar_system
@@ -57,13 +56,13 @@ def floating_arm():
 
 PLANAR = {"paper": four_bar, "slides": scotch_yoke}
 TEXTS = {
-    "quadruped": lambda: dn.parse_mechanism(quadruped(), floating_base=True),
-    "balls": lambda: dn.parse_model(ball_robot(1), armature={"j1": 0.04}),
-    "floating": lambda: dn.parse_model(floating_arm(), floating_base=True),
-    "floating balls": lambda: dn.parse_model(ball_robot(3), floating_base=True),
-    "ankle": lambda: dn.parse_mechanism(ankle()),
-    "spherical": lambda: dn.parse_mechanism(spherical_linkage()),
-    "parallelograms": lambda: dn.parse_mechanism(parallelograms(np.random.default_rng(2)).text),
+    "quadruped": lambda: dn.parse_robot(quadruped(), floating_base=True),
+    "balls": lambda: dn.parse_robot(ball_robot(1), armature={"j1": 0.04}),
+    "floating": lambda: dn.parse_robot(floating_arm(), floating_base=True),
+    "floating balls": lambda: dn.parse_robot(ball_robot(3), floating_base=True),
+    "ankle": lambda: dn.parse_robot(ankle()),
+    "spherical": lambda: dn.parse_robot(spherical_linkage()),
+    "parallelograms": lambda: dn.parse_robot(parallelograms(np.random.default_rng(2)).text),
 }
 TREES = ("panda7", "panda", "double_pendulum", "solo12", "floating", "balls", "floating balls")
 MECHANISMS = (*LOOPS, "quadruped", "ankle", "parallelograms", "spherical")
@@ -86,11 +85,11 @@ def position(name, random):
     if name in PLANAR:
         return planar_position(name, random)
     robot = robot_of(name)
-    if not isinstance(robot, Mechanism):
+    if not robot.constrained:
         return sample_positions(robot, 1, random)[0]
     if name in LOOPS:
         return states(robot)[0][random.integers(4)]
-    tree = tree_of(robot)
+    tree = robot.tree
     return dn.close_loops(robot, system_of(name).q.moved(tree.neutral(), random.uniform(-0.1, 0.1, tree.nv)))
 
 

@@ -24,7 +24,7 @@ class Trial(NamedTuple):
 
 def tried(linkage, compiled=False, seed=0) -> Trial:
     """Raises ModelError where the linkage is refused at load. compiled: by compiled code besides."""
-    mechanism = dn.parse_mechanism(linkage.text, floating_base=linkage.floating_base)
+    mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     trial = Trial([], [], [])
     if mechanism.nv:
         reference, random = Projection(linkage, mechanism), np.random.default_rng(seed)
@@ -72,7 +72,7 @@ def _try(trial, reference, solvers, q, random):
     condition = max(1.0, spread.condition, np.abs(spread.G).max())
     exact = EXACT * condition
     solved = np.maximum(1e-9, 100 * EPS * _forward_condition(M, tau, ydd)) * condition
-    expected = {"rates": (lambda: mechanism.spanning(q, yd)[1], spread.G @ yd, exact)}
+    expected = {"rates": (lambda: dn.spanning(mechanism, q, yd)[1], spread.G @ yd, exact)}
     for name, one in solvers.items():
         expected |= {
             f"inverse ({name})": (lambda one=one: one.inverse(q, yd, ydd), tau, exact),

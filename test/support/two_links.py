@@ -23,7 +23,7 @@ class Swing:
     """The arm along sines while something pushes with PUSH; times in s."""
 
     def __init__(self):
-        self.model = dn.parse_model(ARM)
+        self.model = dn.parse_robot(ARM)
         self.inverse = dn.build(self.model, dn.inverse_dynamics(self.model), backend="numpy")
 
     def state(self, t):

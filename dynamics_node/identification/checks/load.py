@@ -4,7 +4,6 @@ import numpy as np
 
 from dynamics_node.identification.checks.fit import Fit
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.loops.mechanism import tree_of
 
 PER_BODY = 10  # parameters
 SHIFTED = 4  # of these: mass, and mass times its place
@@ -14,7 +13,7 @@ WORTH = 0.1  # of squared residuals that a load has to explain: of good recordin
 
 def about_load(linear: LinearModel, fit: Fit, stretches, rows):
     """Sentences. fit: of rows {kind: (n, ...)}, those of all stretches."""
-    tree = tree_of(linear.robot)
+    tree = linear.robot.tree
     tips = np.setdiff1d(np.arange(tree.nbodies), [body.parent for body in tree.bodies])
     starts = np.cumsum([len(own["qd"]) for own in stretches])[:-1]
     Y = linear.inertial(*(rows[kind] for kind in ("q", "qd", "qdd")))

@@ -4,7 +4,6 @@ import numpy as np
 
 from dynamics_node.identification.checks.plausible import listed
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.loops.mechanism import tree_of
 
 SLOW = 0.5  # s between samples: nobody records so
 UNITS = {1e-3: "milliseconds", 1e-6: "microseconds", 1e-9: "nanoseconds"}
@@ -18,7 +17,7 @@ SAME = 0.8, 1.25  # slopes that are none
 
 def about_positions(linear: LinearModel, rows):
     """Sentences: angles in degrees."""
-    tree, far, moving = tree_of(linear.robot), [], 0
+    tree, far, moving = linear.robot.tree, [], 0
     for joint in tree.independent_joints:
         if joint.kind == "prismatic" or not joint.type.is_scalar:
             continue
@@ -66,7 +65,7 @@ def _of_all(factor):
 
 def _slopes(linear, stretches):
     """{joint: how much faster its positions change than its rates say, None where both are unlike}."""
-    tree = tree_of(linear.robot)
+    tree = linear.robot.tree
     joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
     found = {}
     for k, name in enumerate(linear.robot.v_names):

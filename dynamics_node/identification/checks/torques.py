@@ -24,7 +24,6 @@ from dynamics_node.identification.checks.together import (
 )
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.identification.sums import Sums
-from dynamics_node.loops.mechanism import tree_of
 
 JOINTS = 8  # at most, of which any two are exchanged on trial
 ROWS = 400  # for that
@@ -107,7 +106,7 @@ def _too_much(columns: Columns, tau):
 
 def _exchanged(linear, base, rows, as_is, tau):
     """(How much too much is left, a sentence) of any two joints whose torques or columns are exchanged."""
-    tree, names = tree_of(linear.robot), linear.robot.v_names
+    tree, names = linear.robot.tree, linear.robot.v_names
     joints = {joint.name: joint for joint in tree.independent_joints if joint.type.is_scalar}
     places = {k: joints[name].q.start for k, name in enumerate(names) if name in joints and linear.counts[k]}
     known = rows["tau"] - tau

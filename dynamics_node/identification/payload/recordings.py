@@ -17,8 +17,7 @@ from dynamics_node.identification.payload.result import (
     require_bearing,
 )
 from dynamics_node.identification.payload.sums import PayloadSums, fitted, friction_columns
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.problem import inverse_dynamics
 from dynamics_node.solver import build, build_quantity
 
@@ -26,7 +25,7 @@ ROWS = 2000  # in memory at a time, as regressors
 
 
 def estimate_payload(
-    robot: Model | Mechanism,
+    robot: Robot,
     link: str,
     recordings: Iterable[Chunks],
     *,

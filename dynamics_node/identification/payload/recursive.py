@@ -23,8 +23,7 @@ from dynamics_node.identification.payload.result import (
     require_bearing,
 )
 from dynamics_node.identification.payload.sums import COLUMNS, PayloadSums, fitted
-from dynamics_node.loops.mechanism import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.validate import HUGE
 from dynamics_node.solver import InputError, build_quantity
 from dynamics_node.solver.solvers import Quantity
@@ -40,18 +39,18 @@ FROZEN = 0.01  # rad or m that velocities tell of while positions stay to the la
 class PayloadFunctions:
     """What is computed at every sample for one link of a robot. felt: see `felt_parameters`."""
 
-    robot: Model | Mechanism
+    robot: Robot
     link: str
     momentum: Quantity
     regressor: Quantity
     felt: np.ndarray
 
-    def with_model(self, robot: Model | Mechanism) -> "PayloadFunctions":
+    def with_model(self, robot: Robot) -> "PayloadFunctions":
         """Those of a robot that carries something: see `Solver.with_model`."""
         return replace(self, robot=robot, momentum=self.momentum.with_model(robot))
 
 
-def payload_functions(robot: Model | Mechanism, link: str, backend="auto", parameters=()) -> PayloadFunctions:
+def payload_functions(robot: Robot, link: str, backend="auto", parameters=()) -> PayloadFunctions:
     """backend, parameters: of `build_quantity`. Raises as it does and as `require_bearing`."""
     require_bearing(robot, link)
     momentum = build_quantity(robot, "momentum", backend, parameters)

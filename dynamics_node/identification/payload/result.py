@@ -14,8 +14,7 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import random_states
 from dynamics_node.identification.consistent import consistent_body
 from dynamics_node.identification.payload.sums import LOST, Fitted
-from dynamics_node.loops.mechanism import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.beyond import central_moments
 from dynamics_node.model.parameters import with_payload
 
@@ -111,13 +110,13 @@ class Payload:
         return ""
 
     def on(self, robot) -> Any:
-        """The Model or Mechanism that carries it: see `with_payload`."""
+        """The Robot that carries it: see `with_payload`."""
         return with_payload(robot, self.link, self.mass, self.com, self.inertia)
 
 
-def require_bearing(robot: Model | Mechanism, link: str):
+def require_bearing(robot: Robot, link: str):
     """Raise KeyError for an unknown link, ValueError where measured torques do not bear what it carries."""
-    if tree_of(robot).frame(link).body < 0:
+    if robot.tree.frame(link).body < 0:
         raise ValueError(f"link {link!r} is fixed to the root: no joint bears what it carries")
     if robot.floating_base:
         raise ValueError(
@@ -126,7 +125,7 @@ def require_bearing(robot: Model | Mechanism, link: str):
         )
 
 
-def felt_parameters(robot: Model | Mechanism, regressor) -> np.ndarray:
+def felt_parameters(robot: Robot, regressor) -> np.ndarray:
     """(10,) bool: which parameters of what a link carries torques depend on in any motion. regressor: of
     joint torques, of that link."""
     found = regressor(*random_states(robot, STATES), errors="nan")  # where loops are singular
@@ -134,9 +133,9 @@ def felt_parameters(robot: Model | Mechanism, regressor) -> np.ndarray:
     return NOTHING * W.max(initial=0.0) < W
 
 
-def described_on(robot: Model | Mechanism, link: str) -> dict[str, float]:
+def described_on(robot: Robot, link: str) -> dict[str, float]:
     """{link: kg} of what is described on the body of a link, heaviest first."""
-    tree = tree_of(robot)
+    tree = robot.tree
     body = tree.frame(link).body
     masses = {name: float(own.inertia[5, 5]) for name, own in tree.frames.items() if own.body == body}
     return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))

@@ -4,8 +4,8 @@ from collections import deque
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.loops import ClosureError
+from dynamics_node.model import Robot
 from dynamics_node.node.coordinates import coordinates_of
 from dynamics_node.node.estimator.job import EstimatedRobot
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
@@ -37,16 +37,16 @@ class EstimatorCore:
         """Go on with another robot, from the start."""
         self.robot = self.unloaded = robot
         self.coordinates = coordinates_of(robot)
-        followers = [body.joint.name for body in tree_of(robot.model).bodies if body.joint.mimic is not None]
+        followers = [body.joint.name for body in robot.model.tree.bodies if body.joint.mimic is not None]
         self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
         self.apply(settings)
 
-    def serves(self, model: Model | Mechanism) -> bool:
+    def serves(self, model: Robot) -> bool:
         """Whether what is known of the present robot is true of another: never."""
         return False
 
     @property
-    def model(self) -> Model | Mechanism:
+    def model(self) -> Robot:
         return self.robot.model
 
     @property
@@ -169,7 +169,7 @@ class EstimatorCore:
     def _started(self, newest):
         """From the positions of all joints. Raises Silence where loops cannot be closed."""
         at = self.coordinates
-        q = np.zeros(tree_of(self.model).nq)
+        q = np.zeros(self.model.tree.nq)
         q[at.q_at] = self.joints.position
         try:
             q = at.close(q)

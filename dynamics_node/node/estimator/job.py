@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from dynamics_node.loops import Mechanism, tree_of
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.model.names import Pairs
 from dynamics_node.node.build_job import described_robot
 from dynamics_node.node.sensor_readings import Topic, topics_of
@@ -15,10 +14,10 @@ from dynamics_node.trajectory.joint_smoother import Smoothed
 
 @dataclass(frozen=True)
 class EstimatedRobot:
-    """A checked Model or Mechanism with what estimates it; topics: of its sensors; closing: what closes the
-    loops of a Mechanism; notes: what was not to be had, and why."""
+    """A checked Robot with what estimates it; topics: of its sensors; closing: what closes its
+    loops; notes: what was not to be had, and why."""
 
-    model: Model | Mechanism
+    model: Robot
     smoothed: Smoothed
     topics: tuple[Topic, ...]
     closing: Closing | None = None
@@ -54,12 +53,12 @@ class EstimatorJob:
         smoothed = Smoothed(robot, sensors, self.backend)
         topics = topics_of(measured(robot, sensors))
         smoothed.compile()
-        closing = build_closing(robot, self.backend) if isinstance(robot, Mechanism) else None
+        closing = build_closing(robot, self.backend) if robot.constrained else None
         return EstimatedRobot(robot, smoothed, topics, closing)
 
 
 def _refuse_floating(robot):
-    for joint in tree_of(robot).independent_joints:
+    for joint in robot.tree.independent_joints:
         if joint.type.is_free:
             raise ValueError(
                 f"floating joint {joint.name!r}: the estimator is for robots on a fixed base, all of whose "

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dynamics_node.loops import Mechanism
-from dynamics_node.model import Model
+from dynamics_node.model import Robot
 from dynamics_node.node.consistency import check_description, refuse_joints_twice, require_joints
 from dynamics_node.node.described import DESCRIBED, DescriptionSettings
 from dynamics_node.node.estimator.job import EstimatorJob
@@ -134,11 +133,10 @@ def _refuse_uneven(settings):
         )
 
 
-def check_against(settings: EstimatorSettings, model: Model | Mechanism):
+def check_against(settings: EstimatorSettings, model: Robot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
     require_joints(settings, model, ("friction.joints", "command_joints"))
-    tree = model.tree if isinstance(model, Mechanism) else model
-    counts = {"encoder": sum(j.type.is_scalar for j in tree.independent_joints), "torque": model.nv}
+    counts = {"encoder": sum(j.type.is_scalar for j in model.tree.independent_joints), "torque": model.nv}
     for name, count in counts.items():
         given = len(getattr(settings, f"noise_{name}"))
         if given not in (1, count):

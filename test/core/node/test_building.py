@@ -16,7 +16,7 @@ import pytest
 
 from dynamics_node.backends.c import library
 from dynamics_node.node import build_job, build_server, building
-from dynamics_node.node.build_job import NICENESS, Failure, Job, Robot, do
+from dynamics_node.node.build_job import NICENESS, Failure, Job, ServedRobot, do
 from dynamics_node.node.build_server import BuildServer
 from dynamics_node.node.building import Building
 from dynamics_node.robots import four_bar
@@ -58,7 +58,7 @@ def until(condition, timeout=100.0):
 
 def test_a_robot_is_built():
     robot = result_of(Building(PLAIN, aside=False))
-    assert isinstance(robot, Robot) and robot.model.name == "four_bar" and robot.notes == ()
+    assert isinstance(robot, ServedRobot) and robot.model.name == "four_bar" and robot.notes == ()
 
 
 def test_the_server_is_there_before_a_job_and_serves_the_next():
@@ -67,7 +67,7 @@ def test_the_server_is_there_before_a_job_and_serves_the_next():
     server = building.SERVER.pid
     assert server and forks() == []
     for _ in range(2):
-        assert isinstance(result_of(Building(PLAIN, aside=False)), Robot)
+        assert isinstance(result_of(Building(PLAIN, aside=False)), ServedRobot)
     assert building.SERVER.pid == server
 
 
@@ -90,7 +90,9 @@ def test_after_the_end_of_the_server_there_is_another(slow_compiler, monkeypatch
     assert result.passing and result.reason.startswith("the process that starts building processes has ended")
     until(lambda: not any(map(is_alive, pids)))
     monkeypatch.delenv("CC")
-    assert isinstance(result_of(Building(PLAIN, aside=False)), Robot) and building.SERVER.pid not in pids
+    assert (
+        isinstance(result_of(Building(PLAIN, aside=False)), ServedRobot) and building.SERVER.pid not in pids
+    )
 
 
 def test_a_server_that_cannot_start_is_a_failure(monkeypatch):
@@ -175,7 +177,7 @@ def test_no_folder_for_temporary_files_is_needed(monkeypatch, tmp_path):
     for name in ("TMPDIR", "TEMP", "TMP"):
         monkeypatch.setenv(name, str(tmp_path / "nowhere"))
     result = result_of(Building(PLAIN, aside=False))
-    assert isinstance(result, Robot)
+    assert isinstance(result, ServedRobot)
 
 
 def test_the_cache_is_emptied_before_the_node_loads_what_was_built(fresh, monkeypatch):
@@ -189,7 +191,7 @@ def test_the_cache_is_emptied_before_the_node_loads_what_was_built(fresh, monkey
     assert isinstance(result, Failure) and result.passing
     assert result.reason.startswith("what was built cannot be loaded: only cached code is used here")
     robot = result_of(Building(job, aside=False))
-    assert isinstance(robot, Robot) and robot.solver.choice.backend == "c"
+    assert isinstance(robot, ServedRobot) and robot.solver.choice.backend == "c"
 
 
 def test_the_cache_becomes_a_file(fresh):

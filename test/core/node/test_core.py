@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.node.build_job import Robot
+from dynamics_node.node.build_job import ServedRobot
 from dynamics_node.node.core import Core
 from dynamics_node.node.settings import Settings
 from dynamics_node.node.silence import Silence
@@ -23,7 +23,7 @@ def robot():
     inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
     forward = build_for_service(model, forward_dynamics(model), backend="numpy")
     quantities = [build_quantity(model, name, "numpy", ["inertia"]) for name in ("mass_matrix", "bias")]
-    return Robot(model, inverse, inverse, forward, *quantities, {})
+    return ServedRobot(model, inverse, inverse, forward, *quantities, {})
 
 
 def core(robot, **settings):

@@ -125,7 +125,7 @@ def test_a_robot_whose_bodies_are_others_is_another_robot(tmp_path):
     served = Served(ARM, serve_settings(parameters_file=written(tmp_path, f"links: {{lower: {body}}}")))
     for one in (plain, served):
         one.hear(NAMES, [0.3, 0.4], [0.5, 0.6])
-    other = dn.parse_model(
+    other = dn.parse_robot(
         ARM.replace(
             '<origin xyz="0.2 0 0"/><mass value="1"/>\n<inertia ixx="0.01" ixy="0" ixz="0" iyy="0.02" iyz="0" izz="0.02"/>',
             '<origin xyz="0.1 0 0"/><mass value="2"/>\n<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>',

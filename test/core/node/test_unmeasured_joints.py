@@ -21,14 +21,14 @@ def test_what_cannot_be_served_is_told_by_name():
 def test_what_is_left_when_the_ball_joint_is_held():
     core = served(leg(), joints=["knee"])
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
-    model = dn.parse_model(leg(), joints=["knee"])
+    model = dn.parse_robot(leg(), joints=["knee"])
     expected = dn.build(model, dn.inverse_dynamics(model), backend="numpy")([0.3], [0.1], [0.0])
     assert error(core.solve(lambda: 1, 1).tau, expected) <= 1e-12
 
 
 def test_a_ball_joint_that_follows_from_others():
     """Of the wrist one hinge is measured; the orientation of the hand follows."""
-    mechanism = dn.parse_mechanism(wrist())
+    mechanism = dn.parse_robot(wrist())
     (own,) = mechanism.joint_names
     core = served(wrist())
     core.joints.update((own,), (-0.1,), (0.2,), (), 1, 1)

@@ -1,10 +1,12 @@
-"""The frozen Model: moving bodies in topological order, their joints, and a frame for every link."""
+"""The frozen Robot: moving bodies in topological order, joints, clusters that share constraints,
+and a frame for every link."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from dynamics_node.model.constraints import Custom, Linear, LoopJoint
 from dynamics_node.model.description import NO_LIMITS, Limits
 from dynamics_node.model.joints import KINDS, JointType
 
@@ -84,8 +86,31 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
-    """A robot. gravity (3,) is the acceleration of free fall in root axes, m/s^2."""
+class Cluster:
+    """Bodies (in order) that share constraints; a body without any is a cluster of one (Chignoli et al.,
+    sec. IV).
+
+    independent, dependent: velocity coordinates of the tree that are theirs; samples (count, nq of the tree):
+    closed positions at which the constraints are as everywhere.
+    """
+
+    bodies: tuple[int, ...]
+    constraints: tuple[LoopJoint | Linear | Custom, ...]
+    independent: tuple[int, ...]
+    dependent: tuple[int, ...]
+    samples: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Robot:
+    """A tree of bodies, and constraints between its joints where it has loops, gears or belts.
+
+    gravity (3,) is the acceleration of free fall in root axes, m/s^2. clusters: in the order of their first
+    bodies; () stands for one of every body. q (..., nq) are the positions of all joints, closed: see
+    `close_loops`. qd, qdd, tau (..., nv) are those of the independent joints; tau is conjugate to qd. Slices
+    of bodies' joints, S and the constants of joints are those of the tree, in which every joint is
+    independent.
+    """
 
     name: str
     base_link: str
@@ -93,6 +118,37 @@ class Model:
     frames: dict[str, Frame]
     gravity: np.ndarray
     warnings: tuple[str, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+
+    def __post_init__(self):
+        if not self.clusters:
+            object.__setattr__(self, "clusters", tuple(_alone(i, body) for i, body in enumerate(self.bodies)))
+
+    @cached_property
+    def constraints(self):
+        """All constraints, cluster by cluster."""
+        return tuple(constraint for cluster in self.clusters for constraint in cluster.constraints)
+
+    @property
+    def constrained(self):
+        """Whether it has loops, gears or belts: joints that follow from the independent ones."""
+        return bool(self.constraints)
+
+    @cached_property
+    def tree(self) -> "Robot":
+        """The Robot without constraints, in which every joint is independent; itself if it has none."""
+        return replace(self, clusters=()) if self.constrained else self
+
+    def with_tree(self, tree: "Robot") -> "Robot":
+        """The Robot with a tree that differs in inertias, rotor inertias, gravity or names only."""
+        return replace(tree, clusters=self.clusters) if self.constrained else tree
+
+    @cached_property
+    def independent(self):
+        """(nv,) velocity coordinates of the tree that determine all others."""
+        if not self.constrained:
+            return np.arange(self._nv_of_tree)
+        return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
 
     @property
     def nbodies(self):
@@ -102,8 +158,12 @@ class Model:
     def nq(self):
         return max((body.joint.q.stop for body in self.bodies), default=0)
 
-    @cached_property
+    @property
     def nv(self):
+        return len(self.independent)
+
+    @cached_property
+    def _nv_of_tree(self):
         return max((body.joint.v.stop for body in self.bodies), default=0)
 
     @cached_property
@@ -111,10 +171,22 @@ class Model:
         return tuple(body.parent for body in self.bodies)
 
     @cached_property
-    def independent_joints(self):
-        """The joints that own coordinates, in the order of the vectors."""
+    def _joints_of_tree(self):
         own = (body.joint for body in self.bodies if body.joint.mimic is None)
         return tuple(sorted(own, key=lambda joint: joint.v.start))
+
+    @cached_property
+    def independent_joints(self):
+        """Joints that own independent coordinates, in their order, with the places of these in qd (nv,)."""
+        if not self.constrained:
+            return self._joints_of_tree
+        at = {v: k for k, v in enumerate(self.independent.tolist())}
+        owners = []
+        for joint in self._joints_of_tree:
+            own = [at[v] for v in range(joint.v.start, joint.v.stop) if v in at]
+            if own:
+                owners.append(replace(joint, v=slice(own[0], own[-1] + 1)))
+        return tuple(owners)
 
     @cached_property
     def joint_names(self):
@@ -133,11 +205,12 @@ class Model:
 
     @cached_property
     def q_names(self):
-        return _coordinate_names((joint.name, joint.type.q_names) for joint in self.independent_joints)
+        return _coordinate_names((joint.name, joint.type.q_names) for joint in self._joints_of_tree)
 
     @cached_property
     def v_names(self):
-        return _coordinate_names((joint.name, joint.type.v_names) for joint in self.independent_joints)
+        names = _coordinate_names((joint.name, joint.type.v_names) for joint in self._joints_of_tree)
+        return tuple(names[v] for v in self.independent)
 
     @cached_property
     def inertias(self):
@@ -165,7 +238,7 @@ class Model:
     def quaternions(self):
         """(name of the joint, slice of q) of every unit quaternion x y z w."""
         found = []
-        for joint in self.independent_joints:
+        for joint in self._joints_of_tree:
             if joint.type.quaternion is not None:
                 start = joint.q.start + joint.type.quaternion
                 found.append((joint.name, slice(start, start + 4)))
@@ -197,7 +270,7 @@ class Model:
 
     def _signs(self, attribute):
         """Of what acts against the sign of a rate."""
-        total = np.zeros(self.nv)
+        total = np.zeros(self._nv_of_tree)
         for body in self.bodies:
             total[body.joint.v] += abs(body.joint.multiplier) * getattr(body.joint, attribute)
         return total
@@ -210,7 +283,7 @@ class Model:
     @cached_property
     def torque_offsets(self):
         """(nv,) torques at position 0 that joints take anyway, N m or N."""
-        total = np.zeros(self.nv)
+        total = np.zeros(self._nv_of_tree)
         for body in self.bodies:
             own = body.joint
             total[own.v] += own.multiplier * (own.torque_offset + own.spring * own.offset)
@@ -219,14 +292,14 @@ class Model:
     @cached_property
     def effort_limits(self):
         """(nv,) N m or N, infinite where the description has none (or zero)."""
-        limit = np.full(self.nv, np.inf)
-        for joint in self.independent_joints:
+        limit = np.full(self._nv_of_tree, np.inf)
+        for joint in self._joints_of_tree:
             limit[joint.v] = joint.limits.effort or np.inf
         return limit
 
     def _per_coordinate(self, attribute):
         values = [getattr(body.joint, attribute) for body in self.bodies]
-        total = np.zeros(self.nv, dtype=np.result_type(np.array(values).dtype, float))
+        total = np.zeros(self._nv_of_tree, dtype=np.result_type(np.array(values).dtype, float))
         for body, value in zip(self.bodies, values, strict=True):
             total[body.joint.v] += body.joint.multiplier**2 * value
         return total
@@ -242,7 +315,7 @@ class Model:
     def neutral(self):
         """Position (nq,) with every joint at zero, or its frames one upon the other."""
         q = np.zeros(self.nq)
-        for joint in self.independent_joints:
+        for joint in self._joints_of_tree:
             q[joint.q] = joint.type.neutral
         return q
 
@@ -253,20 +326,6 @@ class Model:
         except KeyError:
             known = ", ".join(sorted(self.frames)[:40])
             raise KeyError(f"unknown link {name!r}; the robot has: {known}") from None
-
-    def spanning(self, q, qd=None, qdd=None):
-        """Positions, velocities, accelerations of every joint, mimic joints included.
-
-        q (..., nq), qd, qdd (..., nv) -> tuple of arrays over the joints of `bodies` in order, each with
-        all its coordinates. What is not given comes back as None.
-        """
-        joints = [body.joint for body in self.bodies]
-        positions = [joint.position(q) for joint in joints]
-        rates = [
-            None if r is None else np.concatenate([j.multiplier * r[..., j.v] for j in joints], axis=-1)
-            for r in (qd, qdd)
-        ]
-        return (np.concatenate(positions, axis=-1), *rates)
 
     @cached_property
     def factored_bodies(self):
@@ -287,6 +346,11 @@ class Model:
         index = np.array([j.q.start for j in joints], dtype=int)
         multiplier = np.array([j.multiplier for j in joints])
         return index, multiplier, np.array([j.offset for j in joints]), (X0, Xc, Xs, Xp)
+
+
+def _alone(index, body):
+    own = () if body.joint.mimic else tuple(range(body.joint.v.start, body.joint.v.stop))
+    return Cluster((index,), (), own, (), np.zeros((0, 0)))
 
 
 def _coordinate_names(joints):

@@ -1,5 +1,4 @@
-"""Other ways to compute the dynamics of robots with loops: oracles for ours, and rivals (paper 3, section
-II).
+"""Other ways to compute the dynamics of robots with loops: oracles for ours, and rivals (paper 3, sec. II).
 
 Multipliers are exact; the independent tree, with the inertia of rotors reflected through constant ratios or
 without it, is an approximation.
@@ -12,44 +11,50 @@ import numpy as np
 from dynamics_node.algorithms import bias, crba
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.from_description import mechanism_from_description
-from dynamics_node.loops.kinds import Linear
-from dynamics_node.loops.rates import explicit_rates
+from dynamics_node.loops.from_description import robot_from_description
 from dynamics_node.loops.spanning import closure_matrix
-from dynamics_node.model import Model, ModelError
-from dynamics_node.model.from_description import model_from_description
+from dynamics_node.model import ModelError, Robot
+from dynamics_node.model.constraints import Linear
+from dynamics_node.model.from_description import tree_from_description
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.validate import validate
-from dynamics_node.program import interpret
+from dynamics_node.problem import forward_dynamics, inverse_dynamics
+from dynamics_node.program import Program, interpret
+from dynamics_node.programs.dynamics import problem_program
 from dynamics_node.spatial import solve_definite
 
 
-def projected_dynamics(mechanism, q, yd, ydd, f_ext=None, gravity=None):
-    """tau (nv,) = G^T (M (G ydd + g) + h) with M and h of the tree, and the condition of the constraints: the
-    textbook's projection on symbols of one state. Without f_ext. (The article's "projected RNEA", the
-    recursion over the tree between G and its transpose, is what `inverse_dynamics` is.)"""
-    assert f_ext is None
-    tree = mechanism.tree
-    G, g, condition = explicit_rates(mechanism, q, yd)
-    torques = crba(tree, q) @ (G @ ydd + g) + bias(tree, q, G @ yd, gravity=gravity)
-    return G.T @ torques, condition
+def rival_programs(robot: Robot) -> dict[str, Program]:
+    """Inverse and forward dynamics of a robot with loops in two other ways."""
+    return {
+        "projected M and h": problem_program(robot, inverse_dynamics(robot), projected_dynamics),
+        "Lagrange": problem_program(robot, forward_dynamics(robot), lagrange_dynamics),
+    }
 
 
-def lagrange_dynamics(mechanism, q, yd, tau, f_ext=None, gravity=None):
-    """ydd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree, and the condition of the
-    constraints: the range-space method on symbols of one state. Without f_ext."""
+def projected_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
+    """tau (nv,) = G^T (M (G qdd + g) + h) with M and h of the tree: the textbook's projection, on
+    symbols. Without f_ext. (The article's "projected RNEA", the recursion over the tree between G and its
+    transpose, is what the library has.)"""
     assert f_ext is None
-    tree = mechanism.tree
-    G, _, condition = explicit_rates(mechanism, q, yd)
-    rates = G @ yd
-    K, k = _independent_equations(mechanism, q, rates)
+    tree = robot.tree
+    torques = crba(tree, q) @ rates.accelerations(qdd) + bias(tree, q, rates.qd, gravity=gravity)
+    return rates.independent(torques)
+
+
+def lagrange_dynamics(robot, rates, q, tau, f_ext=None, gravity=None):
+    """qdd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree: the range-space method, on
+    symbols. Without f_ext."""
+    assert f_ext is None
+    tree = robot.tree
+    K, k = _independent_equations(robot, q, rates.qd)
     effort = np.zeros(tree.nv, dtype=object)
-    effort[mechanism.independent] = tau
-    right = effort - bias(tree, q, rates, gravity=gravity)
+    effort[robot.independent] = tau
+    right = effort - bias(tree, q, rates.qd, gravity=gravity)
     solved = solve_definite(crba(tree, q), np.concatenate([K.T, right[:, None]], axis=1))
     MK, free = solved[:, :-1], solved[:, -1]
     multipliers = solve_definite(K @ MK, (k - K @ free)[:, None])[:, 0] if len(K) else np.zeros(0)
-    return (free + MK @ multipliers)[mechanism.independent], condition
+    return (free + MK @ multipliers)[robot.independent]
 
 
 def _independent_equations(mechanism, q, rates):
@@ -64,16 +69,16 @@ def _independent_equations(mechanism, q, rates):
     return np.concatenate(K), np.concatenate(k)
 
 
-def independent_tree(text, reflect=True, **choices) -> Model:
-    """URDF+ text of a geared robot -> the Model whose dependent joints are held at zero.
+def independent_tree(text, reflect=True, **choices) -> Robot:
+    """URDF+ text of a geared robot -> the Robot whose dependent joints are held at zero.
 
     reflect: with the inertia of every dependent body about its joint, times the square of its ratio, as rotor
     inertia of the independent joints that turn it ("approximate"; else "unconstrained"); choices: as of
-    parse_model. Raises ModelError, also for loops whose ratios are not constant.
+    parse_robot. Raises ModelError, also for loops whose ratios are not constant.
     """
     description = parse_urdf(text)
     validate(description)
-    mechanism = mechanism_from_description(description, **choices)
+    mechanism = robot_from_description(description, **choices)
     if other := [c.name for c in mechanism.constraints if not isinstance(c, Linear)]:
         raise ModelError(f"{other[0]!r} has no constant ratio: nothing can be reflected through it")
     bare = replace(
@@ -84,7 +89,7 @@ def independent_tree(text, reflect=True, **choices) -> Model:
     )
     names = [joint.name for joint in mechanism.independent_joints if joint.name in _names(description)]
     armature = _reflected(mechanism) if reflect else {}
-    return model_from_description(
+    return tree_from_description(
         bare, **(choices | {"joints": names, "armature": choices.get("armature", {}) | armature})
     )
 
