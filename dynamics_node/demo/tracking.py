@@ -27,6 +27,7 @@ AGAIN = 10  # cycles after which a state is sent again while the simulation wait
 NOW_AND_THEN = 50  # cycles between looks for the node and the monitor
 LEAD = 100  # cycles from sending the trajectory to its start
 REPORT = 500  # cycles between diagnostics
+READY = "demo_monitor/ready"  # topic of the monitor, from when on it knows the publisher of torques
 STATUS = "demo_motion: control"  # name of the diagnostics
 
 
@@ -78,7 +79,7 @@ class Plant(Node):
     def _run(self):
         """The demo from start to end; it yields at the end of each cycle."""
         yield from self._load()
-        while "demo_monitor" not in self.get_node_names():
+        while not self.count_publishers(READY):
             yield from self._rest(NOW_AND_THEN)
         first = self._cycle + LEAD
         self._reference.publish(self._message(first))

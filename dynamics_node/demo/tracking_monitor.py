@@ -6,13 +6,13 @@ import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Empty, String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.demo.check import TOLERANCE, ArmOracle, torque_error
 from dynamics_node.demo.robots import PANDA_JOINTS
 from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
-from dynamics_node.demo.tracking import MOST_LATE, STATUS
+from dynamics_node.demo.tracking import MOST_LATE, READY, STATUS
 from dynamics_node.demo.watching import Watched
 from dynamics_node.node.messages import nanoseconds
 
@@ -129,6 +129,7 @@ class TrackingMonitor(Watched):
         self.control: dict[str, str] = {}
         self._urdf, self._start, self._ended = "", 0, 0.0
         self._reference: JointTrajectory | None = None
+        self._ready = None  # publisher by which the arm knows that torques arrive here
         latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
         listen = self.create_subscription
         listen(String, "robot_description", self._on_description, latched)
@@ -178,6 +179,8 @@ class TrackingMonitor(Watched):
         self.tracking = Tracking(Trajectory(times, q, qd, qdd), oracle)
 
     def _on_state(self, message):
+        if self._ready is None and self.count_publishers("dynamics_node/joint_torques"):
+            self._ready = self.create_publisher(Empty, READY, 1)
         self._note("state", message, message.position)
 
     def _on_full(self, message):

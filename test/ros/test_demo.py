@@ -23,6 +23,7 @@ from dynamics_node.demo.check import ArmOracle
 from dynamics_node.demo.monitor import Monitor
 from dynamics_node.demo.touch_monitor import TouchMonitor
 from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
+from dynamics_node.demo.tracking import Plant
 from dynamics_node.demo.tracking_monitor import Tracking, TrackingMonitor
 
 
@@ -43,6 +44,19 @@ def test_an_arm_in_mujoco_follows_by_the_torques_of_the_node(tmp_path):
     assert "PASSED" in output.splitlines() and "times better than PD alone" in output
     assert plot.read_bytes().startswith(b"\x89PNG") and "Traceback" not in output
     assert f"look on with ROS_DOMAIN_ID={domain.number} " in output
+
+
+def test_the_arm_moves_once_the_monitor_is_ready():
+    """Its node may be known seconds before it knows the publisher of torques."""
+    sent, heard = [], iter([0, 0, 1])
+    arm = SimpleNamespace(
+        _load=lambda: iter(()), _rest=lambda cycles: iter(["rest"]), _cycle=0, _message=lambda first: "reference",
+        get_node_names=lambda: ["demo_monitor"], count_publishers=lambda topic: next(heard),
+        _reference=SimpleNamespace(publish=sent.append),
+    )  # fmt: skip
+    course = Plant._run(arm)
+    assert next(course) == next(course) == "rest" and not sent
+    assert next(course) == "rest" and sent == ["reference"]
 
 
 def test_a_closed_loop_moves_and_a_plot_is_saved(tmp_path):
