@@ -17,8 +17,6 @@ from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
 from dynamics_node.backends.c.straight import PART
 from dynamics_node.program import Staged, interpret, trace
 
-pytestmark = pytest.mark.optimised
-
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
 FLOATING = ROBOTS["double_pendulum"]._replace(floating_base=True)
 SINGLE = 2e-4  # of float32 with float64, beside the largest entry: a chain of joints adds its roundings up
@@ -34,6 +32,7 @@ def program():
     return trace(function, {"x": (2,), "m": (2, 2)})
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 64, 1001])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_batch_equals_scalar(count, dtype):
@@ -49,6 +48,7 @@ def test_batch_equals_scalar(count, dtype):
     assert np.array_equal(packed(pickle.loads(pickle.dumps(batch))(count, x, m[0])), same)
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("size", [1, 3, 8, 9, 20])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_rows_of_any_size(size, dtype):
@@ -93,6 +93,7 @@ def test_input_of_any_layout_and_type():
         batch(100, x.T, np.ones((100, 3)))
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_bad_state_spoils_no_other(dtype):
     x = np.random.default_rng(0).uniform(-1, 1, (20, 2)).astype(dtype)
@@ -132,6 +133,7 @@ def near_quarters():
     return np.concatenate([beside, np.nextafter(beside, 1e9), np.nextafter(beside, -1e9)])[:, None]
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("magnitude", [1.0, 100.0, 4000.0, 5000.0, 1e6, "near quarters"])
 def test_sines_of_floats(magnitude):
     """Within 2.5 units in the last place; beyond LARGE the C library is asked."""
@@ -145,6 +147,7 @@ def test_sines_of_floats(magnitude):
         assert np.abs((found - exact) / np.spacing(np.abs(exact).astype(np.float32))).max() <= 2.5
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("name", ["panda7", "panda_floating"])
 def test_facade_on_many_states(name):
     model = ROBOTS[name].model()
@@ -255,6 +258,7 @@ def test_a_forked_child_has_threads_of_its_own():
     assert state == [0]
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_stretches_of_zeros_among_the_results(dtype):
     """They are written by other code than what is computed: before, between and behind it, of any length."""
@@ -281,6 +285,7 @@ def test_stretches_of_zeros_among_the_results(dtype):
     assert not BatchKernel(program, dtype)(83, bad)[1]
 
 
+@pytest.mark.optimised
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_columns_that_are_computed_far_apart(dtype):
     """A vector of columns is written when the last one is there: first and last operations, inputs,

@@ -24,7 +24,11 @@ if NVRTC.version != VERSION:
     without(f"the table is of NVRTC {VERSION}, this is {NVRTC.version}, of which counts differ")
 
 
-@pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit.name.replace(" ", "-"))
+# every kernel of an arm and of a quadruped; of a humanoid, which takes seconds each, the usual ones
+TRIED = [limit for limit in LIMITS if limit.case.robot != "talos" or limit.case[2:4] == ("double", "columns")]
+
+
+@pytest.mark.parametrize("limit", TRIED, ids=lambda limit: limit.name.replace(" ", "-"))
 def test_a_kernel_takes_no_more_than_it_did(limit):
     grown = gpu_limits.grown(limit, gpu_limits.counts(limit))
     assert not grown, f"{limit.name}: {', '.join(grown)}"

@@ -35,7 +35,6 @@ CASES = {  # robot, problem, precision, layout: counts
     ("solo12", "inverse", "double", "rows"): (1, 129),
     ("talos", "inverse", "float", "columns"): (129,),
     ("talos", "inverse", "double", "rows"): (31,),
-    ("talos", "forward", "float", "rows"): (129,),
     ("five_bar", "forward", "float", "rows"): (129,),
 }
 
