@@ -14,6 +14,8 @@ from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.elimination import Plan, follow, pivot_system
 from dynamics_node.graph.variables import Variable
 
+VANISHES = 1e24  # weakness of a pivot that is rounding beside the rest of its row
+
 
 def eliminate_watched(graph: FactorGraph, plan: Plan) -> tuple[BayesNet, dict[Variable, np.ndarray]]:
     """As `eliminate`, and of every variable whose pivot may be weak how weak it is (...): the squares of
@@ -29,14 +31,17 @@ def eliminate_watched(graph: FactorGraph, plan: Plan) -> tuple[BayesNet, dict[Va
 
 
 def weakest_pivot(graph: FactorGraph, plan: Plan) -> Variable | None:
-    """The variable whose pivot is the weakest at one of the states of a graph, None where all are safe."""
+    """The first variable whose pivot vanishes at one of the states of a graph, for what follows is rounding;
+    else the one with the weakest pivot. None where all are safe."""
     factors = dict(enumerate(graph.factors))
     found, worst = None, -1.0
     for step in plan.steps:
         with np.errstate(all="ignore"):
             if not step.pivot.safe:
                 weakness = np.max(_weakness(*pivot_system(factors, step.variable, step.pivot)))
-                if not weakness <= worst:
+                if not weakness <= VANISHES:
+                    return step.variable
+                if weakness > worst:
                     found, worst = step.variable, weakness
             try:
                 _, factors = follow(factors, step)
