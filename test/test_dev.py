@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,7 @@ def checks(tmp_path):
         return subprocess.Popen(
             [tmp_path / "dev", "test", *arguments],
             env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a shell's & has it ignored
         )  # fmt: skip
 
     return begin
