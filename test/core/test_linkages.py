@@ -370,7 +370,10 @@ def test_independent_in_any_case(true, false):
     assert dn.parse_robot(written).v_names == dn.parse_robot(text).v_names
 
 
-@pytest.mark.parametrize("how", [{"backend": "c"}, {"backend": "numpy"}, {"solver": "factor_graph"}], ids=str)
+COLAMD = {"solver": "factor_graph", "ordering": "colamd"}
+
+
+@pytest.mark.parametrize("how", [{"backend": "c"}, {"backend": "numpy"}, COLAMD], ids=str)
 def test_no_good_state_and_no_state_at_all(how):
     """A chunk of bad rows is NaN; an empty one is empty."""
     mechanism = dn.parse_robot(four_bar())

@@ -51,7 +51,7 @@ def _list(values):
     return " ".join(map(repr, values))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(trees(), st.booleans())
 def test_any_tree_is_read(tree, floating_base):
     text, names, kinds = tree
@@ -67,7 +67,7 @@ def test_any_tree_is_read(tree, floating_base):
         assert np.isfinite(bias(model, model.neutral(), np.zeros(model.nv))).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(trees(), st.data())
 def test_damaged_text_gives_a_model_or_one_line(tree, data):
     text = tree[0]
@@ -78,7 +78,7 @@ def test_damaged_text_gives_a_model_or_one_line(tree, data):
     _model_or_one_line(text)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.one_of(st.text(), st.binary()))
 def test_noise_gives_one_line(noise):
     _model_or_one_line(noise)
@@ -89,7 +89,7 @@ values = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(trees(), values, st.data())
 def test_hostile_values_give_a_model_or_one_line(tree, value, data):
     pieces = tree[0].split('="')
