@@ -49,7 +49,9 @@ def test_out_is_written(panda):
 
 
 @pytest.mark.parametrize("kind", ["inverse", "forward", "hybrid"])
-@pytest.mark.parametrize("choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}], ids=["best", "colamd"])
+@pytest.mark.parametrize(
+    "choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}], ids=["best", "colamd"]
+)
 def test_inputs_are_never_changed(panda, kind, choice):
     problem = {
         "inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics,
