@@ -7,7 +7,7 @@ from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
 from dynamics_node.algorithms.joint_wrenches import joint_wrenches
-from dynamics_node.algorithms.link_motion import jacobian_drift, link_motion
+from dynamics_node.algorithms.link_motion import link_motion
 from dynamics_node.algorithms.momentum import momentum
 from dynamics_node.algorithms.operational_space import operational_space_inertia
 from dynamics_node.algorithms.regressors import (
@@ -42,7 +42,6 @@ __all__ = [
     "friction_torque",
     "inertial_parameters",
     "inertias_of_parameters",
-    "jacobian_drift",
     "joint_regressor",
     "joint_torque_regressor",
     "joint_wrenches",

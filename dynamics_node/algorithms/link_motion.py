@@ -38,11 +38,6 @@ def link_motion(model, q, qd, qdd, link, reference="world_aligned"):
     )
 
 
-def jacobian_drift(model, q, qd, link, reference="world_aligned"):
-    """dJ/dt qd (..., 6): the acceleration of a link where qdd is zero. Arguments as of `link_motion`."""
-    return link_motion(model, q, qd, np.zeros_like(qd), link, reference)[3]
-
-
 def _columns(E):
     return [E[..., k] for k in range(3)]
 

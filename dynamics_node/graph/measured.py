@@ -13,7 +13,7 @@ from dynamics_node.graph.loop_factors import with_blocks
 from dynamics_node.graph.mechanism import robot_factors
 from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
 from dynamics_node.graph.variables import Variable, external_wrench, torque
-from dynamics_node.loops.spanning import rates_of_tree
+from dynamics_node.loops.spanning import sampled_rates
 from dynamics_node.problem.measured import Measured, deviations
 from dynamics_node.sensors import ExternalWrench
 
@@ -43,7 +43,7 @@ def measured_system(robot, problem: Measured, q, qd, readings, gravity=None, kep
     """The rows at closed q (..., nq), qd (..., nv), readings (..., m) in the order of `problem.readings`;
     gravity (..., 3) in place of the model's; kept as of `robot_factors`. On symbols loops need
     `spanned_measured_system`."""
-    rates = rates_of_tree(robot, q, qd)
+    rates = sampled_rates(robot, q, qd).qd
     return spanned_measured_system(robot, problem, q, rates, readings, gravity, kept)
 
 

@@ -26,7 +26,7 @@ from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.cut import cut_program
 from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.loops.spanning import rates_of_tree
+from dynamics_node.loops.spanning import sampled_rates
 from dynamics_node.model.constraints import LoopJoint, coordinates_of
 from dynamics_node.problem import Problem
 from dynamics_node.program import interpret
@@ -44,7 +44,7 @@ class _Opened(NamedTuple):
 def build_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
     """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
     read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
-    rates = rates_of_tree(mechanism, q, qd)
+    rates = sampled_rates(mechanism, q, qd).qd
     return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
 
 

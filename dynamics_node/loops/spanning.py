@@ -49,11 +49,6 @@ def spanning(robot: Robot, q, qd=None, qdd=None):
     return q, found["rates"], None if qdd is None else found["accelerations"]
 
 
-def rates_of_tree(robot: Robot, q, qd):
-    """Velocities (..., nv of the tree) for those of the independent joints, at closed q (..., nq)."""
-    return spanning(robot, q, qd)[1] if robot.constrained else qd
-
-
 def _spanning_of_tree(robot, q, qd, qdd):
     joints = [body.joint for body in robot.bodies]
     positions = np.concatenate([joint.position(q) for joint in joints], axis=-1)
