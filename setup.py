@@ -12,6 +12,7 @@ from setuptools.command.install import install
 
 NAME = "dynamics_node"
 INTERFACES = "dynamics_interfaces"
+DEMO_PACKAGE = "dynamics_demo"
 
 CHECKS = [
     "pytest>=7.2",
@@ -99,7 +100,8 @@ def _plain_environment():
 setup(
     name=NAME,
     version="0.1.0",
-    packages=find_packages(include=[NAME, f"{NAME}.*"]),
+    packages=[*find_packages(include=[NAME, f"{NAME}.*"]), DEMO_PACKAGE],
+    package_dir={DEMO_PACKAGE: f"examples/{DEMO_PACKAGE}"},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
         (f"share/{NAME}", ["package.xml"]),
@@ -134,8 +136,8 @@ setup(
             "dynamics_node = dynamics_node.node.main:main",
             "dynamics_estimator = dynamics_node.node.estimator.main:main",
             "dynamics = dynamics_node.cli:main",
-            "demo_motion = dynamics_node.demo.motion:main",
-            "demo_monitor = dynamics_node.demo.monitor:main",
+            "demo_motion = dynamics_demo.motion:main",
+            "demo_monitor = dynamics_demo.monitor:main",
         ]
     },
 )

@@ -13,7 +13,7 @@ import numpy as np
 from cluster_alternatives import independent_tree
 
 import dynamics_node as dn
-from dynamics_node.robots import humanoid
+from dynamics_demo.robots import humanoid
 
 RATE, SECONDS = 500.0, 4.0
 AMPLITUDE = 0.4  # rad

@@ -7,7 +7,7 @@ import numpy as np
 from dynamics import microseconds
 
 import dynamics_node as dn
-from dynamics_node.robots import four_bars
+from dynamics_demo.robots import four_bars
 
 STATES = 64
 

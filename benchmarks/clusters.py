@@ -18,6 +18,7 @@ from dynamics import microseconds, pinocchio_model
 from robots import random_states
 
 import dynamics_node as dn
+from dynamics_demo.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 from dynamics_node.backends.c import Kernel
 from dynamics_node.programs import (
     dynamics_programs,
@@ -25,7 +26,6 @@ from dynamics_node.programs import (
     quantity_programs,
     recursive_programs,
 )
-from dynamics_node.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
 
 STATES = cluster_peers.STATES
 LENGTHS = (2, 4, 8, 12, 16, 24)

@@ -14,10 +14,10 @@ from clusters import states as closed_states
 from robots import PANDA, random_states, robot
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar, quadruped
 from dynamics_node.backends.c import BatchKernel
 from dynamics_node.problem import named
 from dynamics_node.program import trace
-from dynamics_node.robots import five_bar, quadruped
 
 ROUNDS, CALLS = 9, 60
 FEW = (2, 3, 8, 63)

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
 
 def main():

@@ -6,9 +6,8 @@
 import numpy as np
 
 import dynamics_node as dn
+from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.loops import first_closed
-from dynamics_node.robots import five_bar
-from dynamics_node.robots.planar import UPRIGHT
 
 
 def main():

@@ -6,7 +6,7 @@
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.robots import humanoid
+from dynamics_demo.robots import humanoid
 from dynamics_node.sensors import ExternalWrench, Imu, JointAcceleration, JointTorque
 
 FEET = ("left_foot", "right_foot")

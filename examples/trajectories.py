@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.robots import five_bar
-from dynamics_node.robots.planar import UPRIGHT
+from dynamics_demo.robots import UPRIGHT, five_bar
 
 
 def main():

@@ -10,7 +10,7 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from dynamics_node.demo import tracked_arm
+from dynamics_demo import tracked_arm
 from dynamics_node.node.launching import refuse_unknown
 from launch import LaunchDescription
 

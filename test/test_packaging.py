@@ -127,17 +127,19 @@ def test_colcon_build_as_everybody_types_it(colcon, options):
         assert (prefix / "share/ament_index/resource_index" / marker).is_file()
     sourced = in_sourced_shell(
         workspace,
-        "python3 -c 'import dynamics_interfaces, dynamics_node; print(dynamics_interfaces.__file__, dynamics_node.__file__)'",
+        "python3 -c 'import dynamics_demo.robots, dynamics_interfaces, dynamics_node as dn; print(dynamics_interfaces.__file__, dn.__file__, dynamics_demo.__file__)'",
         # its libraries load, and are those of the workspace
         "python3 -c 'from dynamics_interfaces.srv import SetPayload; SetPayload.Request.__class__.__import_type_support__();"
         ' print(open("/proc/self/maps").read())\'',
         f"{prefix}/lib/dynamics_node/dynamics --help",
+        f"{prefix}/lib/dynamics_node/demo_monitor --help",
     )
-    interfaces, package = sourced.splitlines()[0].split()
+    interfaces, package, demo = sourced.splitlines()[0].split()
     assert interfaces.startswith(f"{prefix}/lib/python")
-    assert package.startswith(str(workspace / ("build" if options else "install")))
+    for file in (package, demo):
+        assert file.startswith(str(workspace / ("build" if options else "install")))
     assert f"{prefix}/lib/libdynamics_interfaces__rosidl_generator_c.so" in sourced
-    assert "usage: dynamics" in sourced
+    assert "usage: dynamics" in sourced and "usage: demo_monitor" in sourced
 
 
 def in_sourced_shell(workspace, *commands):

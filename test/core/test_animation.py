@@ -18,9 +18,8 @@ from robots import ROBOTS, random_positions
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
+from dynamics_demo.robots import UPRIGHT, differential, five_bar
 from dynamics_node.loops import first_closed
-from dynamics_node.robots import differential, five_bar
-from dynamics_node.robots.planar import UPRIGHT
 from dynamics_node.tables import plot_curves
 from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
 from dynamics_node.trajectory.drawing import planar_drawing, robot_drawing

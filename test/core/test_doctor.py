@@ -10,6 +10,7 @@ import pytest
 from robots import ROBOTS
 from urdf_text import joint, robot
 
+from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import rnea
 from dynamics_node.cli import main
 from dynamics_node.doctor import diagnose, examine, nearest_consistent, page, repairs
@@ -30,7 +31,6 @@ from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.urdf_numbers import ALL_FIGURES, with_numbers
 from dynamics_node.model.urdf_numbers import Inertial as Numbers
 from dynamics_node.model.urdf_shapes import parse_shapes
-from dynamics_node.robots import four_bar
 from dynamics_node.spatial import rpy_rotation
 
 # link: boxes as (size, place, turn); none of them symmetric about an axis of its link

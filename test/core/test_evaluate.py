@@ -7,9 +7,9 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT
 
 import dynamics_node as dn
+from dynamics_demo.robots import four_bar
 from dynamics_node.program import interpret
 from dynamics_node.programs import QUANTITIES, quantity_program
-from dynamics_node.robots import four_bar
 from dynamics_node.solver import evaluate_quantity
 
 LOOPS = ("tilted five_bar", "differential", "belt_leg")

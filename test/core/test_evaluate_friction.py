@@ -5,9 +5,9 @@ import pytest
 from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.cli import main
 from dynamics_node.model.urdf_numbers import Dynamics, with_numbers
-from dynamics_node.robots import five_bar
 
 JOINTS = dn.parse_robot(ARM).v_names
 PARAMETERS = (

@@ -167,8 +167,8 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
 
 @pytest.fixture
 def linkage(tmp_path):
-    """The five-bar as a file, as `python -m dynamics_node.robots` prints it."""
-    command = [sys.executable, "-m", "dynamics_node.robots", "five_bar"]
+    """The five-bar as a file, as `python -m dynamics_demo.robots` prints it."""
+    command = [sys.executable, "-m", "dynamics_demo.robots", "five_bar"]
     path = tmp_path / "five_bar.urdf"
     path.write_text(subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout)
     return str(path)

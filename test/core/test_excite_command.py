@@ -9,8 +9,8 @@ from cart_pole import CART
 from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.cli import exciting, main
-from dynamics_node.robots import five_bar
 
 QUICK = ["--period", "5", "--harmonics", "2", "--restarts", "1"]
 

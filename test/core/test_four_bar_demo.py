@@ -5,8 +5,8 @@ import pytest
 
 pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
 
-from dynamics_node.demo import four_bar_trajectory as demo
-from dynamics_node.demo import four_bar_truth as truth
+from dynamics_demo import four_bar_trajectory as demo
+from dynamics_demo import four_bar_truth as truth
 
 
 def test_it_passes_and_draws(tmp_path, capsys):

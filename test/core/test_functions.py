@@ -9,12 +9,12 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.backends import Backed, make
 from dynamics_node.backends.c import BATCH
 from dynamics_node.loops import first_closed
 from dynamics_node.node.build_job import REFERENCE, Job, do
 from dynamics_node.program import trace
-from dynamics_node.robots import five_bar
 from dynamics_node.solver import ProgramFunction
 from dynamics_node.solver.arguments import plain_signature
 

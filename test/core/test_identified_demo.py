@@ -11,12 +11,12 @@ pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotli
 pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-data")
 
 import dynamics_node as dn
-from dynamics_node.demo import identified as demo
-from dynamics_node.demo import recorded_arm
-from dynamics_node.demo.followed import motion_of_file, wandering
-from dynamics_node.demo.recorded_arm import STEP
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.simulated_arm import NO_NOISE, SimulatedArm, description
+from dynamics_demo import identified as demo
+from dynamics_demo import recorded_arm
+from dynamics_demo.followed import motion_of_file, wandering
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.recorded_arm import STEP
+from dynamics_demo.simulated_arm import NO_NOISE, SimulatedArm, description
 from dynamics_node.tables import read_table
 
 

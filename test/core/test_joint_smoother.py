@@ -197,7 +197,7 @@ def test_robots_and_numbers_that_are_refused(smoothed):
 
 def test_a_loop_is_estimated_as_its_tree_would_be():
     """A four-bar: its dependent joints have encoders, too, and follow exactly."""
-    from dynamics_node.robots import four_bar
+    from dynamics_demo.robots import four_bar
 
     robot = dn.parse_robot(four_bar())
     made = Smoothed(robot, backend="numpy")

@@ -6,9 +6,9 @@ from closed_loops import states
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.loops import Actuation
 from dynamics_node.loops.spanning import closure_matrix
-from dynamics_node.robots import five_bar, geared_chain
 
 
 def test_regular_redundant_and_missing_motors():

@@ -14,6 +14,7 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import rival_programs
+from dynamics_demo.robots import coupling, four_bar, geared_chain, humanoid, quadruped
 from dynamics_node.loops import dynamics
 from dynamics_node.loops.constraints import velocity_program
 from dynamics_node.loops.rates import rates_at
@@ -25,8 +26,6 @@ from dynamics_node.node.settings import PARAMETERS
 from dynamics_node.program import interpret, trace
 from dynamics_node.programs import dynamics_programs, quantity_programs
 from dynamics_node.programs.dynamics import problem_program
-from dynamics_node.robots import four_bar, geared_chain, humanoid, quadruped
-from dynamics_node.robots.text import coupling
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -8,9 +8,8 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import independent_tree
+from dynamics_demo.robots import belt_leg, coupling, five_bar, four_bar, geared_chain, humanoid
 from dynamics_node.model.constraints import Custom
-from dynamics_node.robots import belt_leg, five_bar, four_bar, geared_chain, humanoid
-from dynamics_node.robots.text import coupling
 
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])

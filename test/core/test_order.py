@@ -7,6 +7,7 @@ import pytest
 from generic_chains import chain
 
 import dynamics_node as dn
+from dynamics_demo.robots import ROBOTS
 from dynamics_node.program import (
     Op,
     ProgramError,
@@ -18,7 +19,6 @@ from dynamics_node.program import (
     trace,
 )
 from dynamics_node.programs import dynamics_programs, limb_after_limb, reordered
-from dynamics_node.robots import ROBOTS
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 

@@ -12,6 +12,7 @@ from robots import ROBOTS, random_states
 from tolerances import error, solved
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar, four_bar
 from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.generic import chosen_ordering, generic_graph
@@ -21,7 +22,6 @@ from dynamics_node.numeric import Recursion
 from dynamics_node.numeric.elimination import elimination
 from dynamics_node.program import interpret
 from dynamics_node.programs import cost, elimination_program, parameter_values, recursive_programs
-from dynamics_node.robots import five_bar, four_bar
 
 ARMS = ("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda", "panda_floating")
 TREES = (*ARMS, "allegro_hand", "solo12", "baxter")

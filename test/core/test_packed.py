@@ -9,10 +9,10 @@ from robots import ROBOTS, random_states
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_demo.robots import ROBOTS as LINKAGES
 from dynamics_node.backends.c import Kernel, kernel, tuning
 from dynamics_node.program import interpret, packed, trace
 from dynamics_node.programs import alike, cheapest, dynamics_programs
-from dynamics_node.robots import ROBOTS as LINKAGES
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 

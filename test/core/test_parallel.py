@@ -12,6 +12,7 @@ from robots import ROBOTS
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import aba, crba, rnea
 from dynamics_node.model.parameters import with_payload
 from dynamics_node.node.build_job import Job, do
@@ -20,7 +21,6 @@ from dynamics_node.node.settings import Settings
 from dynamics_node.parallel import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
 from dynamics_node.parallel.jsiia import mass_matrix
 from dynamics_node.parallel.robot import body_poses
-from dynamics_node.robots import five_bar
 from dynamics_node.solver import ChoiceError
 
 TREES = {

@@ -180,8 +180,8 @@ def test_sample_by_sample_is_all_at_once(functions, moved):
 def test_an_arm_that_mujoco_simulates(monkeypatch):
     """Its hand is heavier than its description says; noise as its demo has it, accelerations unknown."""
     pytest.importorskip("mujoco", minversion="3.2", reason="the simulated arm: pip install mujoco")
-    from dynamics_node.demo import pushed_arm
-    from dynamics_node.demo.simulated_arm import description
+    from dynamics_demo import pushed_arm
+    from dynamics_demo.simulated_arm import description
     from dynamics_node.model.urdf_numbers import Inertial, with_numbers
 
     monkeypatch.setattr(pushed_arm, "TOUCHES", ())

@@ -6,6 +6,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar, quadruped
 from dynamics_node.loops import first_closed
 from dynamics_node.model.parameters import with_parameters
 from dynamics_node.problem import KINDS, named
@@ -17,7 +18,6 @@ from dynamics_node.programs import (
     parameter_values,
     quantity_programs,
 )
-from dynamics_node.robots import five_bar, quadruped
 
 TREES = ("panda7", "panda", "solo12")
 LOOPS = {"five_bar": five_bar(), "quadruped": quadruped()}

@@ -10,9 +10,9 @@ pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip ins
 pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-data")
 
 import dynamics_node as dn
-from dynamics_node.demo import pushed_arm
-from dynamics_node.demo.pushed_arm import STEP, TOUCHES, PushedArm, touch_at
-from dynamics_node.demo.simulated_arm import Noise, description
+from dynamics_demo import pushed_arm
+from dynamics_demo.pushed_arm import STEP, TOUCHES, PushedArm, touch_at
+from dynamics_demo.simulated_arm import Noise, description
 
 
 def test_what_is_reported_is_what_moves_the_arm():

@@ -7,8 +7,8 @@ import pytest
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
+from dynamics_demo.robots import four_bar
 from dynamics_node import sensors as s
-from dynamics_node.robots import four_bar
 from dynamics_node.sensors.files import MAX_BYTES
 
 

@@ -12,10 +12,9 @@ from robots import PANDA, ROBOTS, data_folder, random_states
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_demo.five_bar import DRIVEN, PASSIVE, FiveBarOracle
+from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
-from dynamics_node.demo.five_bar import DRIVEN, PASSIVE, FiveBarOracle
-from dynamics_node.robots import five_bar
-from dynamics_node.robots.planar import UPRIGHT
 from dynamics_node.tables import TableError, evaluate, open_table, over_dask, table_writer
 
 pa = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")

@@ -13,8 +13,8 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 from robots import PANDA_JOINTS
 
 import dynamics_node as dn
-from dynamics_node.demo.check import ArmOracle
-from dynamics_node.demo.tracked_arm import (
+from dynamics_demo.check import ArmOracle
+from dynamics_demo.tracked_arm import (
     CYCLE,
     DAMPING,
     FRICTION,
@@ -81,8 +81,8 @@ def test_the_torques_of_pinocchio_make_the_arm_follow(oracle):
 PICTURES = """
 import sys
 import numpy as np
-from dynamics_node.demo.animation import MISSING, Drawing
-from dynamics_node.demo.tracked_arm import CENTER
+from dynamics_demo.animation import MISSING, Drawing
+from dynamics_demo.tracked_arm import CENTER
 try:
     drawing = Drawing()
 except ImportError as error:

@@ -10,9 +10,8 @@ from bags import write_bag
 from robots import ROBOTS
 
 import dynamics_node as dn
+from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
-from dynamics_node.robots import five_bar
-from dynamics_node.robots.planar import UPRIGHT
 from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -8,9 +8,8 @@ import pytest
 from trajectory_cases import robot_of
 
 import dynamics_node as dn
+from dynamics_demo.robots import UPRIGHT, differential, five_bar
 from dynamics_node.loops import first_closed
-from dynamics_node.robots import differential, five_bar
-from dynamics_node.robots.planar import UPRIGHT
 from dynamics_node.solver import InputError
 from dynamics_node.trajectory import (
     InconsistentStart,

@@ -13,12 +13,12 @@ from text_in_ptx import ran
 from with_nvrtc import nvrtc, without
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.backends import make
 from dynamics_node.backends.text import Variant, kernel
 from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.program import interpret
 from dynamics_node.programs import cheapest, limb_after_limb, recursive_programs
-from dynamics_node.robots import five_bar
 
 NVRTC = nvrtc()
 if fault("cc"):

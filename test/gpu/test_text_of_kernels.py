@@ -16,6 +16,7 @@ from tolerances import error
 from with_nvrtc import COUNTED, nvrtc
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar
 from dynamics_node.backends.c import CRunner
 from dynamics_node.backends.c import kernel as one_state
 from dynamics_node.backends.results import returned
@@ -23,7 +24,6 @@ from dynamics_node.backends.text import Argument, Variant, kernel
 from dynamics_node.loops.first_positions import closed_samples
 from dynamics_node.program import interpret, trace
 from dynamics_node.programs import recursive_programs
-from dynamics_node.robots import five_bar
 
 COUNTS = (1, 31, 128, 129, 1000)
 ROUNDING = {"float": 2e-6, "double": 4e-15}  # error of half of the states, relative to their largest number

@@ -17,20 +17,20 @@ from robots import PANDA_JOINTS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_node.demo import tracking_report, watching
-from dynamics_node.demo.__main__ import PAUSE, _code_of_the_first
-from dynamics_node.demo.check import ArmOracle
-from dynamics_node.demo.monitor import Monitor
-from dynamics_node.demo.touch_monitor import TouchMonitor
-from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
-from dynamics_node.demo.tracking import Plant
-from dynamics_node.demo.tracking_monitor import Tracking, TrackingMonitor
+from dynamics_demo import tracking_report, watching
+from dynamics_demo.__main__ import PAUSE, _code_of_the_first
+from dynamics_demo.check import ArmOracle
+from dynamics_demo.monitor import Monitor
+from dynamics_demo.touch_monitor import TouchMonitor
+from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
+from dynamics_demo.tracking import Plant
+from dynamics_demo.tracking_monitor import Tracking, TrackingMonitor
 
 
 def run(module, domain, *arguments):
     environment = {**domain.environment(), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", f"dynamics_node.demo{module}", *arguments],
+        [sys.executable, "-m", f"dynamics_demo{module}", *arguments],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 

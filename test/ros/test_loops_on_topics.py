@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.robots import geared_chain
+from dynamics_demo.robots import geared_chain
 
 LINEAR_FIRST = np.array([3, 4, 5, 0, 1, 2])
 

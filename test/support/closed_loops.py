@@ -6,9 +6,9 @@ import numpy as np
 from mechanisms import spatial_loop
 
 import dynamics_node as dn
+from dynamics_demo.robots import belt_chain, belt_leg, differential, five_bar, four_bar, geared_chain
 from dynamics_node.loops.spanning import spanning_program
 from dynamics_node.program import interpret
-from dynamics_node.robots import belt_chain, belt_leg, differential, five_bar, four_bar, geared_chain
 
 PLANAR = {"four_bar": four_bar(), "five_bar": five_bar(), "tilted five_bar": five_bar((0.4, 0.7, -0.3))}
 GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2), "belt_leg": belt_leg()}

@@ -3,7 +3,7 @@ operations]}}.
 
     python digests.py ROBOT ...
 
-ROBOT: one of OWN below, of robots.py or of dynamics_node.robots; with a + behind it more Programs.
+ROBOT: one of OWN below, of robots.py or of dynamics_demo.robots; with a + behind it more Programs.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ import robots
 from mechanisms import joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node import robots as linkages
+from dynamics_demo import robots as linkages
 from dynamics_node import sensors
 from dynamics_node.backends.c.render import render
 from dynamics_node.problem import named

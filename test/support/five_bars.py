@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from dynamics_node.robots import five_bar, four_bar
-from dynamics_node.robots.planar import UPRIGHT
+from dynamics_demo.robots import UPRIGHT, five_bar, four_bar
 
 pytest.importorskip("pinocchio", reason="the independent oracle: pip install pin")
 
-from dynamics_node.demo.five_bar import FiveBarOracle
+from dynamics_demo.five_bar import FiveBarOracle
 
 FIVE_BAR = five_bar(UPRIGHT)
 DRIVEN, PASSIVE = ["j1", "j2"], ["j3", "j4"]

@@ -1,4 +1,4 @@
-"""Generic links and loops as URDF+ text, beside those of dynamics_node.robots."""
+"""Generic links and loops as URDF+ text, beside those of dynamics_demo.robots."""
 
 import numpy as np
 

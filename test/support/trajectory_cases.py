@@ -13,8 +13,8 @@ from mechanisms import robot as urdf
 from robots import ROBOTS
 
 import dynamics_node as dn
+from dynamics_demo.robots import quadruped
 from dynamics_node.model.sample import sample_positions
-from dynamics_node.robots import quadruped
 from dynamics_node.trajectory.planar import Angle, Bar, Slider, four_bar, planar_system
 from dynamics_node.trajectory.systems import robot_system
 

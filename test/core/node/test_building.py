@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from dynamics_demo.robots import four_bar
 from dynamics_node.backends.c import library
 from dynamics_node.node import build_job, build_server, building
 from dynamics_node.node.build_job import NICENESS, Failure, Job, ServedRobot, do
 from dynamics_node.node.build_server import BuildServer
 from dynamics_node.node.building import Building
-from dynamics_node.robots import four_bar
 
 PLAIN = Job(four_bar(), {}, "inverse", backend="numpy")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")

@@ -15,9 +15,9 @@ from builtin_interfaces.msg import Time
 from tolerances import error
 
 import dynamics_node as dn
+from dynamics_demo.robots import five_bar, quadruped
 from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
 from dynamics_node.node.services import Services
-from dynamics_node.robots import five_bar, quadruped
 
 STAMP = Time(sec=3, nanosec=4)
 

@@ -10,11 +10,11 @@ from plain import robot_settings, settings
 from robots import PANDA_JOINTS, ROBOTS
 from tolerances import EXACT, error
 
+from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.model.urdf import MAX_BYTES
 from dynamics_node.node.build_job import do
 from dynamics_node.node.builds import Builds
 from dynamics_node.node.serving import MOST_WARNINGS, Serving
-from dynamics_node.robots import five_bar, geared_chain
 
 PANDA = ROBOTS["panda7"].file.read_text()
 UR5 = ROBOTS["ur5"].file.read_text()

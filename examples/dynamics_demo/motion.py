@@ -11,9 +11,9 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.robots import FIVE_BAR
-from dynamics_node.demo.tracked_arm import SECONDS, described
-from dynamics_node.demo.tracking import Plant
+from dynamics_demo.panda import FIVE_BAR
+from dynamics_demo.tracked_arm import SECONDS, described
+from dynamics_demo.tracking import Plant
 from dynamics_node.node.messages import doubles, point_message
 from dynamics_node.node.running import run, start_rclpy
 

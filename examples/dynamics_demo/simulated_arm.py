@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
+from dynamics_demo.panda import PANDA_JOINTS, find_panda
 
 STIFFNESS, DAMPING = 60.0, 14.0  # 1/s^2, 1/s: a hand can push the arm aside
 _COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" discardvisual="true"/></mujoco>'

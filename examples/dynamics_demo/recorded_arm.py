@@ -1,7 +1,7 @@
 """A Panda in MuJoCo whose bodies are not those of its description, with a tool, rotors and friction, records
 its motion as a robot does: a bag of JointStates.
 
-`python -m dynamics_node.demo.recorded_arm FOLDER` writes FOLDER/panda.urdf and the bags FOLDER/moves and
+`python -m dynamics_demo.recorded_arm FOLDER` writes FOLDER/panda.urdf and the bags FOLDER/moves and
 FOLDER/unseen; with `--trajectory FILE` (a JointTrajectory as YAML) the first bag is of that.
 """
 
@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.demo.followed import motion_of_file, wandering
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.simulated_arm import Motion, Noise, Sample, SimulatedArm, description
+from dynamics_demo.followed import motion_of_file, wandering
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.simulated_arm import Motion, Noise, Sample, SimulatedArm, description
 from dynamics_node.model.urdf import parse_urdf
 from dynamics_node.model.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 

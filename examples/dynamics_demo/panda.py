@@ -7,9 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.demo.five_bar import FiveBarOracle
-from dynamics_node.robots import five_bar
-from dynamics_node.robots.planar import UPRIGHT
+from dynamics_demo.five_bar import FiveBarOracle
+from dynamics_demo.robots import UPRIGHT, five_bar
 
 _FILE = "robots/panda_description/urdf/panda.urdf"
 

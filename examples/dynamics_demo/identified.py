@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.demo.recorded_arm import ROTORS, SECONDS, record
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.simulated_arm import description
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.recorded_arm import ROTORS, SECONDS, record
+from dynamics_demo.simulated_arm import description
 from dynamics_node.excitation import excite, message_text
 from dynamics_node.identification import Identified, LinearModel, identify
 from dynamics_node.loops import load_robot, parse_robot

@@ -10,11 +10,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo import report, tracking_report
-from dynamics_node.demo.check import TOLERANCE, torque_error
-from dynamics_node.demo.robots import FIVE_BAR
-from dynamics_node.demo.tracking_monitor import TrackingMonitor
-from dynamics_node.demo.watching import Watched, conclude, options_of, remember
+from dynamics_demo import report, tracking_report
+from dynamics_demo.check import TOLERANCE, torque_error
+from dynamics_demo.panda import FIVE_BAR
+from dynamics_demo.tracking_monitor import TrackingMonitor
+from dynamics_demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
 from dynamics_node.node.running import start_rclpy
 

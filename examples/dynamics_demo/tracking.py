@@ -18,8 +18,8 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback
 from dynamics_node.node.messages import doubles, inertia_message, nanoseconds, point_message
 
 MOST_LATE = 5  # cycles that a torque may be late before the simulation waits for it

@@ -6,9 +6,9 @@ import numpy as np
 import yaml
 from scipy.interpolate import BPoly
 
-from dynamics_node.demo.pushed_arm import CENTRE
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.simulated_arm import Motion
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.pushed_arm import CENTRE
+from dynamics_demo.simulated_arm import Motion
 
 PEAK = np.array([0.9, 0.5, 0.9, 0.6, 1.0, 0.8, 1.2])  # rad, away from CENTRE
 PERIOD, HARMONICS, RISE = 10.0, 5, 2.0  # s, and s until a motion from rest is that of the sines

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.demo.check import require_pinocchio
+from dynamics_demo.check import require_pinocchio
 
 DRIVEN, PASSIVE = ("j1", "j2"), ("j3", "j4")
 BASE, UPPER, LOWER = 0.2, 0.4, 0.5  # m

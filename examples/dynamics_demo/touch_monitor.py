@@ -10,10 +10,10 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
 import dynamics_node as dn
-from dynamics_node.demo import touch_report
-from dynamics_node.demo.pushed_arm import BANDWIDTH, NOISE, STEP
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.watching import Watched, conclude, options_of, remember
+from dynamics_demo import touch_report
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.pushed_arm import BANDWIDTH, NOISE, STEP
+from dynamics_demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.messages import nanoseconds
 from dynamics_node.node.running import start_rclpy
 

@@ -11,9 +11,9 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from dynamics_node.demo.pushed_arm import STEP, PushedArm
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.simulated_arm import description
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.pushed_arm import STEP, PushedArm
+from dynamics_demo.simulated_arm import description
 from dynamics_node.node.messages import doubles
 from dynamics_node.node.running import run, start_rclpy
 

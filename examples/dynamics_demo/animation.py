@@ -5,9 +5,9 @@ import re
 
 import numpy as np
 
-from dynamics_node.demo.robots import PANDA_JOINTS, find_panda
-from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
-from dynamics_node.demo.tracking_report import SHADES
+from dynamics_demo.panda import PANDA_JOINTS, find_panda
+from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
+from dynamics_demo.tracking_report import SHADES
 
 FRAMES = 20.0  # a second
 SIZE = 420  # pixels, of the square with the arm; the errors are as high

@@ -4,8 +4,8 @@ import contextlib
 
 import numpy as np
 
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.watching import line_a_second
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.watching import line_a_second
 
 
 @contextlib.contextmanager

@@ -3,9 +3,9 @@
 import numpy as np
 from rich.table import Table
 
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.tracked_arm import CYCLE, PAYLOAD, THIRDS
-from dynamics_node.demo.watching import live_table
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS
+from dynamics_demo.watching import live_table
 
 ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
 SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
@@ -92,7 +92,7 @@ def verdict_lines(monitor, reason, plot):
 
 def save_animation(monitor, path):
     """A GIF of the arm and its errors. Raises ImportError where MuJoCo cannot draw."""
-    from dynamics_node.demo import animation
+    from dynamics_demo import animation
 
     animation.save_animation(monitor.tracking, path)
 

@@ -3,7 +3,7 @@
 import numpy as np
 from rich.table import Table
 
-from dynamics_node.demo.watching import live_table
+from dynamics_demo.watching import live_table
 
 
 def show(monitor):

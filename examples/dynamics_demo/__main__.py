@@ -1,7 +1,7 @@
 """The whole demo without `ros2 launch`: node, robot and monitor as processes, in a domain of their own; or,
 of a trajectory, no topics at all.
 
-`python -m dynamics_node.demo --seconds 12`; the exit code is the monitor's.
+`python -m dynamics_demo --seconds 12`; the exit code is the monitor's.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from dynamics_node.demo import four_bar_trajectory, identified, pushed_arm, tracked_arm
+from dynamics_demo import four_bar_trajectory, identified, pushed_arm, tracked_arm
 
 DOMAIN = "42"  # not the default 0, in which a real robot may listen
 PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS does not happen then
@@ -70,7 +70,7 @@ def main():
         given = {name: value for name, value in chosen.items() if value is not None}
         return WITHOUT_TOPICS[options.robot].main(**given)
     if options.animate:
-        from dynamics_node.demo.animation import Drawing
+        from dynamics_demo.animation import Drawing
 
         try:
             Drawing().close()  # else it would fail when all is over
@@ -87,9 +87,7 @@ def _with_topics(options):
     print(f"demo: in ROS domain {domain}; look on with ROS_DOMAIN_ID={domain} ros2 topic list", flush=True)
 
     def start(module, *arguments):
-        return subprocess.Popen(
-            [sys.executable, "-m", f"dynamics_node.{module}", *arguments], env=environment
-        )
+        return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment)
 
     demo = DEMOS[options.robot]
     seconds = ("--seconds", str(options.seconds or demo.seconds))
@@ -101,11 +99,11 @@ def _with_topics(options):
     ]
     mover, *own = demo.mover
     helpers = [
-        start("node.main", "--ros-args", *given),
-        start(f"demo.{mover}", *own, *(seconds if options.robot == "tracking" else ())),
+        start("dynamics_node.node.main", "--ros-args", *given),
+        start(f"dynamics_demo.{mover}", *own, *(seconds if options.robot == "tracking" else ())),
     ]
     watcher, *own = demo.monitor
-    monitor = start(f"demo.{watcher}", *own, *seconds, *words)
+    monitor = start(f"dynamics_demo.{watcher}", *own, *seconds, *words)
     try:
         return _code_of_the_first([monitor, *helpers])
     except KeyboardInterrupt:

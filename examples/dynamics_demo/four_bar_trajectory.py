@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.demo import four_bar_truth as truth
+from dynamics_demo import four_bar_truth as truth
 from dynamics_node.trajectory.animation import write_animation
 from dynamics_node.trajectory.drawing import planar_drawing
 from dynamics_node.trajectory.inversion import invert

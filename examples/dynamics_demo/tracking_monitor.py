@@ -9,11 +9,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.demo.check import TOLERANCE, ArmOracle, torque_error
-from dynamics_node.demo.robots import PANDA_JOINTS
-from dynamics_node.demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
-from dynamics_node.demo.tracking import MOST_LATE, READY, STATUS
-from dynamics_node.demo.watching import Watched
+from dynamics_demo.check import TOLERANCE, ArmOracle, torque_error
+from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
+from dynamics_demo.tracking import MOST_LATE, READY, STATUS
+from dynamics_demo.watching import Watched
 from dynamics_node.node.messages import nanoseconds
 
 SETTLING = 1.0  # s at the begin of each third that do not count

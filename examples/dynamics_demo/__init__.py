@@ -1,0 +1,1 @@
+"""The demo and its robots: one moves, the node computes its torques, a monitor checks them independently."""
