@@ -8,6 +8,7 @@ from robots import ROBOTS
 pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
 
 from cases import case_of
+from flags import QUICK_CC
 from rig import Rig
 
 NUMPY = {"backend": "numpy"}
@@ -20,6 +21,14 @@ def short_pauses():
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_compiler():
+    """What nodes compile is not optimised."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CC", str(QUICK_CC))
+        yield
 
 
 @pytest.fixture

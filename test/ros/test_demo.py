@@ -73,7 +73,7 @@ def test_a_closed_loop_moves_and_a_plot_is_saved(tmp_path):
 def test_an_arm_is_touched_and_the_node_tells_by_what(tmp_path):
     pytest.importorskip("mujoco", minversion="3.2", reason="the touched arm: pip install mujoco")
     plot = tmp_path / "touched.png"
-    watch = ("--seconds", "9", "--patience", "100", "--plot", str(plot))
+    watch = ("--seconds", "5", "--patience", "100", "--plot", str(plot))
     demo = run("", fresh_domain(), "--robot", "touched", *watch)
     output, _ = demo.communicate(timeout=220)
     assert demo.returncode == 0, output

@@ -23,7 +23,7 @@ ALGORITHMS = (  # each with another line in the log, which tells that it serves
     {"solver": "factor_graph", "ordering": "crba", "backend": "c"},
     {"solver": "factor_graph", "ordering": "crba", "backend": "numpy"},
     {"solver": "cluster", "ordering": "best", "backend": "numpy"},
-    {"solver": "factor_graph", "ordering": "aba", "backend": "c"},
+    {"solver": "factor_graph", "ordering": "aba", "backend": "numpy"},
 )
 GRAVITIES = ((0.0, 0.0, -9.81), (0.0, 0.0, -1.62), (3.0, 0.0, -9.0))
 
