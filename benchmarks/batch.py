@@ -13,8 +13,8 @@ from dynamics import KINDS, pinocchio_model, problem
 from robots import random_states, robot
 
 import dynamics_node as dn
-from dynamics_node.backends.c.batch import BatchKernel
-from dynamics_node.programs import reordered
+from dynamics_node.algorithms import reordered
+from dynamics_node.codegen.c.batch import BatchKernel
 
 COUNT, MANY = 4096, 65536
 SECONDS, ROUNDS = 0.9, 3  # for every figure

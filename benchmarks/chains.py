@@ -13,12 +13,12 @@ import peers
 from dynamics import attempt, microseconds, problem
 
 import dynamics_node as dn
-from dynamics_node.backends.c import Kernel
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.programs import recursive_programs, rolled_program
-from dynamics_node.programs.rolled import LONG
-from dynamics_node.spatial import rpy_rotation
+from dynamics_node.algorithms import recursive_programs, rolled_program
+from dynamics_node.algorithms.rolled_recursions import LONG
+from dynamics_node.codegen.c import Kernel
+from dynamics_node.robot.description import Description, JointDescription, Link
+from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.symbolic import rpy_rotation
 
 LENGTHS = (128, 256, 512, 1024, 2048, 4096)
 PEER_LENGTH = 512

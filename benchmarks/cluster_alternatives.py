@@ -9,19 +9,17 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.algorithms import bias, crba
-from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.from_description import robot_from_description
-from dynamics_node.loops.spanning import closure_matrix
-from dynamics_node.model import ModelError, Robot
-from dynamics_node.model.constraints import Linear
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.model.urdf import parse_urdf
-from dynamics_node.model.validate import validate
-from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.program import Program, interpret
-from dynamics_node.programs.dynamics import problem_program
-from dynamics_node.spatial import solve_definite
+from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.algorithms.dynamics_programs import problem_program
+from dynamics_node.algorithms.loading import robot_from_description
+from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.robot import ModelError, Robot, forward_dynamics, inverse_dynamics
+from dynamics_node.robot.constraints import Linear
+from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.validate import validate
+from dynamics_node.symbolic import Program, interpret, solve_definite
 
 
 def rival_programs(robot: Robot) -> dict[str, Program]:

@@ -19,13 +19,13 @@ from robots import random_states
 
 import dynamics_node as dn
 from dynamics_demo.robots import belt_chain, five_bar, four_bar, four_bars, geared_chain, humanoid, quadruped
-from dynamics_node.backends.c import Kernel
-from dynamics_node.programs import (
+from dynamics_node.algorithms import (
     dynamics_programs,
     quantity_program,
     quantity_programs,
     recursive_programs,
 )
+from dynamics_node.codegen.c import Kernel
 
 STATES = cluster_peers.STATES
 LENGTHS = (2, 4, 8, 12, 16, 24)

@@ -15,16 +15,16 @@ from pathlib import Path
 import numpy as np
 from harness import HERE, Row, arguments, finish, versions
 
-from dynamics_node.doctor.diagnosis import diagnose, negligible
-from dynamics_node.doctor.faults import FAULTS, SWAPPED
-from dynamics_node.doctor.geometry import link_geometry
-from dynamics_node.doctor.meshes import read_triangles
-from dynamics_node.doctor.oddness import second_moments
-from dynamics_node.doctor.report import facts
-from dynamics_node.model import ModelError
-from dynamics_node.model.urdf import parse_urdf
-from dynamics_node.model.urdf_shapes import parse_shapes
-from dynamics_node.model.validate import validate
+from dynamics_node.identification.doctor.diagnosis import diagnose, negligible
+from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
+from dynamics_node.identification.doctor.geometry import link_geometry
+from dynamics_node.identification.doctor.meshes import read_triangles
+from dynamics_node.identification.doctor.oddness import second_moments
+from dynamics_node.identification.doctor.report import facts
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.urdf_shapes import parse_shapes
+from dynamics_node.robot.validate import validate
 
 EFFECT = 1.0
 FOUND, RIGHT = 0.95, 0.80

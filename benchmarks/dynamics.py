@@ -15,8 +15,8 @@ import peers
 from robots import random_chain, random_states, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node.backends.c import Kernel
-from dynamics_node.programs import cheapest, recursive_programs
+from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.codegen.c import Kernel
 
 ROBOTS = ("panda", "solo12", "talos")
 STATES, BATCHES, ROUNDS = 256, 40, 8

@@ -27,8 +27,8 @@ def watch(names):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.qos import RELIABLE, SENSOR
-    from dynamics_node.node.running import make_executor
+    from dynamics_node.node.ros.qos import RELIABLE, SENSOR
+    from dynamics_node.node.ros.running import make_executor
 
     rclpy.init()
     node, ages, begin = Node("watch"), {"torques": [], "echoes": []}, time.monotonic() + WARM_UP
@@ -72,7 +72,7 @@ def ask(names):
     from dynamics_interfaces.srv import InverseDynamics
     from rclpy.node import Node
 
-    from dynamics_node.node.messages import point_message
+    from dynamics_node.node.ros.messages import point_message
 
     rclpy.init()
     node = Node("ask")

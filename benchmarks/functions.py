@@ -15,9 +15,9 @@ from robots import PANDA, random_states, robot
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.backends.c import BatchKernel
-from dynamics_node.problem import named
-from dynamics_node.program import trace
+from dynamics_node.codegen.c import BatchKernel
+from dynamics_node.robot import named
+from dynamics_node.symbolic import trace
 
 ROUNDS, CALLS = 9, 60
 FEW = (2, 3, 8, 63)

@@ -31,8 +31,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 
 from text_in_c import built
 
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
-from dynamics_node.program import interpret
+from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
+from dynamics_node.symbolic import interpret
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / ".gpu"
@@ -87,7 +87,7 @@ class Bundle:
 
     def add_ceilings(self, rounds=_ROUNDS):
         source = (HERE / "gpu_day" / "ceilings.cu").read_text()
-        dialects = files("dynamics_node.backends.text").joinpath("dialects.h").read_text()
+        dialects = files("dynamics_node.codegen.printer").joinpath("dialects.h").read_text()
         self.index["ceilings"] = {}
         for precision in PRECISIONS:
             numbers = {"FLOAT64": int(precision == "double"), "WIDTH": _WIDTH, "ROUNDS": rounds}
@@ -157,12 +157,12 @@ class Bundle:
 
 def _copy_product(folder):
     """The driver as the backend has it, in a package with nothing else."""
-    package = folder / "dynamics_node" / "backends" / "cuda"
+    package = folder / "dynamics_node" / "codegen" / "cuda"
     package.mkdir(parents=True)
     for parent in (package, package.parent, package.parent.parent):
         (parent / "__init__.py").touch()
     for name in _PRODUCT:
-        shutil.copy(HERE.parent / "dynamics_node" / "backends" / "cuda" / f"{name}.py", package)
+        shutil.copy(HERE.parent / "dynamics_node" / "codegen" / "cuda" / f"{name}.py", package)
 
 
 def write():

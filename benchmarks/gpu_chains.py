@@ -11,8 +11,8 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 from parallel_robots import chain, states
 
 from dynamics_node.algorithms import aba
-from dynamics_node.parallel import RobotArrays
-from dynamics_node.parallel.kernel import chain_kernel, laid_out
+from dynamics_node.chains import RobotArrays
+from dynamics_node.chains.chain_kernel import chain_kernel, laid_out
 
 LINKS = (8, 10, 16, 32, 64, 128, 200, 256)  # figure 2, and those of figure 3
 STATES, SLIDING, TOLERANCE = 8, 0.3, 1e-10

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from gpu_kernels import LONG, PRECISIONS, PROBLEMS, ROBOTS, Case, Way, chosen, compiled
 
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
+from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
 
 TABLE = Path(__file__).parents[1] / "test" / "gpu" / "limits.json"
 GROWTH = 1.03  # above that a kernel has grown

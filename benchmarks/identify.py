@@ -23,7 +23,7 @@ from scipy.stats import chi2
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification import Sums, base_parameters, consistent_parameters, weighted
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.symbolic import pseudo_inertia
 
 COUNTS = (256, 1024, 4096)
 PER_STATE = 0.4  # us

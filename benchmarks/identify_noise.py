@@ -19,7 +19,7 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.identification import base_parameters, weighted
 from dynamics_node.identification.filtering import RecordedSums
-from dynamics_node.tables.differentiate import Derivatives, differentiated
+from dynamics_node.io.differentiate import Derivatives, differentiated
 
 CUTOFF, RATE, SEEDS = 10.0, 250.0, 30
 TIME = np.arange(0.0, 20.0, 1.0 / RATE)

@@ -14,13 +14,14 @@ import numpy as np
 from robots import random_chain, robot, robot_file
 
 import dynamics_node as dn
-from dynamics_node import sensors as s
+from dynamics_node.algorithms import recursive_programs
+from dynamics_node.graph import measured_program
 from dynamics_node.graph.estimate import plan_estimate
 from dynamics_node.graph.markowitz import best_plan
-from dynamics_node.graph.measured import measured_system, measured_values
 from dynamics_node.graph.permuted import Turn, scalar_rows
-from dynamics_node.model.sample import sample_positions
-from dynamics_node.programs import measured_program, recursive_programs
+from dynamics_node.graph.sensor_system import measured_system, measured_values
+from dynamics_node.robot import sensors as s
+from dynamics_node.robot.random_positions import sample_positions
 
 ROUNDS, CALLS, STATES = 9, 40, 16
 LENGTHS = (2, 3, 5, 7, 10, 20, 30, 50, 70, 100)

@@ -7,7 +7,7 @@ these by 2e-9; Gauss-Newton with constraints is wrong by 1e-15.
 
 import numpy as np
 
-from dynamics_node.backends import make
+from dynamics_node.codegen import make
 from dynamics_node.trajectory.fixed_lag import prediction_program
 from dynamics_node.trajectory.gtsam_factors import Window, known_by
 

@@ -18,8 +18,8 @@ import harness
 import numpy as np
 from robots import PANDA, robot_file
 
-from dynamics_node.loops import load_robot
-from dynamics_node.node.build_job import Job, do
+from dynamics_node.algorithms import load_robot
+from dynamics_node.node.building.build_job import Job, do
 
 SECONDS, WARM_UP = 9.0, 3.0
 ROUNDS = 3  # of both, in turns; medians count, for a shared machine has good and bad minutes
@@ -33,8 +33,8 @@ def echo(topic):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.qos import RELIABLE, SENSOR
-    from dynamics_node.node.running import run, start_rclpy
+    from dynamics_node.node.ros.qos import RELIABLE, SENSOR
+    from dynamics_node.node.ros.running import run, start_rclpy
 
     stop = start_rclpy()
     node = Node("echo")
@@ -58,9 +58,9 @@ def load(rate, robot):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
-    from dynamics_node.node.guard import Guard
-    from dynamics_node.node.qos import RELIABLE, SENSOR
-    from dynamics_node.node.running import make_executor
+    from dynamics_node.node.ros.guard import Guard
+    from dynamics_node.node.ros.qos import RELIABLE, SENSOR
+    from dynamics_node.node.ros.running import make_executor
 
     rclpy.init()
     names = joint_names(robot)

@@ -23,7 +23,7 @@ sys.path.insert(0, str(harness.HERE.parent / "test" / "support"))
 from pushes import Run, alarms, nees, observe, simulate
 
 import dynamics_node as dn
-from dynamics_node.programs import quantity_program
+from dynamics_node.algorithms import quantity_program
 
 LINK = "panda_hand"
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])

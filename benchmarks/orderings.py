@@ -13,10 +13,18 @@ from dynamics import microseconds
 from robots import random_states
 
 import dynamics_node as dn
-from dynamics_node.backends.c import Kernel
-from dynamics_node.graph import ORDERINGS, SingularPivotError, build_graph, generic_graph, named_ordering
-from dynamics_node.numeric.gtsam import gaussian_graph
-from dynamics_node.programs import best_ordering, cheapest, elimination_program, recursive_programs
+from dynamics_node.algorithms import cheapest, recursive_programs
+from dynamics_node.codegen.c import Kernel
+from dynamics_node.graph import (
+    ORDERINGS,
+    SingularPivotError,
+    best_ordering,
+    build_graph,
+    elimination_program,
+    generic_graph,
+    named_ordering,
+)
+from dynamics_node.graph.gtsam import gaussian_graph
 
 STATES = 32
 TABLES = {  # microseconds in the article

@@ -11,10 +11,9 @@ import harness
 import numpy as np
 
 import dynamics_node as dn
-from dynamics_node.backends.c import kernel
-from dynamics_node.backends.results import finite_states
-from dynamics_node.graph import ORDERINGS, SingularPivotError
-from dynamics_node.numeric import Recursion
+from dynamics_node.codegen.c import kernel
+from dynamics_node.codegen.results import finite_states
+from dynamics_node.graph import ORDERINGS, Recursion, SingularPivotError
 
 TESTED = runpy.run_path(str(harness.HERE.parent / "test" / "support" / "robots.py"))
 ROBOTS = (

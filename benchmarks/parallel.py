@@ -22,8 +22,8 @@ from parallel_robots import chain, states
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, rnea
-from dynamics_node.parallel import SOLVERS, WAYS, RobotArrays, forward_dynamics
-from dynamics_node.programs.rolled import LONG
+from dynamics_node.algorithms.rolled_recursions import LONG
+from dynamics_node.chains import SOLVERS, WAYS, RobotArrays, forward_dynamics
 
 LINKS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
 GROUPS = {10: (1, 10, 100, 1000, 10_000, 100_000), 200: (1, 10, 100, 1000, 10_000)}

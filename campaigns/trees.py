@@ -12,10 +12,10 @@ from stressed import Tree, stressed_tree
 from tolerances import EPS, EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.algorithms import recursive_programs
 from dynamics_node.graph import IllPosedError
-from dynamics_node.model.sample import sample_positions
-from dynamics_node.program import interpret
-from dynamics_node.programs import recursive_programs
+from dynamics_node.robot.random_positions import sample_positions
+from dynamics_node.symbolic import interpret
 
 COMPILED, GRAPH = 40, 10  # one in so many
 STATES = 4

@@ -11,6 +11,7 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
+from dynamics_node.algorithms import recursive_programs
 from dynamics_node.graph import (
     complete_sketch,
     custom_ordering,
@@ -22,7 +23,6 @@ from dynamics_node.graph import (
     plan_ordering,
     to_svg,
 )
-from dynamics_node.programs import recursive_programs
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "test" / "support"))
 

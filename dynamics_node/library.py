@@ -1,41 +1,32 @@
 """What `import dynamics_node as dn` offers."""
 
-from dynamics_node import sensors
-from dynamics_node.algorithms import external_wrenches, friction_torque
-from dynamics_node.backends import DeviceArray
-from dynamics_node.excitation import Box, ExcitationError, Excited, excite
-from dynamics_node.identification import (
-    IdentificationError,
-    Identified,
-    LinearModel,
+from dynamics_node.algorithms import (
+    ClosureError,
+    close_loops,
+    external_wrenches,
+    friction_torque,
+    load_robot,
+    parse_robot,
+    spanning,
+)
+from dynamics_node.codegen import DeviceArray
+from dynamics_node.estimation import (
+    JointFilter,
+    MomentumObserver,
+    ObserverOptions,
     Payload,
     RecursivePayload,
-    base_parameters,
+    build_observer,
     estimate_payload,
-    identify,
+    identify_tool,
     payload_functions,
 )
-from dynamics_node.loops import ClosureError, close_loops, load_robot, parse_robot, spanning
-from dynamics_node.model import ModelError, ModelWarning, Robot
-from dynamics_node.model.beyond import with_tool
-from dynamics_node.model.parameters import with_parameters, with_payload
-from dynamics_node.observers import JointFilter, MomentumObserver, ObserverOptions, build_observer
-from dynamics_node.problem import (
-    Measured,
-    Problem,
-    forward_dynamics,
-    hybrid_dynamics,
-    inverse_dynamics,
-    measured,
-)
-from dynamics_node.sensors import SensorError, load_sensors
-from dynamics_node.solver import (
+from dynamics_node.functions import (
     Estimate,
     Estimator,
     Function,
     InputError,
     SolutionError,
-    Solvability,
     UnsolvableError,
     bias,
     build,
@@ -43,13 +34,35 @@ from dynamics_node.solver import (
     build_derivatives,
     build_quantity,
     function,
-    identify_tool,
     link_jacobian,
     link_pose,
     mass_matrix,
     operational_space_inertia,
-    solvability,
 )
+from dynamics_node.graph import Solvability, solvability
+from dynamics_node.identification import (
+    IdentificationError,
+    Identified,
+    LinearModel,
+    base_parameters,
+    identify,
+)
+from dynamics_node.identification.excitation import Box, ExcitationError, Excited, excite
+from dynamics_node.robot import (
+    Measured,
+    ModelError,
+    ModelWarning,
+    Problem,
+    Robot,
+    forward_dynamics,
+    hybrid_dynamics,
+    inverse_dynamics,
+    measured,
+    sensors,
+)
+from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
+from dynamics_node.robot.sensors import SensorError, load_sensors
+from dynamics_node.robot.subtree import with_tool
 from dynamics_node.trajectory import (
     Motion,
     SmootherOptions,

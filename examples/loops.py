@@ -7,7 +7,7 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, five_bar
-from dynamics_node.loops import first_closed
+from dynamics_node.algorithms import first_closed
 
 
 def main():
@@ -25,7 +25,7 @@ def main():
         forward = dn.build(robot, dn.forward_dynamics(robot), solver="factor_graph", ordering=ordering)
         print(f"back through the factor graph, {ordering}: {forward(q, qd, tau).round(12)} rad/s^2")
 
-    driven = dn.loops.Actuation(robot, ["j1", "j3", "j4"], weights=[1.0, 4.0, 4.0])
+    driven = dn.algorithms.Actuation(robot, ["j1", "j3", "j4"], weights=[1.0, 4.0, 4.0])
     torques = driven.from_coordinates(q, tau).torques
     print(f"the same by motors at j1, j3 and j4, of least weighted square: {torques.round(3)} N m")
 

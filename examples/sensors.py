@@ -7,7 +7,7 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_demo.robots import humanoid
-from dynamics_node.sensors import ExternalWrench, Imu, JointAcceleration, JointTorque
+from dynamics_node.robot.sensors import ExternalWrench, Imu, JointAcceleration, JointTorque
 
 FEET = ("left_foot", "right_foot")
 

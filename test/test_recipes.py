@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.conversions import as_declared
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.conversions import as_declared
+from dynamics_node.node.core.settings import PARAMETERS
 
 TABLE = {parameter.name: parameter for parameter in PARAMETERS}
 ROS2_CONTROL = (Path(__file__).parents[1] / "docs" / "ros2_control.md").read_text()

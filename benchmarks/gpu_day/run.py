@@ -18,9 +18,9 @@ import tools
 from kernels import Bundle, OnDevice
 from record import Record
 
-from dynamics_node.backends.cuda.device import Device
-from dynamics_node.backends.cuda.driver import LIBRARY, Driver
-from dynamics_node.backends.cuda.errors import CudaError
+from dynamics_node.codegen.cuda.device import Device
+from dynamics_node.codegen.cuda.driver import LIBRARY, Driver
+from dynamics_node.codegen.cuda.errors import CudaError
 
 HERE = Path(__file__).parent
 CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import matvec, solve, symmetric, transpose
+from dynamics_node.symbolic import matvec, solve, symmetric, transpose
 
 
 class Given(NamedTuple):

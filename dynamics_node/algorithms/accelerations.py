@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.recursion import joint_motions
-from dynamics_node.spatial import matvec, pseudo_inertia, skew
+from dynamics_node.symbolic import matvec, pseudo_inertia, skew
 
 
 class Motion(NamedTuple):

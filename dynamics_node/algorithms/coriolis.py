@@ -10,7 +10,7 @@ import numpy as np
 from dynamics_node.algorithms.crba import composite_inertias, steps_up
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import cross_force, cross_motion, matvec, transpose
+from dynamics_node.symbolic import cross_force, cross_motion, matvec, transpose
 
 
 def coriolis_matrix(model, q, qd):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import transpose
+from dynamics_node.symbolic import transpose
 
 
 def crba(model, q):

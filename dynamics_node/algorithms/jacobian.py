@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import rotation_transform, transform_origin, transform_rotation, transpose
+from dynamics_node.symbolic import rotation_transform, transform_origin, transform_rotation, transpose
 
 REFERENCES = ("world_aligned", "body")
 

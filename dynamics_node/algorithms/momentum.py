@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.algorithms.recursion import inward, joint_forces, joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import cross_force, matvec
+from dynamics_node.symbolic import cross_force, matvec
 
 
 def momentum(model, q, qd, gravity=None):

@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.jacobian import link_jacobian
-from dynamics_node.spatial import inverse_congruence
+from dynamics_node.symbolic import inverse_congruence
 
 
 def operational_space_inertia(model, q, links, reference="world_aligned"):

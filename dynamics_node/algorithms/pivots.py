@@ -12,8 +12,8 @@ each be far from zero where M is singular.
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.model.errors import ModelError
-from dynamics_node.spatial import definite_pivots, inverse_diagonal
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 
 ZERO = 1e-12  # a pivot beside what it is left over from
 # Limit of `health`: the square of a loss that leaves an apparent inertia two digits. Accelerations are

@@ -12,7 +12,7 @@ from dynamics_node.algorithms.accelerations import body_motions
 from dynamics_node.algorithms.columns import body_jacobians
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import carried_inertia, cross_motion, matvec, skew, transpose
+from dynamics_node.symbolic import carried_inertia, cross_motion, matvec, skew, transpose
 
 PER_BODY = 10
 NAMES = ("m", "mx", "my", "mz", "Ixx", "Ixy", "Iyy", "Ixz", "Iyz", "Izz")

@@ -9,7 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from dynamics_node.spatial import (
+from dynamics_node.symbolic import (
     Shift,
     Turn,
     congruence,

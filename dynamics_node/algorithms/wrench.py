@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.spatial import matvec, transpose
+from dynamics_node.symbolic import matvec, transpose
 
 
 def external_wrenches(model, wrenches):

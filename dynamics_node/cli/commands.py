@@ -5,7 +5,7 @@ import contextlib
 import sys
 import warnings
 
-from dynamics_node.backends.c import CompileError
+from dynamics_node.algorithms import ClosureError
 from dynamics_node.cli import (
     compiling,
     doctoring,
@@ -21,10 +21,10 @@ from dynamics_node.cli import (
     sensors,
     simulating,
 )
-from dynamics_node.loops import ClosureError
-from dynamics_node.model import ModelError, ModelWarning
-from dynamics_node.model.files import file_trouble
-from dynamics_node.solver import SolutionError
+from dynamics_node.codegen import CompileError
+from dynamics_node.functions import SolutionError
+from dynamics_node.robot import ModelError, ModelWarning
+from dynamics_node.robot.files import file_trouble
 from dynamics_node.text import Printable, printable
 from dynamics_node.trajectory import TrajectoryError
 

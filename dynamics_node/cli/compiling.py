@@ -4,11 +4,11 @@ import os
 import time
 from pathlib import Path
 
-from dynamics_node.backends.cache import cache_folder
 from dynamics_node.cli.robot import add_parameters, robot_command
+from dynamics_node.codegen.cache import cache_folder
+from dynamics_node.functions import SOLVERS, build_closing, build_for_service, build_quantity_for_service
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import SOLVERS, build_closing, build_for_service, build_quantity_for_service
+from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
 SERVED = ("mass_matrix", "bias")  # quantities that services of the node tell
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from dynamics_node.algorithms import read_loops_file
 from dynamics_node.cli.robot import robot_choices
-from dynamics_node.doctor import examine, lines, repairs, write_page
-from dynamics_node.loops import read_loops_file
-from dynamics_node.model import ModelError
-from dynamics_node.model.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
-from dynamics_node.page.files import write_text
+from dynamics_node.identification.doctor import examine, lines, repairs, write_page
+from dynamics_node.io.whole_files import write_text
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Inertial, with_numbers
 
 
 def add_parser(commands):

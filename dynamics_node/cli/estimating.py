@@ -7,9 +7,9 @@ import numpy as np
 from dynamics_node.cli.motions import check_outputs, finish, motion_command
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
-from dynamics_node.problem.fitting import fitting_labels
-from dynamics_node.sensors import load_sensors
-from dynamics_node.tables import TableError, read_table
+from dynamics_node.io import TableError, read_table
+from dynamics_node.robot.sensor_fitting import fitting_labels
+from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory import SmootherOptions, estimate
 from dynamics_node.trajectory.systems import System
 

@@ -11,10 +11,9 @@ import numpy as np
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, as_recorded, cutoff, joints_map, torques_of
 from dynamics_node.cli.robot import add_parameters, robot_command
+from dynamics_node.functions import build
 from dynamics_node.identification import LinearModel, LowPass
-from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import build
-from dynamics_node.tables import (
+from dynamics_node.io import (
     CUTOFF,
     Comparison,
     TableError,
@@ -24,6 +23,7 @@ from dynamics_node.tables import (
     plot_comparison,
     table_writer,
 )
+from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
 JOINT_TERMS = ("viscous", "coulomb", "creep", "offset", "spring")
 

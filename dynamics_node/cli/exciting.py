@@ -9,7 +9,8 @@ import numpy as np
 
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.excitation import (
+from dynamics_node.identification import TERMS, USUAL
+from dynamics_node.identification.excitation import (
     CRITERIA,
     RATE,
     UNITS,
@@ -20,9 +21,8 @@ from dynamics_node.excitation import (
     read_limits,
     solutions,
 )
-from dynamics_node.identification import TERMS, USUAL
-from dynamics_node.page.files import write_text
-from dynamics_node.tables import plot_curves
+from dynamics_node.io import plot_curves
+from dynamics_node.io.whole_files import write_text
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
 MOST_POINTS = 100_000  # that are written

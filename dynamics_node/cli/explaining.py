@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from dynamics_node.cli.robot import add_problem, read_problem, robot_command
-from dynamics_node.explain import make_report, write_page
 from dynamics_node.graph import ORDERINGS
+from dynamics_node.io import make_report, write_page
 
 
 def add_parser(commands):

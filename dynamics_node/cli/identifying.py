@@ -27,10 +27,10 @@ from dynamics_node.identification import (
     worse_joints,
     write_page,
 )
-from dynamics_node.model.overrides import overrides_text
-from dynamics_node.page.files import write_text
-from dynamics_node.problem import inverse_dynamics
-from dynamics_node.tables import TableError, open_table
+from dynamics_node.io import TableError, open_table
+from dynamics_node.io.whole_files import write_text
+from dynamics_node.robot import inverse_dynamics
+from dynamics_node.robot.overrides import overrides_text
 
 NOT_BETTER = 2  # exit code
 

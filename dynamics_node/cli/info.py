@@ -2,9 +2,9 @@
 
 import numpy as np
 
+from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.loops import first_closed
-from dynamics_node.solver import bias, mass_matrix
+from dynamics_node.functions import bias, mass_matrix
 
 
 def add_parser(commands):

@@ -5,7 +5,7 @@ from pathlib import Path
 from dynamics_node.cli.motions import check_outputs, finish, motion_command, names_of, start_of
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
-from dynamics_node.tables import read_table
+from dynamics_node.io import read_table
 from dynamics_node.trajectory import invert
 from dynamics_node.trajectory.inversion import STDS
 

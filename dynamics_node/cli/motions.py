@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.robot import read_robot, robot_command
-from dynamics_node.loops import first_closed
-from dynamics_node.tables import TableError, check_plot, plot_curves, table_writer
+from dynamics_node.io import TableError, check_plot, plot_curves, table_writer
 from dynamics_node.trajectory import TrajectoryError, planar_drawing, robot_drawing, write_animation
 from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
 from dynamics_node.trajectory.systems import System

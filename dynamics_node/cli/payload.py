@@ -16,10 +16,10 @@ from dynamics_node.cli.recording import (
     torques_of,
 )
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.identification import Payload, estimate_payload, require_bearing
-from dynamics_node.page.files import write_text
-from dynamics_node.problem import inverse_dynamics
-from dynamics_node.tables import open_table
+from dynamics_node.estimation import Payload, estimate_payload, require_bearing
+from dynamics_node.io import open_table
+from dynamics_node.io.whole_files import write_text
+from dynamics_node.robot import inverse_dynamics
 
 NOT_TOLD = 2  # exit code
 MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2), "yz": (1, 2)}

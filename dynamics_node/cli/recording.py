@@ -5,7 +5,7 @@ import sys
 from typing import get_args
 
 from dynamics_node.cli.robot import read_robot
-from dynamics_node.tables import CUTOFF, USUAL_CUTOFF, TableError, Velocities, position_ranges
+from dynamics_node.io import CUTOFF, USUAL_CUTOFF, TableError, Velocities, position_ranges
 
 STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
 

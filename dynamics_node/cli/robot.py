@@ -1,8 +1,7 @@
 """What every command shares: the robot, and the problem."""
 
-from dynamics_node.loops import load_robot
-from dynamics_node.model import ModelError
-from dynamics_node.problem import KINDS, named
+from dynamics_node.algorithms import load_robot
+from dynamics_node.robot import KINDS, ModelError, named
 
 
 def robot_command(commands, name, run, text):

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.loops import first_closed
-from dynamics_node.problem import measured
-from dynamics_node.sensors import load_sensors
-from dynamics_node.solver import UnsolvableError, solvability
+from dynamics_node.functions import UnsolvableError
+from dynamics_node.graph import solvability
+from dynamics_node.robot import measured
+from dynamics_node.robot.sensors import load_sensors
 
 
 def add_parser(commands):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.cli.motions import check_outputs, finish, motion_command, names_of, start_of
 from dynamics_node.cli.progress import progress
-from dynamics_node.tables import read_table
+from dynamics_node.io import read_table
 from dynamics_node.trajectory import simulate
 from dynamics_node.trajectory.graphs import COORDINATES, RULES
 

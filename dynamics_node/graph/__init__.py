@@ -1,9 +1,10 @@
-"""The dynamics as a factor graph, and elimination in any ordering (paper 1)."""
+"""The dynamics as a factor graph; elimination in any ordering, on symbols, NumPy and GTSAM."""
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.build import FactorGraph, joint_values
 from dynamics_node.graph.complete import complete_sketch
+from dynamics_node.graph.contradictions import Judgement, Suspect, chi_square_limit, judge
 from dynamics_node.graph.draw import to_dot, to_svg
+from dynamics_node.graph.eliminated_program import elimination_program
 from dynamics_node.graph.elimination import (
     Plan,
     SingularPivotError,
@@ -11,6 +12,7 @@ from dynamics_node.graph.elimination import (
     eliminate_some,
     plan_elimination,
 )
+from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.generic import (
     chosen_ordering,
@@ -20,46 +22,90 @@ from dynamics_node.graph.generic import (
     plan_ordering,
     stacked,
 )
+from dynamics_node.graph.gtsam import GtsamElimination, gtsam_elimination
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
-from dynamics_node.graph.mechanism import build_graph, build_spanned_graph, robot_factors
+from dynamics_node.graph.numeric_elimination import Elimination, elimination
+from dynamics_node.graph.numeric_quantities import NumericQuantity
+from dynamics_node.graph.numeric_recursions import Recursion
+from dynamics_node.graph.numeric_robots import (
+    dynamics_runner,
+    elimination_algorithm,
+    measured_runner,
+    quantity_runner,
+    recursion_runner,
+)
+from dynamics_node.graph.numeric_runner import NumericRunner
+from dynamics_node.graph.observability import Help, Solvability, solvability
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
+from dynamics_node.graph.ordering_search import Found, Memory, best_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
+from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph, robot_factors
+from dynamics_node.graph.sensor_fusion import MeasuredLeastSquares
+from dynamics_node.graph.sensor_program import measured_program, regroups
 from dynamics_node.graph.variables import Variable
 from dynamics_node.graph.watch import eliminate_watched, growth, weakest_pivot
+from dynamics_node.graph.watched import Watched
 
 __all__ = [
     "ORDERINGS",
     "BayesNet",
     "Conditional",
+    "Elimination",
     "FactorGraph",
+    "Found",
+    "GtsamElimination",
+    "Help",
     "IllPosedError",
+    "Judgement",
     "LinearFactor",
+    "MeasuredLeastSquares",
+    "Memory",
+    "NumericQuantity",
+    "NumericRunner",
     "Ordering",
     "Plan",
     "Rank",
+    "Recursion",
     "SingularPivotError",
+    "Solvability",
+    "Suspect",
     "Variable",
+    "Watched",
+    "best_ordering",
     "build_graph",
     "build_spanned_graph",
+    "chi_square_limit",
     "chosen_ordering",
     "complete_sketch",
     "custom_ordering",
+    "dynamics_runner",
     "eliminate",
     "eliminate_some",
     "eliminate_watched",
+    "elimination",
+    "elimination_algorithm",
+    "elimination_program",
     "filled",
     "generic_graph",
     "graph_matrix",
     "graph_rank",
     "growth",
+    "gtsam_elimination",
     "joint_values",
+    "judge",
+    "measured_program",
+    "measured_runner",
     "named_ordering",
     "net_matrix",
     "ordering_of",
     "plan_elimination",
     "plan_ordering",
+    "quantity_runner",
+    "recursion_runner",
+    "regroups",
     "require_posed",
     "robot_factors",
+    "solvability",
     "stacked",
     "to_dot",
     "to_svg",

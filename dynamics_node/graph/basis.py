@@ -4,10 +4,10 @@ import numpy as np
 
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.markowitz import NoPivotError
-from dynamics_node.graph.measured import MeasuredSystem
 from dynamics_node.graph.permuted import scalar_columns, scalar_rows
+from dynamics_node.graph.sensor_system import MeasuredSystem
 from dynamics_node.graph.variables import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH
-from dynamics_node.spatial import pivoted
+from dynamics_node.symbolic import pivoted
 
 DEPENDENT = 1e-9  # what a row says beside others, relative, that counts as nothing
 # A reading of what others follow from is taken rather than one that needs a solve, unless it is so much less

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.graph.variables import Variable
-from dynamics_node.spatial import matvec
+from dynamics_node.symbolic import matvec
 
 
 @dataclass(frozen=True, eq=False)

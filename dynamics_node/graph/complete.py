@@ -3,12 +3,12 @@
 Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench factor (6), torque factor (7).
 """
 
-from dynamics_node.graph.build import coordinate_owners, unknown_of
 from dynamics_node.graph.draw import ROWS, node
-from dynamics_node.graph.mechanism import kept_rows, spanning_problem
+from dynamics_node.graph.factor_graph import coordinate_owners, unknown_of
+from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Sketch
 from dynamics_node.graph.variables import torque
-from dynamics_node.model.constraints import LoopJoint, coordinates_of
+from dynamics_node.robot.constraints import LoopJoint, coordinates_of
 
 KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
 KNOWN = ("q", "qd", "V")  # in every problem

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from functools import singledispatch
 
 from dynamics_node.graph.bayesnet import BayesNet
-from dynamics_node.graph.build import FactorGraph
+from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.sketch import Node, Sketch
 
 ROWS = ("tau", "C", "W", "F", "A", "V", "qdd", "qd", "q", "mu")

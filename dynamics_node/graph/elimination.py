@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.build import FactorGraph
+from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
 from dynamics_node.graph.rank import require_posed
 from dynamics_node.graph.variables import ACCELERATION, WRENCH, Variable
-from dynamics_node.spatial import matvec, solve
+from dynamics_node.symbolic import matvec, solve
 
 VANISHES = 1e-11  # relative size of a block that counts as identically zero
 

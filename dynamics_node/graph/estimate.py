@@ -23,9 +23,9 @@ import numpy as np
 
 from dynamics_node.graph.basis import choose_basis
 from dynamics_node.graph.markowitz import best_plan
-from dynamics_node.graph.measured import MeasuredSystem
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_rows
-from dynamics_node.spatial import solve_definite, symmetric
+from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.symbolic import solve_definite, symmetric
 
 
 class EstimatePlan(NamedTuple):

@@ -5,8 +5,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.graph.measured import MeasuredSystem
-from dynamics_node.program import Expression, interpret, trace
+from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.symbolic import Expression, interpret, trace
 
 
 def at_states(function, reads, state) -> MeasuredSystem:

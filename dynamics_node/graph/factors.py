@@ -19,7 +19,7 @@ from dynamics_node.graph.variables import (
     torque,
     wrench,
 )
-from dynamics_node.spatial import matvec, transpose
+from dynamics_node.symbolic import matvec, transpose
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.graph.build import FactorGraph
+from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
-from dynamics_node.graph.mechanism import build_graph, constraint_variables, spanning_problem
+from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
-from dynamics_node.loops.first_positions import closed_samples
+from dynamics_node.graph.robot_graph import build_graph, constraint_variables, spanning_problem
 
 STATES = 4
 

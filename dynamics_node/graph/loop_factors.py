@@ -1,7 +1,7 @@
 """The factors of loops, gears and belts (paper 1, section VII): one function per equation.
 
 A loop joint is cut; the force T F that it transmits acts on the successor, and its opposite on the
-predecessor. Notation: see loops/cut.py; kept: the directions of T that no other constraint holds already.
+predecessor. Notation: see algorithms/loop_cut.py; kept: the directions of T that no other constraint holds already.
 """
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ import numpy as np
 
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.variables import acceleration, joint_acceleration, torque, virtual_velocity
-from dynamics_node.spatial import matvec, transpose
+from dynamics_node.symbolic import matvec, transpose
 
 
 def loop_wrench_blocks(loop, F, cut, kept):

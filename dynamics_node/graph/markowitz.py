@@ -12,12 +12,7 @@ transform.
 import numpy as np
 
 from dynamics_node.graph.factors import NATURAL
-from dynamics_node.graph.permuted import (
-    Permuted,
-    inverse_of_transform,
-    scalar_columns,
-    scalar_rows,
-)
+from dynamics_node.graph.permuted import Permuted, inverse_of_transform, scalar_columns, scalar_rows
 from dynamics_node.graph.pivot_search import PivotSearch
 from dynamics_node.graph.sparse_rows import Block, structure
 from dynamics_node.graph.variables import JOINT_ACCELERATION

@@ -4,8 +4,8 @@ from html import escape
 from typing import NamedTuple
 
 from dynamics_node.graph.bayesnet import BayesNet
-from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.draw import COLOUR
+from dynamics_node.graph.factor_graph import FactorGraph
 
 _LARGE, _SMALL, _LEFT, _TOP = 26, 13, 88, 52
 FILL = "#d9534f"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.build import FactorGraph, coordinate_owners, unknown_of
+from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, unknown_of
 from dynamics_node.graph.variables import Variable, acceleration, wrench
 
 

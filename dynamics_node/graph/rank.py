@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.build import FactorGraph
+from dynamics_node.graph.factor_graph import FactorGraph
 
 ZERO = 1e-9  # singular values beside the largest, and entries of unit vectors, that count as zero
 

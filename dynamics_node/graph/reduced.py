@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.measured import MeasuredSystem
+from dynamics_node.graph.sensor_system import MeasuredSystem
 from dynamics_node.graph.variables import ACCELERATION, TORQUE, WRENCH, Variable
 
 CANCELLED = 1e-12  # coefficients beside the terms of which they are the sum

@@ -19,11 +19,11 @@ from dynamics_node.graph.variables import (
     torque,
     wrench,
 )
-from dynamics_node.model import Robot
-from dynamics_node.model.beyond import beyond
-from dynamics_node.problem.measured import Contact
-from dynamics_node.sensors import MEASURED, ZERO, Sensor
-from dynamics_node.spatial import (
+from dynamics_node.robot import Robot
+from dynamics_node.robot.sensor_problem import Contact
+from dynamics_node.robot.sensors import MEASURED, ZERO, Sensor
+from dynamics_node.robot.subtree import beyond
+from dynamics_node.symbolic import (
     cross_force,
     inverse_motion_transform,
     matvec,

@@ -10,8 +10,8 @@ earlier one has left: losses multiply.
 import numpy as np
 
 from dynamics_node.graph.bayesnet import BayesNet
-from dynamics_node.graph.build import FactorGraph
 from dynamics_node.graph.elimination import Plan, follow, pivot_system
+from dynamics_node.graph.factor_graph import FactorGraph
 from dynamics_node.graph.variables import Variable
 
 VANISHES = 1e24  # weakness of a pivot that is rounding beside the rest of its row

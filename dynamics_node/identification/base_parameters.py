@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.loops.first_positions import closed_samples
 
 TOLERANCE = 1e-7  # of a column's length, below which what it adds to those before is rounding
 REACH = 3.0  # rad or m of random positions

@@ -23,7 +23,7 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.identification.solve import Solution
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.symbolic import pseudo_inertia
 
 DOUBT = 1.0  # of a described J, relative: a standard deviation
 FASTER = 5.0  # by which the divergence weighs less from step to step on the path

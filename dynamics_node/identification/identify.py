@@ -12,13 +12,13 @@ from dynamics_node.identification.checks.looks import Look, checked
 from dynamics_node.identification.checks.sample import together
 from dynamics_node.identification.checks.torques import about_torques
 from dynamics_node.identification.consistent import DOUBT, consistent_parameters, joint_prior, refitted
-from dynamics_node.identification.excitation import Excitation, excitation
 from dynamics_node.identification.filtering import RecordedSums
+from dynamics_node.identification.informativeness import Excitation, excitation
 from dynamics_node.identification.linear import USUAL, LinearModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, folds, ordinary, residuals, weighted
-from dynamics_node.model.urdf_numbers import FIGURES
+from dynamics_node.robot.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
 OPTIONAL = ("rotor", "spring", "creep", "offset")  # terms that a robot can be identified without

@@ -8,9 +8,9 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
-from dynamics_node.model import Robot
-from dynamics_node.solver import build_quantity
-from dynamics_node.spatial import pseudo_inertia, transform_origin
+from dynamics_node.functions import build_quantity
+from dynamics_node.robot import Robot
+from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
 USUAL = ("inertia", "viscous", "coulomb", "offset")

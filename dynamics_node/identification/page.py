@@ -10,8 +10,8 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
 from dynamics_node.identification.linear import TERMS
 from dynamics_node.identification.words import verdicts
-from dynamics_node.model.beyond import central_moments, mass_and_moment
-from dynamics_node.page import Curve, document, listed, panel, table, written
+from dynamics_node.io import Curve, document, listed, panel, table, written
+from dynamics_node.robot.subtree import central_moments, mass_and_moment
 
 _STYLE = """
 th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }

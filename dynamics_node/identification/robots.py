@@ -6,11 +6,11 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.model.beyond import central_moments, mass_and_moment
-from dynamics_node.model.overrides import JointNumbers, Overrides
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.model.urdf_numbers import FIGURES, Dynamics, Inertial, with_numbers
-from dynamics_node.spatial import congruence, inverse_motion_transform, pseudo_inertia
+from dynamics_node.robot.inertial_parameters import with_parameters
+from dynamics_node.robot.overrides import JointNumbers, Overrides
+from dynamics_node.robot.subtree import central_moments, mass_and_moment
+from dynamics_node.robot.urdf_numbers import FIGURES, Dynamics, Inertial, with_numbers
+from dynamics_node.symbolic import congruence, inverse_motion_transform, pseudo_inertia
 
 SIGNED = ("offset", "spring")  # terms that may be negative
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a body's heaviest link

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.page import Thinned
+from dynamics_node.io import Thinned
 
 MOST = 1200  # states: more than a plot has points
 BLOCK = 100  # states whose regressors are in memory

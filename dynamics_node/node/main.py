@@ -4,15 +4,15 @@ import sys
 from contextlib import suppress
 from importlib import import_module
 
-from dynamics_node.node.build_server import SERVER
-from dynamics_node.node.stop import Stop
+from dynamics_node.node.building.build_server import SERVER
+from dynamics_node.node.building.stop import Stop
 from dynamics_node.text import shown
 from dynamics_node.threads import one_blas_thread
 
 
 def main(arguments=None):
     """Exit code 0 on SIGINT and SIGTERM; 1, and one line that says why, when the node cannot start."""
-    return serve("dynamics_node", "dynamics_node.node.ros_node", "DynamicsNode", arguments)
+    return serve("dynamics_node", "dynamics_node.node.ros.ros_node", "DynamicsNode", arguments)
 
 
 def serve(executable, module, node, arguments=None, modules=()):
@@ -23,7 +23,7 @@ def serve(executable, module, node, arguments=None, modules=()):
     with suppress(OSError):  # what a build needs is said when there is one
         SERVER.start(*modules)
     kind = getattr(import_module(module), node)
-    from dynamics_node.node.running import run, start_rclpy
+    from dynamics_node.node.ros.running import run, start_rclpy
 
     if stop.asked:
         return 0

@@ -1,4 +1,4 @@
-"""Dynamics over many steps of time as one nonlinear least-squares problem (paper 2): any robot, compiled."""
+"""Dynamics over many steps of time as one nonlinear least-squares problem (paper 2)."""
 
 from dynamics_node.trajectory.animation import write_animation
 from dynamics_node.trajectory.batch import Batch, Solution

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.page.files import write_text
+from dynamics_node.io.whole_files import write_text
 from dynamics_node.trajectory.drawing import Drawing
 from dynamics_node.trajectory.results import Motion
 

@@ -4,9 +4,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.loops.positions import TURNED
-from dynamics_node.program import Program, interpret, trace
-from dynamics_node.solver import InputError
+from dynamics_node.algorithms.loop_closure import TURNED
+from dynamics_node.functions import InputError
+from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
 from dynamics_node.trajectory.problems import RobotOrSystem
 from dynamics_node.trajectory.results import Motion

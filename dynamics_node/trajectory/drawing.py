@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.model.constraints import LoopJoint
-from dynamics_node.spatial import transform_origin, transform_rotation, transpose
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.symbolic import transform_origin, transform_rotation, transpose
 from dynamics_node.trajectory.natural import Angle
 
 PATHS = 4  # ends whose paths are drawn: of a hand with twenty fingers none would be seen

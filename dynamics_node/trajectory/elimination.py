@@ -13,17 +13,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.problem import Shapes
-from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
-from dynamics_node.spatial import half_solved, symmetric
+from dynamics_node.robot import Shapes
+from dynamics_node.symbolic import (
+    Program,
+    derivative_name,
+    half_solved,
+    interpret,
+    jacobian,
+    symmetric,
+    trace,
+)
 from dynamics_node.trajectory.factor import NEXT
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, Prior, TrajectoryGraph
-from dynamics_node.trajectory.linearised import (
-    Determined,
-    determined,
-    determined_shapes,
-    linearised,
-)
+from dynamics_node.trajectory.linearised import Determined, determined, determined_shapes, linearised
 
 LEAST = 1e-12  # damping: relative, so that rounding makes no H indefinite; it moves no optimum
 SINGULAR = 1e24  # square of the condition of what exact factors determine

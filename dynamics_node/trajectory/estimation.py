@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.model import Robot
-from dynamics_node.sensors import Sensor
+from dynamics_node.robot import Robot
+from dynamics_node.robot.sensors import Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
 from dynamics_node.trajectory.joint_smoother import (

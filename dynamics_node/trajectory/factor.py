@@ -6,8 +6,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.problem import Shapes
-from dynamics_node.program import Program, derivative_name, interpret, jacobian, trace
+from dynamics_node.robot import Shapes
+from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.losses import Loss
 from dynamics_node.trajectory.variables import Variable
 

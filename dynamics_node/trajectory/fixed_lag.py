@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.backends import make
-from dynamics_node.program import Program, trace
+from dynamics_node.codegen import make
+from dynamics_node.symbolic import Program, trace
 from dynamics_node.trajectory.batch import refuse_bad
 from dynamics_node.trajectory.covariances import covariances
 from dynamics_node.trajectory.elimination import packed, told

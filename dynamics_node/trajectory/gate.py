@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import FIRST, JointSmoother
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dynamics_node.problem import Shapes
+from dynamics_node.robot import Shapes
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.orders import last_first, occupied_links
 from dynamics_node.trajectory.variables import Variable

@@ -8,8 +8,8 @@ their place and its default, Cholesky, they may return what they began with.
 
 import numpy as np
 
-from dynamics_node.numeric.gtsam import require_gtsam
-from dynamics_node.program import interpret
+from dynamics_node.graph.gtsam import require_gtsam
+from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory.batch import Solution, total_cost
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import factor_program

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from dynamics_node.numeric.gtsam import require_gtsam
+from dynamics_node.graph.gtsam import require_gtsam
 from dynamics_node.trajectory.errors import SingularPosition
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, weights_of

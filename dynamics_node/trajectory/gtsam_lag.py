@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from dynamics_node.backends import make
-from dynamics_node.numeric.gtsam import require_gtsam
+from dynamics_node.codegen import make
+from dynamics_node.graph.gtsam import require_gtsam
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.fixed_lag import prediction_program
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from dynamics_node.numeric.gtsam import require_gtsam
+from dynamics_node.graph.gtsam import require_gtsam
 from dynamics_node.trajectory.errors import NotConverged, Unobservable
 from dynamics_node.trajectory.gtsam_factors import Known, Window, known_of
 

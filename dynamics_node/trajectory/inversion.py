@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.loops import first_closed
-from dynamics_node.solver import InputError
+from dynamics_node.algorithms import first_closed
+from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.graph import Steps, prior

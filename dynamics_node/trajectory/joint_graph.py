@@ -16,10 +16,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.backends import make
-from dynamics_node.model import Robot
-from dynamics_node.program import Program, interpret, trace
-from dynamics_node.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
+from dynamics_node.codegen import make
+from dynamics_node.robot import Robot
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
+from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph

@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.loops.elimination import Elimination
-from dynamics_node.program import Program, interpret, trace
-from dynamics_node.spatial import inverse_diagonal, solve_definite
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.symbolic import Program, interpret, inverse_diagonal, solve_definite, trace
 from dynamics_node.trajectory.factor import factor_program
 from dynamics_node.trajectory.graph import LINKED, weights_of
 

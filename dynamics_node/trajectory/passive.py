@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.model import Robot
-from dynamics_node.problem import Shapes
+from dynamics_node.robot import Robot, Shapes
 from dynamics_node.trajectory.errors import NotConverged
 
 TOUCHING = 1e-10  # error of a tangent, beside the largest friction of its joint

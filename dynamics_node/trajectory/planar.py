@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynamics_node.loops.elimination import Elimination
-from dynamics_node.program import derivative_name, interpret, jacobian, trace
-from dynamics_node.spatial import solve_definite, symmetric
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.symbolic import derivative_name, interpret, jacobian, solve_definite, symmetric, trace
 from dynamics_node.trajectory.natural import Angle, Bar, Block, Plane, Slider
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.variables import vector

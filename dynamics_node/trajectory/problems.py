@@ -4,8 +4,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.model import Robot
-from dynamics_node.program import Program, interpret, trace
+from dynamics_node.robot import Robot
+from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor
 from dynamics_node.trajectory.graph import Steps, weights_of

@@ -8,12 +8,12 @@ weight there; against outliers: `dataclasses.replace(factor, loss=cauchy())`.
 import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions
+from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.sensor_factors import sensor_transform
-from dynamics_node.model import Robot
-from dynamics_node.programs.economical import economical
-from dynamics_node.sensors import Accelerometer, Gyro, Imu
-from dynamics_node.spatial import transform_origin, transform_rotation
+from dynamics_node.robot import Robot
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.symbolic import transform_origin, transform_rotation
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.variables import Variable, vector

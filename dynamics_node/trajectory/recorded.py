@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError, first_closed
-from dynamics_node.solver import InputError
+from dynamics_node.algorithms import ClosureError, first_closed
+from dynamics_node.functions import InputError
 from dynamics_node.trajectory.errors import InconsistentStart
 from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.joint_smoother import FIRST, Smoothed

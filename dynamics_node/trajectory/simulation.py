@@ -5,18 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.solver import InputError
+from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import closed_start, refuse_turned
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.passive import DryFriction
-from dynamics_node.trajectory.problems import (
-    RobotOrSystem,
-    graph_of,
-    motion_of,
-    system_of,
-    told_at,
-)
+from dynamics_node.trajectory.problems import RobotOrSystem, graph_of, motion_of, system_of, told_at
 from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 

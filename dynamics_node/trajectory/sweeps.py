@@ -5,7 +5,7 @@ from math import inf, isfinite
 
 import numpy as np
 
-from dynamics_node.backends import Runner, Scan, make
+from dynamics_node.codegen import Runner, Scan, make
 from dynamics_node.trajectory.elimination import (
     LEAST,
     SINGULAR,

@@ -7,14 +7,13 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from dynamics_node.algorithms import rnea
-from dynamics_node.loops.constraints import gaps, position_program, turned, velocity_program
-from dynamics_node.loops.equations import counting_equations
-from dynamics_node.loops.rates import Rates
-from dynamics_node.model import Robot
-from dynamics_node.problem import Problem
-from dynamics_node.program import Program, interpret
-from dynamics_node.programs.dynamics import recursive_programs
-from dynamics_node.programs.economical import economical
+from dynamics_node.algorithms.constraint_equations import gaps, position_program, turned, velocity_program
+from dynamics_node.algorithms.dynamics_programs import recursive_programs
+from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.rates import Rates
+from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.symbolic import Program, interpret
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
 from dynamics_node.trajectory.variables import Variable, positions, vector
 

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.model import Robot
+from dynamics_node.robot import Robot
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,11 +11,11 @@ import numpy as np
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.recorded_arm import ROTORS, SECONDS, record
 from dynamics_demo.simulated_arm import description
-from dynamics_node.excitation import excite, message_text
+from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.identification import Identified, LinearModel, identify
-from dynamics_node.loops import load_robot, parse_robot
-from dynamics_node.problem import inverse_dynamics
-from dynamics_node.tables import open_table
+from dynamics_node.identification.excitation import excite, message_text
+from dynamics_node.io import open_table
+from dynamics_node.robot import inverse_dynamics
 
 TERMS = ("inertia", "rotor", "viscous", "coulomb", "offset")
 CUTOFF, POINTS = 10.0, 20.0  # Hz, and points a second of the trajectory

@@ -15,8 +15,8 @@ from dynamics_demo.check import TOLERANCE, torque_error
 from dynamics_demo.panda import FIVE_BAR
 from dynamics_demo.tracking_monitor import TrackingMonitor
 from dynamics_demo.watching import Watched, conclude, options_of, remember
-from dynamics_node.node.messages import nanoseconds
-from dynamics_node.node.running import start_rclpy
+from dynamics_node.node.ros.messages import nanoseconds
+from dynamics_node.node.ros.running import start_rclpy
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
 LATE = 0.1  # s: how much older than the state the reference may be ...

@@ -14,8 +14,8 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_demo.panda import FIVE_BAR
 from dynamics_demo.tracked_arm import SECONDS, described
 from dynamics_demo.tracking import Plant
-from dynamics_node.node.messages import doubles, point_message
-from dynamics_node.node.running import run, start_rclpy
+from dynamics_node.node.ros.messages import doubles, point_message
+from dynamics_node.node.ros.running import run, start_rclpy
 
 RATE = 500.0  # Hz
 

@@ -16,8 +16,8 @@ import numpy as np
 from dynamics_demo.followed import motion_of_file, wandering
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.simulated_arm import Motion, Noise, Sample, SimulatedArm, description
-from dynamics_node.model.urdf import parse_urdf
-from dynamics_node.model.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
+from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 STEP, RECORDED = 1e-3, 2  # s, and steps from one message to the next
 NOISE = Noise(position=1e-5, velocity=1e-3, torque=0.2)

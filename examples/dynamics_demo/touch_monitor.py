@@ -14,8 +14,8 @@ from dynamics_demo import touch_report
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.pushed_arm import BANDWIDTH, NOISE, STEP
 from dynamics_demo.watching import Watched, conclude, options_of, remember
-from dynamics_node.node.messages import nanoseconds
-from dynamics_node.node.running import start_rclpy
+from dynamics_node.node.ros.messages import nanoseconds
+from dynamics_node.node.ros.running import start_rclpy
 
 SETTLED = 8.0 / BANDWIDTH  # s after a touch begins or ends in which the estimate follows
 WITHIN = 0.97  # of settled estimates that must lie in the band of three sigma: 0.997 if they were independent

@@ -14,8 +14,8 @@ from std_msgs.msg import String
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.pushed_arm import STEP, PushedArm
 from dynamics_demo.simulated_arm import description
-from dynamics_node.node.messages import doubles
-from dynamics_node.node.running import run, start_rclpy
+from dynamics_node.node.ros.messages import doubles
+from dynamics_node.node.ros.running import run, start_rclpy
 
 
 class Touched(Node):

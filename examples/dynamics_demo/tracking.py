@@ -20,7 +20,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, TrackedArm, Trajectory, feedback
-from dynamics_node.node.messages import doubles, inertia_message, nanoseconds, point_message
+from dynamics_node.node.ros.messages import doubles, inertia_message, nanoseconds, point_message
 
 MOST_LATE = 5  # cycles that a torque may be late before the simulation waits for it
 AGAIN = 10  # cycles after which a state is sent again while the simulation waits

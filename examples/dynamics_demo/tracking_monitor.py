@@ -14,7 +14,7 @@ from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
 from dynamics_demo.tracking import MOST_LATE, READY, STATUS
 from dynamics_demo.watching import Watched
-from dynamics_node.node.messages import nanoseconds
+from dynamics_node.node.ros.messages import nanoseconds
 
 SETTLING = 1.0  # s at the begin of each third that do not count
 BETTER = 10.0  # times that full feed-forward must be better than PD alone

@@ -6,7 +6,8 @@ import pytest
 from flags import every_way, in_one_order, optimised, quickly_compiled
 from robots import ROBOTS
 
-from dynamics_node.backends.c import compiler, library
+from dynamics_node.codegen.c import compiler
+from dynamics_node.codegen.c import shared_library as library
 
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 

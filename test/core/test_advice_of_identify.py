@@ -10,7 +10,7 @@ from robots import PANDA_JOINTS, ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.identification import USUAL, IdentificationError, identify, verdicts
-from dynamics_node.tables import TableError, open_table
+from dynamics_node.io import TableError, open_table
 
 
 @pytest.mark.parametrize("kind", ["csv", "bag"])

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.spatial import transform_origin, transform_rotation
+from dynamics_node.symbolic import transform_origin, transform_rotation
 
 mujoco = pytest.importorskip("mujoco", minversion="3.2", reason="another oracle: pip install mujoco")
 

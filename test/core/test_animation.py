@@ -19,8 +19,8 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, differential, five_bar
-from dynamics_node.loops import first_closed
-from dynamics_node.tables import plot_curves
+from dynamics_node.algorithms import first_closed
+from dynamics_node.io import plot_curves
 from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
 from dynamics_node.trajectory.drawing import planar_drawing, robot_drawing
 from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar

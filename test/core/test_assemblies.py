@@ -13,8 +13,8 @@ from trials import tried
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node.loops import first_closed
-from dynamics_node.model.constraints import Custom
+from dynamics_node.algorithms import first_closed
+from dynamics_node.robot.constraints import Custom
 
 SIXTY, RIGHT = np.pi / 3, np.pi / 2
 FOUR_BAR = next(k for k in range(99) if len(grid(np.random.default_rng(k)).ties) == 1)

@@ -12,13 +12,13 @@ from tolerances import EXACT, error, solved
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.backends.c import Kernel
-from dynamics_node.backends.c.render import render
-from dynamics_node.backends.c.straight import PART, render_run
-from dynamics_node.graph import ORDERINGS
-from dynamics_node.model.parameters import with_parameters, with_payload
-from dynamics_node.program import interpret, trace
-from dynamics_node.programs import Memory, best_ordering, cost, elimination_program, recursive_programs
+from dynamics_node.algorithms import cost, recursive_programs
+from dynamics_node.codegen.c import Kernel
+from dynamics_node.codegen.c.render import render
+from dynamics_node.codegen.c.straight import PART, render_run
+from dynamics_node.graph import ORDERINGS, Memory, best_ordering, elimination_program
+from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
+from dynamics_node.symbolic import interpret, trace
 
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating"])

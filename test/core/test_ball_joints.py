@@ -183,7 +183,7 @@ def test_payloads_and_rotors_without_compilation():
 
 
 def test_a_long_robot_has_no_loops_over_its_bodies():
-    from dynamics_node.programs.rolled import can_roll
+    from dynamics_node.algorithms.rolled_recursions import can_roll
 
     text = ball_robot(5, joints=70, kinds=("revolute",))
     model = dn.parse_robot(text)
@@ -226,7 +226,7 @@ def test_nothing_mimics_a_ball_joint():
 
 def test_base_parameters_of_a_ball_joint():
     """The mass at its centre is its parent's: a Program that regroups is as short as one without that mass."""
-    from dynamics_node.model.regroup import regroup
+    from dynamics_node.robot.regroup import regroup
 
     model = dn.parse_robot(ball_robot(0))
     own = regroup(model).bodies[0].inertia

@@ -6,11 +6,11 @@ from balls import BallOracle, ankle, pin, rssr, wrist
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.graph import ORDERINGS
-from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.program import interpret
+from dynamics_node.symbolic import interpret
 
 STEP = 1e-5
 
@@ -189,10 +189,10 @@ def test_torques_of_driven_joints():
     """The pistons drive the foot about two axes; what they cannot bring about is told. A ball joint may be driven
     coordinate by coordinate."""
     mechanism = dn.parse_robot(ankle())
-    q = dn.loops.first_closed(mechanism, mechanism.neutral())
-    actuation = dn.loops.Actuation(mechanism, ["j_piston0", "j_piston1", "ball.angular.z"])
+    q = dn.algorithms.first_closed(mechanism, mechanism.neutral())
+    actuation = dn.algorithms.Actuation(mechanism, ["j_piston0", "j_piston1", "ball.angular.z"])
     tau = np.array([1.0, -2.0, 3.0])[: mechanism.nv]
     found = actuation.from_coordinates(q, tau)
     assert np.allclose(actuation.to_coordinates(q, found.torques), tau - found.rest, atol=1e-12)
     with pytest.raises(ValueError, match="driven joint 'ball' is unknown"):
-        dn.loops.Actuation(mechanism, ["ball"])
+        dn.algorithms.Actuation(mechanism, ["ball"])

@@ -12,10 +12,10 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.backends.c import BatchKernel, Kernel, render
-from dynamics_node.backends.c.batch import BATCH, WORTH_A_THREAD
-from dynamics_node.backends.c.straight import PART
-from dynamics_node.program import Staged, interpret, trace
+from dynamics_node.codegen.c import BatchKernel, Kernel, render
+from dynamics_node.codegen.c.batch import BATCH, WORTH_A_THREAD
+from dynamics_node.codegen.c.straight import PART
+from dynamics_node.symbolic import Staged, interpret, trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
 FLOATING = ROBOTS["double_pendulum"]._replace(floating_base=True)
@@ -227,7 +227,7 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
 def test_states_without_a_solution_are_flagged():
     """Without inertia nothing accelerates as it should."""
     model = ROBOTS["panda7"].model()
-    weightless = dn.model.parameters.with_parameters(model, 0 * model.inertias, model.armature)
+    weightless = dn.robot.inertial_parameters.with_parameters(model, 0 * model.inertias, model.armature)
     for backend in ("c", "numpy"):
         solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
         q, qd, tau, _ = random_states(model, 70)

@@ -16,10 +16,11 @@ from compiled import packed
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.backends import cache
-from dynamics_node.backends.c import CompileError, Kernel, compiler, library
-from dynamics_node.backends.cache import cache_folder, read_entry, sweep, work_folder, write_entry
-from dynamics_node.program import trace
+from dynamics_node.codegen import CompileError, cache
+from dynamics_node.codegen.c import Kernel, compiler
+from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.cache import cache_folder, read_entry, sweep, work_folder, write_entry
+from dynamics_node.symbolic import trace
 
 ONE = np.array([1.0, 2.0])
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="another user's files: only root can make them")

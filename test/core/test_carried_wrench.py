@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.model.beyond import beyond
+from dynamics_node.robot.subtree import beyond
 
 SENSOR = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.3, -0.4, 0.5)}
 CASES = [

@@ -12,10 +12,10 @@ from oracle import Oracle
 from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
 from dynamics_node.cli import main
-from dynamics_node.model import Joint
-from dynamics_node.model.joints import KINDS
-from dynamics_node.page.thinned import MOST
-from dynamics_node.tables import Comparison, TableError, check_plot, plot_comparison
+from dynamics_node.io import Comparison, TableError, check_plot, plot_comparison
+from dynamics_node.io.thinned import MOST
+from dynamics_node.robot import Joint
+from dynamics_node.robot.joints import KINDS
 
 RATE = 250.0
 NOISE = np.array([0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05])  # N m
@@ -207,7 +207,7 @@ def test_a_plot_without_matplotlib():
     """Told before anything is computed, as the command checks it first."""
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from dynamics_node.tables import check_plot, TableError\n"
+        "from dynamics_node.io import check_plot, TableError\n"
         "try:\n    check_plot('a.png')\nexcept TableError as error:\n    print(error)"
     )
     done = subprocess.run(

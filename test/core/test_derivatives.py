@@ -12,7 +12,7 @@ from tolerances import EXACT, error, solved
 import dynamics_node as dn
 from dynamics_node.algorithms import crba, rnea
 from dynamics_node.algorithms.tangent import tangent_map
-from dynamics_node.program import interpret, jacobian, trace
+from dynamics_node.symbolic import interpret, jacobian, trace
 
 STEP = 1e-30  # of a complex step: no digit is lost to it
 SMALL = ["panda7", "panda", "double_pendulum", "solo12", "baxter"]

@@ -5,8 +5,8 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from dynamics_node.tables import TableError
-from dynamics_node.tables.differentiate import Derivatives, differentiated
+from dynamics_node.io import TableError
+from dynamics_node.io.differentiate import Derivatives, differentiated
 
 RATE, CUTOFF = 500.0, 10.0
 BOTH = {"qd": 1, "qdd": 2}

@@ -11,27 +11,26 @@ from robots import ROBOTS
 from urdf_text import joint, robot
 
 from dynamics_demo.robots import four_bar
-from dynamics_node.algorithms import rnea
+from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
-from dynamics_node.doctor import diagnose, examine, nearest_consistent, page, repairs
-from dynamics_node.doctor.drawing import SIDE
-from dynamics_node.doctor.evidence import ellipsoid, words
-from dynamics_node.doctor.faults import FAULTS, SWAPPED
-from dynamics_node.doctor.geometry import link_geometry
-from dynamics_node.doctor.meshes import MeshError, find_mesh, read_triangles
-from dynamics_node.doctor.oddness import Inertial, is_impossible, second_moments
-from dynamics_node.doctor.report import facts
-from dynamics_node.doctor.solids import box, capsule, cylinder, enclosed, hull, joined, sphere
-from dynamics_node.doctor.unseen import PARAMETERS, unseen_parameters
-from dynamics_node.doctor.workspace import condition_of, margins_of, positions_within
-from dynamics_node.loops import parse_robot
-from dynamics_node.model.errors import ModelError
-from dynamics_node.model.shapes import Shape
-from dynamics_node.model.urdf import parse_urdf
-from dynamics_node.model.urdf_numbers import ALL_FIGURES, with_numbers
-from dynamics_node.model.urdf_numbers import Inertial as Numbers
-from dynamics_node.model.urdf_shapes import parse_shapes
-from dynamics_node.spatial import rpy_rotation
+from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, page, repairs
+from dynamics_node.identification.doctor.drawing import SIDE
+from dynamics_node.identification.doctor.evidence import ellipsoid, words
+from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
+from dynamics_node.identification.doctor.geometry import link_geometry
+from dynamics_node.identification.doctor.meshes import MeshError, find_mesh, read_triangles
+from dynamics_node.identification.doctor.oddness import Inertial, is_impossible, second_moments
+from dynamics_node.identification.doctor.report import facts
+from dynamics_node.identification.doctor.solids import box, capsule, cylinder, enclosed, hull, joined, sphere
+from dynamics_node.identification.doctor.unseen import PARAMETERS, unseen_parameters
+from dynamics_node.identification.doctor.workspace import condition_of, margins_of, positions_within
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.shapes import Shape
+from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.urdf_numbers import ALL_FIGURES, with_numbers
+from dynamics_node.robot.urdf_numbers import Inertial as Numbers
+from dynamics_node.robot.urdf_shapes import parse_shapes
+from dynamics_node.symbolic import rpy_rotation
 
 # link: boxes as (size, place, turn); none of them symmetric about an axis of its link
 ARM = {

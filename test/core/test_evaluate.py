@@ -8,9 +8,9 @@ from tolerances import EXACT
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node.program import interpret
-from dynamics_node.programs import QUANTITIES, quantity_program
-from dynamics_node.solver import evaluate_quantity
+from dynamics_node.algorithms import QUANTITIES, quantity_program
+from dynamics_node.functions import evaluate_quantity
+from dynamics_node.symbolic import interpret
 
 LOOPS = ("tilted five_bar", "differential", "belt_leg")
 LOOSER = {"operational_space_inertia": 1e-9}

@@ -7,7 +7,7 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.cli import main
-from dynamics_node.model.urdf_numbers import Dynamics, with_numbers
+from dynamics_node.robot.urdf_numbers import Dynamics, with_numbers
 
 JOINTS = dn.parse_robot(ARM).v_names
 PARAMETERS = (

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from generic_chains import chain
 
-from dynamics_node.programs import economical
-from dynamics_node.spatial import angle_of, sine_cosine
+from dynamics_node.algorithms import economical
+from dynamics_node.symbolic import angle_of, sine_cosine
 
 DIGESTS = Path(__file__).parents[1] / "support" / "digests.py"
 ROBOTS = ("generic_tree+", "free_body", "geared_arm", "five_bar+", "differential", "humanoid")

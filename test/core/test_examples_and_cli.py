@@ -14,9 +14,9 @@ from robots import PANDA, data_folder
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.algorithms import first_closed
 from dynamics_node.cli import main
-from dynamics_node.loops import first_closed
-from dynamics_node.node.build_job import Job, ServedRobot, do
+from dynamics_node.node.building.build_job import Job, ServedRobot, do
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -40,7 +40,7 @@ def test_example(name, words, capsys, monkeypatch):
 HALF_WRITTEN = """
 import sys, time
 from dynamics_node.cli import commands, main
-from dynamics_node.page.files import replacing
+from dynamics_node.io.whole_files import replacing
 
 def run(arguments):
     with replacing(sys.argv[1]) as unfinished:

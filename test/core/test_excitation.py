@@ -14,14 +14,14 @@ from scipy.interpolate import BPoly
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.excitation import joint_bounds, message_text, read_limits, solutions
-from dynamics_node.excitation.constraints import BoxRows, TorqueRows
-from dynamics_node.excitation.criteria import roundness, volume
-from dynamics_node.excitation.information import Regressor
-from dynamics_node.excitation.problem import Problem
-from dynamics_node.excitation.series import Series
-from dynamics_node.excitation.starts import random_motion
 from dynamics_node.identification import TERMS, LinearModel, base_parameters
+from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
+from dynamics_node.identification.excitation.constraints import BoxRows, TorqueRows
+from dynamics_node.identification.excitation.criteria import roundness, volume
+from dynamics_node.identification.excitation.information import Regressor
+from dynamics_node.identification.excitation.problem import Problem
+from dynamics_node.identification.excitation.series import Series
+from dynamics_node.identification.excitation.starts import random_motion
 
 WALLS = {
     "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),
@@ -200,7 +200,9 @@ def test_time_is_limited(arm):
 def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
     """However long it takes, the search has all of its limit."""
     now, steps = [0.0], []
-    search, main = (import_module(f"dynamics_node.excitation.{name}") for name in ("search", "excite"))
+    search, main = (
+        import_module(f"dynamics_node.identification.excitation.{name}") for name in ("search", "excite")
+    )
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
     def compiled(problem, criteria):
@@ -331,7 +333,7 @@ def test_messages_are_messages_of_ros(arm):
 def test_names_that_are_yaml_stay_names():
     names = ["a: b", "- c", "yes", "1.0", "d\ne", "#f"]
     rows = np.zeros((1, 6))
-    message = dn.excitation.joint_trajectory(names, np.zeros(1), rows, rows, rows)
+    message = dn.identification.excitation.joint_trajectory(names, np.zeros(1), rows, rows, rows)
     assert yaml.safe_load(message_text(message))["joint_names"] == names
 
 

@@ -16,11 +16,10 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.explain import make_report, write_page
-from dynamics_node.explain.page import _STYLE, _figure
 from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to_svg
 from dynamics_node.graph.sketch import _banded
-from dynamics_node.page import document
+from dynamics_node.io import document, make_report, write_page
+from dynamics_node.io.explain_page import _STYLE, _figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -10,9 +10,9 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
 from dynamics_node.algorithms.operational_space import invert
-from dynamics_node.numeric import dynamics_runner
-from dynamics_node.solver import ProgramFunction
-from dynamics_node.solver.arguments import robot_signature
+from dynamics_node.functions import ProgramFunction
+from dynamics_node.functions.arguments import robot_signature
+from dynamics_node.graph import dynamics_runner
 
 
 @pytest.fixture(scope="module")

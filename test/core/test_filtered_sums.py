@@ -11,8 +11,8 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.identification import IdentificationError, LinearModel, base_parameters, identify, weighted
 from dynamics_node.identification.filtering import ORDER, RecordedSums, weights
-from dynamics_node.tables import differentiate
-from dynamics_node.tables.differentiate import Derivatives, differentiated
+from dynamics_node.io import differentiate
+from dynamics_node.io.differentiate import Derivatives, differentiated
 
 CUTOFF = 10.0
 ANGLES = Derivatives("q", np.arange(2), np.zeros(2, dtype=bool), {"qd": 1, "qdd": 2})

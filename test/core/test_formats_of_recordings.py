@@ -8,10 +8,10 @@ from identified import Truth
 from two_links import ARM, NAMES
 
 import dynamics_node as dn
+from dynamics_node.algorithms import load_robot
 from dynamics_node.cli import main
 from dynamics_node.identification import LinearModel
-from dynamics_node.loops import load_robot
-from dynamics_node.tables import TableError, open_table
+from dynamics_node.io import TableError, open_table
 
 ROWS = 60
 TOPIC = "/joint_states"

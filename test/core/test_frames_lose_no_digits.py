@@ -13,12 +13,10 @@ from scipy.spatial.transform import Rotation
 from tolerances import error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms import rnea
+from dynamics_node.algorithms import recursive_programs, rnea
 from dynamics_node.algorithms.transforms import fixed_turns
-from dynamics_node.model.reframe import reframe
-from dynamics_node.program import interpret
-from dynamics_node.programs import recursive_programs
-from dynamics_node.spatial import transform_origin
+from dynamics_node.robot.reframe import reframe
+from dynamics_node.symbolic import interpret, transform_origin
 
 
 def interpreted(model, problem, q, qd, known):

@@ -10,13 +10,13 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.backends import Backed, make
-from dynamics_node.backends.c import BATCH
-from dynamics_node.loops import first_closed
-from dynamics_node.node.build_job import REFERENCE, Job, do
-from dynamics_node.program import trace
-from dynamics_node.solver import ProgramFunction
-from dynamics_node.solver.arguments import plain_signature
+from dynamics_node.algorithms import first_closed
+from dynamics_node.codegen import Backed, make
+from dynamics_node.codegen.c import BATCH
+from dynamics_node.functions import ProgramFunction
+from dynamics_node.functions.arguments import plain_signature
+from dynamics_node.node.building.build_job import REFERENCE, Job, do
+from dynamics_node.symbolic import trace
 
 RUNNERS = ("c", "numpy")  # backends that run Programs
 COUNTS = (0, 1, 2, 7, BATCH - 1, BATCH, 3 * BATCH + 5)

@@ -7,9 +7,9 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS as LINKAGES
-from dynamics_node.program import Op, fused, interpret, trace
-from dynamics_node.program.fused import KINDS, QUARTER
-from dynamics_node.programs import dynamics_programs, quantity_program
+from dynamics_node.algorithms import dynamics_programs, quantity_program
+from dynamics_node.symbolic import Op, fused, interpret, trace
+from dynamics_node.symbolic.fused import KINDS, QUARTER
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 MODELS = {

@@ -9,6 +9,7 @@ from tolerances import EXACT, OUT_OF_GTSAM, error, solved
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
+from dynamics_node.functions import ChoiceError, resolve
 from dynamics_node.graph import (
     ORDERINGS,
     IllPosedError,
@@ -21,9 +22,8 @@ from dynamics_node.graph import (
     to_dot,
     to_svg,
 )
-from dynamics_node.model.parameters import with_payload
-from dynamics_node.numeric.elimination import refined
-from dynamics_node.solver import ChoiceError, resolve
+from dynamics_node.graph.numeric_elimination import refined
+from dynamics_node.robot.inertial_parameters import with_payload
 
 SMALL = ("panda7", "panda", "ur5", "so101", "double_pendulum", "panda_floating")
 LARGE = ("solo12", "baxter", "allegro_hand", "simple_humanoid", "talos")

@@ -23,8 +23,8 @@ from dynamics_node.identification import (
     weighted,
 )
 from dynamics_node.identification.sums import STRETCHES
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.robot.inertial_parameters import with_parameters
+from dynamics_node.symbolic import pseudo_inertia
 
 # --- base parameters ------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from urdf_text import joint, link, robot
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.identification import identify, verdicts, write_page
-from dynamics_node.page import Curve, Thinned, document, panel, table
+from dynamics_node.io import Curve, Thinned, document, panel, table
 
 EVIL = "<script>alert(1)</script>&\"'<img src=//x onerror=y>"
 

@@ -17,7 +17,7 @@ from dynamics_demo.followed import motion_of_file, wandering
 from dynamics_demo.panda import PANDA_JOINTS
 from dynamics_demo.recorded_arm import STEP
 from dynamics_demo.simulated_arm import NO_NOISE, SimulatedArm, description
-from dynamics_node.tables import read_table
+from dynamics_node.io import read_table
 
 
 @pytest.mark.long

@@ -16,9 +16,9 @@ from robots import ROBOTS
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.identification import LinearModel, identified_text
-from dynamics_node.model import ModelError
-from dynamics_node.model.beyond import central_moments
-from dynamics_node.model.urdf_numbers import Dynamics, Inertial, with_numbers
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.subtree import central_moments
+from dynamics_node.robot.urdf_numbers import Dynamics, Inertial, with_numbers
 
 TEXT = """<?xml version="1.0"?>
 <robot name="arm"> <!-- a comment with <link name="l1"> in it -->

@@ -8,7 +8,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.spatial import inverse_motion_transform
+from dynamics_node.symbolic import inverse_motion_transform
 
 
 def test_inverse_is_mass_times_acceleration_plus_bias(model):

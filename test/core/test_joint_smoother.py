@@ -7,7 +7,7 @@ import pytest
 from two_links import ARM, NAMES, PUSH, Swing
 
 import dynamics_node as dn
-from dynamics_node.sensors import Gyro, Imu, JointTorque, SensorError
+from dynamics_node.robot.sensors import Gyro, Imu, JointTorque, SensorError
 from dynamics_node.trajectory.errors import Unobservable
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 

@@ -7,10 +7,16 @@ import pytest
 from scipy.linalg import expm
 
 import dynamics_node as dn
-from dynamics_node.model.joints import KINDS
-from dynamics_node.program import interpret, trace
-from dynamics_node.spatial import UNIT, inertia_of_pseudo, transform_origin, transform_rotation
-from dynamics_node.spatial.algebra import cross_matrix
+from dynamics_node.robot.joints import KINDS
+from dynamics_node.symbolic import (
+    UNIT,
+    inertia_of_pseudo,
+    interpret,
+    trace,
+    transform_origin,
+    transform_rotation,
+)
+from dynamics_node.symbolic.algebra import cross_matrix
 
 AXES = {"z": np.array([0.0, 0.0, 1.0]), "askew": np.array([2.0, -3.0, 6.0]) / 7.0}
 STEP = 1e-6

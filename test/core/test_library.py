@@ -21,7 +21,7 @@ def test_heavy_imports_wait_until_something_is_asked_for():
 def test_everything_is_there_and_named():
     assert set(dn.__all__) <= set(dir(dn))
     assert all(getattr(dn, name) is not None for name in dn.__all__)
-    assert dn.solver.build is dn.build
+    assert dn.functions.build is dn.build
     with pytest.raises(AttributeError, match="module 'dynamics_node' has no attribute 'biuld'"):
         _ = dn.biuld
     names: dict = {}
@@ -29,7 +29,7 @@ def test_everything_is_there_and_named():
     assert set(dn.__all__) <= set(names)
 
 
-@pytest.mark.parametrize("module", ["dynamics_node.node.build_job", "dynamics_node.cli.commands"])
+@pytest.mark.parametrize("module", ["dynamics_node.node.building.build_job", "dynamics_node.cli.commands"])
 def test_what_builds_a_robot_and_commands_import_no_scipy(module):
     """It takes half a second on an idle core, seconds beside a node that is busy with NumPy until it is done."""
     code = f"import sys, {module}; sys.exit(any(m.startswith('scipy') for m in sys.modules))"

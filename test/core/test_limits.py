@@ -12,13 +12,13 @@ from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_forces, joint_motions
-from dynamics_node.backends.c import BatchKernel
-from dynamics_node.backends.c.batched import render_batch
-from dynamics_node.backends.c.text import memory
-from dynamics_node.model.description import JointDescription, Mimic
-from dynamics_node.model.from_description import resolve_mimic
-from dynamics_node.model.urdf import MAX_LINKS, parse_urdf
-from dynamics_node.program import trace
+from dynamics_node.codegen.c import BatchKernel
+from dynamics_node.codegen.c.batched import render_batch
+from dynamics_node.codegen.c.literals import memory
+from dynamics_node.robot.description import JointDescription, Mimic
+from dynamics_node.robot.from_description import resolve_mimic
+from dynamics_node.robot.urdf import MAX_LINKS, parse_urdf
+from dynamics_node.symbolic import trace
 
 pytestmark = pytest.mark.optimised
 
@@ -103,7 +103,7 @@ def test_compiled_code_of_long_robots_runs_on_small_stacks():
     code = (
         "import threading, numpy as np, dynamics_node as dn\n"
         "from test_limits import chain\n"
-        "from dynamics_node.backends.c import kernel\n"
+        "from dynamics_node.codegen.c import kernel\n"
         "kernel.QUICK = 0\n"
         "model = dn.parse_robot(chain(2000))\n"
         "solve = dn.build(model, dn.inverse_dynamics(model), backend='c')\n"

@@ -9,9 +9,9 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, four_bar, geared_chain
-from dynamics_node.loops import continued, first_closed
-from dynamics_node.loops.constraints import position_program
-from dynamics_node.program import interpret
+from dynamics_node.algorithms import continued, first_closed
+from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.symbolic import interpret
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])

@@ -15,17 +15,17 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import rival_programs
 from dynamics_demo.robots import coupling, four_bar, geared_chain, humanoid, quadruped
-from dynamics_node.loops import dynamics
-from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.loops.rates import rates_at
-from dynamics_node.model.constraints import Custom
-from dynamics_node.node.build_job import Job, do
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.core import Core
-from dynamics_node.node.settings import PARAMETERS
-from dynamics_node.program import interpret, trace
-from dynamics_node.programs import dynamics_programs, quantity_programs
-from dynamics_node.programs.dynamics import problem_program
+from dynamics_node.algorithms import cluster_dynamics as dynamics
+from dynamics_node.algorithms import dynamics_programs, quantity_programs
+from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.algorithms.dynamics_programs import problem_program
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.node.building.build_job import Job, do
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.robot.constraints import Custom
+from dynamics_node.symbolic import interpret, trace
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -6,6 +6,8 @@ from closed_loops import ALL, SPATIAL, mechanism_of, states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_node.algorithms import Actuation
+from dynamics_node.algorithms.spanning import closure_matrix
 from dynamics_node.graph import (
     ORDERINGS,
     FactorGraph,
@@ -24,8 +26,6 @@ from dynamics_node.graph.elimination import plan_elimination
 from dynamics_node.graph.loop_factors import minimum_torque_factors
 from dynamics_node.graph.ordering import minimum_degree_order
 from dynamics_node.graph.variables import joint_acceleration, torque
-from dynamics_node.loops import Actuation
-from dynamics_node.loops.spanning import closure_matrix
 
 ORDERS = (*ORDERINGS, "best")
 BODIES = {"four_bar": 3, "five_bar": 4}

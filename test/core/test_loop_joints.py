@@ -6,14 +6,13 @@ from mechanisms import joint, link, numbers, robot
 from scipy.spatial.transform import Rotation
 
 import dynamics_node as dn
+from dynamics_node.algorithms.constraint_equations import end_frames, velocity_program
+from dynamics_node.algorithms.loop_cut import cut_program
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.loops.constraints import end_frames, velocity_program
-from dynamics_node.loops.cut import cut_program
-from dynamics_node.model.constraints import LoopJoint
-from dynamics_node.model.loop_joints import LOOP_KINDS, across
-from dynamics_node.program import interpret, trace
-from dynamics_node.spatial import cross_motion
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.loop_joints import LOOP_KINDS, across
+from dynamics_node.symbolic import cross_motion, interpret, trace
 
 NOWHERE = (0.0, 0.0, 0.0)
 

@@ -5,8 +5,8 @@ import pytest
 from closed_loops import ALL, mechanism_of, spread, states
 
 import dynamics_node as dn
-from dynamics_node.loops.constraints import velocity_program
-from dynamics_node.program import interpret
+from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.symbolic import interpret
 
 MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 4, "belt_chain": 4, "belt_leg": 3, "differential": 2,
             "revolute": 1, "prismatic": 1, "universal": 2, "ball": 3, "planar": 3, "rod": 5}  # fmt: skip

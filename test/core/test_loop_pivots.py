@@ -11,10 +11,10 @@ from tolerances import EPS, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import humanoid, quadruped
-from dynamics_node.loops.pivots import weak_coordinates
-from dynamics_node.loops.spanning import closure_matrix
-from dynamics_node.program import interpret
-from dynamics_node.programs import dynamics_programs
+from dynamics_node.algorithms import dynamics_programs
+from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.spanning import closure_matrix
+from dynamics_node.symbolic import interpret
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-5, 1e-4, 1e-3, 0.3)  # rad or m
 REGULAR = (

@@ -6,8 +6,8 @@ from closed_loops import mechanism_of, spread, states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.program import interpret
-from dynamics_node.programs import QUANTITIES, quantity_programs
+from dynamics_node.algorithms import QUANTITIES, quantity_programs
+from dynamics_node.symbolic import interpret
 
 
 @pytest.mark.parametrize(

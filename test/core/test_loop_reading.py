@@ -9,7 +9,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import independent_tree
 from dynamics_demo.robots import belt_leg, coupling, five_bar, four_bar, geared_chain, humanoid
-from dynamics_node.model.constraints import Custom
+from dynamics_node.robot.constraints import Custom
 
 
 @pytest.mark.parametrize("kind", ["revolute", "ball", "planar"])

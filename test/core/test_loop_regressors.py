@@ -7,11 +7,16 @@ from tolerances import EXACT, error
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters, kinetic_energy
+from dynamics_node.algorithms import (
+    dynamics_program,
+    inertial_parameters,
+    inertias_of_parameters,
+    kinetic_energy,
+    quantity_program,
+)
 from dynamics_node.identification import LinearModel
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.program import interpret
-from dynamics_node.programs import dynamics_program, quantity_program
+from dynamics_node.robot.inertial_parameters import with_parameters
+from dynamics_node.symbolic import interpret
 
 LOOPS = ["five_bar", "tilted five_bar", "belt_chain", "differential", "universal"]
 STEP = 1e-6

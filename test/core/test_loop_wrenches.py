@@ -12,7 +12,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import joint_wrenches
-from dynamics_node.solver import evaluate_quantity
+from dynamics_node.functions import evaluate_quantity
 
 PLANAR = ["four_bar", "tilted five_bar"]
 TOLERANCE = 1e-9  # of forces of 50 N

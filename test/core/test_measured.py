@@ -14,8 +14,8 @@ from sensor_truth import Truth
 from tolerances import error, solved
 
 import dynamics_node as dn
-from dynamics_node import sensors as s
-from dynamics_node.solver import InputError
+from dynamics_node.functions import InputError
+from dynamics_node.robot import sensors as s
 
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
 ACCURATE = 1e-9  # of an estimate beside the largest entry

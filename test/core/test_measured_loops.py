@@ -14,7 +14,7 @@ from tolerances import error
 from trials import positions
 
 import dynamics_node as dn
-from dynamics_node import sensors as s
+from dynamics_node.robot import sensors as s
 
 ACCURATE = 1e-8  # of an estimate beside the largest entry
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)

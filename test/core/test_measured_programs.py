@@ -16,9 +16,9 @@ from tolerances import EXACT, error
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node import sensors as s
-from dynamics_node.program import interpret
-from dynamics_node.programs import measured_program
+from dynamics_node.graph import measured_program
+from dynamics_node.robot import sensors as s
+from dynamics_node.symbolic import interpret
 
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
 RESULTS = ("qdd", "tau", "f_ext")

@@ -13,11 +13,11 @@ from robots import ROBOTS, random_states
 from sensor_truth import Truth
 from tolerances import EXACT
 
-from dynamics_node import sensors as s
-from dynamics_node.graph.measured import measured_system, measured_values
-from dynamics_node.loops import load_robot
-from dynamics_node.problem import measured
-from dynamics_node.program import trace
+from dynamics_node.algorithms import load_robot
+from dynamics_node.graph.sensor_system import measured_system, measured_values
+from dynamics_node.robot import measured
+from dynamics_node.robot import sensors as s
+from dynamics_node.symbolic import trace
 
 TREES = ("panda", "ur5", "baxter", "solo12", "simple_humanoid", "talos")
 XYZ, RPY = (0.03, -0.05, 0.11), (0.4, -0.7, 1.9)
@@ -126,7 +126,7 @@ def test_symbols_give_the_same_rows(name):
         return {"all": np.concatenate([np.asarray(array, dtype=object) for array in found])}
 
     program = trace(rows, problem.reads(model))
-    from dynamics_node.program import interpret
+    from dynamics_node.symbolic import interpret
 
     found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)["all"]
     np.testing.assert_allclose(found, rows(q, qd, readings, model.gravity)["all"].astype(float), atol=1e-10)

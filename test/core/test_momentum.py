@@ -9,10 +9,9 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
-from dynamics_node.algorithms import crba, momentum, rnea
-from dynamics_node.loops.rates import explicit_rates, rates_at
-from dynamics_node.program import derivative_name, interpret, jacobian, trace
-from dynamics_node.programs import quantity_program
+from dynamics_node.algorithms import crba, momentum, quantity_program, rnea
+from dynamics_node.algorithms.rates import explicit_rates, rates_at
+from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
 
 
 @pytest.mark.parametrize("name", ["panda7", "panda", "ur5", "so101", "solo12", "hyq", "panda_floating", "g1"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynamics_node.model.names import name_pairs, proposed_pair, renamed, turned_round
+from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed, turned_round
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from robots import ROBOTS
 
 from dynamics_node.cli import main
 from dynamics_node.identification import identify
-from dynamics_node.problem import inverse_dynamics
-from dynamics_node.tables import open_table
+from dynamics_node.io import open_table
+from dynamics_node.robot import inverse_dynamics
 
 TIME = np.arange(0.0, 20.0, 0.004)
 

@@ -8,7 +8,8 @@ from generic_chains import chain
 
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS
-from dynamics_node.program import (
+from dynamics_node.algorithms import dynamics_programs, limb_after_limb, reordered
+from dynamics_node.symbolic import (
     Op,
     ProgramError,
     depth_first,
@@ -18,7 +19,6 @@ from dynamics_node.program import (
     most_alive,
     trace,
 )
-from dynamics_node.programs import dynamics_programs, limb_after_limb, reordered
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 

@@ -13,15 +13,20 @@ from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, four_bar
-from dynamics_node.graph import ORDERINGS, SingularPivotError, plan_elimination
+from dynamics_node.algorithms import cost, parameter_values, recursive_programs
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.graph import (
+    ORDERINGS,
+    Recursion,
+    SingularPivotError,
+    elimination_program,
+    plan_elimination,
+)
 from dynamics_node.graph.factors import is_natural
 from dynamics_node.graph.generic import chosen_ordering, generic_graph
-from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.numeric import Recursion
-from dynamics_node.numeric.elimination import elimination
-from dynamics_node.program import interpret
-from dynamics_node.programs import cost, elimination_program, parameter_values, recursive_programs
+from dynamics_node.graph.numeric_elimination import elimination
+from dynamics_node.robot.inertial_parameters import with_parameters
+from dynamics_node.symbolic import interpret
 
 ARMS = ("double_pendulum", "ur5", "so101", "kinova", "panda7", "xarm7", "panda", "panda_floating")
 TREES = (*ARMS, "allegro_hand", "solo12", "baxter")

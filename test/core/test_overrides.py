@@ -8,18 +8,13 @@ from robots import ROBOTS
 from two_links import ARM
 
 import dynamics_node as dn
+from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.cli import main
-from dynamics_node.identification import (
-    LinearModel,
-    identified_numbers,
-    identified_robot,
-    identified_text,
-)
-from dynamics_node.loops import load_robot, parse_robot
-from dynamics_node.model import ModelError
-from dynamics_node.model.overrides import JointNumbers, Overrides, overrides_text, read_overrides
-from dynamics_node.model.sample import sample_positions
-from dynamics_node.model.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
+from dynamics_node.identification import LinearModel, identified_numbers, identified_robot, identified_text
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.overrides import JointNumbers, Overrides, overrides_text, read_overrides
+from dynamics_node.robot.random_positions import sample_positions
+from dynamics_node.robot.urdf_numbers import ALL_FIGURES, Dynamics, Inertial, with_numbers
 
 ALL = ("inertia", "rotor", "viscous", "coulomb", "offset", "spring")
 BODY = "{mass: 2, com: [0.1, 0, 0], inertia: {ixx: 1, ixy: 0, ixz: 0, iyy: 1, iyz: 0, izz: 1}}"

@@ -10,9 +10,9 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS as LINKAGES
-from dynamics_node.backends.c import Kernel, kernel, tuning
-from dynamics_node.program import interpret, packed, trace
-from dynamics_node.programs import alike, cheapest, dynamics_programs
+from dynamics_node.algorithms import alike, cheapest, dynamics_programs
+from dynamics_node.codegen.c import Kernel, kernel, tuning
+from dynamics_node.symbolic import interpret, packed, trace
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 

@@ -14,14 +14,14 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import aba, crba, rnea
-from dynamics_node.model.parameters import with_payload
-from dynamics_node.node.build_job import Job, do
-from dynamics_node.node.consistency import check_together
-from dynamics_node.node.settings import Settings
-from dynamics_node.parallel import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
-from dynamics_node.parallel.jsiia import mass_matrix
-from dynamics_node.parallel.robot import body_poses
-from dynamics_node.solver import ChoiceError
+from dynamics_node.chains import SOLVERS, WAYS, Motions, RobotArrays, forward_dynamics, inverse_dynamics
+from dynamics_node.chains.chain_arrays import body_poses
+from dynamics_node.chains.jsiia import mass_matrix
+from dynamics_node.functions import ChoiceError
+from dynamics_node.node.building.build_job import Job, do
+from dynamics_node.node.core.consistency import check_together
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.robot.inertial_parameters import with_payload
 
 TREES = {
     "one": lambda: chain(1),

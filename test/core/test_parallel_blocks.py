@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dynamics_node.parallel.bidiagonal import Bidiagonal, from_root, rounds
-from dynamics_node.parallel.blocks import inverse_factor
-from dynamics_node.parallel.poses import Matrices, Poses, Same
-from dynamics_node.parallel.tridiagonal import WAYS
-from dynamics_node.spatial import motion_transform
+from dynamics_node.chains.bidiagonal import Bidiagonal, from_root, rounds
+from dynamics_node.chains.blocks import inverse_factor
+from dynamics_node.chains.poses import Matrices, Poses, Same
+from dynamics_node.chains.tridiagonal import WAYS
+from dynamics_node.symbolic import motion_transform
 
 PARENTS = {
     "one": [-1],

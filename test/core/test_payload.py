@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.model.parameters import with_payload
+from dynamics_node.robot.inertial_parameters import with_payload
 
 LINK = "panda_hand"
 SOLID = 0.01 * np.eye(3)

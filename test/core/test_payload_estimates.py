@@ -12,9 +12,9 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters, joint_torque_regressor, momentum_regressor
+from dynamics_node.estimation.payload_sums import PayloadSums, fitted
 from dynamics_node.identification import IdentificationError
-from dynamics_node.identification.payload.sums import PayloadSums, fitted
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.symbolic import pseudo_inertia
 
 NOISE = 0.2  # N m
 WEIGHS = ("mass", *(f"centre of mass along {axis}" for axis in "xyz"))
@@ -182,7 +182,7 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
     pytest.importorskip("mujoco", minversion="3.2", reason="the simulated arm: pip install mujoco")
     from dynamics_demo import pushed_arm
     from dynamics_demo.simulated_arm import description
-    from dynamics_node.model.urdf_numbers import Inertial, with_numbers
+    from dynamics_node.robot.urdf_numbers import Inertial, with_numbers
 
     monkeypatch.setattr(pushed_arm, "TOUCHES", ())
     text = description()

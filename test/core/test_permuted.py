@@ -10,13 +10,13 @@ from robots import ROBOTS, random_states
 from tolerances import error, solved
 
 import dynamics_node as dn
-from dynamics_node import sensors as s
 from dynamics_node.graph.estimate import estimate, plan_estimate
 from dynamics_node.graph.markowitz import NoPivotError, best_plan
-from dynamics_node.graph.measured import measured_system, measured_values
 from dynamics_node.graph.permuted import inverse_of_transform
-from dynamics_node.problem import measured
-from dynamics_node.spatial import inverse_motion_transform, motion_transform, rpy_rotation
+from dynamics_node.graph.sensor_system import measured_system, measured_values
+from dynamics_node.robot import measured
+from dynamics_node.robot import sensors as s
+from dynamics_node.symbolic import inverse_motion_transform, motion_transform, rpy_rotation
 
 
 def system_of(model, sensors, count=6, seed=20):

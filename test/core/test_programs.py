@@ -7,17 +7,17 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.loops import first_closed
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.problem import KINDS, named
-from dynamics_node.program import interpret
-from dynamics_node.programs import (
+from dynamics_node.algorithms import (
     QUANTITIES,
     derivative_program,
     dynamics_programs,
+    first_closed,
     parameter_values,
     quantity_programs,
 )
+from dynamics_node.robot import KINDS, named
+from dynamics_node.robot.inertial_parameters import with_parameters
+from dynamics_node.symbolic import interpret
 
 TREES = ("panda7", "panda", "solo12")
 LOOPS = {"five_bar": five_bar(), "quadruped": quadruped()}

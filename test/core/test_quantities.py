@@ -9,7 +9,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.solver import QUANTITIES
+from dynamics_node.algorithms import QUANTITIES
 
 PLAIN = {
     "mass_matrix": lambda model, q, qd: dn.mass_matrix(model, q),

@@ -14,11 +14,10 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node import algorithms
-from dynamics_node.algorithms import rnea
+from dynamics_node.algorithms import QUANTITIES, quantity_program, rnea
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.numeric import NumericQuantity
-from dynamics_node.program import interpret
-from dynamics_node.programs import QUANTITIES, quantity_program
+from dynamics_node.graph import NumericQuantity
+from dynamics_node.symbolic import interpret
 
 COUNT = 3
 SWAPPED = [3, 4, 5, 0, 1, 2]  # angular first

@@ -9,7 +9,7 @@ from bags import JOINT_STATE, PERIOD, write_bag, write_old_bag
 from robots import PANDA_JOINTS, ROBOTS, random_states
 
 import dynamics_node as dn
-from dynamics_node.tables import TableError, open_table
+from dynamics_node.io import TableError, open_table
 
 ROWS = 60
 

@@ -7,9 +7,9 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import rnea
-from dynamics_node.model.reframe import reframe
-from dynamics_node.model.regroup import regroup, regrouped_away
-from dynamics_node.spatial import pseudo_inertia
+from dynamics_node.robot.reframe import reframe
+from dynamics_node.robot.regroup import regroup, regrouped_away
+from dynamics_node.symbolic import pseudo_inertia
 
 
 def test_results_do_not_depend_on_body_frames(model):

@@ -10,14 +10,12 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error, solved
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba, rnea
-from dynamics_node.backends.c import Kernel
-from dynamics_node.model.description import Description, JointDescription, Link, Mimic
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.program import Rolled
-from dynamics_node.programs import can_roll, parameter_values, rolled_program
-from dynamics_node.programs.rolled import LONG
-from dynamics_node.spatial import rpy_rotation
+from dynamics_node.algorithms import aba, can_roll, parameter_values, rnea, rolled_program
+from dynamics_node.algorithms.rolled_recursions import LONG
+from dynamics_node.codegen.c import Kernel
+from dynamics_node.robot.description import Description, JointDescription, Link, Mimic
+from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.symbolic import Rolled, rpy_rotation
 
 
 def snake(n, seed=0, branches=False, mimics=False):
@@ -130,9 +128,9 @@ def test_what_is_short_or_coupled_is_not_rolled():
 
 
 def test_derivatives_too_long_to_compile_are_interpreted(monkeypatch, caplog):
-    monkeypatch.setattr("dynamics_node.backends.c.kernel.MOST_OPERATIONS", 1000)
+    monkeypatch.setattr("dynamics_node.codegen.c.kernel.MOST_OPERATIONS", 1000)
     model = ROBOTS["panda7"].model()
     derivatives = dn.build_derivatives(model, dn.inverse_dynamics(model))
     assert derivatives.runner.backend == "numpy" and "operations are too many to compile" in caplog.text
-    with pytest.raises(dn.solver.CompileError, match="too many to compile"):
+    with pytest.raises(dn.codegen.CompileError, match="too many to compile"):
         dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")

@@ -13,7 +13,7 @@ GOOD = """
 import array, pickle
 import numpy as np
 import dynamics_node as dn
-from dynamics_node.backends.c import batch, kernel
+from dynamics_node.codegen.c import batch, kernel
 from robots import ROBOTS, random_states
 
 kernel.QUICK = batch.QUICK = 0  # one order of operations and one set of flags: instrumented code is compiled slowly
@@ -55,8 +55,8 @@ print("through")
 
 SHORT = """
 import numpy as np
-from dynamics_node.backends.c import Kernel
-from dynamics_node.program import trace
+from dynamics_node.codegen.c import Kernel
+from dynamics_node.symbolic import trace
 kernel = Kernel(trace(lambda x: {"y": np.sin(x) * x}, {"x": (64,)}))
 kernel.run(np.zeros((3, 64))[:, :1].copy(), np.zeros((3, 64)))  # two of three states are not there
 print("through")

@@ -5,8 +5,8 @@ import pickle
 import numpy as np
 import pytest
 
-from dynamics_node.backends import Scan
-from dynamics_node.program import trace
+from dynamics_node.codegen import Scan
+from dynamics_node.symbolic import trace
 
 pytestmark = pytest.mark.optimised
 

@@ -8,8 +8,8 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
-from dynamics_node import sensors as s
-from dynamics_node.sensors.files import MAX_BYTES
+from dynamics_node.robot import sensors as s
+from dynamics_node.robot.sensors.files import MAX_BYTES
 
 
 def gripper():

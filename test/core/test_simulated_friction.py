@@ -8,8 +8,7 @@ from cart_pole import CART
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.algorithms import friction_torque
-from dynamics_node.loops import first_closed
+from dynamics_node.algorithms import first_closed, friction_torque
 
 ROTOR = """
 <robot name="rotor"><link name="base"/>

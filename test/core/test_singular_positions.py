@@ -15,11 +15,11 @@ from robots import ROBOTS as REAL
 from tolerances import error, solved
 
 import dynamics_node as dn
+from dynamics_node.algorithms import recursive_programs
 from dynamics_node.algorithms.pivots import weak_coordinates
-from dynamics_node.model.sample import sample_positions
-from dynamics_node.program import Rolled
-from dynamics_node.programs import recursive_programs
-from dynamics_node.programs.rolled import LONG
+from dynamics_node.algorithms.rolled_recursions import LONG
+from dynamics_node.robot.random_positions import sample_positions
+from dynamics_node.symbolic import Rolled
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.3)  # rad or m
 REGULAR = 1e9  # condition of the mass matrix up to which a state has to be served

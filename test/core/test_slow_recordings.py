@@ -6,8 +6,8 @@ from identified import Truth
 from robots import ROBOTS
 
 from dynamics_node.cli import main
-from dynamics_node.problem import inverse_dynamics
-from dynamics_node.tables import USUAL_CUTOFF, TableError, open_table
+from dynamics_node.io import USUAL_CUTOFF, TableError, open_table
+from dynamics_node.robot import inverse_dynamics
 
 
 @pytest.fixture(scope="module")

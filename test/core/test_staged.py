@@ -8,12 +8,12 @@ from robots import ROBOTS, random_states
 from tolerances import error
 
 import dynamics_node as dn
-from dynamics_node.backends.c import BATCH, CRunner, Kernel, kernel
-from dynamics_node.backends.c.render import is_for_vectors
-from dynamics_node.model.parameters import PARAMETERS
-from dynamics_node.program import ProgramError, Stage, Staged, Staging, flattened, interpret
-from dynamics_node.program.program import Program
-from dynamics_node.programs import derivative_program, parameter_values
+from dynamics_node.algorithms import derivative_program, parameter_values
+from dynamics_node.codegen.c import BATCH, CRunner, Kernel, kernel
+from dynamics_node.codegen.c.render import is_for_vectors
+from dynamics_node.robot.inertial_parameters import PARAMETERS
+from dynamics_node.symbolic import ProgramError, Stage, Staged, Staging, flattened, interpret
+from dynamics_node.symbolic.program import Program
 
 
 class Pair(NamedTuple):
@@ -136,7 +136,7 @@ def test_many_states_of_a_long_one(monkeypatch):
     model = ROBOTS["panda7"].model()
     program = derivative_program(model, dn.inverse_dynamics(model))
     assert is_for_vectors(program)
-    monkeypatch.setattr("dynamics_node.backends.c.render.STRAIGHT", 100)
+    monkeypatch.setattr("dynamics_node.codegen.c.render.STRAIGHT", 100)
     monkeypatch.setattr(kernel, "threads_worth", lambda operations: 3)
     runner = CRunner(program)
     q, qd, qdd, _ = random_states(model, 2 * BATCH + 5, seed=4)

@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, crba, rnea
 from dynamics_node.graph import build_graph, eliminate, plan_ordering
-from dynamics_node.spatial import solve
+from dynamics_node.symbolic import solve
 
 
 class Symbol:

@@ -15,7 +15,7 @@ import dynamics_node as dn
 from dynamics_demo.five_bar import DRIVEN, PASSIVE, FiveBarOracle
 from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
-from dynamics_node.tables import TableError, evaluate, open_table, over_dask, table_writer
+from dynamics_node.io import TableError, evaluate, open_table, over_dask, table_writer
 
 pa = pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
 csv = pytest.importorskip("pyarrow.csv")

@@ -7,7 +7,7 @@ from sensed import JointWrench, pin
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.model.beyond import beyond, mass_and_moment
+from dynamics_node.robot.subtree import beyond, mass_and_moment
 
 JOINT = "panda_hand_joint"
 SENSOR = {"xyz": (0.0, 0.0, -0.03), "rpy": (0.0, 0.0, 0.7)}

@@ -5,8 +5,8 @@ import pytest
 from trajectory_cases import robot_of, system_of
 
 import dynamics_node as dn
-from dynamics_node.program import interpret, trace
-from dynamics_node.sensors import Accelerometer, Gyro
+from dynamics_node.robot.sensors import Accelerometer, Gyro
+from dynamics_node.symbolic import interpret, trace
 from dynamics_node.trajectory import Batch, FixedLag, estimation_graph, forward_graph, prior
 from dynamics_node.trajectory.graph import weights_of
 from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, torque

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, robot_of, system_of
 
-from dynamics_node.program import interpret
-from dynamics_node.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory import factor_program
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu, torque, velocity_reading

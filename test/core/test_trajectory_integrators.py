@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from trajectory_cases import position, rates, system_of, values
 
-from dynamics_node.program import interpret
+from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory import factor_program
 from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
 

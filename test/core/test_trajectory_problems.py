@@ -9,8 +9,8 @@ from trajectory_cases import robot_of
 
 import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, differential, five_bar
-from dynamics_node.loops import first_closed
-from dynamics_node.solver import InputError
+from dynamics_node.algorithms import first_closed
+from dynamics_node.functions import InputError
 from dynamics_node.trajectory import (
     InconsistentStart,
     NotConverged,

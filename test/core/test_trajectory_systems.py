@@ -10,7 +10,7 @@ from tolerances import EXACT, error, solved
 from trajectory_cases import MECHANISMS, PLANAR, TREES, position, rates, robot_of, system_of, values
 
 from dynamics_node.algorithms import crba, rnea
-from dynamics_node.loops.positions import TURNED
+from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.trajectory.planar import FOUR_BAR_START, Angle, Bar, Slider, four_bar, planar_system
 
 STEP = 1e-30

@@ -5,9 +5,10 @@ import pytest
 from compiled import packed
 from flags import QUICK_CC
 
-from dynamics_node.backends.c import BatchKernel, Kernel, compiler, library, tuning
-from dynamics_node.backends.cache import names, read_entry, write_entry
-from dynamics_node.program import in_order, interpret, trace
+from dynamics_node.codegen.c import BatchKernel, Kernel, compiler, tuning
+from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.cache import names, read_entry, write_entry
+from dynamics_node.symbolic import in_order, interpret, trace
 
 WAYS = {"fused": (), "scheduled": compiler.SCHEDULED, "separate": compiler.NOT_FUSED}
 

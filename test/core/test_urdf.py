@@ -6,9 +6,9 @@ from tolerances import EXACT, error
 from urdf_text import INERTIAL, joint, link, robot
 
 import dynamics_node as dn
-from dynamics_node.loops import parse_robot
-from dynamics_node.model import ModelError, ModelWarning
-from dynamics_node.model.urdf import MAX_BYTES
+from dynamics_node.algorithms import parse_robot
+from dynamics_node.robot import ModelError, ModelWarning
+from dynamics_node.robot.urdf import MAX_BYTES
 
 ARM = (link("base"), link("a"), link("b"), joint("j1", "base", "a"), joint("j2", "a", "b"))
 

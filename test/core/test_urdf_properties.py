@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynamics_node import bias, mass_matrix
-from dynamics_node.loops import parse_robot
-from dynamics_node.model import ModelError
+from dynamics_node.algorithms import parse_robot
+from dynamics_node.robot import ModelError
 
 number = st.floats(-3, 3).map(lambda x: round(x, 6))
 name = st.text("abcXYZ09_ <>&'\"/;$`{}é\u4e2d", min_size=1, max_size=12).filter(str.strip)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.backends import make
-from dynamics_node.backends.cuda import lanes, opened
+from dynamics_node.codegen import make
+from dynamics_node.codegen.cuda import lanes, opened
 
 TOLERANCE = {np.float64: 1e-13, np.float32: 1e-5}
 

@@ -9,15 +9,14 @@ from gpu_programs import on_cpu, parameters, states, swinging
 from robots import ROBOTS, random_states
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba
-from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import choice, crossover, lanes
-from dynamics_node.backends.cuda.choice import Orders, choose, orders_of
-from dynamics_node.backends.cuda.nvrtc import Resources
-from dynamics_node.backends.cuda.processors import processor_of, resident_warps
-from dynamics_node.backends.text import Variant, kernel
-from dynamics_node.model.parameters import with_parameters
-from dynamics_node.programs import recursive_programs
+from dynamics_node.algorithms import aba, recursive_programs
+from dynamics_node.codegen import CompileError, make
+from dynamics_node.codegen.cuda import choice, crossover, lanes
+from dynamics_node.codegen.cuda.choice import Orders, choose, orders_of
+from dynamics_node.codegen.cuda.nvrtc import Resources
+from dynamics_node.codegen.cuda.processors import processor_of, resident_warps
+from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.robot.inertial_parameters import with_parameters
 
 DOUBLE = np.dtype(np.float64)
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.backends import ArrayError, make, on_device
-from dynamics_node.backends.cuda import DeviceArray, dlpack, opened
-from dynamics_node.backends.cuda.device import LEGACY_STREAM
+from dynamics_node.codegen import ArrayError, make, on_device
+from dynamics_node.codegen.cuda import DeviceArray, dlpack, opened
+from dynamics_node.codegen.cuda.device import LEGACY_STREAM
 
 DOUBLE = np.dtype(np.float64)
 TOLERANCE = {np.float64: 1e-13, np.float32: 1e-5}
@@ -118,7 +118,7 @@ def test_far_angles_have_no_result_on_the_device(fake):
 
 
 def test_long_batches_are_launched_in_parts(fake, monkeypatch):
-    monkeypatch.setattr("dynamics_node.backends.text.Kernel.most_states", 256)
+    monkeypatch.setattr("dynamics_node.codegen.printer.Kernel.most_states", 256)
     given = states(1000)
     found, _ = made().on_device([*(DeviceArray.of(array) for array in given[:2]), given[2]])
     _same(found, _expected(given), np.float64)

@@ -8,10 +8,10 @@ import pytest
 from fake_cuda import LOST
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import CudaError, DeviceArray, device_call, driver, lanes, nvrtc, opened
-from dynamics_node.backends.cuda.errors import ADVICE, failed
-from dynamics_node.backends.cuda.launching import launch
+from dynamics_node.codegen import CompileError, make
+from dynamics_node.codegen.cuda import CudaError, DeviceArray, device_call, driver, lanes, nvrtc, opened
+from dynamics_node.codegen.cuda.errors import ADVICE, failed
+from dynamics_node.codegen.cuda.launching import launch
 
 DOUBLE = np.dtype(np.float64)
 COUNT = 600
@@ -162,7 +162,7 @@ def test_what_is_no_use_is_told(fake, kind, words):
 
 
 def test_without_a_compiler_cuda_says_what_to_install(fake, monkeypatch):
-    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", nvrtc.find_nvrtc)
+    monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", nvrtc.find_nvrtc)
     monkeypatch.setattr(nvrtc, "_opened", lambda major: None)
     with pytest.raises(CompileError, match=r"no NVRTC.*: pip install nvidia-cuda-nvrtc \(extra `cuda`\)"):
         made()

@@ -7,8 +7,8 @@ import pytest
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.backends.cuda import DeviceArray
-from dynamics_node.model.sample import sample_positions
+from dynamics_node.codegen.cuda import DeviceArray
+from dynamics_node.robot.random_positions import sample_positions
 
 COUNT = 200
 

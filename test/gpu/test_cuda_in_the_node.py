@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from robots import ROBOTS, data_folder
 
-from dynamics_node.backends import DEVICES
-from dynamics_node.node import build_job
-from dynamics_node.node.build_job import Failure, Job, do
-from dynamics_node.node.settings import Settings
-from dynamics_node.problem import KINDS
+from dynamics_node.codegen import DEVICES
+from dynamics_node.node.building import build_job
+from dynamics_node.node.building.build_job import Failure, Job, do
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.robot import KINDS
 
 TEXT = (data_folder() / ROBOTS["double_pendulum"].path).read_text()
 
@@ -39,7 +39,7 @@ def test_the_device_is_for_services(backend):
 
 
 def test_without_a_device_a_robot_is_refused_with_the_reason(monkeypatch):
-    monkeypatch.setattr("dynamics_node.backends.cuda.driver.LIBRARY", "libcuda-of-nowhere.so.1")
+    monkeypatch.setattr("dynamics_node.codegen.cuda.driver.LIBRARY", "libcuda-of-nowhere.so.1")
     fake_cuda.opened.forget()
     result = do(Job(TEXT, {}, "inverse", backend="cuda", services="cuda"))
     assert isinstance(result, Failure) and result.reason.startswith("backend cuda: no NVIDIA driver: ")
@@ -65,7 +65,7 @@ def test_a_robot_is_built_and_served(fake):
 def test_a_building_process_that_opens_a_device_is_limited_in_what_it_writes():
     """Drivers reserve addresses of all memory there is."""
     code = (
-        "import resource; from dynamics_node.node.build_job import limit_resources; limit_resources(True)\n"
+        "import resource; from dynamics_node.node.building.build_job import limit_resources; limit_resources(True)\n"
         "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_DATA)[0])\n"
         "import mmap; mmap.mmap(-1, 2**33, prot=mmap.PROT_READ)\n"
         "bytearray(5 * 2**30)"

@@ -8,8 +8,8 @@ import fake_cuda
 import numpy as np
 import pytest
 
-from dynamics_node.backends.cuda import CudaError, DeviceArray, opened
-from dynamics_node.backends.cuda.driver import SIGNATURES, Driver
+from dynamics_node.codegen.cuda import CudaError, DeviceArray, opened
+from dynamics_node.codegen.cuda.driver import SIGNATURES, Driver
 
 
 def _declared(header, name):

@@ -13,10 +13,10 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 import gpu_model
 from gpu_cards import CARDS
 
-from dynamics_node.backends import CompileError
-from dynamics_node.backends.cuda.cycles import GLOBAL, NEXT_BLOCK, cycles_of_a_warp
-from dynamics_node.backends.cuda.processors import processor_of
-from dynamics_node.backends.cuda.sass import NO_BOARD, OPERATIONS, Instruction, instructions
+from dynamics_node.codegen import CompileError
+from dynamics_node.codegen.cuda.cycles import GLOBAL, NEXT_BLOCK, cycles_of_a_warp
+from dynamics_node.codegen.cuda.processors import processor_of
+from dynamics_node.codegen.cuda.sass import NO_BOARD, OPERATIONS, Instruction, instructions
 
 NVRTC, HOPPER = nvrtc(), processor_of(90)
 disassembler()

@@ -18,15 +18,14 @@ from tolerances import error
 from with_nvrtc import nvrtc
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba, rnea
-from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import DeviceArray, choice, lanes, scratch
-from dynamics_node.backends.cuda import opened as opened_once
-from dynamics_node.backends.results import returned
-from dynamics_node.backends.text import Variant, kernel, slots
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.programs import parameter_values, rolled_program
+from dynamics_node.algorithms import aba, parameter_values, rnea, rolled_program
+from dynamics_node.codegen import CompileError, make
+from dynamics_node.codegen.cuda import DeviceArray, choice, lanes, scratch
+from dynamics_node.codegen.cuda import opened as opened_once
+from dynamics_node.codegen.printer import Variant, kernel, slots
+from dynamics_node.codegen.results import returned
+from dynamics_node.robot.description import Description, JointDescription, Link
+from dynamics_node.robot.from_description import tree_from_description
 
 ROUNDING = {"float": 3e-5, "double": 1e-12}
 PROBLEMS = {

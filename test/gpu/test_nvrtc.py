@@ -6,9 +6,9 @@ import with_nvrtc
 from fake_cuda import Recorded
 from gpu_programs import on_cpu, parameters, states, swinging
 
-from dynamics_node.backends import CompileError, make
-from dynamics_node.backends.cuda import DeviceArray, nvrtc
-from dynamics_node.backends.cuda.nvrtc import Resources, resources
+from dynamics_node.codegen import CompileError, make
+from dynamics_node.codegen.cuda import DeviceArray, nvrtc
+from dynamics_node.codegen.cuda.nvrtc import Resources, resources
 
 TEXT = """
 extern "C" __global__ void __launch_bounds__(128) doubled(const int count, const float *x, float *y)
@@ -106,7 +106,7 @@ def test_from_numpy_over_real_images_to_numpy(compiler, fake, monkeypatch, dtype
     """NVRTC's own cubin is what is loaded, and the fake runs the text that it was compiled from; or its PTX,
     which NumPy runs in the memory of the fake."""
     recorded = Recorded(fake, interpreted)
-    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
+    monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", lambda newest: recorded)
     runner, given = make(swinging(), "cuda", parameters()), states(200, dtype)
     found = runner.many(200, given, np.dtype(dtype))
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
@@ -121,7 +121,7 @@ def test_from_numpy_over_real_images_to_numpy(compiler, fake, monkeypatch, dtype
 def test_arrays_on_the_device_by_ptx(compiler, fake, monkeypatch):
     """The kernel of states, and the one that looks for states without a result."""
     recorded = Recorded(fake, interpreted=True)
-    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: recorded)
+    monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", lambda newest: recorded)
     a, b, gravity = states(300)
     b[70, 1] = np.nan
     (x, _), bad = make(swinging(), "cuda", parameters()).on_device(

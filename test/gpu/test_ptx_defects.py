@@ -10,9 +10,9 @@ import pytest
 from text_in_ptx import ran
 from with_nvrtc import nvrtc
 
-from dynamics_node.backends.results import returned
-from dynamics_node.backends.text import Variant, kernel
-from dynamics_node.program import trace
+from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.codegen.results import returned
+from dynamics_node.symbolic import trace
 
 NVRTC = nvrtc()
 NUMBERS = (np.arange(planted.COUNT) % 7).astype(np.float32)

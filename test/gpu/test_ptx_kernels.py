@@ -14,11 +14,11 @@ from with_nvrtc import nvrtc, without
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.backends import make
-from dynamics_node.backends.text import Variant, kernel
-from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.program import interpret
-from dynamics_node.programs import cheapest, limb_after_limb, recursive_programs
+from dynamics_node.algorithms import cheapest, limb_after_limb, recursive_programs
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.codegen import make
+from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.symbolic import interpret
 
 NVRTC = nvrtc()
 if fault("cc"):

@@ -17,13 +17,13 @@ from with_nvrtc import COUNTED, nvrtc
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.backends.c import CRunner
-from dynamics_node.backends.c import kernel as one_state
-from dynamics_node.backends.results import returned
-from dynamics_node.backends.text import Argument, Variant, kernel
-from dynamics_node.loops.first_positions import closed_samples
-from dynamics_node.program import interpret, trace
-from dynamics_node.programs import recursive_programs
+from dynamics_node.algorithms import recursive_programs
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.codegen.c import CRunner
+from dynamics_node.codegen.c import kernel as one_state
+from dynamics_node.codegen.printer import Argument, Variant, kernel
+from dynamics_node.codegen.results import returned
+from dynamics_node.symbolic import interpret, trace
 
 COUNTS = (1, 31, 128, 129, 1000)
 ROUNDING = {"float": 2e-6, "double": 4e-15}  # error of half of the states, relative to their largest number

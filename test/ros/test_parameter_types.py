@@ -13,9 +13,9 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter, parameter_dict_from_yaml_file
 from rig import fresh_domain
 
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.parameters import declare_parameters, parameter_values
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.node.ros.parameters import declare_parameters, parameter_values
 
 CONFIG = Path(__file__).parents[2] / "config" / "dynamics.yaml"
 NAMES = [parameter.name for parameter in PARAMETERS]

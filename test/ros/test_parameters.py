@@ -10,7 +10,7 @@ from rclpy.parameter import parameter_value_to_python
 from rig import NodeProcess, efforts
 from tolerances import EXACT, error
 
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.core.settings import PARAMETERS
 
 
 def test_every_parameter_is_described(arm):

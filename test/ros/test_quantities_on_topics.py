@@ -16,8 +16,8 @@ from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.node.quantity_service import OF_ALL
-from dynamics_node.programs import QUANTITIES
+from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.node.services.quantity_service import OF_ALL
 
 AXES = [f"{part}.{axis}" for part in ("linear", "angular") for axis in "xyz"]
 FORCES = [f"{part}.{axis}" for part in ("force", "moment") for axis in "xyz"]

@@ -13,8 +13,8 @@ from sensor_msgs.msg import Imu
 from sensor_truth import Truth
 from tolerances import error
 
-from dynamics_node.problem import measured
-from dynamics_node.sensors import load_sensors
+from dynamics_node.robot import measured
+from dynamics_node.robot.sensors import load_sensors
 
 JOINTS = [f"panda_joint{k}" for k in range(1, 8)]
 HAND, NONE = "panda_link7", (0.0, 0.0, 0.0)

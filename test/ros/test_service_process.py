@@ -98,7 +98,7 @@ def test_it_ends_with_the_node(rig, number):
 def test_a_node_that_is_gone_before_it_has_said_anything():
     ours, its = Pipe()
     ours.close()
-    command = [sys.executable, "-m", "dynamics_node.node.service_process", str(its.fileno())]
+    command = [sys.executable, "-m", "dynamics_node.node.services.service_process", str(its.fileno())]
     ended = subprocess.run(command, pass_fds=[its.fileno()], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stderr) == (0, "")
 

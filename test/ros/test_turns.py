@@ -17,11 +17,11 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from dynamics_node.node import turns
-from dynamics_node.node.qos import SENSOR
-from dynamics_node.node.ros_node import DynamicsNode
-from dynamics_node.node.transit import Transit
-from dynamics_node.node.turns import TurnExecutor
+from dynamics_node.node.ros import turns
+from dynamics_node.node.ros.qos import SENSOR
+from dynamics_node.node.ros.ros_node import DynamicsNode
+from dynamics_node.node.ros.turns import TurnExecutor
+from dynamics_node.node.state.transit import Transit
 
 DEPTH = SENSOR.depth
 

@@ -4,7 +4,7 @@ import numpy as np
 from mechanisms import joint, link, loop, numbers, robot
 from oracle import Oracle, pin
 
-from dynamics_node.spatial import transform_origin, transform_rotation
+from dynamics_node.symbolic import transform_origin, transform_rotation
 
 KINDS = ("ball", "ball", "revolute", "continuous", "prismatic", "fixed")
 

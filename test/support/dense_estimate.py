@@ -5,7 +5,7 @@ import numpy as np
 import pinocchio as pin
 from sensor_truth import ANGULAR_FIRST, GRAVITY, placement
 
-from dynamics_node import sensors as s
+from dynamics_node.robot import sensors as s
 
 
 class Dense:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.program import interpret, trace
+from dynamics_node.symbolic import interpret, trace
 from dynamics_node.trajectory import Prior, Steps
 from dynamics_node.trajectory.factor import NEXT
 from dynamics_node.trajectory.graph import weights_of

@@ -15,16 +15,10 @@ from mechanisms import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_demo import robots as linkages
-from dynamics_node import sensors
-from dynamics_node.backends.c.render import render
-from dynamics_node.problem import named
-from dynamics_node.programs import (
-    derivative_program,
-    elimination_program,
-    measured_program,
-    quantity_programs,
-    recursive_programs,
-)
+from dynamics_node.algorithms import derivative_program, quantity_programs, recursive_programs
+from dynamics_node.codegen.c.render import render
+from dynamics_node.graph import elimination_program, measured_program
+from dynamics_node.robot import named, sensors
 
 TURNS = "0.3 -0.7 1.1", "0 0 1.5707963", "-1.2 0.4 0.9", "1.5707963 0 0.2", "0.7 0.1 -2", "0.1 3 0.3"
 AXES = "0.3 -0.5 0.8", "0 0 1", "1 1 0", "-0.2 0.9 0.1", "1 2 -3", "0 1 0"

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import ptx
 
-from dynamics_node.backends.cuda import driver, nvrtc, opened, sass
+from dynamics_node.codegen.cuda import driver, nvrtc, opened, sass
 
 SOURCE = Path(__file__).with_name("fake_cuda.c")
 LOST = 719  # CUDA_ERROR_LAUNCH_FAILED
@@ -254,6 +254,6 @@ def installed(monkeypatch) -> Fake:
     fake = Fake()
     opened.forget()
     monkeypatch.setattr(driver, "LIBRARY", str(fake.path))
-    monkeypatch.setattr("dynamics_node.backends.cuda.runner.find_nvrtc", lambda newest: FakeNvrtc(fake))
-    monkeypatch.setattr("dynamics_node.backends.cuda.choice.instructions", lambda image, kernel: CODE)
+    monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", lambda newest: FakeNvrtc(fake))
+    monkeypatch.setattr("dynamics_node.codegen.cuda.choice.instructions", lambda image, kernel: CODE)
     return fake

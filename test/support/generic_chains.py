@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.spatial import product, rpy_rotation
+from dynamics_node.robot.description import Description, JointDescription, Link
+from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.symbolic import product, rpy_rotation
 
 
 def chain(n, seed=0):

@@ -5,8 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from dynamics_node.backends import make
-from dynamics_node.program import Program, trace
+from dynamics_node.codegen import make
+from dynamics_node.symbolic import Program, trace
 
 
 @cache

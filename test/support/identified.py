@@ -5,7 +5,7 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.identification import USUAL, LinearModel
 from dynamics_node.identification.consistent import nearby_bodies
-from dynamics_node.spatial import inertia_of_pseudo, pseudo_inertia
+from dynamics_node.symbolic import inertia_of_pseudo, pseudo_inertia
 
 TIME = np.arange(0.0, 12.0, 0.01)
 JOINTS = (("viscous", 0.1, 1.0), ("coulomb", 0.1, 1.0), ("offset", -0.2, 0.2), ("rotor", 0.05, 0.3))

@@ -56,7 +56,7 @@ def spatial_loop(kind):
     at zero and the tip is where the tie is."""
     random = np.random.default_rng(11)
     parts, names = [link("l0")], ["l0"]
-    from dynamics_node.spatial import motion_transform, rpy_rotation, transform_origin, transform_rotation
+    from dynamics_node.symbolic import motion_transform, rpy_rotation, transform_origin, transform_rotation
 
     X = np.eye(6)
     for k in range(1, 7):

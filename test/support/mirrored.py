@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from dynamics_node.model.description import Description, JointDescription, Link
-from dynamics_node.model.from_description import tree_from_description
-from dynamics_node.spatial import rpy_rotation
+from dynamics_node.robot.description import Description, JointDescription, Link
+from dynamics_node.robot.from_description import tree_from_description
+from dynamics_node.symbolic import rpy_rotation
 
 SIDES = {"left": np.eye(3), "right": np.diag([1.0, -1.0, 1.0])}
 EXACT, COARSE = np.pi / 2, 1.57079632679  # a quarter turn, and how a file may write it

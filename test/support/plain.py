@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.node.build_job import Failure, ServedRobot, do
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.core import Core
-from dynamics_node.node.reference import read_reference
-from dynamics_node.node.settings import PARAMETERS, Settings
-from dynamics_node.node.silence import Silence
-from dynamics_node.node.table import Numbers
+from dynamics_node.node.building.build_job import Failure, ServedRobot, do
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.settings import PARAMETERS, Settings
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.table import Numbers
+from dynamics_node.node.state.reference import read_reference
 
 MS = 1_000_000  # ns
 BEGIN = 1_700_000_000_000_000_000  # ns of ROS time

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.program import trace
+from dynamics_node.symbolic import trace
 
 SIZE = 3  # inputs of a lane
 OPERATIONS = (

@@ -12,10 +12,10 @@ pinocchio = pytest.importorskip(
     "pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio"
 )
 
-from dynamics_node.node.build_job import Job, ServedRobot, do
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.core import Core
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.building.build_job import Job, ServedRobot, do
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.settings import PARAMETERS
 
 ALGORITHMS = (
     ("best", "best", "c"),

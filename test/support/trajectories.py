@@ -4,15 +4,7 @@ import numpy as np
 from balls import ball_robot
 
 import dynamics_node as dn
-from dynamics_node.trajectory import (
-    Factor,
-    TrajectoryGraph,
-    cauchy,
-    geman_mcclure,
-    positions,
-    prior,
-    vector,
-)
+from dynamics_node.trajectory import Factor, TrajectoryGraph, cauchy, geman_mcclure, positions, prior, vector
 
 DT = 0.05
 SCALAR = {"dt": (1,)}

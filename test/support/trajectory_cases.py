@@ -14,7 +14,7 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
-from dynamics_node.model.sample import sample_positions
+from dynamics_node.robot.random_positions import sample_positions
 from dynamics_node.trajectory.planar import Angle, Bar, Slider, four_bar, planar_system
 from dynamics_node.trajectory.systems import robot_system
 
@@ -118,7 +118,7 @@ def values(system, function, *arrays):
 
 @cache
 def _run(system, function, sizes):
-    from dynamics_node.program import interpret, trace
+    from dynamics_node.symbolic import interpret, trace
 
     names = [f"x{k}" for k in range(len(sizes))]
     shapes = {name: (size,) for name, size in zip(names, sizes, strict=True)}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dynamics_node.backends.cuda.nvrtc import find_nvrtc
-from dynamics_node.backends.errors import CompileError
+from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
+from dynamics_node.codegen.errors import CompileError
 
 PROBE = 'extern "C" __global__ void probe(float *x) { x[threadIdx.x] += 1; }'
 COUNTED = tuple(json.loads((Path(__file__).parents[1] / "gpu" / "limits.json").read_text())["nvrtc"])

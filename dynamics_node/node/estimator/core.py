@@ -4,17 +4,17 @@ from collections import deque
 
 import numpy as np
 
-from dynamics_node.loops import ClosureError
-from dynamics_node.model import Robot
-from dynamics_node.node.coordinates import coordinates_of
+from dynamics_node.algorithms import ClosureError
+from dynamics_node.node.core.silence import LEAVE_OUT, NO_STATES, Silence, listed
+from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.job import EstimatedRobot
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
 from dynamics_node.node.estimator.running import ENCODERS, TORQUES, Gap, Running, Told
 from dynamics_node.node.estimator.settings import MEASURED, NONE, EstimatorSettings
-from dynamics_node.node.joint_memory import JUMP_BACK, NEVER, BadMessage, JointMemory
-from dynamics_node.node.sensor_readings import Topic, own_numbers
-from dynamics_node.node.silence import LEAVE_OUT, NO_STATES, Silence, listed
-from dynamics_node.node.torques import JointTorques
+from dynamics_node.node.state.coordinates import coordinates_of
+from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, BadMessage, JointMemory
+from dynamics_node.node.state.sensor_readings import Topic, own_numbers
+from dynamics_node.robot import Robot
 from dynamics_node.text import shown
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother

@@ -3,12 +3,12 @@
 from time import monotonic_ns
 from typing import Any
 
-from dynamics_node.node.diagnostics import Status
+from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.core.diagnostics import Status
+from dynamics_node.node.core.silence import listed
+from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.running import ENCODERS, TORQUES
-from dynamics_node.node.serving import Serving
-from dynamics_node.node.silence import listed
-from dynamics_node.node.statistics import Statistics
 
 WORDS = {ENCODERS: "joint_states", TORQUES: "torques"}
 DOUBTFUL = 5.0  # mean square of a reading's error over its variance

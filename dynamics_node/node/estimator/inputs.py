@@ -6,10 +6,10 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from dynamics_node.node.estimator.settings import COMMANDED
-from dynamics_node.node.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
-from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage
-from dynamics_node.node.messages import nanoseconds, sensed_numbers
-from dynamics_node.node.qos import SENSOR
+from dynamics_node.node.ros.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
+from dynamics_node.node.ros.messages import nanoseconds, sensed_numbers
+from dynamics_node.node.ros.qos import SENSOR
+from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
 
 
 def _joint_states(inputs, core, data, received):

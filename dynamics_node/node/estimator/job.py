@@ -1,14 +1,13 @@
-"""What is built for the estimator, in a process of its own: see node/building.py."""
+"""What is built for the estimator, in a process of its own: see node/building/build_process.py."""
 
 from dataclasses import dataclass
 
-from dynamics_node.model import Robot
-from dynamics_node.model.names import Pairs
-from dynamics_node.node.build_job import described_robot
-from dynamics_node.node.sensor_readings import Topic, topics_of
-from dynamics_node.problem import measured
-from dynamics_node.sensors import load_sensors
-from dynamics_node.solver import Closing, build_closing
+from dynamics_node.functions import Closing, build_closing
+from dynamics_node.node.building.build_job import described_robot
+from dynamics_node.node.state.sensor_readings import Topic, topics_of
+from dynamics_node.robot import Robot, measured
+from dynamics_node.robot.joint_names import Pairs
+from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory.joint_smoother import Smoothed
 
 

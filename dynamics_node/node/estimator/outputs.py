@@ -3,8 +3,8 @@
 from dynamics_interfaces.msg import JointStateEstimate
 from sensor_msgs.msg import JointState
 
-from dynamics_node.node.messages import doubles, torque_message
-from dynamics_node.node.outputs import Output, always
+from dynamics_node.node.ros.messages import doubles, torque_message
+from dynamics_node.node.ros.outputs import Output, always
 
 COVARIANCES = (
     "position_covariance",

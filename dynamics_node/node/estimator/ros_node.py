@@ -2,14 +2,14 @@
 
 from time import monotonic_ns, perf_counter
 
+from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.diagnostics import report
 from dynamics_node.node.estimator.inputs import EstimatorInputs, time_message
 from dynamics_node.node.estimator.outputs import ESTIMATES
 from dynamics_node.node.estimator.settings import PARAMETERS, check_against, read_settings
-from dynamics_node.node.outputs import Outputs
-from dynamics_node.node.robot_node import RobotNode
-from dynamics_node.node.silence import Silence
+from dynamics_node.node.ros.outputs import Outputs
+from dynamics_node.node.ros.robot_node import RobotNode
 
 
 class EstimatorNode(RobotNode):

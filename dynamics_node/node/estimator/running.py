@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.coordinates import Coordinates
+from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
-from dynamics_node.node.silence import Silence, listed
-from dynamics_node.node.torques import JointTorques
+from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
 

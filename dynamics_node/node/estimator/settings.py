@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dynamics_node.model import Robot
-from dynamics_node.node.consistency import check_description, refuse_joints_twice, require_joints
-from dynamics_node.node.described import DESCRIBED, DescriptionSettings
+from dynamics_node.node.core.consistency import check_description, refuse_joints_twice, require_joints
+from dynamics_node.node.core.described import DESCRIBED, DescriptionSettings
+from dynamics_node.node.core.table import parameter, parameters_of, read_fields
 from dynamics_node.node.estimator.job import EstimatorJob
-from dynamics_node.node.table import parameter, parameters_of, read_fields
+from dynamics_node.robot import Robot
 from dynamics_node.trajectory.gate import SHORTEST
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
 

@@ -7,8 +7,8 @@ import pytest
 from plain import serve
 from tolerances import EXACT, error
 
-from dynamics_node.node.answers import Answers
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.core.answers import Answers
+from dynamics_node.node.core.statistics import Statistics
 
 
 class Bench:

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from dynamics_demo.robots import four_bar
-from dynamics_node.backends.c import library
-from dynamics_node.node import build_job, build_server, building
-from dynamics_node.node.build_job import NICENESS, Failure, Job, ServedRobot, do
-from dynamics_node.node.build_server import BuildServer
-from dynamics_node.node.building import Building
+from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.node.building import build_job, build_server
+from dynamics_node.node.building import build_process as building
+from dynamics_node.node.building.build_job import NICENESS, Failure, Job, ServedRobot, do
+from dynamics_node.node.building.build_process import Building
+from dynamics_node.node.building.build_server import BuildServer
 
 PLAIN = Job(four_bar(), {}, "inverse", backend="numpy")
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="of Linux")
@@ -277,7 +278,7 @@ def test_compilers_end_with_the_node(slow_compiler, number):
 def test_the_process_is_limited():
     """In memory and time, and what it starts inherits it."""
     code = (
-        "import resource; from dynamics_node.node.build_job import limit_resources; limit_resources()\n"
+        "import resource; from dynamics_node.node.building.build_job import limit_resources; limit_resources()\n"
         "print(resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource.RLIMIT_CPU)[0])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

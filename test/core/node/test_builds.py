@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from dynamics_node.node.build_job import Failure, Job
-from dynamics_node.node.builds import PATIENCE, Builds
+from dynamics_node.node.building.build_job import Failure, Job
+from dynamics_node.node.building.builds import PATIENCE, Builds
 
 STAGE = 3  # looks that a stage takes
 

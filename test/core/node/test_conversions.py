@@ -4,9 +4,9 @@ from array import array
 
 import pytest
 
-from dynamics_node.node.consistency import read_settings
-from dynamics_node.node.conversions import as_declared
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.core.consistency import read_settings
+from dynamics_node.node.core.conversions import as_declared
+from dynamics_node.node.core.settings import PARAMETERS
 
 TABLE = {parameter.name: parameter for parameter in PARAMETERS}
 

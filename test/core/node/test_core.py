@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.node.build_job import ServedRobot
-from dynamics_node.node.core import Core
-from dynamics_node.node.settings import Settings
-from dynamics_node.node.silence import Silence
-from dynamics_node.problem import forward_dynamics, inverse_dynamics
-from dynamics_node.solver import build_for_service, build_quantity
+from dynamics_node.functions import build_for_service, build_quantity
+from dynamics_node.node.building.build_job import ServedRobot
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
 SETTINGS = Settings()
 MS = 1_000_000  # ns

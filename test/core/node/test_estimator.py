@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
-from dynamics_node.node.build_job import Failure, do
+from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.job import EstimatorJob
 from dynamics_node.node.estimator.readings import Grid
 from dynamics_node.node.estimator.settings import PARAMETERS, read_settings
-from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.node.silence import Silence
+from dynamics_node.node.state.joint_memory import BadMessage
 
 NS = 1_000_000_000
 PERIOD = 4_000_000  # ns

@@ -5,8 +5,8 @@ import pytest
 from cases import case_of
 from plain import robot_settings, serve, settings
 
-from dynamics_node.node.core import Core
-from dynamics_node.node.silence import Silence
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.silence import Silence
 
 STD, STEP = 1e-5, 2  # rad, ms
 GIVEN = {"velocity_source": "filter", "filter__position_std": STD, "filter__jerk_density": 1e3}

@@ -7,9 +7,9 @@ from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder, random_states
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.node.build_job import Failure, do
-from dynamics_node.node.core import Core
-from dynamics_node.node.silence import Silence
+from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.silence import Silence
 
 THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}

@@ -11,10 +11,10 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar, geared_chain, quadruped
-from dynamics_node.loops import health
-from dynamics_node.node.answers import Answers
-from dynamics_node.node.build_job import Failure, do
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.algorithms import health
+from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.answers import Answers
+from dynamics_node.node.core.statistics import Statistics
 
 
 class FiveBar:

@@ -13,12 +13,12 @@ from robots import ROBOTS
 from sensor_truth import Truth
 from tolerances import error
 
-from dynamics_node.node.build_job import Failure, do
-from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.node.sensor_readings import IMU, WRENCH, topics_of
-from dynamics_node.node.silence import Silence
-from dynamics_node.problem import measured
-from dynamics_node.sensors import load_sensors
+from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.node.state.sensor_readings import IMU, WRENCH, topics_of
+from dynamics_node.robot import measured
+from dynamics_node.robot.sensors import load_sensors
 
 HAND = "panda_link7"
 PUSH = np.array([0.4, -0.3, 0.2, 5.0, -8.0, 12.0])

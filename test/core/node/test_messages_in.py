@@ -17,10 +17,10 @@ from std_msgs.msg import String
 from tolerances import EXACT, error
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
-from dynamics_node.node.silence import Silence
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.ros.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
+from dynamics_node.robot.urdf import MAX_BYTES
 
 
 class Node:
@@ -99,7 +99,7 @@ def test_joint_states_are_the_last_that_a_turn_takes(bench):
 @pytest.fixture(params=["plain", "other"])
 def encoding(request, monkeypatch):
     """Of an encoding that wire.py does not know rclpy makes objects."""
-    monkeypatch.setattr("dynamics_node.node.inputs.is_plain", lambda data: request.param == "plain")
+    monkeypatch.setattr("dynamics_node.node.ros.inputs.is_plain", lambda data: request.param == "plain")
     return request.param
 
 

@@ -16,8 +16,8 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.node.outputs import OUTPUTS, PUSHES, READINGS, Outputs
-from dynamics_node.node.services import Services
+from dynamics_node.node.ros.outputs import OUTPUTS, PUSHES, READINGS, Outputs
+from dynamics_node.node.services.services import Services
 
 STAMP = Time(sec=3, nanosec=4)
 

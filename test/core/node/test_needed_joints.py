@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dynamics_node.node.joint_memory import BadMessage, JointMemory
+from dynamics_node.node.state.joint_memory import BadMessage, JointMemory
 
 NAMES = ("shoulder", "rocker", "elbow")
 NEEDED = np.array([0, 2])

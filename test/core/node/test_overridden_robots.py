@@ -9,10 +9,10 @@ from tolerances import error
 from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 import dynamics_node as dn
-from dynamics_node.node.build_job import Failure, do
+from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.observing import observed
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.settings import PARAMETERS, read_settings
-from dynamics_node.node.observing import observed
 
 NS, PERIOD, BEGIN = 1_000_000_000, 4_000_000, 1_700_000_000_000_000_000
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dynamics_node.node import settings
+from dynamics_node.node.core import settings
 from dynamics_node.node.estimator import settings as estimator_settings
 
 CONFIG = Path(__file__).parents[3] / "config"

@@ -12,12 +12,12 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 
 from dynamics_interfaces.srv import EstimatePayload
 
-from dynamics_node.node.consistency import check_against
-from dynamics_node.node.diagnostics import report
-from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.node.payload_estimation import ANEW
-from dynamics_node.node.payload_service import estimate_payload
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.core.consistency import check_against
+from dynamics_node.node.core.diagnostics import report
+from dynamics_node.node.core.payload_estimation import ANEW
+from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.services.payload_service import estimate_payload
+from dynamics_node.node.state.joint_memory import BadMessage
 
 NAMES = list(PANDA_JOINTS)
 TIME = np.arange(0.0, 6.0, 0.02)

@@ -8,10 +8,10 @@ from plain import serve, settings
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.node.answers import Answers
-from dynamics_node.node.observing import observed, told
-from dynamics_node.node.silence import Silence
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.core.answers import Answers
+from dynamics_node.node.core.observing import observed, told
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.statistics import Statistics
 
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
 LINK = "panda_hand"
@@ -211,7 +211,7 @@ def test_settings_that_cannot_be(values, words):
 
 
 def test_settings_that_do_not_fit_the_robot():
-    from dynamics_node.node.consistency import check_against
+    from dynamics_node.node.core.consistency import check_against
 
     model = ROBOTS["panda7"].model()
     for values, words in (

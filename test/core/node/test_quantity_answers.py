@@ -17,9 +17,9 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import differential
-from dynamics_node.node import quantity_service
-from dynamics_node.node.services import Services
-from dynamics_node.programs import QUANTITIES
+from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.node.services import quantity_service
+from dynamics_node.node.services.services import Services
 
 
 def ask(served, quantity, names=(), q=(), **fields):

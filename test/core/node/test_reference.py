@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dynamics_node.node.joint_memory import MAX_NAMES, BadMessage
-from dynamics_node.node.reference import MAX_POINTS, read_points, read_reference
+from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
+from dynamics_node.node.state.reference import MAX_POINTS, read_points, read_reference
 
 JOINTS = ("a", "b", "c")
 

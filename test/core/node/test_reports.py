@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from plain import serve
 
-from dynamics_node.node.diagnostics import report
-from dynamics_node.node.silence import SILENCE_AFTER, SILENCE_EVERY, Reminder, Silence
-from dynamics_node.node.statistics import Statistics
+from dynamics_node.node.core.diagnostics import report
+from dynamics_node.node.core.silence import SILENCE_AFTER, SILENCE_EVERY, Reminder, Silence
+from dynamics_node.node.core.statistics import Statistics
 
 
 def told(reminder, reasons):

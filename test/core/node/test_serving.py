@@ -11,10 +11,10 @@ from robots import PANDA_JOINTS, ROBOTS
 from tolerances import EXACT, error
 
 from dynamics_demo.robots import five_bar, geared_chain
-from dynamics_node.model.urdf import MAX_BYTES
-from dynamics_node.node.build_job import do
-from dynamics_node.node.builds import Builds
-from dynamics_node.node.serving import MOST_WARNINGS, Serving
+from dynamics_node.node.building.build_job import do
+from dynamics_node.node.building.builds import Builds
+from dynamics_node.node.building.serving import MOST_WARNINGS, Serving
+from dynamics_node.robot.urdf import MAX_BYTES
 
 PANDA = ROBOTS["panda7"].file.read_text()
 UR5 = ROBOTS["ur5"].file.read_text()

@@ -3,7 +3,7 @@
 import pytest
 from plain import settings
 
-from dynamics_node.node.settings import PARAMETERS
+from dynamics_node.node.core.settings import PARAMETERS
 
 
 @pytest.mark.parametrize(

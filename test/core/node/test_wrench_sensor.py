@@ -11,10 +11,10 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 
 from dynamics_interfaces.srv import CalibrateWrenchSensor
 
-from dynamics_node.node.consistency import check_against
-from dynamics_node.node.joint_memory import BadMessage
-from dynamics_node.node.services import calibrate_wrench_sensor
-from dynamics_node.node.silence import Silence
+from dynamics_node.node.core.consistency import check_against
+from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.services.services import calibrate_wrench_sensor
+from dynamics_node.node.state.joint_memory import BadMessage
 
 JOINT, LINK, FRAME = "panda_hand_joint", "panda_hand", "panda_link8"
 PUSH = np.array(
@@ -181,7 +181,7 @@ class Calibration:
 def test_a_tare_leaves_nothing_of_the_reading(panda, oracle, monkeypatch):
     """Of the pose at hand, with the tool as it is; poses that are collected stay."""
     served = serving(panda)
-    monkeypatch.setattr("dynamics_node.node.services.monotonic_ns", lambda: served.now)
+    monkeypatch.setattr("dynamics_node.node.services.services.monotonic_ns", lambda: served.now)
     calibrate = Calibration(served)
     with pytest.raises(BadMessage, match="0 readings"):
         calibrate("tare")

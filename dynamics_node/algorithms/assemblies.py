@@ -1,0 +1,121 @@
+"""The assemblies of a loop: closed positions of one rank of its equations.
+
+Closed positions form branches, and how many equations are independent is a property of the branch: a Sarrus
+linkage lifts its table on one, with one motion, and swings both folded legs on another, with two. A robot is
+built for one number, so a choice is made among the closed positions that are at hand.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.algorithms.first_positions import closed_anywhere, closed_near, is_as_loaded, is_regular
+from dynamics_node.algorithms.loop_equations import NEAR, RANK, ranks_of
+from dynamics_node.symbolic import interpret
+
+REACHES = (1.5, np.pi)  # rad or m from zero where closed positions are looked for
+FEW, TRIED = 8, 3  # positions of an assembly that suffice, and that are looked at closely
+STILL = 1e-6  # rad or m by which joints that stand still move while others move by one
+CONTRADICTS = 1e-6  # by which equations of one position may contradict each other
+HEALTHY = 1e4  # condition of the dependent columns of K up to which a position is not refused
+
+
+class Assembly(NamedTuple):
+    """rank: of K at its positions (count, nq), the best conditioned first; K (count, rows, coordinates)
+    there; still: how many of the coordinates cannot move there."""
+
+    rank: int
+    positions: np.ndarray
+    K: np.ndarray
+    still: int
+
+
+def assemblies(tree, constraints, coordinates) -> list[Assembly]:
+    """Those with the fewest joints that stand still first, of them that which is nearest to all joints at
+    zero. Empty where no closed position is found."""
+    found: dict[int, Assembly] = {}
+    for reach in REACHES:
+        closed = closed_anywhere(tree, constraints, coordinates, np.random.default_rng(7), reach)
+        for one in _by_rank(tree, constraints, coordinates, closed):
+            known = found.setdefault(one.rank, one)
+            if len(known.positions) < min(FEW, len(one.positions)):
+                found[one.rank] = one
+        if len(found) == 1 and all(len(one.positions) >= FEW and not one.still for one in found.values()):
+            break  # with joints that stand still, another assembly may move them
+    return sorted(
+        found.values(), key=lambda one: (one.still, np.float32(np.abs(one.positions).max(axis=1).min()))
+    )
+
+
+def _by_rank(tree, constraints, coordinates, q):
+    """Assemblies of closed positions q (count, nq), without singular ones."""
+    if not len(q):
+        return
+    K = interpret(position_program(tree, constraints), q=q)["K"][:, :, coordinates]
+    sizes = np.linalg.svd(K, compute_uv=False)
+    ranks = (sizes > RANK * sizes[:, :1]).sum(axis=1)
+    own = {rank: np.flatnonzero(ranks == rank) for rank in sorted(set(ranks.tolist()))}
+    for rank, places in own.items():
+        least = sizes[places, max(rank, 1) - 1].astype(np.float32)  # of equal ones the first
+        best = places[np.argsort(-least, kind="stable")]
+        regular = (is_regular(tree, constraints, coordinates, one, rank) for one in q[best[:TRIED]])
+        if len(own) == 1 or np.mean([*regular]) > 0.5:
+            yield Assembly(rank, q[best], K[best], _still(K[best[:FEW]], rank))
+
+
+def _still(K, rank):
+    """How many coordinates cannot move where K (count, rows, n) has this rank, at most positions."""
+    motions = np.linalg.svd(K)[2][:, rank:]
+    return int(np.median((np.abs(motions).max(axis=1, initial=0.0) < STILL).sum(axis=1)))
+
+
+# --- why a position is refused ------------------------------------------------------------------------------
+
+
+def why_singular_loop(mechanism, q):
+    """Why loops that are closed, if not to the last digit, at positions q (..., nq) do not determine how the
+    dependent joints move at one of them: of the cluster and the position at which they do so worst."""
+    tree, q = mechanism.tree, np.asarray(q, dtype=float).reshape(-1, mechanism.nq)
+    tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+    conditions = np.array([_conditions(tree, cluster, q) for cluster in tied])
+    worst, at = np.unravel_index(np.argmax(conditions), conditions.shape)
+    return _reason(tree, tied[worst], q[at])
+
+
+def _conditions(tree, cluster, q):
+    """(count,): of the dependent columns of K at q (count, nq); infinite where the equations contradict each
+    other, so that the other columns are no combination of these."""
+    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
+    K_dep, K_ind = K[:, :, list(cluster.dependent)], K[:, :, list(cluster.independent)]
+    missed = np.abs(K_ind - K_dep @ (np.linalg.pinv(K_dep) @ K_ind)).max(axis=(1, 2), initial=0.0)
+    return np.where(missed > CONTRADICTS, np.inf, np.linalg.cond(K_dep))
+
+
+def _reason(tree, cluster, q):
+    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
+    names = ", ".join(sorted(constraint.name for constraint in cluster.constraints))
+    closed = closed_near(tree, cluster.constraints, coordinates, q[None])
+    at = closed[0] if len(closed) else q
+    program = position_program(tree, cluster.constraints)
+    (rank,) = ranks_of(interpret(program, q=at[None])["K"][:, :, coordinates], NEAR)
+    (condition,) = _conditions(tree, cluster, at[None])
+    singular = f"a loop is at a singular position, or too near: {names}"
+    if rank == usual and condition > HEALTHY:
+        own = ", ".join(repr(tree.v_names[v]) for v in cluster.independent)
+        return f"{singular}: its other joints do not follow from {own} there (condition {condition:.2g})"
+    if rank == usual:
+        gap = np.abs(interpret(program, q=q)["gaps"]).max()
+        return (
+            f"{names}: equations contradict each other where the loop is open by {gap:.2g}: see close_loops"
+        )
+    if is_as_loaded(tree, cluster, at):
+        return f"{singular}: {rank} of its equations are independent there, and {usual} as it was loaded"
+    free = len(coordinates) - rank
+    if not free:
+        return f"{names}: a rigid assembly: {rank} equations are independent, and {usual} as it was loaded"
+    return (
+        f"{names}: another assembly: {rank} equations are independent and {free} joints move freely, "
+        f"{usual} and {len(cluster.independent)} in that for which it was loaded. To load this one, mark "
+        f'{rank} of its joints with independent="false"'
+    )

@@ -1,0 +1,251 @@
+"""Inverse dynamics of a tree and its derivatives in stages (algorithms/derivatives.py): what is computed of
+every body, or of every velocity coordinate, is computed of all of them side by side."""
+
+from functools import partial
+
+import numpy as np
+
+from dynamics_node.algorithms import derivatives as by
+from dynamics_node.symbolic import Staging, entries, mapped
+
+
+class Composites:
+    """Arrays of Values: of bodies (nbodies, ...) in the order of the tree; of columns, the coordinates of one
+    body after the other, depth first, so that those that one carries lie side by side.
+
+    All is seen from the root body that a body hangs on: its own motions are unit vectors. J (nbodies, 4, 4):
+    pseudo-inertias; the rest as of `rnea`.
+    """
+
+    def __init__(self, tree, staging: Staging, J, q, qd, gravity):
+        self.tree, self.staging, self._qd = tree, staging, qd
+        self.parents = np.array(tree.parents, dtype=int)
+        order = _depth_first(tree.parents)
+        columns = [(i, k) for i in order for k in range(tree.bodies[i].joint.S.shape[1])]
+        self._body, own = np.array(columns, dtype=int).T
+        self._at = np.array([tree.bodies[i].joint.v.start for i in self._body]) + own
+        self._rank_of_body, self._rank_of_column = np.argsort(order), np.arange(len(columns))
+        S = np.array([tree.bodies[i].joint.S[:, k] for i, k in columns])
+        self._move(S, J, q, gravity)
+
+    def _move(self, S, J, q, gravity):
+        """Where bodies are, their columns, velocities and moments."""
+        body, alone = self._body, self.staging.alone
+        self.R, self.p, self._start = alone(partial(by.frames, self.tree), q, gravity)
+        self._S = self._of_columns(by.placed_motion, self.R[body], self.p[body], S)
+        self._v = alone(self._velocities, self._S, self._qd)
+        self._v_before = self._before(self._v, np.zeros(6))
+        v_joint = alone(self._of_joints, self._S, self._qd)
+        self._first, self._both = self._of_columns(by.first_rates, self._S, self._v_before, v_joint)
+        self._moments = self.of_bodies(_moments, self.R, self.p, J, self._v)
+        inertia, self._momentum = entries(alone(self._sums, self._moments), body)
+        self._inertia, self._load = inertia, self._of_columns(by.inertia_times, inertia, self._S)
+
+    # --- of all of them -------------------------------------------------------------------------------------
+
+    def of_bodies(self, function, *arrays):
+        """function(*arrays) of every body, first axis of the arrays and of what comes back."""
+        return self._apart(function, self._rank_of_body, self.parents < 0, arrays)
+
+    def _of_columns(self, function, *arrays):
+        return self._apart(function, self._rank_of_column, self.parents[self._body] < 0, arrays)
+
+    def _apart(self, function, rank, is_root, arrays):
+        """Roots alone, for much of what they have is zero; all others side by side."""
+        roots, rest = np.flatnonzero(is_root), np.flatnonzero(~is_root)
+        found = self.staging.alone(function, *entries(arrays, roots))
+        if not len(rest):
+            return found
+        rest = rest[np.argsort(rank[rest])]
+        others = self.staging.side_by_side(function, *entries(arrays, rest))
+        place = np.argsort(np.concatenate([roots, rest]))
+        return _together(lambda a, b: np.concatenate([a, b])[place], found, others)
+
+    def _before(self, array, root):
+        """Of columns, what the body before has; root: what is before the root (6,) or (nbodies, 6)."""
+        before = self.parents[self._body]
+        found = array[before]
+        found[before < 0] = np.broadcast_to(root, array.shape)[self._body[before < 0]]
+        return found
+
+    def _outward(self, start, steps):
+        """Of bodies: what the parent has, or `start` (nbodies, 6), and the steps of the body's columns."""
+        x = np.zeros((len(self.parents), 6), dtype=object)
+        for i, parent in enumerate(self.parents):
+            before = start[i] if parent < 0 else x[parent]
+            x[i] = sum((steps[k] for k in np.flatnonzero(self._body == i)), before)
+        return x
+
+    def _sums(self, arrays):
+        """Of bodies, over all that they carry."""
+        return mapped(self._carried, arrays)
+
+    def _carried(self, array):
+        total = array.copy()
+        for i, parent in reversed(list(enumerate(self.parents))):
+            if parent >= 0:
+                total[parent] = total[parent] + total[i]
+        return total
+
+    def _velocities(self, S, qd):
+        return self._outward(np.zeros((len(self.parents), 6)), S * qd[self._at, None])
+
+    def _of_joints(self, S, qd):
+        """Of columns the velocity of the joint, of those with several coordinates."""
+        steps, several = S * qd[self._at, None], np.bincount(self._body)[self._body] > 1
+        v = np.zeros(S.shape, dtype=object)
+        for k in np.flatnonzero(several):
+            v[k] = steps[self._body == self._body[k]].sum(axis=0)
+        return v
+
+    # --- accelerations and torques --------------------------------------------------------------------------
+
+    def accelerate(self, qdd, outer=None):
+        """Accelerations of bodies, and the wrenches that they take. outer (nbodies, 6): wrenches on bodies,
+        in their axes, about their origins."""
+        self._a = self.staging.alone(self._accelerations, self._S, self._first, self._start, self._qd, qdd)
+        wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
+        if outer is not None:
+            wrench = self.of_bodies(_less, wrench, self.R, self.p, outer)
+        self._wrench = self.staging.alone(self._carried, wrench)
+
+    def _accelerations(self, S, first, start, qd, qdd):
+        begin = np.concatenate([np.zeros_like(start), start], axis=1)
+        return self._outward(begin, S * qdd[self._at, None] + first * qd[self._at, None])
+
+    def torques(self):
+        """tau (nv,) at these accelerations, without what rotors take."""
+        return self.staging.alone(self._torques, self._S, self._wrench[self._body])
+
+    def _torques(self, S, wrench):
+        tau = np.zeros(self.tree.nv, dtype=object)
+        for at, own in zip(self._at, by.dot(S, wrench), strict=True):
+            tau[at] = tau[at] + own
+        return tau
+
+    def accelerate_more(self, qdd):
+        """Accelerations qdd (nv,) besides."""
+        a = self.staging.alone(self._velocities, self._S, qdd)
+        wrench = self.of_bodies(by.inertia_times, self._moments[0], a)
+        more = (self._a, self._wrench, a, wrench)
+        self._a, self._wrench = self.staging.alone(self._added, *more)
+
+    def _added(self, a, carried, more, wrench):
+        return a + more, carried + self._carried(wrench)
+
+    # --- matrices -------------------------------------------------------------------------------------------
+
+    def masses(self, armature):
+        """M (nv, nv), with armature (nv,)."""
+        M = _Sums(self.tree.nv)
+        for k, lanes, below in self._pairs():
+            found = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
+            M.add(self._at[lanes], self._at[k], found)
+            M.add(self._at[k], self._at[lanes[below]], found[below])
+        there = [k for k, own in enumerate(armature) if not (isinstance(own, float) and own == 0.0)]
+        M.add(there, there, armature[there])
+        return M.matrix(self.staging)
+
+    def derivatives(self):
+        """dtau/dq and dtau/dqd (nv, nv)."""
+        start = np.concatenate([np.zeros_like(self._start), self._start], axis=1)
+        a_before = self._before(self._a, start)
+        second = self._of_columns(by.second_rates, self._S, self._first, self._v_before, a_before)
+        columns = by.Column(self._S, self._first, second, self._both)
+        wrench = self._wrench[self._body]
+        loads = self._of_columns(by.load, columns, self._inertia, self._momentum, wrench, self._load)
+        dq, dqd = _Sums(self.tree.nv), _Sums(self.tree.nv)
+        for k, lanes, below in self._pairs():
+            each, shared = entries(loads, lanes), (entries(columns, k),)
+            found = self.staging.side_by_side(_torques, each, shared=shared)
+            for matrix, above, carried in zip((dq, dqd), *found, strict=True):
+                matrix.add(self._at[lanes], self._at[k], carried)
+                matrix.add(self._at[k], self._at[lanes[below]], above[below])
+        return dq.matrix(self.staging), dqd.matrix(self.staging)
+
+    def _pairs(self):
+        """(column, columns of its body and of those that it carries, which of them are of another body), the
+        root's own by themselves."""
+        is_root, carriers = self.parents[self._body] < 0, _carriers(self.tree.parents)
+        for k, body in enumerate(self._body):
+            carried = np.array([body in carriers[other] for other in self._body])
+            for lanes in (np.flatnonzero(carried & is_root), np.flatnonzero(carried & ~is_root)):
+                if len(lanes):
+                    yield k, lanes, self._body[lanes] != body
+
+
+class _Sums:
+    """A square matrix of sums of Values: a joint that mimics another one adds to its row and column."""
+
+    def __init__(self, size):
+        self._terms: dict[tuple[int, int], list] = {}
+        self._size = size
+
+    def add(self, rows, columns, values):
+        """values (n,) at rows and columns, (n,) or one for all."""
+        for row, column, value in zip(*np.broadcast_arrays(rows, columns, values), strict=True):
+            self._terms.setdefault((int(row), int(column)), []).append(value)
+
+    def matrix(self, staging):
+        """(size, size) of Values and zeros."""
+        matrix = np.zeros((self._size, self._size), dtype=object)
+        several = {place: terms for place, terms in self._terms.items() if len(terms) > 1}
+        totals = staging.alone(_totals, *several.values()) if several else ()
+        for place, (term, *_) in self._terms.items():
+            matrix[place] = term
+        for place, total in zip(several, totals, strict=True):
+            matrix[place] = total
+        return matrix
+
+
+def _totals(*terms):
+    return np.array([sum(own[1:], own[0]) for own in terms], dtype=object)
+
+
+def _together(join, a, b):
+    """The same tuples of join(array of a, array of b)."""
+    if not isinstance(a, tuple):
+        return join(a, b)
+    found = [_together(join, *parts) for parts in zip(a, b, strict=True)]
+    return tuple(found) if type(a) is tuple else type(a)(*found)
+
+
+def _depth_first(parents):
+    """Bodies, each behind its parent and before what hangs on others."""
+    children: list[list[int]] = [[] for _ in range(len(parents) + 1)]
+    for i, parent in enumerate(parents):
+        children[parent].append(i)
+    order, waiting = [], children[-1][::-1]
+    while waiting:
+        order.append(waiting.pop())
+        waiting += children[order[-1]][::-1]
+    return order
+
+
+def _carriers(parents):
+    """Of every body, it and those that carry it."""
+    found: list[set[int]] = []
+    for i, parent in enumerate(parents):
+        found.append({i} | (found[parent] if parent >= 0 else set()))
+    return found
+
+
+# --- what stages compute ------------------------------------------------------------------------------------
+
+
+def _moments(R, p, J, v):
+    inertia = by.placed_inertia(R, p, J)
+    return inertia, by.momentum(inertia, v)
+
+
+def _wrench(moments, v, a):
+    inertia, momentum = moments
+    return by.inertia_times(inertia, a) + by.twisted(momentum, v[..., :3])
+
+
+def _less(wrench, R, p, outer):
+    return wrench - by.placed_wrench(R, p, outer)
+
+
+def _torques(load, column):
+    return by.torques_above(load, column), by.torques_below(load, column)

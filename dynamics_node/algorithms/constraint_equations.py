@@ -1,0 +1,285 @@
+"""The equations of the constraints, on symbols: phi(q) = 0 for closed positions.
+
+Everything else is derived: K = dphi/dq, and with K qd = 0 the right-hand side k = -(dK/dt) qd of K qdd = k.
+So any kind of constraint needs its phi alone, one given as a function too.
+"""
+
+from dataclasses import dataclass, field
+from functools import lru_cache, wraps
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.constraints import Custom, Linear, LoopJoint
+from dynamics_node.symbolic import Program, derivative_name, dot, interpret, jacobian, product, trace
+
+WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
+
+
+def equations(tree, constraints, q):
+    """phi (rows,) of some constraints at symbols q (nq,)."""
+    return np.concatenate([np.zeros(0), *_equations(tree, constraints, q)])
+
+
+def _equations(tree, constraints, q):
+    X_up = _transforms(tree, constraints, q)
+    return [_equation(constraint)(tree, X_up, constraint, q) for constraint in constraints]
+
+
+def _transforms(tree, constraints, q):
+    """Of the bodies whose places the equations need."""
+    loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+    return joint_transforms(tree, q, sorted(set().union(*(members_of(tree, loop) for loop in loops))))
+
+
+def gaps(tree, constraints, q):
+    """phi (rows,) in m, rad or 1: d^2 - L^2 of a rod, over 2 L, is by how much it is too long."""
+    pairs = zip(constraints, _equations(tree, constraints, q), strict=True)
+    return np.concatenate([np.zeros(0), *(phi / scale_of(constraint) for constraint, phi in pairs)])
+
+
+def scale_of(constraint):
+    """What phi of a constraint is to be divided by to be m, rad or 1."""
+    return constraint.type.scale(constraint) if isinstance(constraint, LoopJoint) else 1.0
+
+
+def turned(tree, constraints, q):
+    """1 less the cosine of every direction that both ends of a loop share, at symbols q: the equations alone
+    also hold with the ends half a turn apart, or with their axes permuted."""
+    X_up = _transforms(tree, constraints, q)
+    loops = [loop for loop in constraints if isinstance(loop, LoopJoint)]
+    found = [1.0 - one for loop in loops for one in _cosines(loop, *end_frames(tree, X_up, loop))]
+    return np.array(found, dtype=object)
+
+
+def _cosines(loop, predecessor, successor):
+    (P, _), (S, _) = predecessor, successor
+    return [dot(product(P, direction), product(S, direction)) for direction in loop.type.shared(loop)]
+
+
+@dataclass(frozen=True)
+class _Geometry:
+    """What the equations of some constraints consist of: equal where joints, and the bodies and frames that
+    a loop connects, lie alike, whatever inertias, names and other bodies are."""
+
+    places: tuple
+    tree: Any = field(compare=False)
+    constraints: tuple = field(compare=False)
+
+
+def _geometry(tree, constraints):
+    loops = [constraint for constraint in constraints if isinstance(constraint, LoopJoint)]
+    members = sorted(set().union(*(members_of(tree, loop) for loop in loops)))
+    places = [(i, tree.parents[i], *_place(tree.bodies[i])) for i in members]
+    joints = [(joint.kind, joint.q.start, joint.v.start) for joint in tree.independent_joints]
+    return _Geometry((*places, *joints, *map(_form, constraints)), tree, constraints)
+
+
+def _place(body):
+    joint = body.joint
+    own = joint.kind, joint.q.start, joint.v.start, joint.mimic, joint.multiplier, joint.offset
+    return *own, *_numbers(body.X_tree, joint.axis)
+
+
+def _form(constraint):
+    """What equations of the same form have in common."""
+    if isinstance(constraint, LoopJoint):
+        ends = constraint.predecessor, constraint.successor
+        frames = *constraint.rotations, *constraint.origins, constraint.axis, constraint.second_axis
+        return constraint.kind, *ends, *_numbers(*frames), constraint.length
+    if isinstance(constraint, Linear):
+        return (*constraint.weights.items(), constraint.offset)
+    return constraint
+
+
+def _numbers(*arrays):
+    return [None if array is None else array.tobytes() for array in arrays]
+
+
+def _once(program):
+    """program(tree, constraints), once for all of one geometry: trees with inertias as inputs, and robots
+    that are read again."""
+    made = lru_cache(maxsize=256)(lambda geometry: program(geometry.tree, geometry.constraints))
+
+    @lru_cache(maxsize=256)  # clusters of the robots at hand
+    def of(tree, constraints):
+        return made(_geometry(tree, constraints))
+
+    return wraps(program)(of)
+
+
+@_once
+def position_program(tree, constraints: tuple) -> Program:
+    """q -> phi (rows,), K (rows, nv of the tree), gaps (rows,) and turned (any,)."""
+    phi = trace(lambda q: {"phi": equations(tree, constraints, q)}, {"q": (tree.nq,)})
+    K = jacobian(phi, ["phi"], ["q"])
+
+    def function(q):
+        return {
+            "phi": interpret(phi, q=q)["phi"],
+            "K": _over_velocities(tree, q, interpret(K, q=q)[derivative_name("phi", "q")]),
+            "gaps": gaps(tree, constraints, q),
+            "turned": turned(tree, constraints, q),
+        }
+
+    return trace(function, {"q": (tree.nq,)})
+
+
+@_once
+def velocity_program(tree, constraints: tuple) -> Program:
+    """q, qd (of the tree) -> K (rows, nv) and k (rows,) with K qdd = k. Of two ways to k the one with fewer
+    operations: where axes are parallel, by derivatives of K; where bodies turn in space, by those of phi."""
+    position = position_program(tree, constraints)
+    K = position.outputs["K"] - position.input_size
+
+    def program(right_hand_side):
+        def function(q, qd):
+            return {"K": interpret(position, q=q)["K"], "k": right_hand_side(q, qd)}
+
+        return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
+
+    if np.isin(K, range(len(position.constants))).all():  # gears
+        return program(lambda q, qd: -np.zeros(len(K)))
+    by_rates = program(_change_of_rates(tree, position))
+    by_positions = program(_second_change(tree, constraints))
+    return by_positions if len(by_positions.ops) < WORTH * len(by_rates.ops) else by_rates
+
+
+@_once
+def change_program(tree, constraints: tuple) -> Program:
+    """q, qd (of the tree), forces (rows,) -> change (nv of the tree,) = (dK/dt)^T forces along qd."""
+    position = position_program(tree, constraints)
+
+    def later(q, qd, forces, t):
+        K = interpret(position, q=_moved(tree, q, qd, t))["K"]
+        return {"f": K.T @ forces}
+
+    (rows,) = position.outputs["phi"].shape
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "forces": (rows,)}
+    change = jacobian(trace(later, {**shapes, "t": (1,)}), ["f"], ["t"])
+
+    def function(**arrays):
+        found = interpret(change, **arrays, t=np.zeros(1))
+        return {"change": found[derivative_name("f", "t")][:, 0]}
+
+    return trace(function, shapes)
+
+
+def _change_of_rates(tree, position):
+    """k(q, qd) = -(dK/dt) qd, by the derivatives of K qd."""
+    rates = trace(
+        lambda q, qd: {"rate": interpret(position, q=q)["K"] @ qd}, {"q": (tree.nq,), "qd": (tree.nv,)}
+    )
+    change = jacobian(rates, ["rate"], ["q"])
+
+    def k(q, qd):
+        derivative = interpret(change, q=q, qd=qd)[derivative_name("rate", "q")]
+        return -(_over_velocities(tree, q, derivative) @ qd)
+
+    return k
+
+
+def _second_change(tree, constraints):
+    """k(q, qd): minus the second derivative of phi by time, while rates stay."""
+    first = _along_motion(tree, lambda q, qd: equations(tree, constraints, q))
+    second = _along_motion(tree, first)
+    return lambda q, qd: -second(q, qd)
+
+
+def _along_motion(tree, function):
+    """The derivative by time of function(q, qd) (rows,), while rates stay."""
+
+    def later(q, qd, t):
+        return {"f": function(_moved(tree, q, qd, t), qd)}
+
+    shapes: dict[str, tuple[int, ...]] = {"q": (tree.nq,), "qd": (tree.nv,), "t": (1,)}
+    change = jacobian(trace(later, shapes), ["f"], ["t"])
+
+    def derivative(q, qd):
+        return interpret(change, q=q, qd=qd, t=np.zeros(1))[derivative_name("f", "t")][:, 0]
+
+    return derivative
+
+
+def _moved(tree, q, qd, t):
+    """Positions that rates qd lead to in a short time t (1,), to first order."""
+    moved = np.array(q, dtype=object)
+    for joint in tree.independent_joints:
+        moved[joint.q] = q[joint.q] + t[0] * (joint.type.tangent(q[joint.q]) @ qd[joint.v])
+    return moved
+
+
+def _over_velocities(tree, q, derivative):
+    """Derivatives (rows, nv) by motions with velocity 1, from those by positions (rows, nq)."""
+    out = np.zeros((len(derivative), tree.nv), dtype=object)
+    for joint in tree.independent_joints:
+        out[:, joint.v] = derivative[:, joint.q] @ joint.type.tangent(q[joint.q])
+    return out
+
+
+# --- one function a type of constraint ----------------------------------------------------------------------
+
+
+def _linear(tree, X_up, constraint: Linear, q):
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    total = sum(weight * q[at[v]] for v, weight in constraint.weights.items())
+    return np.array([total - constraint.offset], dtype=object)
+
+
+def _custom(tree, X_up, constraint: Custom, q):
+    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
+    return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
+
+
+def _loop(tree, X_up, loop: LoopJoint, q):
+    """By the frames of both ends, seen from the last body that both paths share."""
+    (P, p), (S, s) = end_frames(tree, X_up, loop)
+    return np.array(loop.type.phi(loop, P, S, p - s), dtype=object)
+
+
+def end_frames(tree, X_up, loop: LoopJoint):
+    """`frame_in` of the predecessor's and the successor's end, seen from the last body on both paths."""
+    top = common_ancestor(tree, loop.predecessor, loop.successor)
+    ends = zip((loop.predecessor, loop.successor), loop.rotations, loop.origins, strict=True)
+    return tuple(frame_in(tree, X_up, top, *end) for end in ends)
+
+
+def frame_in(tree, X_up, top, body, rotation, origin):
+    """Axes (columns of (3, 3)) and origin (3,) of a frame on a body, in the frame of `top`."""
+    axes, place = [rotation[:, k] for k in range(3)], origin
+    while body != top:
+        axes = [X_up.vector_back(body, axis) for axis in axes]
+        place = X_up.point_back(body, place)
+        body = tree.parents[body]
+    return np.stack(axes, axis=-1), place
+
+
+def common_ancestor(tree, a, b):
+    """The last body on both paths from the root, -1 for the root."""
+    above = set(tree.ancestors[a]) if a >= 0 else set()
+    shared = [body for body in (tree.ancestors[b] if b >= 0 else ()) if body in above]
+    return shared[-1] if shared else -1
+
+
+def path(tree, top, body):
+    """Bodies from below `top` to `body`."""
+    above = tree.ancestors[body] if body >= 0 else ()
+    return [i for i in above if top < 0 or i not in tree.ancestors[top]]
+
+
+def between(tree, a, b):
+    """Bodies on the two paths from the nearest common ancestor, without it."""
+    top = common_ancestor(tree, a, b)
+    return {*path(tree, top, a), *path(tree, top, b)}
+
+
+def members_of(tree, constraint):
+    """Bodies whose joints a constraint concerns."""
+    if isinstance(constraint, LoopJoint):
+        return between(tree, constraint.predecessor, constraint.successor)
+    return set(constraint.bodies)
+
+
+def _equation(constraint) -> Any:
+    return {LoopJoint: _loop, Linear: _linear, Custom: _custom}[type(constraint)]

@@ -1,0 +1,107 @@
+"""Inverse, forward and hybrid dynamics as Programs: the recursions, over bodies or over clusters of them.
+
+A Program reads and returns what its Problem says, by name, for one state. Where it can fail it has an output
+`health` besides, with its limits: see algorithms/health.py.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dynamics_node.algorithms import cluster_dynamics as dynamics
+from dynamics_node.algorithms.aba import aba
+from dynamics_node.algorithms.health import health, health_limits
+from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.quantity_ways import inverse_dynamics
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.symbolic import Program, Rolled
+
+# of (robot, rates, q, known, f_ext, gravity), known being tau at forward joints and qdd at the others: the
+# other one of the two
+Method = Callable[..., np.ndarray]
+
+
+def dynamics_programs(
+    robot: Robot, problem: Problem, wrenches=False, parameters=()
+) -> dict[str, Program | Rolled]:
+    """{what it is, for people: the Program} of the ways to solve the problem: `recursive_programs`, or, of a
+    robot with many bodies, one that is rolled.
+
+    Inputs: those that the problem reads, with f_ext if there are `wrenches`, then `parameters`: of 'inertia'
+    and 'armature' those that are inputs, see `parameter_values`. Outputs: those that it returns, and health.
+    """
+    if can_roll(robot, problem):
+        name = "rnea" if problem.kind == "inverse" else "aba"
+        return {name: rolled_program(robot, problem, wrenches, parameters)}
+    return dict(recursive_programs(robot, problem, wrenches, parameters))
+
+
+def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
+    """The straight-line ones of `dynamics_programs`, of a robot of any length."""
+    return {
+        name: problem_program(robot, problem, method, wrenches, parameters)
+        for name, method in dynamics_methods(robot, problem).items()
+    }
+
+
+def dynamics_program(
+    robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()
+) -> Program | Rolled:
+    """That one of `dynamics_programs` which is called `way`."""
+    if can_roll(robot, problem):
+        return dynamics_programs(robot, problem, wrenches, parameters)[way]
+    return problem_program(robot, problem, dynamics_methods(robot, problem)[way], wrenches, parameters)
+
+
+def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
+    """{name: Method} of the ways to solve a problem, on symbols of one state; of a tree on numbers of many
+    states, too."""
+    if problem.kind == "inverse":
+        return {"rnea": inverse_dynamics}
+    forward = np.array(problem.forward, dtype=bool)
+    methods: dict[str, Method] = {}
+    if not robot.constrained and not robot.has_mimic:
+        methods["aba"] = partial(_by_bodies, forward=forward)
+    methods["crba + solve"] = partial(dynamics.hybrid_dynamics, forward=forward)
+    if robot.constrained and forward.all():
+        methods["aba"] = dynamics.forward_dynamics
+    return methods
+
+
+def _by_bodies(robot, rates, q, known, f_ext, gravity, *, forward):
+    """`aba`."""
+    tau, qdd = np.where(forward, known, 0.0), np.where(forward, 0.0, known)
+    qdd, tau = aba(robot, q, rates.qd, tau, qdd, forward, f_ext, gravity)
+    return np.where(forward, qdd, tau)
+
+
+def problem_program(
+    robot: Robot,
+    problem: Problem,
+    method: Method,
+    wrenches=False,
+    parameters=(),
+    more_limits=(),
+) -> Program:
+    """The Program of a Method. Arguments as of `dynamics_programs` and `economical_program`; where there are
+    `more_limits` the Method returns as many entries of health besides."""
+    forward, returns = np.array(problem.forward, dtype=bool), problem.returns(robot)
+    watched = weak_coordinates(robot, forward)
+    limits = np.concatenate([health_limits(robot, watched), more_limits])
+    zero = np.zeros(robot.nv)
+
+    def function(own, q, qd, gravity, qdd=zero, tau=zero, f_ext=None):
+        rates = rates_at(own, q, qd, explicit=problem.kind != "inverse")
+        asked = method(own, rates, q, np.where(forward, tau, qdd), f_ext, gravity)
+        asked, more = asked if len(more_limits) else (asked, ())
+        complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
+        results = {name: complete[name] for name in returns}
+        if len(limits):
+            results["health"] = np.concatenate([health(own, q, rates, forward, watched), more])
+        return results
+
+    return economical_program(robot, problem.reads(robot, wrenches), function, parameters, limits)

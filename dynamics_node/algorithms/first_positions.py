@@ -1,0 +1,189 @@
+"""Closed positions from nothing, or from far away."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.algorithms.loop_closure import (
+    STEPS,
+    TOLERANCE,
+    ClosureError,
+    are_closed,
+    bends,
+    close_loops,
+    positions_of,
+    shortened,
+)
+from dynamics_node.algorithms.loop_equations import NEAR, ranks_of
+from dynamics_node.algorithms.tangent import moved
+from dynamics_node.robot.random_positions import REACH, sample_positions
+from dynamics_node.symbolic import interpret, interpret_portable, least_squares
+
+SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
+WAY = 20  # steps from one assembly to another of the same branch
+DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
+BESIDE, STEP = 6, 1e-2  # as many positions beside one are looked at, so far away, in rad or m
+STARTS = 40  # random positions from which closed ones are looked for
+
+
+def first_closed(mechanism, q):
+    """`close_loops` of one position (nq,) of which only the independent joints are known: from q; or else
+    from the assembly that is nearest to all joints at zero, whose independent joints are moved there in
+    steps; or else from other closed positions. Of several assemblies with different numbers of dependent
+    joints that for which the mechanism was loaded is preferred.
+
+    Raises ClosureError.
+    """
+    q = np.array(q, dtype=float)
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            q = _first_closed(replace(mechanism, clusters=(cluster,)), cluster, q)
+    return q
+
+
+def _first_closed(mechanism, cluster, q):
+    """`first_closed` of a mechanism with this cluster alone."""
+    other, failures = None, list[ClosureError]()
+    for start in _starts(mechanism.tree, cluster, q):
+        try:
+            closed = close_loops(mechanism, q) if start is None else continued(mechanism, start, q)
+        except ClosureError as error:
+            failures.append(error)
+            continue
+        if is_as_loaded(mechanism.tree, cluster, closed):
+            return closed
+        other = closed if other is None else other
+    if other is None:
+        raise failures[0]
+    return other
+
+
+def continued(mechanism, start, q):
+    """The closed position (nq,) with the independent joints of q, reached in steps from a closed one, so
+    that the branch is kept where Newton's method alone would lose it. Raises ClosureError."""
+    own = positions_of(mechanism.tree, [v for c in mechanism.clusters if c.dependent for v in c.independent])
+    there, start = np.array(q, dtype=float), np.asarray(start, dtype=float)
+    dependent = positions_of(mechanism.tree, [v for c in mechanism.clusters for v in c.dependent])
+    there[dependent] = start[dependent]
+    goal = _with_near_quaternions(mechanism, np.asarray(q, dtype=float), start)
+    for part in np.linspace(0, 1, WAY + 1)[1:]:
+        there[own] = start[own] + part * (goal[own] - start[own])
+        there = close_loops(mechanism, _of_unit_length(mechanism, there))
+    return there
+
+
+def _with_near_quaternions(mechanism, q, start):
+    """q (nq,) with each quaternion in the sign that is nearer to that of `start`."""
+    near = np.array(q)
+    for _, at in mechanism.quaternions:
+        near[at] = q[at] if q[at] @ start[at] >= 0 else -q[at]
+    return near
+
+
+def _of_unit_length(mechanism, q):
+    for _, at in mechanism.quaternions:
+        q[at] = q[at] / np.linalg.norm(q[at])
+    return q
+
+
+def _starts(tree, cluster, q):
+    """None for q itself; then closed positions (nq,), with the joints outside the cluster as in q: the one
+    nearest to zero, and those found with the independent joints as in q, the one nearest to zero first."""
+    yield None
+    coordinates = [*cluster.independent, *cluster.dependent]
+    at, random = positions_of(tree, coordinates), np.random.default_rng(3)
+    zero = tree.neutral()  # which may itself be a singular position
+    shake = random.uniform(-SHAKE, SHAKE, (STARTS, len(coordinates)))
+    starts = moved(tree, np.tile(zero, (STARTS, 1)), coordinates, shake)
+    near = closed_near(tree, cluster.constraints, coordinates, starts)
+    same = ranks_of(_matrices(tree, cluster.constraints, coordinates, near)) == len(cluster.dependent)
+    near = np.concatenate([near[same], cluster.samples])
+    by_size = np.argsort(np.linalg.norm((near - zero)[:, at], axis=1))
+    yield _with(q, at, near[by_size[0]])
+    starts = np.tile(q, (STARTS, 1))
+    dependent = positions_of(tree, cluster.dependent)
+    starts[:, dependent] = sample_positions(tree, STARTS, random, np.pi)[:, dependent]
+    found = closed_near(tree, cluster.constraints, cluster.dependent, starts)
+    yield from found[np.argsort(np.linalg.norm((found - zero)[:, at], axis=1))]
+
+
+def _with(q, places, other):
+    """q (nq,) with the numbers of another position in some places."""
+    out = q.copy()
+    out[places] = other[places]
+    return out
+
+
+def _matrices(tree, constraints, coordinates, q):
+    """K (count, rows, coordinates) at q (count, nq)."""
+    return interpret(position_program(tree, constraints), q=q)["K"][:, :, list(coordinates)]
+
+
+def is_as_loaded(tree, cluster, q):
+    """Whether a closed q (nq,) is in an assembly with as many dependent joints as the cluster has, or at a
+    singular position, and not in another assembly."""
+    coordinates, usual = [*cluster.independent, *cluster.dependent], len(cluster.dependent)
+    (rank,) = ranks_of(_matrices(tree, cluster.constraints, coordinates, q[None]), NEAR)
+    return rank == usual or (rank < usual and not is_regular(tree, cluster.constraints, coordinates, q, rank))
+
+
+def is_regular(tree, constraints, coordinates, q, rank):
+    """Whether the motions of a closed q (nq,), where K has this rank, lead to closed positions with the same
+    rank: from a singular position they lead to a greater one, or back."""
+    motions = np.linalg.svd(_matrices(tree, constraints, coordinates, q[None])[0])[2][rank:]
+    if not len(motions):
+        return True
+    steps = np.random.default_rng(9).normal(size=(BESIDE, len(motions))) @ motions
+    steps *= STEP / np.linalg.norm(steps, axis=1, keepdims=True)
+    starts = moved(tree, np.tile(q, (BESIDE, 1)), coordinates, steps)
+    closed = closed_near(tree, constraints, coordinates, starts)
+    led_there = np.linalg.norm(closed - q, axis=1) > 0.3 * STEP
+    same = ranks_of(_matrices(tree, constraints, coordinates, closed), NEAR) == rank
+    return np.count_nonzero(led_there & same) > BESIDE / 2
+
+
+def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
+    """Closed positions (count, nq) found from STARTS random ones within `reach`, and from zero."""
+    starts = sample_positions(tree, STARTS, random, reach)
+    starts[0] = tree.neutral()
+    return closed_near(tree, constraints, coordinates, starts)
+
+
+def closed_samples(mechanism, count, random, reach=REACH):
+    """Random closed positions (count, nq), the dependent joints determined by the others better than at half
+    of all: not the best determined, nor all joints at zero, for these are right angles, at which other things
+    vanish. reach: how far, in rad or m, the joints are from zero that no constraint binds."""
+    tree = mechanism.tree
+    q = sample_positions(tree, count, random, reach)
+    for cluster in mechanism.clusters:
+        if cluster.constraints:
+            at = positions_of(tree, [*cluster.independent, *cluster.dependent])
+            drawn = np.abs(cluster.samples[:, at]).max(axis=1) < DRAWN
+            samples = cluster.samples if drawn.all() else cluster.samples[~drawn]
+            weakness = _weakness(tree, cluster, samples).astype(np.float32)  # of equal ones the first
+            better = np.argsort(weakness, kind="stable")[: (len(samples) + 1) // 2]
+            q[:, at] = samples[random.permutation(better)[np.arange(count) % len(better)]][:, at]
+    return q
+
+
+def _weakness(tree, cluster, q):
+    """Condition of K_dep (count,) at q (count, nq)."""
+    K = interpret(position_program(tree, cluster.constraints), q=q)["K"]
+    return np.linalg.cond(K[:, :, list(cluster.dependent)]) if cluster.dependent else np.zeros(len(q))
+
+
+def closed_near(tree, constraints, coordinates, q, tolerance=TOLERANCE):
+    """q (count, nq) moved to closed positions with all joints of `coordinates` (velocity numbers) free;
+    states that do not get there are left out. tolerance: m or rad that they may be open. The same digits
+    on every machine: rows and joints are chosen by such positions."""
+    program = position_program(tree, constraints)
+    bent = bends(tree, constraints, coordinates)
+    q = np.array(q, dtype=float)
+    for _ in range(STEPS):
+        found = interpret_portable(program, q=q)
+        if np.abs(found["gaps"]).max(initial=0.0) < tolerance:
+            break
+        step = least_squares(found["K"][:, :, list(coordinates)], -found["phi"])
+        q = moved(tree, q, coordinates, shortened(step, bent))
+    return q[are_closed(interpret_portable(program, q=q), tolerance)]

@@ -1,0 +1,149 @@
+"""Programs limb after limb: which inputs belong to which limb of a robot, and limbs that are built alike."""
+
+from collections import defaultdict
+from itertools import groupby
+
+import numpy as np
+
+from dynamics_node.robot import Robot
+from dynamics_node.symbolic import Program, Rolled, Staged, group_after_group, most_alive
+
+_RATES = ("qd", "qdd", "tau")
+
+
+FEW, MANY = 1000, 20_000  # operations: of fewer nothing is to be gained, more take long to compile twice
+NEARLY = 0.75  # of the bodies of a limb: what another one has at least that is built nearly alike
+FEWER = 0.8  # of the values that are alive at a time: what makes another order worth its compilation
+
+
+def reordered(robot: Robot, program: Program | Rolled | Staged) -> Program | None:
+    """The operations limb after limb, where fewer values are alive at a time then: which order is faster
+    depends on the processor. None where nothing is to be gained."""
+    if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:
+        return None
+    other = limb_after_limb(robot, program)
+    return other if most_alive(other) <= FEWER * most_alive(program) else None
+
+
+def limb_after_limb(robot: Robot, program: Program) -> Program:
+    """A Program of a robot with the operations of one limb after those of another; the same Program where
+    there is one limb only."""
+    limbs, above = _limbs(robot.tree)
+    if len(above) < 2:
+        return program
+    return group_after_group(program, _groups(robot, limbs), above)
+
+
+def alike(robot: Robot, program: Program | Rolled | Staged) -> list[tuple[int, ...]]:
+    """Inputs of a Program, by their numbers, that mean the same on limbs that are built alike: one of each
+    limb. Four limbs go together, or two."""
+    places, start = _entries(robot), 0
+    together = _bodies_alike(robot.tree)
+    found: dict[tuple[int, ...], None] = {}
+    for name, shape in program.inputs.items():
+        numbers = np.arange(start, start + int(np.prod(shape, dtype=int))).reshape(shape)
+        start += numbers.size
+        for bodies in together if name in places else ():
+            entries = [numbers[places[name][body]].ravel().tolist() for body in bodies]
+            found |= dict.fromkeys(zip(*entries, strict=False))
+    return [row for row in found if len(set(row)) == len(row)]  # joints that mimic others share inputs
+
+
+def _entries(robot):
+    """{input: of every body the places along its first axis}."""
+    tree = robot.tree
+    joints = [body.joint for body in tree.bodies]
+    rates = [np.arange(tree.nv)[joint.v].tolist() for joint in joints]
+    place = {v: k for k, v in enumerate(robot.independent.tolist())}
+    own = [[place[v] for v in numbers if v in place] for numbers in rates]
+    bodies = [[k] for k in range(tree.nbodies)]
+    found = {"q": [np.arange(tree.nq)[joint.q].tolist() for joint in joints], "armature": rates}
+    return found | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
+
+
+def _bodies_alike(tree):
+    """Tuples of bodies, by twos and fours, at the same place of limbs that hang on the same body."""
+    limbs = _Limbs(tree)
+    waiting: list[tuple[int, ...]] = [(-1,)]
+    found: list[tuple[int, ...]] = []
+    while waiting:
+        bodies = waiting.pop()
+        if len(bodies) == 1:
+            waiting += limbs.together(bodies[0])
+        else:
+            found.append(bodies)
+            waiting += [row for row in zip(*map(limbs.on, bodies), strict=False) if limbs.same_joints(row)]
+    return found
+
+
+class _Limbs:
+    """A limb is a body and all that hangs on it. size: how many bodies; built: equal where limbs have the
+    same joints."""
+
+    def __init__(self, tree):
+        self._bodies, self._children = tree.bodies, defaultdict(list)
+        self.size, self.built = [1] * tree.nbodies, [0] * tree.nbodies
+        kinds: dict[tuple, int] = {}
+        for body, parent in reversed(list(enumerate(tree.parents))):
+            limbs = self.on(body)
+            self.size[body] += sum(self.size[limb] for limb in limbs)
+            key = (tree.bodies[body].joint.type, *(self.built[limb] for limb in limbs))
+            self.built[body] = kinds.setdefault(key, len(kinds))
+            self._children[parent].append(body)
+
+    def on(self, body):
+        """The limbs that hang on a body, the largest first."""
+        return sorted(self._children[body], key=lambda limb: (-self.size[limb], self.built[limb], limb))
+
+    def same_joints(self, limbs):
+        return len({self._bodies[limb].joint.type for limb in limbs}) == 1
+
+    def together(self, body):
+        """The limbs on a body by fours and twos that are built alike, then those that nearly are, and what is
+        left."""
+        left: list[int] = []
+        for _, group in groupby(self.on(body), key=self.built.__getitem__):
+            limbs = tuple(group)
+            while len(limbs) > 1:
+                size = 4 if len(limbs) > 3 else 2
+                yield limbs[:size]
+                limbs = limbs[size:]
+            left += limbs
+        while left:
+            size = 2 if self._nearly(left[:2]) else 1
+            yield tuple(left[:size])
+            left = left[size:]
+
+    def _nearly(self, limbs):
+        return (
+            len(limbs) == 2
+            and self.same_joints(limbs)
+            and self.size[limbs[1]] >= NEARLY * self.size[limbs[0]]
+        )
+
+
+def _limbs(tree):
+    """The number of the limb of every body, and of every limb the one it hangs on: a limb ends where bodies
+    branch off."""
+    children = np.bincount([p for p in tree.parents if p >= 0], minlength=tree.nbodies)
+    limbs: list[int] = []
+    above: list[int] = []
+    for parent in tree.parents:
+        if parent >= 0 and children[parent] == 1:
+            limbs.append(limbs[parent])
+        else:
+            limbs.append(len(above))
+            above.append(limbs[parent] if parent >= 0 else -1)
+    return limbs, above
+
+
+def _groups(robot, limbs):
+    """{input: the limb of every entry}, of what belongs to a joint or a body."""
+    tree = robot.tree
+    q, rates = np.full(tree.nq, -1), np.full(tree.nv, -1)
+    for body, limb in reversed(list(zip(tree.bodies, limbs, strict=True))):
+        q[body.joint.q], rates[body.joint.v] = limb, limb
+    own = rates[robot.independent]
+    bodies = np.array(limbs)
+    groups = {"q": q, "armature": rates, "f_ext": bodies[:, None], "inertia": bodies[:, None]}
+    return groups | dict.fromkeys(_RATES, own)

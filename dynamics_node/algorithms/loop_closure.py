@@ -1,0 +1,97 @@
+"""Closed positions: Newton's method on the constraints."""
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_equations import members_of, position_program
+from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.tangent import moved
+from dynamics_node.robot.constraints import Linear
+from dynamics_node.symbolic import interpret
+
+TOLERANCE = 1e-10  # m or rad that a closed loop may be open
+TURNED = 0.5  # 1 less the cosine between directions that should be the same; of closed loops 0, or 1 and more
+STEPS = 50
+LARGEST = 0.5  # rad or m that a joint of a linkage may move in a step
+
+
+class ClosureError(ArithmeticError):
+    """No closed position near the start; names the constraints."""
+
+
+def close_loops(mechanism, q, errors="raise"):
+    """Positions (..., nq) that satisfy the constraints: the independent joints stay where q (..., nq) has
+    them, the dependent ones move from there, so the branch of assembly is kept.
+
+    errors: 'raise' ClosureError when there is no closed position near one of q, or the constraints are
+    singular on the way; or 'nan', which is then what its dependent joints become.
+    """
+    q = np.array(q, dtype=float)
+    rows = q.reshape(-1, mechanism.nq)
+    finite = np.isfinite(rows).all(axis=1)
+    if errors == "raise" and not finite.all():
+        raise ClosureError("a position is not finite")
+    closed = rows[finite]
+    for cluster in mechanism.clusters:
+        if cluster.dependent:
+            _close_cluster(mechanism, cluster, closed, errors)
+    rows[finite] = closed
+    return rows.reshape(q.shape)
+
+
+def _close_cluster(mechanism, cluster, q, errors):
+    """In place, all states at once."""
+    tree, program = mechanism.tree, position_program(mechanism.tree, cluster.constraints)
+    bent = bends(tree, cluster.constraints, cluster.dependent)
+    rows = counting_equations(tree, cluster).rows
+    for _ in range(STEPS):
+        found = interpret(program, q=q)
+        K = found["K"][:, rows][:, :, list(cluster.dependent)]
+        q[:] = moved(tree, q, cluster.dependent, newton_step(K, -found["phi"][:, rows], bent))
+        if np.abs(found["gaps"]).max(initial=0.0) < TOLERANCE:
+            break  # the step just made squares what was left
+    found = interpret(program, q=q)
+    closed = are_closed(found)
+    if errors == "nan":
+        q[np.ix_(~closed, positions_of(tree, cluster.dependent))] = np.nan
+    elif not closed.all():
+        _refuse(cluster, np.abs(found["gaps"]).max(initial=0.0))
+
+
+def are_closed(found, tolerance=TOLERANCE):
+    """Which states (count,) are closed, and not by ends that are turned away from each other. found: outputs
+    of a position_program."""
+    worst = np.abs(found["gaps"]).max(axis=1, initial=0.0)
+    return (worst < tolerance) & (found["turned"].max(axis=1, initial=0.0) < TURNED)
+
+
+def _refuse(cluster, worst):
+    names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+    if worst < TOLERANCE:
+        raise ClosureError(f"near the start {names} can be closed only with ends turned away from each other")
+    raise ClosureError(f"no closed position near the start: {names} stay open by {worst:.3g}")
+
+
+def newton_step(K, right, bent):
+    """Of least squares where K (count, rows, n) is singular, and so short that no joint of `bent` (n,) bool
+    moves farther than LARGEST."""
+    return shortened((np.linalg.pinv(K, rcond=1e-9) @ right[..., None])[..., 0], bent)
+
+
+def shortened(step, bent):
+    """A step (count, n) so short that no joint of `bent` (n,) bool moves farther than LARGEST."""
+    longest = np.abs(step[:, bent]).max(axis=-1, keepdims=True, initial=LARGEST)
+    return step * (LARGEST / longest)
+
+
+def bends(tree, constraints, coordinates):
+    """(n,) bool: which velocity coordinates take part in a constraint that is not linear. A rotor may turn
+    far in one step, a linkage may not."""
+    bodies = set().union(*(members_of(tree, c) for c in constraints if not isinstance(c, Linear)))
+    bent = {v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]}
+    return np.array([v in bent for v in coordinates], dtype=bool)
+
+
+def positions_of(tree, coordinates):
+    """Numbers in q of joints given by some of their velocity coordinates."""
+    at = {v: range(j.q.start, j.q.stop) for j in tree.independent_joints for v in range(tree.nv)[j.v]}
+    return list(dict.fromkeys(k for v in coordinates for k in at[v]))

@@ -1,0 +1,173 @@
+"""The quantities of a robot: one row each, which says what it reads and returns and how it is computed."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from dynamics_node.algorithms import cluster_dynamics as dynamics
+from dynamics_node.algorithms import quantity_ways as of
+from dynamics_node.algorithms.energy_and_momentum import centre_of_mass as tree_centre_of_mass
+from dynamics_node.algorithms.energy_and_momentum import centre_of_mass_motion as tree_centre_of_mass_motion
+from dynamics_node.algorithms.energy_and_momentum import kinetic_energy as tree_kinetic_energy
+from dynamics_node.algorithms.energy_and_momentum import momentum_matrix as tree_momentum_matrix
+from dynamics_node.algorithms.energy_and_momentum import potential_energy as tree_potential_energy
+from dynamics_node.algorithms.energy_and_momentum import spatial_momentum as tree_spatial_momentum
+from dynamics_node.algorithms.frame_kinematics import link_motion as tree_link_motion
+from dynamics_node.algorithms.loop_subtree import carried_alone
+from dynamics_node.algorithms.projection import Identity
+from dynamics_node.algorithms.quantity_ways import of_the_tree
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_regressor
+from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_regressor
+from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
+from dynamics_node.algorithms.second_derivatives import SECOND, second_derivative_program
+from dynamics_node.algorithms.sensor_wrench import carried_wrench as tree_carried_wrench
+
+Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
+
+
+class Quantity(NamedTuple):
+    """reads, returns: names of the arrays, in order; options: keywords of its ways. way: as of
+    algorithms/quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with loops. projects:
+    whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse. view(robot,
+    **options): the robot whose inertias count, where that is not the whole one.
+
+    regrouped: whether base parameters tell it, see `economical`; reframed: whether it is computed in other
+    frames than the robot's own, in which alone the columns of a regressor mean what they should. Inertias as
+    inputs are in those other frames: what is not reframed reads none. write(robot, parameters, **options):
+    makes the Program of what is derived from another one, in place of all these functions."""
+
+    reads: tuple[str, ...]
+    returns: tuple[str, ...]
+    way: Callable
+    by_clusters: Callable | None = None
+    projects: bool = False
+    inverts: bool = False
+    view: Callable | None = None
+    regrouped: bool = True
+    reframed: bool = True
+    write: Callable | None = None
+    options: tuple[str, ...] = ()
+
+    def ways(self, robot):
+        """{what it is, for people: way} on symbols of one state."""
+        other = {"by clusters": self.by_clusters} if self.by_clusters and robot.constrained else {}
+        return {"by the tree": self.way} | other
+
+    def rates(self, robot, q, qd=None):
+        """Of the state, what the ways need; nothing where positions alone count."""
+        if self.projects or "qd" in self.reads:
+            return rates_at(robot, q, qd, explicit=self.projects)
+        return Identity(robot.tree.nv)
+
+    def seen(self, robot, options):
+        """`view`, or the robot itself."""
+        return robot if self.view is None else self.view(robot, **options)
+
+
+def _one(function):
+    """The result of a function as a tuple of one."""
+    return lambda *arrays, **options: (function(*arrays, **options),)
+
+
+def _row(reads, returns, function, rows=(), columns=(), **facts):
+    """Of what the tree has at the rates of its joints, see `of_the_tree`."""
+    way = of_the_tree(function, reads, rows, columns)
+    return Quantity(reads, returns, way, projects=bool(rows or columns), **facts)
+
+
+LINK, ABOUT = ("link", "reference"), ("about",)
+
+DYNAMICS = {
+    "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
+    "bias": Quantity((*QD, "gravity"), ("bias",), of.bias),
+    "gravity_torque": Quantity((*Q, "gravity"), ("gravity_torque",), of.gravity_torque, projects=True),
+    "coriolis_torque": Quantity(QD, ("coriolis_torque",), of.coriolis_torque),
+    "coriolis_matrix": Quantity(QD, ("coriolis_matrix",), of.coriolis_matrix, projects=True),
+    "momentum": Quantity((*QD, "gravity"), ("momentum", "rate"), of.momentum),
+    "second_derivatives": Quantity(
+        (*QDD, "gravity"), SECOND, of.inverse_dynamics, write=second_derivative_program
+    ),
+}
+
+WHOLE = {
+    "kinetic_energy": _row(QD, ("kinetic_energy",), _one(tree_kinetic_energy)),
+    "potential_energy": _row(
+        (*Q, "gravity"), ("potential_energy",), _one(tree_potential_energy), regrouped=False
+    ),
+    "spatial_momentum": _row(
+        QD, ("spatial_momentum",), _one(tree_spatial_momentum), regrouped=False, options=ABOUT
+    ),
+    "momentum_matrix": _row(
+        Q,
+        ("momentum_matrix",),
+        _one(tree_momentum_matrix),
+        columns=(0,),
+        regrouped=False,
+        options=ABOUT,
+    ),
+    "centre_of_mass": _row(Q, ("position", "jacobian"), tree_centre_of_mass, columns=(1,), regrouped=False),
+    "centre_of_mass_motion": _row(
+        QDD, ("position", "velocity", "acceleration"), tree_centre_of_mass_motion, regrouped=False
+    ),
+}
+
+LINKS = {
+    "link_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, options=LINK),
+    "link_motion": _row(
+        QDD, ("rotation", "position", "velocity", "acceleration"), tree_link_motion, options=LINK
+    ),
+    "jacobian_drift": Quantity(QD, ("jacobian_drift",), of.jacobian_drift, options=LINK),
+    "operational_space_inertia": Quantity(
+        Q,
+        ("inverse_inertia", "jacobian"),
+        of.operational_space_inertia,
+        by_clusters=dynamics.extended_forces,
+        projects=True,
+        inverts=True,
+        options=("links", "reference"),
+    ),
+    "carried_wrench": _row(
+        (*QDD, "gravity"),
+        ("wrench",),
+        _one(tree_carried_wrench),
+        view=carried_alone,
+        regrouped=False,
+        options=("joint", "xyz", "rpy"),
+    ),
+    "joint_wrenches": Quantity(
+        (*QDD, "gravity"), ("wrenches",), of.joint_wrenches, regrouped=False, options=("redundant",)
+    ),
+}
+
+REGRESSORS = {
+    "joint_torque_regressor": _row(
+        (*QDD, "gravity"),
+        ("regressor",),
+        _one(tree_joint_torque_regressor),
+        rows=(0,),
+        regrouped=False,
+        reframed=False,
+        options=("link",),
+    ),
+    "momentum_regressor": Quantity(
+        (*QD, "gravity"),
+        ("momentum", "rate"),
+        of.momentum_regressor,
+        projects=True,
+        regrouped=False,
+        reframed=False,
+        options=("link",),
+    ),
+    "energy_regressor": _row(
+        (*QD, "gravity"),
+        ("kinetic", "potential"),
+        tree_energy_regressor,
+        regrouped=False,
+        reframed=False,
+    ),
+    "joint_regressor": _row(
+        QDD, ("rotor", "viscous", "offset", "spring"), tree_joint_regressor, rows=(0, 1, 2, 3)
+    ),
+}
+
+QUANTITIES: dict[str, Quantity] = {**DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}

@@ -1,0 +1,48 @@
+"""Quantities of a robot as Programs."""
+
+import numpy as np
+
+from dynamics_node.algorithms.health import health, health_limits
+from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.quantities import QUANTITIES
+from dynamics_node.algorithms.reduced_frames import economical_program
+from dynamics_node.robot import Robot, state_shapes
+from dynamics_node.symbolic import Program
+
+
+def quantity_program(robot: Robot, name: str, parameters=(), **options) -> Program:
+    """The Program of a quantity of QUANTITIES, in the way that takes the fewest operations. Arguments and
+    errors as of `quantity_programs`."""
+    programs = quantity_programs(robot, name, parameters, **options)
+    return min(programs.values(), key=lambda program: len(program.ops))
+
+
+def quantity_programs(robot: Robot, name: str, parameters=(), **options) -> dict[str, Program]:
+    """{what it is, for people: the Program} of the ways to compute a quantity: inputs and outputs as in
+    QUANTITIES, then parameters and health as of `dynamics_programs`.
+
+    options: those of the quantity, by keyword. Raises ValueError for an unknown name, KeyError for an unknown
+    link or joint."""
+    if name not in QUANTITIES:
+        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    quantity = QUANTITIES[name]
+    if quantity.write is not None:
+        return {"derived": quantity.write(robot, parameters, **options)}
+    robot = quantity.seen(robot, options)
+    every = np.full(robot.nv, quantity.inverts)
+    watched = weak_coordinates(robot, every)
+    limits = health_limits(robot, watched)
+    reads = state_shapes(robot, quantity.reads)
+
+    def program(way):
+        def function(own, q, qd=None, **arrays):
+            rates = quantity.rates(own, q, qd)
+            results = way(own, rates, q, *arrays.values(), **options)
+            found = dict(zip(quantity.returns, results, strict=True))
+            return found | ({"health": health(own, q, rates, every, watched)} if len(limits) else {})
+
+        return economical_program(
+            robot, reads, function, parameters, limits, quantity.regrouped, quantity.reframed
+        )
+
+    return {description: program(way) for description, way in quantity.ways(robot).items()}

@@ -1,0 +1,114 @@
+"""Quantities of a robot, of arrays over states: what the tree has at the rates of all its joints, taken to
+the independent ones.
+
+A way is a function (robot, rates, q, *arrays, **options) -> results. rates: `rates_at` of the state; the
+arrays are those that the quantity reads after q and qd.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.coriolis import coriolis_matrix as tree_coriolis_matrix
+from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.forces import loop_wrenches
+from dynamics_node.algorithms.frame_kinematics import link_motion
+from dynamics_node.algorithms.jacobian import link_jacobian
+from dynamics_node.algorithms.momentum import momentum as tree_momentum
+from dynamics_node.algorithms.reaction_wrenches import joint_wrenches as tree_joint_wrenches
+from dynamics_node.algorithms.regressors import momentum_regressor as tree_momentum_regressor
+from dynamics_node.algorithms.rnea import rnea
+from dynamics_node.symbolic import inverse_congruence
+
+
+def of_the_tree(function, reads, rows=(), columns=()):
+    """The way of a function (tree, *arrays, **options) -> results, of the arrays `reads` by name.
+
+    rows, columns: numbers of those results whose rows or columns belong to the joints of the tree; torques
+    count as rows.
+    """
+
+    def way(robot, rates, q, *rest, **options):
+        given = dict(zip([name for name in reads if name != "qd"], (q, *rest), strict=True))
+        if "qdd" in given:
+            given["qdd"] = rates.accelerations(given["qdd"])
+        arrays = {name: rates.qd if name == "qd" else given[name] for name in reads}
+        results = list(function(robot.tree, *arrays.values(), **options))
+        for k in rows:
+            results[k] = rates.rows(results[k])
+        for k in columns:
+            results[k] = rates.columns(results[k])
+        return tuple(results)
+
+    return way
+
+
+def mass_matrix(robot, rates, q):
+    """M (..., nv, nv), armature included."""
+    return (rates.congruence(crba(robot.tree, q)),)
+
+
+def inverse_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
+    """tau (..., nv) that produces qdd (..., nv). Eqs. (31), (35) of paper 3."""
+    return rates.independent(rnea(robot.tree, q, rates.qd, rates.accelerations(qdd), f_ext, gravity))
+
+
+def bias(robot, rates, q, gravity=None, f_ext=None):
+    """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches."""
+    return (inverse_dynamics(robot, rates, q, np.zeros(robot.nv), f_ext, gravity),)
+
+
+def coriolis_torque(robot, rates, q):
+    """`bias` without gravity."""
+    return bias(robot, rates, q, np.zeros(3))
+
+
+def gravity_torque(robot, rates, q, gravity):
+    """Torques (..., nv) at rest."""
+    still = np.zeros(robot.tree.nv)
+    return (rates.independent(rnea(robot.tree, q, still, still, gravity=gravity)),)
+
+
+def coriolis_matrix(robot, rates, q):
+    """C (..., nv, nv) with C qd the Coriolis and centrifugal torques, and dM/dt - 2 C skew-symmetric: so is
+    G^T M_tree dG/dt + G^T C_tree G."""
+    C = rates.columns(tree_coriolis_matrix(robot.tree, q, rates.qd))
+    return (rates.rows(C + rates.along_change(crba(robot.tree, q))),)
+
+
+def momentum(robot, rates, q, gravity=None):
+    """p (..., nv) and rate (..., nv) with dp/dt = tau + rate: p = G^T p_tree, so
+    dp/dt = tau + G^T rate_tree + (dG/dt)^T p_tree."""
+    p, rate = tree_momentum(robot.tree, q, rates.qd, gravity)
+    return rates.independent(p), rates.independent(rate + rates.turning(p))
+
+
+def momentum_regressor(robot, rates, q, gravity, link=None):
+    """Regressors (..., nv, 10 nbodies) of `momentum` and its rate, or those (..., nv, 10) of a link."""
+    P, R = tree_momentum_regressor(robot.tree, q, rates.qd, gravity, link)
+    return rates.rows(P), rates.rows(R) + rates.back_along_change(P)
+
+
+def jacobian(robot, rates, q, link, reference="world_aligned"):
+    """J (..., 6, nv) of a link."""
+    return (rates.columns(link_jacobian(robot.tree, q, link, reference)),)
+
+
+def jacobian_drift(robot, rates, q, **options):
+    """dJ/dt qd (..., 6) of J of the independent joints."""
+    rest = rates.accelerations(np.zeros(robot.nv))
+    return (link_motion(robot.tree, q, rates.qd, rest, **options)[3],)
+
+
+def operational_space_inertia(robot, rates, q, links, reference="world_aligned"):
+    """Lambda^-1 (..., 6 k, 6 k) and J (..., 6 k, nv) of k links."""
+    (M,) = mass_matrix(robot, rates, q)
+    J = np.concatenate([jacobian(robot, rates, q, link, reference)[0] for link in links], axis=-2)
+    return inverse_congruence(M, J), J
+
+
+def joint_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):
+    """Wrenches (..., nbodies, 6) as of `algorithms.joint_wrenches`, drives standing at the independent
+    joints. redundant and errors as of `loop_wrenches`."""
+    spread = rates.accelerations(qdd)
+    tau = rnea(robot.tree, q, rates.qd, spread, gravity=gravity)
+    f_ext = loop_wrenches(robot, q, tau, redundant)
+    return (tree_joint_wrenches(robot.tree, q, rates.qd, spread, gravity, f_ext),)

@@ -1,0 +1,166 @@
+"""Dependent rates from the independent ones: qd = G yd, qdd = G ydd + g (paper 3, sec. III)."""
+
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.algorithms.constraint_equations import change_program, velocity_program
+from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.projection import Identity, Projection
+from dynamics_node.symbolic import interpret
+
+SINGULAR = 1e12  # condition, squared, of constraints beyond which nothing follows from them
+CONTRADICTION = 1e24  # equations that miss by 1e-6 count as singular
+MANY = 3  # independent joints of a cluster from which on its G costs more than solving three times
+
+
+class ExplicitRates(NamedTuple):
+    """G (nv of the tree, nv), g (nv of the tree,), and how near the constraints are to being singular: 1
+    plus the squares of the products of the norms of K_dep and its inverse, summed over the parts that can be
+    solved one after the other. Where there are more equations than unknowns, and they contradict each other,
+    as in a branch of assembly that is rigid, it is large, too."""
+
+    G: np.ndarray
+    g: np.ndarray
+    condition: np.ndarray
+
+
+def rates_at(robot, q, qd=None, explicit=False) -> "Rates | Identity":
+    """The Rates of one state on symbols or numbers, qd (nv,) being zero by default; of a tree, also of many
+    states, the Identity. explicit: as of Rates."""
+    if not robot.constrained:
+        return Identity(robot.nv, np.zeros(robot.nv) if qd is None else qd)
+    return Rates(robot, q, np.zeros(robot.nv) if qd is None else qd, explicit)
+
+
+def explicit_rates(mechanism, q, yd) -> ExplicitRates:
+    """Of one state on symbols: closed q (nq,), rates yd (nv,) of the independent joints."""
+    rates = Rates(mechanism, q, yd, explicit=True)
+    return ExplicitRates(rates.G, rates.accelerations(np.zeros(mechanism.nv)), rates.condition)
+
+
+class Rates(Projection):
+    """The constraints at one state on symbols, applied: qd (nv of the tree,), qdd from ydd, and torques of
+    the independent joints from those of all.
+
+    explicit: G is formed in any case. Otherwise that of a cluster is left out where three solves with K_dep,
+    for qd, qdd and torques, take fewer operations than one for every independent joint.
+    """
+
+    def __init__(self, mechanism, q, yd, explicit=False):
+        column = {v: k for k, v in enumerate(mechanism.independent.tolist())}
+        tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
+        self._clusters = [_Equations(mechanism.tree, cluster, column, q) for cluster in tied]
+        self._implicit = [] if explicit else [own for own in self._clusters if own.implicit]
+        self.G = np.zeros((mechanism.tree.nv, mechanism.nv), dtype=object)
+        self.G[mechanism.independent, np.arange(mechanism.nv)] = 1.0
+        for own in self._clusters:
+            if own not in self._implicit:
+                self.G[np.ix_(own.dependent, own.columns)] = own.block
+        self.qd = self._along(yd)
+        for own in self._implicit:
+            self.qd[own.dependent] = own.following(yd)
+        self._g = {id(own): own.right_hand_side(self.qd) for own in self._clusters}
+
+    def _along(self, yd):
+        return self.G @ yd + np.zeros(len(self.G), dtype=object)
+
+    def accelerations(self, ydd):
+        """qdd (nv of the tree,)."""
+        qdd = self._along(ydd)
+        for own in self._clusters:
+            k = self._g[id(own)]
+            if own in self._implicit:
+                qdd[own.dependent] = own.following(ydd, k)
+            else:
+                qdd[own.dependent] = qdd[own.dependent] + own.elimination.solve(k[:, None])[:, 0]
+        return qdd
+
+    def independent(self, tau):
+        """G^T tau (nv,) of torques (nv of the tree,)."""
+        out = self.G.T @ tau
+        for own in self._implicit:
+            out[own.columns] = out[own.columns] + own.brought_back(tau)
+        return out
+
+    def turning(self, p):
+        """Torques (nv of the tree,) that `independent` makes (dG/dt)^T p of, p (nv of the tree,): from
+        K G = 0 for all time, K_dep dG_dep = -(dK/dt) G."""
+        torques = np.zeros(len(self.G), dtype=object)
+        for own in self._clusters:
+            torques = torques - own.turning(self.qd, p)
+        return torques
+
+    @cached_property
+    def _change(self):
+        """dG/dt (nv of the tree, nv), where G is explicit."""
+        return np.stack([self.independent(self.turning(unit)) for unit in np.eye(len(self.G))])
+
+    def along_change(self, matrix):
+        """A matrix (..., nv of the tree) times dG/dt."""
+        return matrix @ self._change
+
+    def back_along_change(self, matrix):
+        """(dG/dt)^T times a matrix (nv of the tree, ...)."""
+        return self._change.T @ matrix
+
+    @property
+    def condition(self):
+        """See ExplicitRates."""
+        return sum((own.condition() for own in self._clusters), np.array(1.0, dtype=object))
+
+
+class _Equations:
+    """K qd = 0 and K qdd = k of a cluster at a position. columns: those of G that are the cluster's."""
+
+    def __init__(self, tree, cluster, column, q):
+        self.columns = [column[v] for v in cluster.independent]
+        self.dependent = list(cluster.dependent)
+        self._rows, sizes = counting_equations(tree, cluster)
+        self._program, self._q = velocity_program(tree, cluster.constraints), q
+        self._constraints = tree, cluster.constraints
+        K = interpret(self._program, q=q, qd=np.zeros(tree.nv))["K"][self._rows]
+        self._K_dep, self._K_ind = K[:, self.dependent], K[:, list(cluster.independent)]
+        self.elimination = Elimination(self._K_dep, sizes)
+
+    @property
+    def implicit(self):
+        """Whether G is best left out."""
+        return len(self.columns) >= MANY and self.elimination.orthogonal and self._is_square
+
+    @property
+    def _is_square(self):
+        return len(self._rows) == len(self.dependent)
+
+    @cached_property
+    def block(self):
+        """Of G the rows of the dependent, the columns of the independent joints."""
+        return -self.elimination.solve(self._K_ind)
+
+    def right_hand_side(self, qd):
+        """k (rows,)."""
+        return interpret(self._program, q=self._q, qd=qd)["k"][self._rows]
+
+    def following(self, rates, k=0.0):
+        """Rates of the dependent joints for those of all independent ones, K_dep x = k - K_ind y."""
+        return self.elimination.solve((k - self._K_ind @ rates[self.columns])[:, None])[:, 0]
+
+    def brought_back(self, tau):
+        """Torques that those of the dependent joints come to at the independent ones."""
+        forces = self.elimination.solve_transposed(tau[self.dependent][:, None])[:, 0]
+        return -(self._K_ind.T @ forces)
+
+    def turning(self, qd, p):
+        """(dK/dt)^T x (nv of the tree,), where K_dep^T x = p_dep."""
+        forces = np.zeros(len(self._program.outputs["K"]), dtype=object)
+        forces[self._rows] = self.elimination.solve_transposed(p[self.dependent][:, None])[:, 0]
+        return interpret(change_program(*self._constraints), q=self._q, qd=qd, forces=forces)["change"]
+
+    def condition(self):
+        """The cluster's share of ExplicitRates.condition."""
+        if self._is_square:
+            return self.elimination.condition()
+        missed = self._K_dep @ self.block + self._K_ind
+        return self.elimination.condition() + CONTRADICTION * (missed * missed).sum()

@@ -1,0 +1,60 @@
+"""The wrench at a joint that moves everything beyond it: what a force/torque sensor there reads in free air.
+
+Sign and frame as of sensors.ForceTorque: the wrench that the parent exerts ON the child, moment first, in the
+axes of the sensor about its origin. Of a robot at rest that carries m kg it is a force of m |g| upward.
+"""
+
+import numpy as np
+
+from dynamics_node.algorithms.accelerations import body_motions, body_wrench, body_wrenches, root_motion
+from dynamics_node.algorithms.recursion import inward
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.subtree import beyond
+from dynamics_node.symbolic import (
+    inverse_motion_transform,
+    matvec,
+    pseudo_inertia,
+    skew,
+    transform_origin,
+    transform_rotation,
+    transpose,
+)
+
+
+def carried_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
+    """Wrench (..., 6) at a sensor of a Robot in which only what is beyond the joint has inertia, see
+    `only_beyond`.
+
+    q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
+    link of the joint, which may be fixed. Raises KeyError for an unknown joint.
+    """
+    own = beyond(model, joint)
+    X_up = joint_transforms(model, q)
+    motions = body_motions(model, X_up, qd, qdd, gravity)
+    wrenches = inward(model, X_up, body_wrenches(model, motions))
+    X = inverse_motion_transform(own.sensor(xyz, rpy))
+    if own.body >= 0:
+        return matvec(transpose(X), wrenches[..., own.body, :])
+    root = root_motion(model.gravity if gravity is None else gravity)
+    total = body_wrench(root.U, root.a, pseudo_inertia(own.inertia))
+    for child in own.children:
+        total = total + X_up.force(child, wrenches[..., child, :])
+    return matvec(transpose(X), total)
+
+
+def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
+    """Y (..., 6, 4): what a mass (kg) and a first moment (3,) (kg m, in sensor axes from its origin) fixed to
+    the sensor add to `carried_wrench`. Arguments as there, of floats; any Robot."""
+    own = beyond(model, joint)
+    if own.body >= 0:
+        motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]
+    else:
+        motion = root_motion(model.gravity if gravity is None else np.asarray(gravity))
+    X = own.sensor(xyz, rpy)
+    E, r = transform_rotation(X), transform_origin(X)
+    a = matvec(E, motion.a + matvec(motion.U, r))
+    U = E @ motion.U @ transpose(E)
+    a = np.broadcast_to(a, (*q.shape[:-1], 3))
+    U = np.broadcast_to(U, (*q.shape[:-1], 3, 3))
+    top = np.concatenate([np.zeros((*a.shape, 1)), -skew(a)], axis=-1)
+    return np.concatenate([top, np.concatenate([a[..., None], U], axis=-1)], axis=-2)

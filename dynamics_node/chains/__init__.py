@@ -1,0 +1,23 @@
+"""Forward dynamics of long chains on parallel machines (paper 5): JSIIA, ABIA, CFA."""
+
+from dynamics_node.chains.abia import Abia
+from dynamics_node.chains.cfa import Cfa
+from dynamics_node.chains.chain_arrays import RobotArrays, refuse_weightless, refuse_width
+from dynamics_node.chains.inverse_by_scans import Motions
+from dynamics_node.chains.jsiia import Jsiia
+from dynamics_node.chains.solvers import SOLVERS, forward_dynamics, inverse_dynamics
+from dynamics_node.chains.tridiagonal import WAYS
+
+__all__ = [
+    "SOLVERS",
+    "WAYS",
+    "Abia",
+    "Cfa",
+    "Jsiia",
+    "Motions",
+    "RobotArrays",
+    "forward_dynamics",
+    "inverse_dynamics",
+    "refuse_weightless",
+    "refuse_width",
+]

@@ -1,0 +1,157 @@
+"""The constraint-force algorithm: forward dynamics as one block tri-diagonal system in the constraint
+forces of the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/parallel.md; Fijany, Sharf,
+D'Eleuterio 1995).
+
+K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. F = S tau +
+W x, x what the joints bear, and none of them gives way across: W^T K F = 0, so
+
+    (W^T K W) x = -W^T K S tau,    qdd = S^T K F.
+
+A rotor of inertia a takes a qdd of tau: one more unknown sqrt(a) qdd with column -sqrt(a) S in W, and 1 on
+the diagonal. A joint without one has a column of zeros there, as have the places of a depth that has fewer
+joints than another. The blocks are those of all joints at one depth; a floating base bears nothing and has
+none.
+"""
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.chains.blocks import transposed
+from dynamics_node.chains.chain_arrays import RobotArrays, joint_forces, joint_motions
+from dynamics_node.chains.inverse_by_scans import Motions
+from dynamics_node.chains.poses import turned
+from dynamics_node.chains.tridiagonal import WAYS
+
+
+class Cfa:
+    """accelerations = Cfa(motions, way)(torques): M qdd = torques, both (..., nv). way: one of WAYS."""
+
+    def __init__(self, motions: Motions, way="cr"):
+        self.xp, self.robot, self.scan = motions.xp, motions.robot, motions.scan
+        self.borne = borne(self.robot, self.xp, motions.poses.R.dtype)
+        self.grid = grid(self.robot)
+        D, U = blocks(self.xp, self.robot, motions.poses)
+        self.solve = WAYS[way](self.xp, D, U)
+
+    def __call__(self, torques):
+        xp, robot = self.xp, self.robot
+        active = joint_motions(xp, robot, torques)
+        pull = self._across(active)
+        right = -turned(transposed(xp, self.borne.W), pull)
+        x = self._taken(self.solve(self._laid(right)))
+        F = active + turned(self.borne.W, x)
+        return joint_forces(xp, robot, self._across(F))
+
+    def _laid(self, rows):
+        """(..., n, m) of the bodies as (..., depths, width m)."""
+        laid = self.xp.zeros((*rows.shape[:-2], *self.grid.shape, rows.shape[-1]), dtype=rows.dtype)
+        laid[..., self.grid.level, self.grid.place, :] = rows[..., self.robot.joints, :]
+        return laid.reshape(*laid.shape[:-2], -1)
+
+    def _taken(self, laid):
+        """The bodies' rows (..., n, m) again; of a floating base zeros."""
+        m, n = self.borne.W.shape[-1], self.robot.model.nbodies
+        apart = laid.reshape(*laid.shape[:-1], self.grid.shape[1], m)
+        rows = self.xp.zeros((*laid.shape[:-2], n, m), dtype=laid.dtype)
+        rows[..., self.robot.joints, :] = apart[..., self.grid.level, self.grid.place, :]
+        return rows
+
+    def _across(self, F):
+        """K F: relative accelerations across the joints (..., n, 6)."""
+        a = turned(self.borne.J_inverse, F - self.scan.handed_on(F))
+        return a - self.scan.inherited(a)
+
+
+def blocks(xp, robot: RobotArrays, poses):
+    """D (..., depths, width m, width m) and U of one depth and the next."""
+    own, at = borne(robot, xp, poses.R.dtype), grid(robot)
+    handed = transposed(xp, poses.matrices()) @ own.W  # Ad^T W
+    batch, m = handed.shape[:-3], handed.shape[-1]
+    depths, width = at.shape
+    D = xp.zeros((*batch, depths, width, width, m, m), dtype=handed.dtype)
+    D[..., at.empty[0], at.empty[1], at.empty[1], :, :] = xp.eye(m, dtype=D.dtype)
+    D[..., at.level, at.place, at.place, :, :] = own.diagonal[robot.joints]
+    one, other, parent = at.siblings
+    pulled = transposed(xp, handed[..., one, :, :]) @ (own.J_inverse[parent] @ handed[..., other, :, :])
+    D[..., at.level_of[one], at.place_of[one], at.place_of[other], :, :] += pulled
+    U = xp.zeros((*batch, depths - 1, width, width, m, m), dtype=handed.dtype)
+    above, child = at.couples
+    coupled = -transposed(xp, own.J_inverse[above] @ own.W[above]) @ handed[..., child, :, :]
+    U[..., at.level_of[above], at.place_of[above], at.place_of[child], :, :] = coupled
+    return _joined(xp, D), _joined(xp, U)
+
+
+def _joined(xp, blocks):
+    """(..., width, width, m, m) as (..., width m, width m)."""
+    *batch, width, _, m, _ = blocks.shape
+    return xp.swapaxes(blocks, -3, -2).reshape(*batch, width * m, width * m)
+
+
+class Borne(NamedTuple):
+    """J_inverse (n, 6, 6); W (n, 6, m) what joints bear, with columns of zeros where one bears less; diagonal
+    (n, m, m) of the system as far as the body itself makes it."""
+
+    J_inverse: Any
+    W: Any
+    diagonal: Any
+
+
+@lru_cache(maxsize=64)
+def borne(robot: RobotArrays, xp, dtype) -> Borne:
+    """As arrays of an array module, of dtype."""
+    own = robot.constants
+    W = np.array([_complement(S, a) for S, a in zip(own.S, own.armature, strict=True)])
+    if not own.armature.any():
+        W = W[:, :, :5]
+    J_inverse = np.linalg.inv(own.J)
+    J_inverse = (J_inverse + transposed(np, J_inverse)) / 2
+    free = np.all(W * (np.arange(W.shape[-1]) < 5) == 0, axis=1)
+    diagonal = transposed(np, W) @ J_inverse @ W + free[:, :, None] * np.eye(W.shape[-1])
+    return Borne(*(xp.asarray(array, dtype=dtype) for array in (J_inverse, W, diagonal)))
+
+
+def _complement(S, armature):
+    """Five unit columns orthogonal to S (6,), and that of the rotor; zeros of a floating base."""
+    if not S.any():
+        return np.zeros((6, 6))
+    basis = np.linalg.qr(np.column_stack([S, np.eye(6)]))[0]
+    return np.column_stack([basis[:, 1:], -np.sqrt(armature) * S])
+
+
+class Grid(NamedTuple):
+    """Where the joints' rows stand: shape (depths, width). level, place: of the bodies with joints; level_of,
+    place_of: of any body; empty: (levels, places) of no joint; siblings: (one, other, parent) of all pairs on
+    one parent, each with itself as well; couples: (body, child)."""
+
+    shape: tuple[int, int]
+    level: Any
+    place: Any
+    level_of: Any
+    place_of: Any
+    empty: Any
+    siblings: Any
+    couples: Any
+
+
+@lru_cache(maxsize=64)
+def grid(robot: RobotArrays) -> Grid:
+    """Joints of one depth beside each other."""
+    parents, first = robot.parents, int(robot.floating)
+    level_of = robot.depths - first
+    widths = np.zeros(max(level_of.max() + 1, 1), dtype=int)
+    place_of = np.zeros_like(level_of)
+    for i in range(first, len(parents)):
+        place_of[i] = widths[level_of[i]]
+        widths[level_of[i]] += 1
+    shape = (len(widths), max(int(widths.max()), 1))
+    taken = np.zeros(shape, dtype=bool)
+    taken[level_of[first:], place_of[first:]] = True
+    bodies = range(first, len(parents))
+    siblings = [(i, j, parents[i]) for i in bodies for j in bodies if parents[i] == parents[j] >= 0]
+    couples = [(parents[i], i) for i in bodies if parents[i] >= first]
+    return Grid(
+        shape, level_of[first:], place_of[first:], level_of, place_of, np.nonzero(~taken),
+        np.array(siblings, dtype=int).reshape(-1, 3).T, np.array(couples, dtype=int).reshape(-1, 2).T,
+    )  # fmt: skip

@@ -1,0 +1,219 @@
+"""What the solvers of this package need of a Robot, as arrays, and which Models they refuse."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dynamics_node.chains.poses import Poses, turned
+from dynamics_node.robot import ModelError, Robot
+from dynamics_node.symbolic import axis_rotation_parts, transform_origin, transform_rotation
+
+WIDEST = 8  # joints at one depth: work grows with the cube
+ZERO = 1e-12  # an eigenvalue of an inertia beside the largest
+
+
+@dataclass(frozen=True, eq=False)
+class RobotArrays:
+    """A Robot as arrays over its n bodies: turning and sliding joints, the root perhaps floating.
+
+    R = P + cos(q) C + sin(q) Q and t = t0 + q slide place a body in its parent, P, C, Q (n, 3, 3), t0 and
+    slide (n, 3); S (n, 6) is the motion of its joint, unit, and q_at, v_at (n,) where its coordinate lies.
+    A floating root has S = 0, and its coordinates are the first.
+    """
+
+    model: Robot
+
+    def __post_init__(self):
+        refuse_joints(self.model)
+
+    @property
+    def parents(self):
+        return self.model.parents
+
+    @property
+    def floating(self):
+        return self.model.floating_base
+
+    @property
+    def joints(self):
+        """The bodies with a joint of one coordinate."""
+        return slice(int(self.floating), self.model.nbodies)
+
+    @cached_property
+    def depths(self):
+        """(n,) 0 of a root."""
+        return np.array([len(chain) - 1 for chain in self.model.ancestors], dtype=int)
+
+    @cached_property
+    def width(self):
+        """Most joints at one depth."""
+        return int(np.bincount(self.depths[self.joints]).max(initial=1))
+
+    @cached_property
+    def constants(self) -> "Constants":
+        """As float64 of NumPy."""
+        bodies = self.model.bodies
+        parts = [_placement(body) for body in bodies]
+        single = [body.joint.type.is_scalar for body in bodies]
+        S = np.array([b.joint.S[:, 0] if one else np.zeros(6) for b, one in zip(bodies, single, strict=True)])
+        armature = [
+            self.model.armature[b.joint.v.start] if one else 0.0
+            for b, one in zip(bodies, single, strict=True)
+        ]
+        P, C, Q, t0, slide = (np.array(part) for part in zip(*parts, strict=True))
+        return Constants(
+            *(P, C, Q, t0, slide),
+            S,
+            self.model.inertias,
+            np.array(armature),
+            np.array([body.joint.q.start for body in bodies]),
+            np.array([body.joint.v.start for body in bodies]),
+        )
+
+
+class Constants(NamedTuple):
+    """See RobotArrays; J (n, 6, 6) inertias about the bodies' origins, armature (n,) of the rotors."""
+
+    P: Any
+    C: Any
+    Q: Any
+    t0: Any
+    slide: Any
+    S: Any
+    J: Any
+    armature: Any
+    q_at: Any
+    v_at: Any
+
+
+def _placement(body):
+    """P, C, Q, t0, slide of a body; of a floating root how its joint's frame lies."""
+    X, axis = body.X_tree, body.joint.axis
+    E, t0 = transform_rotation(X).T, transform_origin(X)
+    none = np.zeros((3, 3))
+    if body.joint.type.turns:
+        P, C, Q = (E @ part for part in axis_rotation_parts(axis))
+        c, s = np.cos(body.joint.offset), np.sin(body.joint.offset)
+        return P, c * C + s * Q, c * Q - s * C, t0, np.zeros(3)
+    if body.joint.type.slides:
+        return E, none, none, t0 + body.joint.offset * (E @ axis), E @ axis
+    return E, none, none, t0, np.zeros(3)
+
+
+@lru_cache(maxsize=64)
+def constants(robot: RobotArrays, xp, dtype) -> Constants:
+    """The constants as arrays of an array module, of dtype."""
+    own = robot.constants
+    numbers = [xp.asarray(array, dtype=dtype) for array in own[:-2]]
+    return Constants(*numbers, *(xp.asarray(array) for array in own[-2:]))
+
+
+def body_poses(xp, robot: RobotArrays, q) -> Poses:
+    """The placement of every body in its parent at q (..., nq)."""
+    own = constants(robot, xp, q.dtype)
+    angle = q[..., own.q_at]
+    turn = angle[..., None, None]
+    R = own.P + xp.cos(turn) * own.C + xp.sin(turn) * own.Q
+    t = own.t0 + angle[..., None] * own.slide
+    if robot.floating:
+        R[..., 0, :, :] = own.P[0] @ _turn(xp, q[..., 3:7])
+        t[..., 0, :] = own.t0[0] + turned(own.P[0], q[..., :3])
+    return Poses(xp, R, t)
+
+
+def joint_motions(xp, robot: RobotArrays, rates):
+    """S times rates (..., nv) of every body (..., n, 6)."""
+    own = constants(robot, xp, rates.dtype)
+    motions = rates[..., own.v_at, None] * own.S
+    if robot.floating:
+        motions[..., 0, :] = rates[..., :6]
+    return motions
+
+
+def joint_forces(xp, robot: RobotArrays, wrenches):
+    """S^T of wrenches (..., n, 6): (..., nv)."""
+    own = constants(robot, xp, wrenches.dtype)
+    forces = xp.zeros((*wrenches.shape[:-2], robot.model.nv), dtype=wrenches.dtype)
+    forces[..., own.v_at] = (wrenches * own.S).sum(axis=-1)
+    if robot.floating:
+        forces[..., :6] = wrenches[..., 0, :]
+    return forces
+
+
+def rotor_torques(xp, robot: RobotArrays, qdd):
+    """What the rotors take (..., nv)."""
+    own = constants(robot, xp, qdd.dtype)
+    torques = xp.zeros_like(qdd)
+    torques[..., own.v_at] = own.armature * qdd[..., own.v_at]
+    return torques
+
+
+def _turn(xp, quaternion):
+    """quaternion_rotation of an array module's array."""
+    x, y, z, w = (quaternion[..., k] for k in range(4))
+    t = 2 / (x * x + y * y + z * z + w * w)
+    flat = xp.stack(
+        [
+            *(1 - t * (y * y + z * z), t * (x * y - z * w), t * (x * z + y * w)),
+            *(t * (x * y + z * w), 1 - t * (x * x + z * z), t * (y * z - x * w)),
+            *(t * (x * z - y * w), t * (y * z + x * w), 1 - t * (x * x + y * y)),
+        ],
+        axis=-1,
+    )
+    return flat.reshape(*flat.shape[:-1], 3, 3)
+
+
+# --- refusals -----------------------------------------------------------------------------------------------
+
+
+def refuse_joints(model):
+    """Raise ModelError, joints by name, for what no solver of this package does."""
+    if not model.bodies:
+        raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
+    if model.has_mimic:
+        names = [body.joint.name for body in model.bodies if body.joint.mimic is not None]
+        raise ModelError(_refused(names, "follow other joints"))
+    roots = {0} if model.floating_base else set()
+    other = [
+        b.joint.name for i, b in enumerate(model.bodies) if not b.joint.type.is_scalar and i not in roots
+    ]
+    if other:
+        raise ModelError(_refused(other, "are neither revolute nor prismatic, nor a floating base"))
+
+
+def refuse_width(robot: RobotArrays):
+    """Raise ModelError for a tree that is too wide for blocks of all joints at one depth."""
+    if robot.width > WIDEST:
+        raise ModelError(
+            f"{robot.width} joints lie at the same depth of the tree: solver cfa is for chains and narrow "
+            f"trees, up to {WIDEST} joints beside each other, since its blocks grow with them; build with "
+            "solver 'cluster', 'abia' or 'jsiia'"
+        )
+
+
+def refuse_weightless(model):
+    """Raise ModelError, links by name, where an inertia has no inverse."""
+    values = np.linalg.eigvalsh(model.inertias)
+    names = [
+        b.name for b, v in zip(model.bodies, values, strict=True) if not v[0] > ZERO * max(v[-1], 1e-300)
+    ]
+    if names:
+        raise ModelError(
+            f"links {_listed(names)} have no definite inertia (no mass, or no moment about some axis), whose "
+            "inverse solver cfa needs: lump them with links that have one, or build with solver 'cluster', "
+            "'abia' or 'jsiia'"
+        )
+
+
+def _refused(names, why):
+    return (
+        f"joints {_listed(names)} {why}: solvers cfa, jsiia and abia are not for them; build with solver "
+        "'cluster'"
+    )
+
+
+def _listed(names, most=6):
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(repr, names[:most])) + more

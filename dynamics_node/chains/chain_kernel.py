@@ -1,0 +1,110 @@
+"""The fused kernel of long chains (chain.c): its text, and what it is called with."""
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.chains.chain_arrays import RobotArrays, refuse_weightless
+from dynamics_node.robot import ModelError
+
+REAL = {"double": np.float64, "float": np.float32}
+LONGEST = {"double": 256, "float": 512}  # links: a thread each, and registers for so many
+WARP = 32
+
+
+class ChainKernel(NamedTuple):
+    """text: in CUDA; width: threads of a block, one a chain; name of the kernel."""
+
+    text: str
+    width: int
+    precision: str
+    name: str = "chains"
+
+
+def chain_kernel(n: int, precision="double") -> ChainKernel:
+    """Of chains of n links, with 'float' or 'double'."""
+    width = -(-n // WARP) * WARP
+    head = (
+        f"#define FLOAT64 {int(precision == 'double')}\n#define WIDTH {width}\n#define LEAST_BLOCKS 0\n"
+        "#define EXACT_RECIPROCAL 1\n#define SPILL_TO_SHARED 0\n"
+    )
+    folder = files("dynamics_node")
+    parts = ("codegen/printer/dialects.h", "codegen/printer/sincos.h", "chains/chain.c")
+    return ChainKernel(head + "".join((folder / part).read_text() for part in parts), width, precision)
+
+
+def refuse_kernel(robot: RobotArrays, precision="double"):
+    """Raise ModelError for what the kernel leaves out and the arrays of cfa do not."""
+    model, told = robot.model, None
+    refuse_weightless(model)
+    if robot.floating or list(robot.parents) != list(range(-1, model.nbodies - 1)):
+        told = "is no chain on a fixed base"
+    elif model.armature.any():
+        told = "has rotor inertias"
+    elif model.nbodies > LONGEST[precision]:
+        told = f"has {model.nbodies} links, and a block has threads for {LONGEST[precision]} of them"
+    if told:
+        raise ModelError(
+            f"robot {model.name!r} {told}: the kernel of long chains is not for it; take backend 'numpy'"
+        )
+
+
+def laid_out(robot: RobotArrays, dtype, q, qd, tau, gravity, f_ext=None):
+    """(n, gravities, wrenches) and (table, gravity, q, qd, tau, f_ext) of a launch, contiguous, of dtype:
+    links in order, in the axes of the table."""
+    table, axes = chain_table(robot)
+    order = robot.constants.v_at
+    wrenches = np.zeros(6)
+    if f_ext is not None:
+        halves = f_ext.reshape(*f_ext.shape[:-1], 2, 3) @ axes
+        wrenches = np.broadcast_to(halves.reshape(f_ext.shape), (*q.shape, 6))
+    arrays = (table, gravity, q[:, order], qd[:, order], tau[:, order], wrenches)
+    sizes = (robot.model.nbodies, int(gravity.ndim > 1), int(f_ext is not None))
+    return sizes, [np.ascontiguousarray(array, dtype) for array in arrays]
+
+
+def has_kernel(robot: RobotArrays, precision="double") -> bool:
+    """Whether the kernel is for a robot."""
+    try:
+        refuse_kernel(robot, precision)
+    except ModelError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=64)
+def chain_table(robot: RobotArrays):
+    """(44, n) constants of the links, in axes whose z is the joint's, and those axes (n, 3, 3) in the
+    bodies'."""
+    own, axes = robot.constants, _axes(robot)
+    before = np.concatenate([np.eye(3)[None], axes[:-1]])
+    back = np.swapaxes(before, -1, -2)
+    R = back @ (own.P + own.C) @ axes
+    t = (back @ own.t0[:, :, None])[..., 0]
+    turned = np.zeros((len(axes), 6, 6))
+    turned[:, :3, :3] = turned[:, 3:, 3:] = axes
+    J = np.swapaxes(turned, -1, -2) @ own.J @ turned
+    J_inverse = np.linalg.inv(J)
+    lower = np.tril_indices(6)
+    half = np.tril_indices(3)
+    first_moment = np.stack([J[:, 2, 4], J[:, 0, 5], J[:, 1, 3]], axis=-1)
+    table = np.concatenate(
+        [
+            R.reshape(-1, 9), t, J[:, 5:, 5], first_moment, J[:, half[0], half[1]],
+            J_inverse[:, lower[0], lower[1]], own.S[:, 3:].any(axis=1)[:, None],
+        ],
+        axis=1,
+    )  # fmt: skip
+    return np.ascontiguousarray(table.T), axes
+
+
+def _axes(robot):
+    """(n, 3, 3): right-handed axes of which z is the joint's."""
+    own = robot.constants
+    z = own.S[:, :3] + own.S[:, 3:]
+    x = np.eye(3)[np.abs(z).argmin(axis=1)]
+    x = np.cross(x, z)
+    x /= np.linalg.norm(x, axis=1)[:, None]
+    return np.stack([x, np.cross(z, x), z], axis=-1)

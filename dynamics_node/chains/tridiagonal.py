@@ -1,0 +1,116 @@
+"""Symmetric positive definite block tri-diagonal systems, each factored once and solved for any right side.
+
+    U_{i-1}^T x_{i-1} + D_i x_i + U_i x_{i+1} = r_i,    D (..., n, k, k), U (..., n - 1, k, k), r (..., n, k)
+
+All three ways eliminate rows against their neighbours. With N D N^T = 1 of a row, up = N U_before^T and
+down = N U, the row before loses up^T up, the row behind down^T down, and both become coupled by -up^T down:
+eqs. 17-19 of Yang, Wu, Pan, whose E and K are U D^-1; in this form D stays exactly symmetric.
+
+    thomas  one row after the other, the last first: n steps
+    cr      cyclic reduction: every second row until one is left, and back: 2 log2 n steps, O(n) work
+    oee     odd-even elimination, their Algorithm 2: all rows against those s away, s = 1, 2, 4, ...: log2 n
+            steps, nothing to go back for, O(n log n) work; not backward stable, see docs/parallel.md
+
+Where D is not positive definite, also by rounding, x is NaN.
+"""
+
+from collections.abc import Callable
+
+from dynamics_node.chains.blocks import inverse_factor, transposed
+from dynamics_node.chains.poses import turned
+
+
+class Thomas:
+    """x = Thomas(xp, D, U)(r)."""
+
+    def __init__(self, xp, D, U):
+        n = D.shape[-3]
+        self.xp, self.N, self.up = xp, [None] * n, [None] * n
+        left = D[..., n - 1, :, :]
+        for i in reversed(range(n)):
+            self.N[i] = inverse_factor(xp, left)
+            if i > 0:
+                self.up[i] = self.N[i] @ transposed(xp, U[..., i - 1, :, :])
+                left = D[..., i - 1, :, :] - transposed(xp, self.up[i]) @ self.up[i]
+
+    def __call__(self, r):
+        xp, n = self.xp, len(self.N)
+        z, x, left = [None] * n, [None] * n, r[..., n - 1, :]
+        for i in reversed(range(n)):
+            z[i] = turned(self.N[i], left)
+            if i > 0:
+                left = r[..., i - 1, :] - turned(transposed(xp, self.up[i]), z[i])
+        for i in range(n):
+            rest = z[i] - turned(self.up[i], x[i - 1]) if i > 0 else z[i]
+            x[i] = turned(transposed(xp, self.N[i]), rest)
+        return xp.stack(x, axis=-2)
+
+
+class CyclicReduction:
+    """x = CyclicReduction(xp, D, U)(r)."""
+
+    def __init__(self, xp, D, U):
+        self.xp, self.levels = xp, []
+        while (n := D.shape[-3]) > 1:
+            behind = (n - 1) // 2  # of the odd rows, how many have a row behind them
+            N = inverse_factor(xp, D[..., 1::2, :, :])
+            up = N @ transposed(xp, U[..., 0::2, :, :])
+            down = N[..., :behind, :, :] @ U[..., 1::2, :, :]
+            self.levels.append((N, up, down))
+            D = D[..., 0::2, :, :].copy()
+            D[..., : n // 2, :, :] -= transposed(xp, up) @ up
+            D[..., 1 : behind + 1, :, :] -= transposed(xp, down) @ down
+            U = -transposed(xp, up[..., :behind, :, :]) @ down
+        self.last = inverse_factor(xp, D)
+
+    def __call__(self, r):
+        xp, published = self.xp, []
+        for N, up, down in self.levels:
+            z, behind = turned(N, r[..., 1::2, :]), down.shape[-3]
+            published.append(z)
+            r = r[..., 0::2, :].copy()
+            r[..., : z.shape[-2], :] -= turned(transposed(xp, up), z)
+            r[..., 1 : behind + 1, :] -= turned(transposed(xp, down), z[..., :behind, :])
+        x = turned(transposed(xp, self.last), turned(self.last, r))
+        for (N, up, down), z in zip(reversed(self.levels), reversed(published), strict=True):
+            x = self._between(x, N, up, down, z)
+        return x
+
+    def _between(self, x, N, up, down, z):
+        """The rows of x with those between them that were eliminated."""
+        odd, behind = z.shape[-2], down.shape[-3]
+        rest = z - turned(up, x[..., :odd, :])
+        rest[..., :behind, :] -= turned(down, x[..., 1 : behind + 1, :])
+        whole = self.xp.zeros((*x.shape[:-2], x.shape[-2] + odd, x.shape[-1]), dtype=x.dtype)
+        whole[..., 0::2, :] = x
+        whole[..., 1::2, :] = turned(transposed(self.xp, N), rest)
+        return whole
+
+
+class OddEvenElimination:
+    """x = OddEvenElimination(xp, D, U)(r)."""
+
+    def __init__(self, xp, D, U):
+        self.xp, self.rounds, n, s = xp, [], D.shape[-3], 1
+        while s < n:
+            N = inverse_factor(xp, D)
+            up = N[..., s:, :, :] @ transposed(xp, U)
+            down = N[..., : n - s, :, :] @ U
+            self.rounds.append((s, N, up, down))
+            D = D.copy()
+            D[..., : n - s, :, :] -= transposed(xp, up) @ up
+            D[..., s:, :, :] -= transposed(xp, down) @ down
+            U = -transposed(xp, up[..., : max(n - 2 * s, 0), :, :]) @ down[..., s:, :, :]
+            s *= 2
+        self.last = inverse_factor(xp, D)
+
+    def __call__(self, r):
+        xp, n, r = self.xp, r.shape[-2], r.copy()
+        for s, N, up, down in self.rounds:
+            z = turned(N, r)
+            r[..., : n - s, :] -= turned(transposed(xp, up), z[..., s:, :])
+            r[..., s:, :] -= turned(transposed(xp, down), z[..., : n - s, :])
+        return turned(transposed(xp, self.last), turned(self.last, r))
+
+
+WAYS: dict[str, Callable] = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}

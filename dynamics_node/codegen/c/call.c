@@ -1,0 +1,211 @@
+/* The Program as builtin functions of Python: solve(input, ..., output, ...) on arrays of one state; few(input, ...) and
+   solve_rows(count, input, ..., output, ...) over the states of a small batch.
+
+   `solve` returns None when it has written the outputs. It returns False, having written nothing that counts, when an
+   argument is not a C-contiguous float64 array of the right shape, or anything in or out is not finite, or a
+   quaternion is not of unit length, or the last output, kept here, is beyond its limits: finding the words for that is
+   Python's business.
+
+   `self` is a capsule that holds the address of the parameters, the last inputs of the Program. */
+extern PyObject *PyBool_FromLong(long);
+extern PyObject *PyLong_FromLong(long);
+extern long PyLong_AsLong(PyObject *);
+extern void *PyEval_SaveThread(void);
+extern void PyEval_RestoreThread(void *);
+extern PyObject *PyTuple_New(ssize_t);
+extern int PyTuple_SetItem(PyObject *, ssize_t, PyObject *);
+extern PyObject *PyObject_CallObject(PyObject *, PyObject *);
+extern void *PyCapsule_GetPointer(PyObject *, const char *);
+extern PyObject _Py_NoneStruct;
+extern void Py_IncRef(PyObject *);
+extern void Py_DecRef(PyObject *);
+enum { SHARED = 16 };
+#define PADDED(size) (((size) / 8 + 1) * 8)
+#if 8 * PADDED(INPUT_SIZE) > STACK_BYTES || 8 * PADDED(OUTPUT_SIZE) > STACK_BYTES
+#define MEMORY static _Thread_local /* the stack of a thread may be small */
+static _Thread_local int calls;     /* an argument may be an object that calls this again to tell its memory */
+#define ENTERED (calls++ == 0)
+#define LEFT --calls
+#else
+#define MEMORY
+#define ENTERED 1
+#define LEFT
+#endif
+
+/* x: aligned, and filled up with zeros to whole vectors. Several sums: one would wait for itself. */
+static int all_finite(const double *x, long size)
+{
+  const vector *v = (const vector *)x, *const end = v + (size + LANES - 1) / LANES;
+  vector a = {0}, b = {0}, c = {0}, d = {0};
+  for (; v + 4 <= end; v += 4) {
+    a += v[0] * 0.0;
+    b += v[1] * 0.0;
+    c += v[2] * 0.0;
+    d += v[3] * 0.0;
+  }
+  for (; v < end; ++v) a += *v * 0.0;
+  const bits good = (a + b) + (c + d) == 0.0;
+  long lanes = -1;
+  for (int k = 0; k < LANES; ++k) lanes &= good[k];
+  return lanes != 0;
+}
+
+static int unit_quaternions(const double *x)
+{
+  for (int k = 0; k < QUATERNIONS; ++k) {
+    const double *p = x + quaternion[k];
+    if (!(fabs(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3] - 1) < UNIT_TOLERANCE)) return 0;
+  }
+  return 1;
+}
+
+static int solved(const double *x, double *y)
+{
+  if (!all_finite(x, INPUT_SIZE) || !unit_quaternions(x)) return 0;
+  run(x, y);
+  for (int k = 0; k < LIMITS; ++k)
+    if (!(y[OUTPUT_SIZE - LIMITS + k] <= limit[k])) return 0;
+  return all_finite(y, OUTPUT_SIZE);
+}
+
+static PyObject *solve(PyObject *self, PyObject *const *arguments, ssize_t count)
+{
+  MEMORY double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  double *next = x;
+  Numbers given[INPUTS + OUTPUTS + 1];
+  int seen = 0, good = ENTERED && count == INPUTS + OUTPUTS;
+  for (; good && seen < INPUTS; ++seen) {
+    const ssize_t *shape = input_shape[seen];
+    good = numbers(arguments[seen], given + seen, 0, shape[0], shape + 1);
+    if (good) memcpy(next, given[seen].data, input_size[seen] * sizeof(double));
+    next += input_size[seen];
+  }
+  for (; good && seen < INPUTS + OUTPUTS; ++seen) {
+    const ssize_t *shape = output_shape[seen - INPUTS];
+    good = numbers(arguments[seen], given + seen, 1, shape[0], shape + 1);
+  }
+  if (good) {
+    for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
+    for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
+    if (PARAMETER_SIZE) memcpy(next, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
+    good = solved(x, y);
+  }
+  for (int k = 0, from = 0; good && k < OUTPUTS; from += output_size[k++])
+    memcpy(given[INPUTS + k].data, y + from, output_size[k] * sizeof(double));
+  release(given, seen);
+  LEFT;
+  if (!good) return PyBool_FromLong(0);
+  Py_IncRef(&_Py_NoneStruct);
+  return &_Py_NoneStruct;
+}
+
+PyMethodDef solve_definition = {"solve", solve, FAST_CALL, "See dynamics_node/codegen/c/call.c"};
+
+/* Solves `count` states, rows of what is given; an input with `same` is one state for all of them. Outputs of a state
+   that is not solved are NaN. 1 when every one is. From SHARED states on other threads of Python run meanwhile. */
+static long solved_rows(PyObject *self, long count, const Numbers *given, const int *same)
+{
+  MEMORY double x[PADDED(INPUT_SIZE)] __attribute__((aligned(64)));
+  MEMORY double y[PADDED(OUTPUT_SIZE)] __attribute__((aligned(64)));
+  long good = 1;
+  for (long k = INPUT_SIZE; k < PADDED(INPUT_SIZE); ++k) x[k] = 0;
+  for (long k = OUTPUT_SIZE; k < PADDED(OUTPUT_SIZE); ++k) y[k] = 0;
+  if (PARAMETER_SIZE)
+    memcpy(x + INPUT_SIZE - PARAMETER_SIZE, PyCapsule_GetPointer(self, 0), PARAMETER_SIZE * sizeof(double));
+  void *thread = count >= SHARED ? PyEval_SaveThread() : 0;
+  for (long row = 0; row < count; ++row) {
+    for (int k = 0, to = 0; k < INPUTS; to += input_size[k++])
+      memcpy(x + to, given[k].data + (same[k] ? 0 : row * input_size[k]), input_size[k] * sizeof(double));
+    const int solved_it = solved(x, y);
+    good &= solved_it;
+    for (int k = 0, from = 0; k < OUTPUTS; from += output_size[k++]) {
+      double *const to = given[INPUTS + k].data + row * output_size[k];
+      if (solved_it) memcpy(to, y + from, output_size[k] * sizeof(double));
+      else
+        for (long n = 0; n < output_size[k]; ++n) to[n] = __builtin_nan("");
+    }
+  }
+  if (thread) PyEval_RestoreThread(thread);
+  return good;
+}
+
+/* solve_rows(count, input, ..., output, ...): an input has `count` states along its first axis, or is one state for all;
+   an output has `count`. 1 when every state is solved as by `solve`; 0 when one is not: its outputs are NaN; -1, nothing
+   written, when an array is not as it should be. */
+static PyObject *solve_rows(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
+{
+  Numbers given[INPUTS + OUTPUTS + 1];
+  int same[INPUTS + 1], seen = 0, fit = number_of_arguments == 1 + INPUTS + OUTPUTS;
+  const long count = fit ? PyLong_AsLong(*arguments++) : 0;
+  for (; fit && seen < INPUTS; ++seen) fit = rows(arguments[seen], given + seen, 0, count, input_shape[seen], same + seen);
+  for (; fit && seen < INPUTS + OUTPUTS; ++seen)
+    fit = rows(arguments[seen], given + seen, 1, count, output_shape[seen - INPUTS], 0);
+  const long good = fit ? solved_rows(self, count, given, same) : -1;
+  release(given, seen);
+  return PyLong_FromLong(good);
+}
+
+PyMethodDef rows_definition = {"solve_rows", solve_rows, FAST_CALL, "See dynamics_node/codegen/c/call.c"};
+
+static PyObject *empty; /* of NumPy */
+
+void allocate_with(PyObject *function)
+{
+  empty = function;
+}
+
+/* A new array of `count` states, with its memory in `found`. */
+static PyObject *allocated(long count, const ssize_t *shape, Numbers *found)
+{
+  PyObject *axes = PyTuple_New(shape[0] + 1), *arguments = PyTuple_New(1);
+  PyTuple_SetItem(axes, 0, PyLong_FromLong(count));
+  for (ssize_t k = 0; k < shape[0]; ++k) PyTuple_SetItem(axes, k + 1, PyLong_FromLong(shape[k + 1]));
+  PyTuple_SetItem(arguments, 0, axes);
+  PyObject *array = PyObject_CallObject(empty, arguments);
+  Py_DecRef(arguments);
+  if (array) rows(array, found, 1, count, shape, 0);
+  return array;
+}
+
+/* The states along the first axis of an array of NumPy, -1 if it has no axis beside those of one state. */
+static long states_in(PyObject *object, const ssize_t *shape)
+{
+  const Array *array = (const Array *)object;
+  const int fits = array_type && array->type == array_type && array->ndim == shape[0] + 1;
+  return fits ? array->shape[0] : -1;
+}
+
+/* few(input, ...): as solve_rows, of up to FEW states. The output, or a tuple of all of them; None when a state is not
+   solved or an array is not as it should be. */
+static PyObject *few(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
+{
+  Numbers given[INPUTS + OUTPUTS + 1];
+  PyObject *made[OUTPUTS + 1];
+  int same[INPUTS + 1], seen = 0, fit = number_of_arguments == INPUTS, outputs = 0;
+  long count = -1;
+  for (int k = 0; fit && k < INPUTS && count < 0; ++k) count = states_in(arguments[k], input_shape[k]);
+  fit = fit && 0 <= count && count <= FEW && OUTPUTS;
+  for (; fit && seen < INPUTS; ++seen) fit = rows(arguments[seen], given + seen, 0, count, input_shape[seen], same + seen);
+  for (; fit && outputs < OUTPUTS; ++outputs) {
+    made[outputs] = allocated(count, output_shape[outputs], given + INPUTS + outputs);
+    if (!made[outputs]) { /* no memory: an exception is set */
+      for (int k = 0; k < outputs; ++k) Py_DecRef(made[k]);
+      release(given, seen);
+      return 0;
+    }
+  }
+  fit = fit && solved_rows(self, count, given, same);
+  release(given, seen);
+  PyObject *result = &_Py_NoneStruct;
+  if (fit && OUTPUTS == 1) return made[0];
+  if (fit) result = PyTuple_New(OUTPUTS);
+  else Py_IncRef(result);
+  for (int k = 0; k < outputs; ++k) {
+    if (fit) PyTuple_SetItem(result, k, made[k]);
+    else Py_DecRef(made[k]);
+  }
+  return result;
+}
+
+PyMethodDef few_definition = {"few", few, FAST_CALL, "See dynamics_node/codegen/c/call.c"};

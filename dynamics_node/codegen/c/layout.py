@@ -1,0 +1,140 @@
+"""Where everything that the stages of a Staged compute lies."""
+
+import numpy as np
+
+from dynamics_node.codegen.c.literals import VECTOR, literal
+from dynamics_node.codegen.c.straight import Names
+
+FEW = (2, 4)  # lanes that are one vector in a register: what they read is brought together there
+
+
+class Layout:
+    """Where every value is: at an address of w, in x, or a literal."""
+
+    def __init__(self, program):
+        self.program = program
+        self.inputs, self.first = program.input_size, program.first_result
+        self.address: dict[int, int] = {}
+        self.size = 0
+        self.vectors: dict[tuple, str] = {}  # where what several lanes read lies side by side
+        self.copies: list[list[str]] = []
+        self.after: dict[int, list[str]] = {}
+        self.tables: list[str] = []
+        self.names: dict[int, Names] = {}
+        starts = [self.first]
+        for stage in program.stages:
+            starts.append(starts[-1] + stage.size)
+        self.starts = starts
+        for k, stage in enumerate(program.stages):
+            self.copies.append(self._read(stage))
+            if stage.lanes > 1:
+                self._leave(k, stage)
+        for k, stage in enumerate(program.stages):
+            if stage.lanes == 1 and len(stage.results):
+                self._work(k, stage)
+
+    def _leave(self, k, stage):
+        """Places of what several lanes compute, of every result a row of whole vectors."""
+        row = stage.lanes if stage.lanes in FEW else -(-stage.lanes // VECTOR) * VECTOR
+        block = self._block(len(stage.results) * row)
+        for n in range(len(stage.results)):
+            for lane in range(stage.lanes):
+                self.address[self.starts[k] + n * stage.lanes + lane] = block + n * row + lane
+
+    def _block(self, size):
+        """Address of a new block."""
+        at = self.size
+        self.size += -(-size // VECTOR) * VECTOR
+        return at
+
+    def _read(self, stage):
+        """Lines that bring together what several lanes read."""
+        copies: list[tuple[int, int]] = []
+        if stage.lanes == 1 or stage.lanes in FEW:
+            return []
+        for row in stage.reads:
+            key = tuple(row.tolist())
+            if self.is_shared(row) or self.vector(key) is not None:
+                continue
+            if all(self.inputs <= n < self.first for n in key):
+                self.vectors[key] = self._table(key)
+                continue
+            block = self._block(stage.lanes)
+            self.vectors[key] = f"w + {block}"
+            for lane, n in enumerate(key):
+                if n >= self.first and n not in self.address:
+                    self.address[n] = block + lane
+                elif not self.is_zero(n):
+                    copies.append((block + lane, n))
+        return self.moves(copies, "w")
+
+    def _table(self, key):
+        """A constant for every lane."""
+        size, name = -(-len(key) // VECTOR) * VECTOR, f"c{len(self.tables)}"
+        text = ", ".join(self.text(n) for n in key)
+        self.tables.append(f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};")
+        return name
+
+    def is_shared(self, row):
+        """True where all lanes read the same."""
+        return np.ptp(row) == 0
+
+    def is_zero(self, n):
+        return self.inputs <= n < self.first and self.program.constants[n - self.inputs] == 0.0
+
+    def vector(self, key):
+        """Where values lie side by side, None if they do not."""
+        if key in self.vectors:
+            return self.vectors[key]
+        first = self.address.get(key[0])
+        if first is None or any(self.address.get(n) != first + k for k, n in enumerate(key)):
+            return None
+        return f"w + {first}"
+
+    def _work(self, k, stage):
+        """Places of what a stage of one lane computes, and its workspace."""
+        results = list(enumerate(stage.results.tolist(), start=self.starts[k]))
+        wanted = [(number, value) for number, value in results if number in self.address]
+        others = [(number, value) for number, value in results if number not in self.address]
+        placed = {value: self.address[number] for number, value in wanted}
+        given = [self.text(int(n)) for n in stage.reads[:, 0]]
+        start = self._block(0)
+        names = self.names[k] = Names(stage.program, given, "", placed, start)
+        self.after[k] = [
+            f"  w[{self.address[number]}] = w[{names.slot[value]}];"
+            for number, value in wanted
+            if names.slot[value] != self.address[number]
+        ]
+        self._block(names.workspace - start)
+        self.address |= {number: names.slot[value] for number, value in others}
+
+    def text(self, n):
+        """How a value is written."""
+        if n < self.inputs:
+            return f"x[{n}]"
+        if n < self.first:
+            return literal(self.program.constants[n - self.inputs])
+        return f"w[{self.address[n]}]"
+
+    def moves(self, pairs, target):
+        """Lines that write values to addresses [(address, value)]."""
+        lines, k = [], 0
+        while k < len(pairs):
+            run = 1
+            while k + run < len(pairs) and self._goes_on(pairs[k], pairs[k + run], run):
+                run += 1
+            to, n = pairs[k]
+            if run > 1:
+                lines.append(f"  memcpy({target} + {to}, &{self.text(n)}, {run} * sizeof(number));")
+            else:
+                lines.append(f"  {target}[{to}] = {self.text(n)};")
+            k += run
+        return lines
+
+    def _goes_on(self, first, other, run):
+        if other[0] != first[0] + run:
+            return False
+        a, b = first[1], other[1]
+        if a < self.first or b < self.first:
+            return b < self.inputs and b == a + run
+        return self.address[b] == self.address[a] + run

@@ -1,0 +1,121 @@
+"""A Program with loops -> C text of `run(x, y)`, as of straight.py.
+
+Every step is a function of pointers to what its body has. What a sweep adds to a parent's array is summed
+there, and so are the results of joints that share a coordinate, and health.
+"""
+
+from itertools import accumulate
+
+from dynamics_node.codegen.c.literals import LANES, OPERATIONS, VECTOR, literal, table
+from dynamics_node.symbolic import Op
+from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
+
+
+def render_loops(program):
+    """The tables of a Rolled, its steps, and `run`."""
+    count = len(program.parents)
+    padded = -(-count // VECTOR) * VECTOR
+    sweeps = list(enumerate(program.sweeps))
+    return [
+        *(line for name in ("parents", "kinds", "q_at", "v_at")
+          for line in table("int", name, getattr(program, name))),
+        *table("double", "multiplier", program.positions[:, 0]),
+        *_aligned("offset", program.positions[:, 1], padded),
+        *table("double", "table", program.table),
+        *(line for k, sweep in sweeps for kind, step in enumerate(sweep.steps)
+          for line in _step(f"step{k}_{kind}", step)),
+        "static void run(const number *restrict x, number *restrict y)",
+        "{",
+        *(f"  static _Thread_local vector {name}_memory[{padded // LANES}];" for name in _NUMBERS),
+        *(f"  number *const {name} = (number *){name}_memory;" for name in _NUMBERS),
+        *(f"  static _Thread_local number {name}[{count}][{size}];" for name, size in program.arrays.items()),
+        *(f"  memset({name}, 0, sizeof {name});" for name in only_summed(program)),
+        f"  memset(y, 0, {sum(numbers.size for numbers in program.outputs.values())} * sizeof(number));",
+        f"  for (int i = 0; i < {count}; ++i) angle[i] = multiplier[i] * x[q_at[i]];",
+        f"  for (int i = 0; i < {count}; ++i) position[i] = angle[i] + offset[i];",
+        f"  sincos_all({padded // LANES}, angle_memory, (vector *)offset, sine_memory, cosine_memory);",
+        *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
+        "}",
+    ]  # fmt: skip
+
+
+_JOINTS = ("position", "sine", "cosine")
+_NUMBERS = (*_JOINTS, "angle")
+_SUMMED = ("qdd", "tau", "health")
+
+
+def _aligned(name, numbers, size):
+    """Lines that define whole vectors of constants."""
+    text = ", ".join(literal(x) for x in numbers)
+    return [f"static const number {name}[{size}] __attribute__((aligned(64))) = {{{text}}};"]
+
+
+def _loop(program, k, sweep):
+    """One pass over the bodies."""
+    count = len(program.parents)
+    order = f"int i = {count - 1}; i >= 0; --i" if sweep.inward else f"int i = 0; i < {count}; ++i"
+    lines = [
+        f"  for ({order}) {{",
+        "    const int p = parents[i] < 0 ? 0 : parents[i];",
+        "    switch (kinds[i]) {",
+    ]
+    for kind, step in enumerate(sweep.steps):
+        sources = [_source(program, name) for name in step.inputs]
+        targets = [_target(program, name) for name in step.outputs]
+        lines.append(f"    case {kind}: step{k}_{kind}({', '.join([*sources, *targets])}); break;")
+    return [*lines, "    }", "  }"]
+
+
+def _source(program, name):
+    """Where body i, whose parent is p, reads something."""
+    start = dict(zip(program.inputs, accumulate(program.sizes(), initial=0), strict=False))
+    at = {
+        "table": "table[i]",
+        **{joint: f"{joint} + i" for joint in _JOINTS},
+        "pose": f"x + {start['q']} + q_at[i]",
+        **{name: f"x + {start[name]} + v_at[i]" for name in RATES if name in start},
+        "gravity": f"x + {start['gravity']}",
+        "f_ext": f"x + {start.get('f_ext')} + 6 * i",
+        "inertia": f"x + {start.get('inertia')} + 10 * i",
+    }
+    return at.get(name) or _left(name)
+
+
+def _target(program, name):
+    """Where body i, whose parent is p, writes something or adds to it."""
+    if name in program.outputs:
+        return f"y + {program.outputs[name][0]}" + (" + v_at[i]" if name in RATES else "")
+    return _left(name)
+
+
+def _left(name):
+    """What sweeps leave at a body or its parent."""
+    return f"{name.removeprefix(PARENT)}[{'p' if name.startswith(PARENT) else 'i'}]"
+
+
+def _step(name, program):
+    """A function of pointers to the inputs and outputs of a Program; results of several bodies are sums."""
+    inputs = [f"const number *restrict {_given(n)}" for n in program.inputs]
+    outputs = [f"number *restrict {_result(n)}" for n in program.outputs]
+    text = [f"{_given(n)}[{k}]" for n, (size,) in program.inputs.items() for k in range(size)]
+    text += [literal(value) for value in program.constants]
+    lines = []
+    for n, (op, a, b) in enumerate(
+        zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True),
+        start=program.first_operation,
+    ):
+        operation = OPERATIONS[Op(op)].format(text[a], *([text[b]] if b >= 0 else []))
+        lines.append(f"  const number t{n} = {operation};")
+        text.append(f"t{n}")
+    for output, numbers in program.outputs.items():
+        sign = "+=" if output in _SUMMED or output.startswith(PARENT) else "="
+        lines += [f"  {_result(output)}[{k}] {sign} {text[int(n)]};" for k, n in enumerate(numbers)]
+    return [f"static inline void {name}({', '.join([*inputs, *outputs])})", "{", *lines, "}"]
+
+
+def _given(name):
+    return f"in_{name}"
+
+
+def _result(name):
+    return f"out_{name}"

@@ -1,0 +1,126 @@
+"""Program -> C source. It holds numbers and indices only: no name of a robot gets here.
+
+`run(x, y)` is one state: x and y hold all inputs and outputs in the order of the Program (straight.py, or
+looped.py for one with loops). call.c makes it callable from Python; `program(count, x, y)` runs over many
+states. `render_batch` writes the same text with vectors of states for numbers (batch.c, batch_call.c).
+"""
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+
+import numpy as np
+
+from dynamics_node.codegen.c.literals import LANES, STACK_BYTES, table
+from dynamics_node.codegen.c.looped import render_loops
+from dynamics_node.codegen.c.staged import render_stages
+from dynamics_node.codegen.c.straight import render_run
+from dynamics_node.codegen.c.threads import WORTH_A_THREAD
+from dynamics_node.codegen.results import UNIT_TOLERANCE
+from dynamics_node.symbolic import Program, Rolled, Staged
+
+BATCH = 64  # states from which vectors are worth another compilation
+# Instructions of a Staged up to which straight lines over vectors of states are faster: longer ones leave the
+# caches near a core, and an operation took four times as long. A result takes some: it is transposed.
+STRAIGHT, A_RESULT = 45_000, 5
+
+
+def render(program, parameters=(), quaternions=()) -> str:
+    """The C source of a Program.
+
+    parameters: names of its last inputs, which change seldom: `solve` reads them from memory of its own.
+    quaternions: where among the inputs four numbers of unit length begin; `solve` checks it. Of a Program
+    with limits `solve` keeps the last output for itself: it declines where an entry is larger.
+    """
+    return "\n".join(
+        [
+            text_of("declared.c"),
+            f"#define LANES {LANES}",
+            text_of("sincos_double.c"),
+            text_of("sincos.c"),
+            *_run(program),
+            *_sizes(program, parameters, quaternions),
+            text_of("arrays.c"),
+            text_of("call.c"),
+            text_of("scan.c"),
+            "void program(long count, const double *restrict x, double *restrict y)",
+            "{",
+            "  for (long k = 0; k < count; ++k) run(x + k * INPUT_SIZE, y + k * OUTPUT_SIZE);",
+            "}",
+            "",
+        ]
+    )
+
+
+def is_for_vectors(program: Program | Rolled | Staged):
+    """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
+    would be long, keeps more for a vector of states than caches hold."""
+    if isinstance(program, Staged):
+        results = sum(numbers.size for numbers in program.outputs.values())
+        return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
+    return isinstance(program, Program)
+
+
+def _of_one_thread(program):
+    """States that are not worth two."""
+    return 2 * WORTH_A_THREAD // max(1, sum(program.op_count().values()))
+
+
+def _run(program):
+    if isinstance(program, Staged):
+        return render_stages(program)
+    return render_loops(program) if isinstance(program, Rolled) else render_run(program)
+
+
+@cache
+def renderer() -> str:
+    """Digest of what turns a Program into C: the files of this folder and those of Programs."""
+    folders = (files(__package__), files("dynamics_node.symbolic"))
+    ours = [file for folder in folders for file in folder.iterdir() if file.name.endswith((".c", ".py"))]
+    texts = [file.read_text() for file in sorted(ours, key=lambda file: file.name)]
+    return hashlib.sha256("".join(texts).encode()).hexdigest()
+
+
+def text_of(name):
+    return files(__package__).joinpath(name).read_text()
+
+
+def _sizes(program, parameters, quaternions):
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
+    names = [name for name in program.inputs if name not in parameters]
+    outputs = list(program.outputs.values())
+    numbers = {
+        "INPUTS": len(names),
+        "OUTPUTS": len(outputs) - bool(program.limits),
+        "LIMITS": len(program.limits),
+        "INPUT_SIZE": program.input_size,
+        "OUTPUT_SIZE": sum(array.size for array in outputs),
+        "PARAMETER_SIZE": sum(sizes[name] for name in parameters),
+        "QUATERNIONS": len(quaternions),
+        "UNIT_TOLERANCE": UNIT_TOLERANCE,
+        "STACK_BYTES": STACK_BYTES,
+        "FEW": BATCH - 1 if is_for_vectors(program) else max(BATCH - 1, _of_one_thread(program)),
+    }
+    return [
+        *(f"#define {name} {number}" for name, number in numbers.items()),
+        _numbers("input_size[]", [sizes[name] for name in names]),
+        _numbers("output_size[]", [array.size for array in outputs]),
+        _numbers("quaternion[]", quaternions),
+        *table("double", "limit", program.limits),
+        *shapes_table([program.inputs[name] for name in names], [array.shape for array in outputs]),
+    ]
+
+
+def _numbers(name, numbers):
+    return f"static const ssize_t {name} = {{{', '.join(map(str, [*numbers, 0]))}}};"
+
+
+def shapes_table(inputs, outputs):
+    """Tables of the shapes of all inputs and outputs: rows of the number of axes and their lengths."""
+    inputs, outputs = list(inputs), list(outputs)
+    most = max((len(shape) for shape in [*inputs, *outputs]), default=0)
+    lines = [f"#define MOST_AXES {most}"]
+    for name, shapes in (("input_shape", inputs), ("output_shape", outputs)):
+        rows = [f"{{{', '.join(map(str, (len(shape), *shape)))}}}" for shape in shapes]
+        lines.append(f"static const ssize_t {name}[][{most + 1}] = {{{', '.join([*rows, '{0}'])}}};")
+    return lines

@@ -1,0 +1,86 @@
+"""A Program as compiled C: one state, a few, or many."""
+
+from copy import copy
+
+import numpy as np
+
+from dynamics_node.codegen.c.batch import BATCH, BatchKernel
+from dynamics_node.codegen.c.kernel import Kernel
+from dynamics_node.codegen.c.render import is_for_vectors
+from dynamics_node.codegen.results import healthy, limits_in, without_bad
+from dynamics_node.symbolic import Staged, flattened
+
+
+class CRunner:
+    """A Runner. kernel: for one state and a few; batches: {dtype: BatchKernel}, compiled when many states
+    come for the first time, shared by all that `with_parameters` returns."""
+
+    backend = "c"
+    checks = True
+
+    def __init__(self, program, parameters=None, quaternions=(), other=None, alike=()):
+        """other, alike: as of Kernel. Raises CompileError."""
+        self.program, self._quaternions, self._other = program, tuple(quaternions), other
+        self.batches: dict[np.dtype, BatchKernel] = {}
+        self._few = BATCH if is_for_vectors(program) else np.inf
+        self._take(Kernel(program, parameters, quaternions, other, alike))
+
+    def _take(self, kernel):
+        self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few
+        self.inputs, self.outputs = kernel.inputs, kernel.outputs
+        self._vectors: dict[np.dtype, tuple] = {}  # of a type the BatchKernel, and the parameters
+
+    def with_parameters(self, values):
+        """A Runner of the same library with other values {name: array} of the parameters; unknown names are
+        ignored."""
+        other = copy(self)
+        other._take(self.kernel.with_parameters(values))
+        return other
+
+    def require(self, dtype):
+        """It has float64 and float32."""
+
+    def prepare(self, batches=False):
+        """Compile now what many states need. Raises CompileError."""
+        if batches and self._few < np.inf:
+            self._prepared(np.dtype(np.float64))
+
+    def many(self, count, inputs, dtype, out=None):
+        """See backends.Runner."""
+        if count < self._few:
+            return self.kernel.quick(count, inputs, out) if self._one_by_one(count, dtype) else None
+        batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
+        return batch.quick(count, *inputs, *parameters, out=out)
+
+    def _one_by_one(self, count, dtype):
+        """True where many states run one after the other, by several threads."""
+        return self._few == np.inf and count >= BATCH and dtype == np.float64
+
+    def run(self, count, inputs, dtype=np.float64):
+        """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
+        see backends.Runner."""
+        if count < self._few:
+            return self.kernel(count, *inputs)
+        batch, parameters = self._prepared(np.dtype(dtype))
+        outputs, good = batch(count, *inputs, *parameters)
+        health = outputs.pop() if self.program.limits else None
+        if not good:
+            within = True if health is None else healthy(health, limits_in(self.program, dtype))
+            without_bad(outputs, within)
+        return outputs, good
+
+    def _prepared(self, dtype):
+        if dtype not in self.batches:
+            program = flattened(self.program) if isinstance(self.program, Staged) else self.program
+            self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._other)
+        if dtype not in self._vectors:
+            parameters = [values.astype(dtype) for values in self.kernel.parameters]
+            self._vectors[dtype] = self.batches[dtype], parameters
+        return self._vectors[dtype]
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in ("solve", "few")}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.solve, self.few = self.kernel.solve, self.kernel.few

@@ -1,0 +1,16 @@
+"""Program -> one text for GPUs: a kernel that computes one state in every thread, in CUDA and C.
+
+The text holds numbers and indices only: no name of a robot gets here. Which dialect it is, dialects.h learns
+from the compiler that reads it.
+"""
+
+from dynamics_node.codegen.printer.arguments import Argument, Kernel, Variant
+from dynamics_node.codegen.printer.kernel_text import head, kernel
+
+__all__ = [
+    "Argument",
+    "Kernel",
+    "Variant",
+    "head",
+    "kernel",
+]

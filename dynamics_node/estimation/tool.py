@@ -1,0 +1,216 @@
+"""Bias of a force/torque sensor, mass and centre of mass of the tool beyond it, from poses: `identify_tool`.
+
+Linear least squares in the bias, the mass m and the first moment m c: Atkeson, An, Hollerbach: Estimation of
+inertial parameters of manipulator loads and links, IJRR 5(3), 1986.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.algorithms import carried_wrench, tool_regressor
+from dynamics_node.algorithms.loop_subtree import carried_alone
+from dynamics_node.algorithms.spanning import spanning
+from dynamics_node.functions.arguments import Arguments, robot_signature
+from dynamics_node.robot import Robot
+from dynamics_node.robot.subtree import beyond, mass_and_moment, with_tool
+from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
+
+NAMES = (
+    *(f"bias of {what} {axis}" for what in ("torque", "force") for axis in "xyz"),
+    "mass",
+    *(f"centre of mass {axis}" for axis in "xyz"),
+)
+FEWEST = 6  # poses of a tool
+MAX_CONDITION = 100.0
+SHARE = 0.2  # of a parameter in a direction that the poses do not excite, from which on it is named
+FINEST = 1e-9  # N or N m: no sensor is better
+FAINT = 3.0  # standard deviations of the mass that the mass must exceed for its centre to be told
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """A sensor's bias, and the tool: all that is fixed to the child link of its joint.
+
+    sensor: xyz and rpy; bias (6,): what it reads too much, moment first; mass: kg; com (3,): m, from the
+    sensor's origin in its axes; covariance (10, 10) of bias, mass and com (of the bias alone (6, 6), if only
+    that was asked); condition: of the equations, columns of length one; residuals (k, 6): of the readings;
+    chi_square: their weighted sum of squares, with `dof` degrees of freedom, NaN where std was not given;
+    worst: number of the pose with the largest residual.
+    """
+
+    joint: str
+    sensor: dict
+    bias: np.ndarray
+    mass: float
+    com: np.ndarray
+    covariance: np.ndarray
+    condition: float
+    residuals: np.ndarray
+    chi_square: float
+    dof: int
+    worst: int
+
+    @property
+    def std(self) -> np.ndarray:
+        """Standard deviations, the root of the diagonal of the covariance."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def on(self, robot) -> Any:
+        """The robot with this tool: see `with_tool`."""
+        return with_tool(robot, self.joint, self.mass, self.com, **self.sensor)
+
+
+def identify_tool(
+    robot: Robot,
+    joint: str,
+    q,
+    readings,
+    qd=None,
+    qdd=None,
+    *,
+    std=None,
+    prior=None,
+    tool=True,
+    max_condition=MAX_CONDITION,
+    gravity=None,
+    xyz=(0.0, 0.0, 0.0),
+    rpy=(0.0, 0.0, 0.0),
+) -> Tool:
+    """Bias of a sensor and its tool, from k poses at rest, or slow motions.
+
+    q (k, nq), qd, qdd (k, nv; zero by default); readings (k, 6): the wrench that the parent of the joint
+    exerts on its child, moment first, in the axes of a sensor at xyz (m) and rpy (rad) in the child link,
+    nothing touching what is beyond. std: of a reading, a number, (6,), or its covariance (6, 6); by default
+    as the residuals show it. prior: standard deviations (kg, kg m) of the described mass and first moment,
+    which then count as measured, too. tool=False: the tool is as described and only the bias is asked, of one
+    pose or more. gravity (3,) or (k, 3) in place of the robot's.
+
+    Raises InputError for bad arrays, KeyError for an unknown joint, ValueError where the poses do not tell
+    the parameters apart, which are named, where std is no covariance, and for a tool that weighs nothing.
+    """
+    sensor = {"xyz": xyz, "rpy": rpy}
+    tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
+    readings = np.asarray(readings, dtype=float)
+    _check_readings(readings, len(q), FEWEST if tool else 1)
+    alone = carried_alone(robot, joint).tree
+    left = readings - carried_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
+    A = np.broadcast_to(np.eye(6), (len(q), 6, 6))
+    if tool:
+        Y = tool_regressor(tree, q, qd, qdd, gravity, joint=joint, **sensor)
+        A = np.concatenate([A, Y], axis=-1)
+    W = _whitening(_shown(A, left) if std is None else std)
+    rows, rhs = _stacked(W @ A, matvec(W, left), prior if tool else None)
+    scale, condition = _scaled(rows, max_condition)
+    x = scale * np.linalg.lstsq(rows * scale, rhs, rcond=None)[0]
+    residuals = left - A @ x
+    covariance = np.linalg.inv((rows * scale).T @ (rows * scale)) * np.outer(scale, scale)
+    mass, com, change = _tool(tree, joint, sensor, x[6:], covariance)
+    chi_square = float(((rhs - rows @ x) ** 2).sum()) if std is not None else np.nan
+    worst = int((matvec(W, residuals) ** 2).sum(axis=1).argmax())
+    return Tool(
+        joint, sensor, x[:6], mass, com, change @ covariance @ change.T,
+        condition, residuals, chi_square, len(rhs) - len(x), worst,
+    )  # fmt: skip
+
+
+def _states(robot, q, qd, qdd, gravity):
+    """The tree, and its q, qd, qdd over the poses; gravity as it was given."""
+    zero = np.zeros(robot.nv)
+    given = {"q": q, "qd": zero if qd is None else qd, "qdd": zero if qdd is None else qdd}
+    given |= {} if gravity is None else {"gravity": gravity}
+    arguments = Arguments(robot_signature(robot), {name: np.atleast_2d(a) for name, a in given.items()})
+    arguments.refuse_bad()
+    q, qd, qdd, *rest = arguments.spread().values()
+    if robot.constrained:
+        q, qd, qdd = spanning(robot, q, qd, qdd)
+    return robot.tree, q, qd, qdd, rest[0] if rest else None
+
+
+def _check_readings(readings, poses, fewest):
+    if readings.shape != (poses, 6):
+        raise ValueError(f"readings must have shape ({poses}, 6), one of every pose, not {readings.shape}")
+    if not np.isfinite(readings).all():
+        raise ValueError(f"reading {np.argwhere(~np.isfinite(readings))[0][0]} is not finite")
+    if poses < fewest:
+        raise ValueError(f"{poses} poses; at least {fewest} are wanted")
+
+
+def _shown(A, left):
+    """Standard deviations (6,), one of torques and one of forces, as residuals of equal weights show them. At
+    rest either has its own bias, and the torques the first moment, the forces the mass."""
+    columns, poses = A.shape[-1], len(A)
+    flat = A.reshape(-1, columns)
+    left = (left.ravel() - flat @ np.linalg.lstsq(flat, left.ravel(), rcond=None)[0]).reshape(-1, 6)
+    free = [3 * poses - 3, 3 * poses - 3] if columns == 6 else [3 * poses - 6, 3 * poses - 4]
+    squares = [(part**2).sum() for part in (left[:, :3], left[:, 3:])]
+    std = [np.sqrt(square / max(own, 1)) for square, own in zip(squares, free, strict=True)]
+    return np.repeat(np.maximum(std, FINEST), 3)
+
+
+def _whitening(std):
+    """W (6, 6) with W^T W the inverse of a reading's covariance."""
+    if std is None:
+        return np.eye(6)
+    covariance = np.asarray(std, dtype=float)
+    if covariance.ndim < 2:
+        if not (covariance > 0).all() or covariance.shape not in ((), (6,)):
+            raise ValueError(f"std must be one positive number or 6, not {covariance}")
+        covariance = np.diag(np.broadcast_to(covariance, 6) ** 2)
+    if covariance.shape != (6, 6) or not np.allclose(covariance, covariance.T, rtol=1e-9, atol=0):
+        raise ValueError("std is no covariance: (6, 6), symmetric")
+    try:
+        return np.linalg.inv(np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        raise ValueError("std is no covariance: it is not positive definite") from None
+
+
+def _stacked(A, b, prior):
+    """Rows and right-hand side of all poses, and of the prior."""
+    rows, rhs = A.reshape(-1, A.shape[-1]), b.ravel()
+    if prior is None:
+        return rows, rhs
+    mass, moment = prior
+    if not (mass > 0 and moment > 0):
+        raise ValueError(f"prior: two positive standard deviations are wanted, not {prior}")
+    told = np.diag([0.0] * 6 + [1 / mass] + [1 / moment] * 3)[6:]
+    return np.concatenate([rows, told]), np.concatenate([rhs, np.zeros(4)])
+
+
+def _scaled(rows, most):
+    """What makes columns of length one, and the condition then. Raises ValueError, naming what cannot be told
+    apart."""
+    length = np.linalg.norm(rows, axis=0)
+    scale = 1.0 / np.where(length > 0, length, 1.0)
+    _, sizes, directions = np.linalg.svd(rows * scale, full_matrices=False)
+    weak = directions[sizes * most < sizes[0]]
+    if len(weak):
+        named = [name for name, share in zip(NAMES, np.abs(weak).max(axis=0), strict=False) if share > SHARE]
+        condition = sizes[0] / max(sizes[-1], 1e-300)
+        raise ValueError(
+            f"the poses do not excite {', '.join(named)}: these cannot be told apart (condition "
+            f"{condition:.3g}, at most {most:g}); tilt the sensor further, about other axes"
+        )
+    return scale, float(sizes[0] / sizes[-1])
+
+
+def _tool(tree, joint, sensor, added, covariance):
+    """Mass and centre of mass of the whole tool, and the change (10, 10) of both, after the bias, by the
+    solution. added: () or mass and first moment beside those that are described."""
+    own = beyond(tree, joint)
+    described, moment = mass_and_moment(
+        congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
+    )
+    if not added.size:
+        return described, moment / described if described > 0 else np.zeros(3), np.eye(6)
+    mass, moment = described + added[0], moment + added[1:]
+    std = np.sqrt(covariance[6, 6])
+    if not mass > FAINT * std:
+        raise ValueError(
+            f"the tool weighs {mass:.3g} kg, give or take {std:.2g}: too little to tell its centre of mass; "
+            "tool=False asks for the bias alone"
+        )
+    com, change = moment / mass, np.eye(10)
+    change[7:, 6], change[7:, 7:] = -com / mass, np.eye(3) / mass
+    return float(mass), com, change

@@ -1,0 +1,111 @@
+"""The arguments of a call: arrays over one batch, what is wrong with them, and the good states alone."""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.functions.checks import (
+    finite_states,
+    refuse_not_finite,
+    refuse_not_unit,
+    same_batch,
+    shaped,
+    unit_states,
+)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a function reads, for checks and messages.
+
+    inputs: {name: (shape at one state, names of the entries along its first axis)}; quaternions: (input,
+    where in it four numbers of unit length begin, the name of what they turn).
+    """
+
+    name: str
+    inputs: dict
+    quaternions: tuple[tuple[str, int, str], ...] = ()
+
+    def named(self, name) -> "Signature":
+        return Signature(name, self.inputs, self.quaternions)
+
+
+def plain_signature(name, shapes) -> Signature:
+    """That of arrays whose entries have no names: they are told by number."""
+    rows = {
+        key: (tuple(shape), tuple(map(str, range(shape[0] if shape else 0)))) for key, shape in shapes.items()
+    }
+    return Signature(name, rows)
+
+
+@lru_cache(maxsize=16)  # of the robots at hand
+def robot_signature(robot) -> Signature:
+    """Of all that belongs to a state of a robot."""
+    rates = ((robot.nv,), robot.v_names)
+    bodies = [body.name for body in robot.bodies]
+    inputs = {
+        "q": ((robot.nq,), robot.q_names),
+        **dict.fromkeys(("qd", "qdd", "tau"), rates),
+        "gravity": ((3,), "xyz"),
+        "f_ext": ((robot.nbodies, 6), bodies),
+    }
+    return Signature(robot.name, inputs, tuple(("q", at.start, joint) for joint, at in robot.quaternions))
+
+
+class Arguments:
+    """values: {name of the signature: whatever was given}. Raises InputError for wrong shapes."""
+
+    def __init__(self, signature: Signature, values, dtype=np.float64):
+        self._signature = signature
+        axes = signature.inputs
+        self.arrays = {name: shaped(name, value, axes[name], dtype) for name, value in values.items()}
+        self.batch = same_batch({name: (a, self._axes(name)) for name, a in self.arrays.items()})
+        self.count = math.prod(self.batch)
+
+    def _axes(self, name):
+        return len(self._signature.inputs[name][0])
+
+    def refuse_bad(self):
+        """Raise InputError, argument and coordinate by name, unless all is finite and of unit length."""
+        for name, array in self.arrays.items():
+            refuse_not_finite(name, array, self._signature.inputs[name])
+        for joint, quaternions in self._quaternions():
+            refuse_not_unit(joint, quaternions)
+
+    def good(self):
+        """Which states are finite with quaternions of unit length: bool (count,)."""
+        good = np.ones(self.batch, dtype=bool)
+        for name, array in self.arrays.items():
+            good &= finite_states(array, self._axes(name))
+        for _, quaternions in self._quaternions():
+            good &= unit_states(quaternions)
+        return good.ravel()
+
+    def _quaternions(self):
+        """(joint, quaternions (..., 4))"""
+        for name, start, joint in self._signature.quaternions:
+            if name in self.arrays:
+                yield joint, self.arrays[name][..., start : start + 4]
+
+    def spread(self):
+        """The arrays over the whole batch."""
+        return {
+            name: np.broadcast_to(a, (*self.batch, *self._shape(name))) for name, a in self.arrays.items()
+        }
+
+    def rows(self, chosen=None):
+        """{name: array (count, *shape), or (*shape) of what is the same for all states}; chosen (count,)
+        bool: of these states alone."""
+        return {name: self._rows(name, array, chosen) for name, array in self.arrays.items()}
+
+    def _rows(self, name, array, chosen):
+        shape = self._shape(name)
+        if array.ndim == len(shape):
+            return np.ascontiguousarray(array)
+        rows = np.ascontiguousarray(np.broadcast_to(array, (*self.batch, *shape)).reshape(self.count, *shape))
+        return rows if chosen is None else rows[chosen]
+
+    def _shape(self, name):
+        return self._signature.inputs[name][0]

@@ -1,0 +1,181 @@
+"""The parallel solvers cfa, jsiia and abia as Functions: their Recipe, and the array module they run on."""
+
+import importlib
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Literal
+
+import numpy as np
+
+from dynamics_node.chains import (
+    RobotArrays,
+    forward_dynamics,
+    inverse_dynamics,
+    refuse_weightless,
+    refuse_width,
+)
+from dynamics_node.chains.chain_kernel import has_kernel
+from dynamics_node.chains.on_cuda import CudaChains
+from dynamics_node.codegen.cuda.errors import CudaError
+from dynamics_node.codegen.errors import DeviceError
+from dynamics_node.functions.choices import Choice, ChoiceError
+from dynamics_node.functions.recipe import Recipe
+from dynamics_node.graph import dynamics_runner
+from dynamics_node.robot import Problem, Robot
+
+MODULES = {"numpy": "numpy", "cuda": "cupy"}  # of arrays, by backend
+NUMBERS_A_JOINT = 600  # that a state has at once, about
+AXES = (1, 1, 1, 1, 2)  # of q, qd, u, gravity and f_ext of one state
+KERNEL_AT_ONCE = 2**22  # joints of all states together that a launch has memory for
+_KERNELS: dict[str, Literal["float", "double"]] = {"float32": "float", "float64": "double"}
+AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: what caches, or a device, hold
+
+
+def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
+    """(description, Recipe, None): see build; all is computed in the precision. Raises ChoiceError for a
+    problem or robot that these solvers are not for, ModelError for joints and links they leave out,
+    ImportError without the array module."""
+    _refuse(model, problem, choice)
+    backend = "numpy" if choice.backend == "auto" else choice.backend
+    algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
+    _ = algorithm.robot, algorithm.way
+    numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
+    recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
+    return algorithm.description, recipe, None
+
+
+def _refuse(model, problem, choice):
+    solver = choice.solver
+    if model.constrained:
+        raise ChoiceError(
+            f"solver {solver!r} is for trees, and this robot has loops: build with solver 'cluster'"
+        )
+    if problem.kind == "hybrid":
+        raise ChoiceError(
+            f"solver {solver!r} is for forward and inverse dynamics, not for hybrid: build with solver "
+            "'cluster'"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ParallelDynamics:
+    """An algorithm at call time, see numeric. solver: one of parallel.SOLVERS; ordering: how cfa eliminates,
+    or 'best': oee by the kernel of long chains, where there is one, cr by arrays. backend: numpy, or cuda
+    (the kernel, or CuPy's arrays). precision: of the arithmetic."""
+
+    model: Robot
+    problem: Problem
+    solver: str
+    ordering: Any
+    backend: str
+    precision: str = "float64"
+
+    @cached_property
+    def robot(self) -> RobotArrays:
+        """Raises ModelError for what the solver leaves out."""
+        robot = RobotArrays(self.model)
+        if self.solver == "cfa" and self.problem.kind == "forward":
+            refuse_width(robot)
+            refuse_weightless(self.model)
+        return robot
+
+    @cached_property
+    def kernel(self):
+        """The kernel of long chains, None where arrays are to compute. Raises DeviceError,
+        CompileError."""
+        if self.solver != "cfa" or self.problem.kind != "forward" or self.ordering not in ("best", "oee"):
+            return None
+        real = _KERNELS[self.precision]
+        if self.backend == "cuda" and has_kernel(self.robot, real):
+            return CudaChains(self.robot, real)
+        return None
+
+    @property
+    def way(self):
+        """The kernel, or the array module. Raises as `parallel_solver`."""
+        return self.kernel or array_module(self.backend)
+
+    @property
+    def tridiagonal(self):
+        """One of WAYS."""
+        return ("oee" if self.kernel else "cr") if self.ordering == "best" else self.ordering
+
+    def with_model(self, model):
+        """The algorithm for a Robot that differs in inertias or rotor inertias only."""
+        changed = replace(self, model=model)
+        _ = changed.robot, changed.way
+        return changed
+
+    @property
+    def description(self):
+        if self.problem.kind == "inverse":
+            return "rnea by scans"
+        return f"cfa ({self.tridiagonal})" if self.solver == "cfa" else self.solver
+
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd'} or {'tau'} (count, nv)."""
+        given = (
+            None if a is None else np.asarray(a, self.precision) for a in (q, qd, qdd, tau, gravity, f_ext)
+        )
+        q, qd, qdd, tau, gravity, f_ext = given
+        if self.problem.kind == "inverse":
+            return {"tau": self._by_arrays(inverse_dynamics, q, qd, qdd, gravity, f_ext)}
+        if self.kernel:
+            return {"qdd": self._by_kernel(q, qd, tau, gravity, f_ext)}
+        solve = partial(forward_dynamics, solver=self.solver, tridiagonal=self.tridiagonal)
+        return {"qdd": self._by_arrays(solve, q, qd, tau, gravity, f_ext)}
+
+    def _by_kernel(self, *arrays):
+        """What the kernel has no sines for is computed by arrays, as is all when a GPU is lost."""
+        try:
+            qdd = _in_parts(self.kernel, KERNEL_AT_ONCE // self.model.nv, arrays)
+        except (CudaError, DeviceError):
+            qdd = np.full_like(arrays[1], np.nan)  # the device has said that it is lost
+        bad = np.isnan(qdd).any(axis=1)
+        if bad.any():
+            own = replace(self, backend="numpy")
+            qdd[bad] = own._by_arrays(forward_dynamics, *_part(arrays, bad))
+        return qdd
+
+    def _by_arrays(self, solve, *arrays):
+        xp, nv = array_module(self.backend), self.model.nv
+
+        def solved(*given):
+            on_device = (None if array is None else xp.asarray(array) for array in given)
+            return _on_host(solve(xp, self.robot, *on_device))
+
+        return _in_parts(solved, AT_ONCE[self.backend] // (NUMBERS_A_JOINT * nv + 4 * nv**2), arrays)
+
+
+def _in_parts(solve, most, arrays):
+    """(count, nv) of arrays q, qd, u, gravity and f_ext, `most` states at a time."""
+    found = np.zeros_like(arrays[1])
+    for start in range(0, len(found), max(1, most)):
+        part = slice(start, start + max(1, most))
+        found[part] = solve(*_part(arrays, part))
+    return found
+
+
+def _part(arrays, part):
+    """Some states; what is the same for all stays whole."""
+    return [a if a is None or a.ndim == own else a[part] for a, own in zip(arrays, AXES, strict=True)]
+
+
+def array_module(backend) -> Any:
+    """numpy, or cupy. Raises ImportError without CuPy, and without a device that it can use."""
+    try:
+        module = importlib.import_module(MODULES[backend])
+    except ImportError as error:
+        raise ImportError(
+            "backend 'cuda' of the solvers cfa, jsiia and abia runs on CuPy's arrays: pip install "
+            f"cupy-cuda13x (cupy-cuda12x for drivers before 580), or take backend 'numpy' ({error})"
+        ) from None
+    if backend == "cuda" and not module.cuda.is_available():
+        raise ImportError(
+            "CuPy finds no CUDA device: nvidia-smi tells whether the driver does; take backend 'numpy'"
+        )
+    return module
+
+
+def _on_host(array):
+    return array.get() if hasattr(array, "get") else array

@@ -1,0 +1,119 @@
+"""The border: shapes and finiteness, told with the names of the coordinates."""
+
+from collections.abc import Callable
+from math import isfinite
+
+import numpy as np
+
+from dynamics_node.symbolic import UNIT
+
+
+class InputError(ValueError):
+    """An argument of wrong shape or with a value that cannot be used; names argument and coordinate."""
+
+
+class SolutionError(ArithmeticError):
+    """No finite solution at this state: the equations are singular there.
+
+    why: the words, or a function that finds them when they are read first: that takes milliseconds, which a
+    loop that is refused a thousand times a second cannot spare.
+    """
+
+    def __init__(self, why: str | Callable[[], str]):
+        super().__init__(why)
+
+    def __str__(self):
+        (why,) = self.args
+        if callable(why):
+            self.args = (why(),)
+        return super().__str__()
+
+    def __repr__(self):
+        return f"{type(self).__name__}({str(self)!r})"
+
+    def __reduce__(self):
+        return type(self), (str(self),)
+
+
+def shaped(name, value, axes, dtype=np.float64):
+    """value as array (..., *tail). axes: the tail, and names along its first axis."""
+    tail, coordinates = axes
+    if value is None:
+        raise InputError(f"{name} is missing")
+    if np.iscomplexobj(value):
+        raise InputError(f"{name} is complex")
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "mM":  # NumPy would take dates as their counts of nanoseconds
+            raise TypeError
+        array = np.asarray(array, dtype=dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is not an array of numbers") from None
+    if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
+        listed = ", ".join(coordinates[:12]) + (", ..." if len(coordinates) > 12 else "")
+        shape = ", ".join(map(str, ("...", *tail)))
+        raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {listed}")
+    return array
+
+
+def refuse_not_finite(name, array, axes):
+    """Raise InputError for the first entry that is not finite, by its name; axes as above."""
+    tail, coordinates = axes
+    if not _all_finite(array):
+        place = np.argwhere(~np.isfinite(array))[0]
+        index = place[array.ndim - len(tail)]
+        raise InputError(f"{name}[{index}] ({coordinates[index]}) is not finite: {array[tuple(place)]}")
+
+
+def finite_states(array, axes=1):
+    """Which states are finite: True for all of them, or bool (...). axes: how many are not of the batch."""
+    return _all_finite(array) or np.isfinite(array).all(axis=tuple(range(-axes, 0)))
+
+
+def _all_finite(array):
+    """True when no entry is infinite or NaN: one product tells, unless it overflows."""
+    flat = array.ravel()
+    with np.errstate(over="ignore", invalid="ignore"):
+        return isfinite(flat @ flat) or bool(np.isfinite(flat).all())
+
+
+def refuse_not_unit(name, quaternions):
+    """Raise InputError for a quaternion (..., 4) beyond 1e-6 of unit length. Within, it counts as its
+    direction (as `quaternion_rotation` takes it)."""
+    unit = unit_states(quaternions)
+    if not unit.all():
+        worst = np.linalg.norm(quaternions[~unit][0])
+        raise InputError(f"quaternion of {name!r} has norm {worst:.9g}, not 1: normalise it")
+
+
+def unit_states(quaternions):
+    """Which quaternions (..., 4) are of unit length: bool (...)."""
+    squares = np.einsum("...k,...k->...", quaternions, quaternions)
+    return np.abs(squares - 1) <= 2 * UNIT
+
+
+def same_batch(arrays):
+    """The common leading axes. arrays: {name: (array, tail length)}. Raises InputError when they do not
+    broadcast."""
+    shapes = {a.shape[: a.ndim - tail] for a, tail in arrays.values()}
+    if len(shapes) == 1:
+        return shapes.pop()
+    leading = {name: a.shape[: a.ndim - tail] for name, (a, tail) in arrays.items()}
+    try:
+        return np.broadcast_shapes(*leading.values())
+    except ValueError:
+        listed = ", ".join(f"{name} {shape}" for name, shape in leading.items())
+        raise InputError(f"leading axes do not fit together: {listed}") from None
+
+
+def delivered(result, out):
+    """The result, in `out` if there is one. Raises InputError when it does not fit there."""
+    if out is None:
+        return result
+    if not isinstance(out, np.ndarray) or out.dtype.kind != "f":
+        raise InputError(f"out must be an array of floats, not {getattr(out, 'dtype', type(out).__name__)}")
+    if np.shape(out) != result.shape:
+        raise InputError(f"out must have shape {result.shape}, not {np.shape(out)}")
+    if out is not result:
+        out[...] = result
+    return out

@@ -1,0 +1,59 @@
+"""Which solver, ordering and backend go together."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dynamics_node.chains import SOLVERS as PARALLEL
+from dynamics_node.chains import WAYS
+from dynamics_node.codegen import DEVICES
+from dynamics_node.graph import ORDERINGS
+
+SOLVERS = ("best", "factor_graph", "cluster", *PARALLEL)
+COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
+BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
+_BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
+_BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
+
+
+class ChoiceError(ValueError):
+    """A combination of solver, ordering and backend that does not exist; the message lists the valid ones."""
+
+
+class Choice(NamedTuple):
+    """A valid combination; ordering is None for a solver that has none, else a name or variable names."""
+
+    solver: str
+    ordering: str | tuple[str, ...] | None
+    backend: str
+
+
+def resolve(solver: str = "best", ordering: str | Iterable[str] = "best", backend: str = "auto") -> Choice:
+    """The combination with `best` replaced by what it stands for; `auto` is decided by `build`.
+
+    Raises ChoiceError for an unknown or impossible combination.
+    """
+    if solver not in SOLVERS or backend not in _BACKENDS_OF[solver]:
+        raise ChoiceError(f"solver {solver!r} with backend {backend!r} does not exist; {_valid()}")
+    if not isinstance(ordering, str):
+        ordering = tuple(ordering)
+    if solver == "factor_graph":
+        if isinstance(ordering, str) and ordering not in (*ORDERINGS, "best"):
+            raise ChoiceError(f"unknown ordering {ordering!r}; {_valid()}")
+        return Choice(solver, ordering, backend)
+    if solver == "cfa":
+        if ordering not in ("best", *WAYS):
+            told = f"solver 'cfa' has orderings best, {', '.join(WAYS)}"
+            raise ChoiceError(f"{told}, not {ordering!r}; {_valid()}")
+        return Choice(solver, ordering, backend)
+    if ordering != "best":
+        raise ChoiceError(f"solver {solver!r} has no orderings: leave ordering at 'best'; {_valid()}")
+    return Choice(solver if solver in PARALLEL else "cluster", None, backend)
+
+
+def _valid():
+    orderings = ", ".join((*ORDERINGS, "best"))
+    rows = [f"{solver} with {'|'.join(_BACKENDS_OF[solver])}" for solver in SOLVERS]
+    return (
+        f"valid: {'; '.join(rows)}; orderings of factor_graph: {orderings}, or variable names; "
+        f"of cfa: {', '.join(WAYS)}, best"
+    )

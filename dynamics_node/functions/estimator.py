@@ -1,0 +1,192 @@
+"""Estimators: Functions of what sensors read."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.health import why_not
+from dynamics_node.functions.arguments import Signature, robot_signature
+from dynamics_node.functions.checks import InputError, SolutionError
+from dynamics_node.functions.choices import COMPILED, ChoiceError
+from dynamics_node.functions.recipe import Recipe
+from dynamics_node.functions.solvers import RobotFunction
+from dynamics_node.graph import (
+    Judgement,
+    Solvability,
+    chi_square_limit,
+    judge,
+    measured_program,
+    measured_runner,
+    regroups,
+    solvability,
+)
+from dynamics_node.graph.markowitz import NoPivotError
+from dynamics_node.robot import Measured, Robot
+
+log = logging.getLogger("dynamics_node")
+BACKENDS = (*COMPILED, "numpy", "gtsam")
+_DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least squares (gtsam)"}
+LONGEST = 150_000  # operations of a Program that `auto` compiles
+
+
+class UnsolvableError(ValueError):
+    """Sensors that do not determine the motion; tells what is open and which sensor would help. solvability:
+    the same as data."""
+
+    def __init__(self, found: Solvability):
+        super().__init__(str(found))
+        self.solvability = found
+
+    def __reduce__(self):
+        return type(self), (self.solvability,)
+
+
+class Estimate(NamedTuple):
+    """qdd, tau (..., nv), f_ext (..., nbodies, 6) ON the bodies in their axes, moment first; residuals (...,
+    m): readings minus what they should have been; chi_square (...): the sum of their squares and those of
+    priors, in standard deviations. Covariances that the problem asks for: of qdd and tau (..., nv, nv), of
+    the wrench on every body (..., nbodies, 6, 6)."""
+
+    qdd: np.ndarray
+    tau: np.ndarray
+    f_ext: np.ndarray
+    residuals: np.ndarray
+    chi_square: np.ndarray
+    qdd_covariance: np.ndarray | None = None
+    tau_covariance: np.ndarray | None = None
+    f_ext_covariance: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Estimator(RobotFunction):
+    """estimate = estimator(q, qd, readings): what sensors say about a motion, see `measured`.
+
+    solvability: of the problem at generic states.
+    """
+
+    problem: Measured
+    solvability: Solvability
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._keep(why=partial(_why_not, self.model, self.problem))
+
+    @property
+    def degrees_of_freedom(self) -> int:
+        """Of chi_square."""
+        return self.solvability.degrees_of_freedom
+
+    @cached_property
+    def limit(self) -> float:
+        """What chi_square exceeds at one state of 1000 if every sensor is as good as it says."""
+        return chi_square_limit(self.degrees_of_freedom)
+
+    def consistent(self, estimate: Estimate) -> np.ndarray:
+        """(...): whether sensors do not contradict each other; False where there is no result."""
+        checked = self.limit if self.degrees_of_freedom else np.inf
+        return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
+
+    def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
+        """Whether sensors contradict each other at one state, and which of them is to blame. Raises as the
+        estimator itself."""
+        arrays = self._arrays(q, qd, readings, gravity)
+        self(*arrays[:3], gravity=arrays[3])  # refuses what is no state
+        q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
+        if any(array.ndim > 1 for array in (q, qd, readings, g)):
+            raise InputError("judge takes one state: q (nq,), qd (nv,), readings (m,), gravity (3,)")
+        found = judge(self.model, self.problem, q, qd, readings, g)
+        if found is None:
+            raise SolutionError(_why_not(self.model, self.problem, q, qd, readings, g))
+        return found
+
+    def __call__(self, q, qd, readings, *, gravity=None, errors="raise") -> Estimate:
+        """The Estimate at states q (..., nq), qd (..., nv), readings (..., m) in the order of
+        `problem.readings`, or {name of a sensor: (..., rows) or (...)}; gravity (..., 3) in place of the
+        model's."""
+        arrays = self._arrays(q, qd, readings, gravity)
+        shapes = self.runner.outputs
+        results = tuple([np.empty(shape) for shape in shapes.values()])
+        if self._one_state(*arrays, *results) is not None:
+            results = self._states(self._few(*arrays), self.runner, arrays, None, errors)
+        return Estimate(**dict(zip(shapes, results, strict=True)))
+
+    def _arrays(self, q, qd, readings, gravity):
+        if isinstance(readings, Mapping):
+            readings = self.problem.gathered(readings)
+        return q, qd, readings, self.model.gravity if gravity is None else gravity
+
+
+def build_estimator(model: Robot, problem: Measured, backend="auto", parameters=()) -> Estimator:
+    """The Estimator of a measured problem.
+
+    backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
+    where it works and the Program is not too long. Where compiled code would lose digits, and where rank
+    drops, least squares is asked. Raises UnsolvableError for sensors that do not determine the motion at
+    generic states, or say something exactly twice; ChoiceError, CompileError, ImportError as `build`.
+    """
+    if backend not in BACKENDS:
+        raise ChoiceError(f"measured problems have backends {', '.join(BACKENDS)}, not {backend!r}")
+    found = solvability(model, problem)
+    if not found.solvable:
+        raise UnsolvableError(found)
+    numeric = partial(measured_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
+    write = partial(measured_program, model, problem, parameters)
+    program = _program(write, backend)
+    recipe = Recipe(
+        model,
+        (False,) * model.nv,
+        None if program is None else write,
+        numeric,
+        "numpy" if program is None and backend == "auto" else backend,
+        parameters,
+        refines=program is not None and bool(program.limits),
+        regrouped=regroups(problem),
+    )
+    runner = recipe.runner(program=program)
+    return Estimator(
+        signature=_signature(model, problem),
+        runner=runner,
+        model=model,
+        recipe=recipe,
+        description=_DESCRIPTIONS.get(runner.backend, "least squares"),
+        problem=problem,
+        solvability=found,
+    )
+
+
+def _program(write, backend):
+    """The Program of a backend that runs one, None where none is to be compiled."""
+    if backend not in COMPILED:
+        return None
+    try:
+        program = write()
+    except NoPivotError as error:
+        if backend != "auto":
+            raise
+        log.warning("no order of pivots (%s); numpy serves instead", error)
+        return None
+    if backend == "auto" and len(program.ops) > LONGEST:
+        log.warning("%d operations would take minutes to compile; numpy serves instead", len(program.ops))
+        return None
+    return program
+
+
+def _signature(model, problem) -> Signature:
+    own = robot_signature(model)
+    readings = {"readings": ((len(problem.readings),), problem.readings)}
+    return Signature(f"estimator of {own.name}", own.inputs | readings, own.quaternions)
+
+
+def _why_not(model, problem, q, qd=None, readings=None, gravity=None):
+    """Why there is no result at one of the positions q (..., nq), in words; None if that is not known."""
+    if reason := why_not(model, None, q):
+        return reason
+    for position in np.reshape(q, (-1, model.nq)):
+        found = solvability(model, problem, position)
+        if not found.solvable:
+            return f"sensors do not determine the motion at this position: {found}"
+    return None

@@ -1,0 +1,247 @@
+"""Functions: named arrays over a Runner. Every compiled or numeric function that users get is one."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dynamics_node.codegen import ArrayError, Runner, finite_states, make, on_device
+from dynamics_node.functions.arguments import Arguments, Signature, plain_signature
+from dynamics_node.functions.checks import InputError, SolutionError, delivered
+
+ERRORS = ("raise", "nan")
+QUICK = ("_one_state", "_few")  # builtin functions of this process
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Function:
+    """The outputs of a Runner as a function of its inputs, one array or a tuple of them. Picklable. What a
+    call looks like is told by the classes below and in solvers.py.
+
+    Arguments are arrays (..., *shape): leading axes are the batch, over which they broadcast. Raises
+    InputError, argument and entry by name, and SolutionError; with errors='nan' what concerns one state
+    raises nothing: its results are NaN, those of the others right.
+
+    why: tells in words, of the arrays (count, ...) of some states, why one of them has no result, or None;
+    precision: 'float64', or 'float32' of arguments and results: compiled code then computes many states so,
+    those that need more digits, and small numbers of states, with float64.
+    """
+
+    signature: Signature
+    runner: Runner
+    why: Callable | None = None
+    precision: str = "float64"
+    dtype: np.dtype = field(init=False, repr=False)
+    _one_state: Callable = field(init=False, repr=False)
+    _few: Callable = field(init=False, repr=False)
+    _axes_of_many: int = field(init=False, repr=False)
+
+    def __post_init__(self):
+        """Attributes of the object are what Python finds fastest. _one_state, _few: `solve` and `few` of the
+        runner."""
+        self.runner.require(np.dtype(self.precision))
+        one, few = self._quick_ways(self.runner)
+        first = next(iter(self.runner.inputs.values()), ())
+        self._keep(_one_state=one, _few=few, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
+
+    def _keep(self, **attributes):
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+
+    def _quick_ways(self, runner):
+        """`solve` and `few` of a runner, which compute with float64."""
+        return (runner.solve, runner.few) if self.precision == "float64" else (_declined, _nothing)
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in QUICK}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.__post_init__()
+
+    @property
+    def program(self):
+        """The Program that runs, None for what runs at call time."""
+        return self.runner.program
+
+    def prepare(self, batches=False):
+        """Do now what calls may need later: code for `batches` of states. Raises CompileError."""
+        self.runner.prepare(batches)
+
+    # --- many states, or arrays that are not plain --------------------------------------------------------
+
+    def _states(self, found, runner, arrays, out, errors):
+        """The results (..., *shape) in a tuple; found: what `few` gave, arrays: all inputs of the runner."""
+        if found is None:
+            found = self._many(runner, arrays, out)
+            if found is None and any(map(on_device, arrays)):
+                return self._on_device(runner, arrays, out, errors)
+            if found is None:
+                found = self._checked(runner, arrays, errors)
+        elif not isinstance(found, tuple):
+            found = (found,)
+        if out is None:
+            return tuple(found)
+        return tuple(delivered(result, place) for result, place in zip(found, out, strict=True))
+
+    def _many(self, runner, arrays, out):
+        """The results by `many`, without a look at the arrays here; else None."""
+        first = arrays[0] if arrays else None
+        if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
+            return None
+        return runner.many(len(first), arrays, self.dtype, out)
+
+    def _on_device(self, runner, arrays, out, errors):
+        """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
+        result they are NaN; with errors='raise' the call waits, and the number of the first one is told."""
+        names = self._names(runner, arrays, errors)
+        there = getattr(runner, "on_device", None)
+        if there is None:
+            lying = ", ".join(name for name, a in zip(names, arrays, strict=True) if on_device(a))
+            told = f"on a GPU, and this function runs by {runner.backend}"
+            raise InputError(f"{lying}: arrays {told}: build it with backend='cuda'")
+        try:
+            results, bad = there(arrays, out, errors == "raise")
+        except ArrayError as error:
+            raise InputError(str(error)) from None
+        if bad is not None:
+            told = "an input that is not finite or out of range, or equations that are singular there"
+            raise SolutionError(f"state {bad} has no result: {told}; errors='nan' makes it NaN")
+        return results
+
+    def _names(self, runner, arrays, errors):
+        """Of the inputs. Raises ValueError and TypeError where a call is none."""
+        if errors not in ERRORS:
+            raise ValueError(f"errors must be {' or '.join(map(repr, ERRORS))}, not {errors!r}")
+        names = list(runner.inputs)
+        if len(arrays) != len(names):
+            told = f"{len(names)} arguments, not {len(arrays)}"
+            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {told}")
+        return names
+
+    def _checked(self, runner, arrays, errors):
+        names = self._names(runner, arrays, errors)
+        arguments = Arguments(self.signature, dict(zip(names, arrays, strict=True)), self.dtype)
+        found: list[np.ndarray] = []
+        good = False
+        if runner.checks:
+            found, good = runner.run(arguments.count, list(arguments.rows().values()), self.dtype)
+        if not good:
+            found = self._careful(runner, arguments, errors)
+        shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in found]
+        return [array.astype(self.dtype, copy=False) for array in shaped]
+
+    def _careful(self, runner, arguments, errors):
+        """The results over all states, with double precision; a state that is not good is named, or NaN."""
+        if errors == "raise":
+            arguments.refuse_bad()
+            chosen, rows = np.ones(arguments.count, dtype=bool), arguments.rows()
+        else:
+            chosen = arguments.good()
+            rows = arguments.rows(chosen)
+        rows = {name: array.astype(np.float64, copy=False) for name, array in rows.items()}
+        solved = self._run(runner, np.count_nonzero(chosen), rows, errors)
+        if errors == "raise":
+            if not (good := finite_states(solved)).all():
+                bad = int(np.flatnonzero(~good)[0])
+                one = {n: a if a.ndim == self._axes(n) else a[bad] for n, a in rows.items()}
+                raise SolutionError(self._why(one, "the equations have no finite solution at this state"))
+            return solved
+        found = [np.full((arguments.count, *array.shape[1:]), np.nan) for array in solved]
+        for result, array in zip(found, solved, strict=True):
+            result[chosen] = array
+        return found
+
+    def _run(self, runner, count, rows, errors):
+        """A numeric algorithm refuses all states where there is no solution at one: then state by state."""
+        try:
+            return runner.run(count, list(rows.values()))[0]
+        except np.linalg.LinAlgError as error:
+            if errors == "raise":
+                raise SolutionError(self._why(rows, f"no solution at this state: {error}")) from None
+        return self._one_by_one(runner, count, rows)
+
+    def _one_by_one(self, runner, count, rows):
+        found = [np.full((count, *shape), np.nan) for shape in runner.outputs.values()]
+        for k in range(count):
+            one = [a if a.ndim == self._axes(name) else a[k : k + 1] for name, a in rows.items()]
+            try:
+                solved, _ = runner.run(1, one)
+            except np.linalg.LinAlgError:
+                continue
+            for result, array in zip(found, solved, strict=True):
+                result[k] = array[0]
+        return found
+
+    def _axes(self, name):
+        return len(self.signature.inputs[name][0])
+
+    def _why(self, rows, otherwise):
+        """What finds the words for a state without a solution, which the caller may change meanwhile."""
+        if self.why is None:
+            return otherwise
+        find, kept = self.why, {name: array.copy() for name, array in rows.items()}
+        return lambda: find(**kept) or otherwise
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ProgramFunction(Function):
+    """f(*arrays): arguments are the inputs by position or by name. defaults: {name: array} of the last
+    inputs, those that may be left out."""
+
+    defaults: dict[str, np.ndarray] = field(default_factory=dict)
+    _shapes: list = field(init=False, repr=False)
+    _rest: tuple = field(init=False, repr=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._keep(_shapes=list(self.runner.outputs.values()), _rest=tuple(self.defaults.values()))
+
+    def __call__(self, *arrays, out=None, errors="raise", **named):
+        """out: an array for every result (a tuple if there are several), of many states written while they
+        are computed: anything may be in it when the call raises; errors: 'raise' or 'nan'."""
+        arrays = self._placed(arrays, named) if named else arrays + self._rest
+        if out is None:
+            results = tuple([np.empty(shape) for shape in self._shapes])
+        else:
+            results = out if type(out) is tuple else (out,)
+        if self._one_state(*arrays, *results) is not None:
+            found = self._few(*arrays)
+            results = self._states(found, self.runner, arrays, None if out is None else results, errors)
+        return results[0] if len(results) == 1 else results
+
+    def _placed(self, arrays, named):
+        """All arguments in the order of the inputs."""
+        names = list(self.runner.inputs)
+        given = dict(zip(names, arrays, strict=False))
+        if unknown := [n for n in named if n not in names or n in given]:
+            told = f"not {', '.join(unknown)} as well"
+            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {told}")
+        given |= self.defaults | {name: value for name, value in named.items() if value is not None}
+        return tuple(given[name] for name in names if name in given)
+
+
+def _declined(*arrays):
+    return False
+
+
+def _nothing(*arrays):
+    return None
+
+
+def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
+    """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
+
+    backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;
+    precision: see Function; defaults: values of the last inputs, which may then be left out. Where a Program
+    has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
+    DeviceError for cuda without a device.
+    """
+    signature = plain_signature(name, program.inputs)
+    values = {key: np.asarray(value, dtype=precision) for key, value in defaults.items()}
+    return ProgramFunction(
+        signature=signature,
+        runner=make(program, backend),
+        defaults=values,
+        precision=precision,
+    )

@@ -1,0 +1,81 @@
+"""Closed positions at the rate of a controller: Newton's steps, and the rates of all joints."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from math import sqrt
+
+import numpy as np
+
+from dynamics_node.algorithms.first_positions import continued, first_closed
+from dynamics_node.algorithms.health import HEALTHY, why_not
+from dynamics_node.algorithms.loop_closure import (
+    LARGEST,
+    TOLERANCE,
+    ClosureError,
+    bends,
+    close_loops,
+    positions_of,
+)
+from dynamics_node.functions.function import ProgramFunction
+from dynamics_node.robot import Robot
+
+MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three will do
+
+
+@dataclass(frozen=True, eq=False)
+class Closing:
+    """closing(q): `close_loops` of one position (nq,), fast when it is nearly closed. Picklable.
+
+    step: q -> the position after a step of Newton's method, and health at q; rates: q, qd, qdd -> rates and
+    accelerations of all joints, and G.
+    """
+
+    mechanism: Robot
+    step: ProgramFunction
+    rates: ProgramFunction
+
+    @cached_property
+    def nonlinear(self):
+        """Indices in q of the joints that appear in a nonlinear constraint."""
+        tree = self.mechanism.tree
+        bent = bends(tree, self.mechanism.constraints, range(tree.nv))
+        return positions_of(tree, np.flatnonzero(bent).tolist())
+
+    def __call__(self, q):
+        """Closed position (nq,), and the condition of the constraints there. Raises ClosureError."""
+        q = np.array(q, dtype=float)
+        for _ in range(MOST_STEPS):
+            following, health = self.step(q, errors="nan")
+            change = (following - q)[self.nonlinear]
+            if not change @ change <= LARGEST**2:
+                break
+            q = following
+            if health[1] < TOLERANCE**2:
+                return q, sqrt(health[0])
+        q = close_loops(self.mechanism, q)
+        return q, sqrt(self.step(q, errors="nan")[1][0])
+
+    def following(self, q, last=None):
+        """The closed position that follows a closed one, `last` (nq,), on its branch; None: in the
+        assembly nearest to zero. Dependent joints that are NaN in q start where they were."""
+        if last is None:
+            start = np.where(np.isnan(q), self.mechanism.neutral(), q)
+            return self(first_closed(self.mechanism, start))
+        start = np.where(np.isnan(q), last, q)
+        try:
+            return self(start)
+        except ClosureError:
+            return self(continued(self.mechanism, last, start))
+
+    def is_regular(self, q):
+        """Whether the loops are closed and not singular at q (nq,)."""
+        return bool((self.step(q, errors="nan")[1] <= HEALTHY).all())
+
+    def why_not(self, q):
+        """Why they are not, in words."""
+        return why_not(self.mechanism, None, q)
+
+    def spread(self, q, qd, qdd):
+        """Rates and accelerations (nv of the tree,) of all joints for qd, qdd (nv,) of the independent ones,
+        and G (nv of the tree, nv), at closed q (nq,)."""
+        return self.rates(q, qd, qdd, errors="nan")

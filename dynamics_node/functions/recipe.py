@@ -1,0 +1,99 @@
+"""How the Runners of a robot's Function are made, and made anew for other inertias."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+
+import numpy as np
+
+from dynamics_node.algorithms import alike, parameter_values, reordered
+from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import refuse_unwatched
+from dynamics_node.codegen import Backed, Runner, make
+from dynamics_node.robot import Robot
+from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
+from dynamics_node.robot.reframe import reframe
+
+
+@dataclass(frozen=True, eq=False)
+class Recipe:
+    """Picklable: what is needed later, with external wrenches, can be made then, in another process too.
+
+    write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
+    time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
+    the Program declines. parameters: inputs of the Program that may change; forward (nv,): coordinates whose
+    accelerations depend on the inverse of the mass matrix. view(robot): the robot whose inertias count,
+    where that is not the whole one; regrouped: as of the Program: see programs.quantities. rivals(wrenches):
+    {name: Program} by other algorithms, of which a GPU may run one; None where there are none.
+    """
+
+    robot: Robot
+    forward: tuple[bool, ...]
+    write: Callable | None = None
+    numeric: Callable | None = None
+    backend: str = "auto"
+    parameters: tuple[str, ...] = ()
+    refines: bool = False
+    view: Callable | None = None
+    regrouped: bool = True
+    rivals: Callable | None = None
+
+    def runner(self, wrenches=False, program=None) -> Runner:
+        """program: that of `write`, where it is at hand. Raises CompileError."""
+        numeric: Runner | None = None if self.numeric is None else self.numeric(wrenches=wrenches)
+        if self.write is None:
+            assert numeric is not None
+            return numeric
+        program = self.write(wrenches=wrenches) if program is None else program
+        runner = make(
+            program,
+            self.backend,
+            {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
+            self.robot.quaternion_places,
+            numeric,
+            reordered(self.robot, program) if self.backend != "numpy" else None,
+            alike(self.robot, program),
+            None if self.rivals is None else partial(_reordered, self.robot, self.rivals, wrenches),
+        )
+        backs = self.refines and runner is not numeric
+        return Backed(runner, numeric) if backs else runner
+
+    def values(self, robot):
+        """{name: array} of the parameters, and the robot itself for what runs at call time."""
+        robot = robot if self.view is None else self.view(robot)
+        if not self.parameters or self.write is None:
+            return {"model": robot}
+        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
+
+    def require_changeable(self, robot):
+        """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
+        ModelError when its mass matrix may become singular in a way that the Program does not watch."""
+        own, other = self.robot.tree, robot.tree
+        if not same_geometry(other, own) or not robot.constraints == self.robot.constraints:
+            raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
+        if constant := changed_parameters(other, own) - set(self.parameters):
+            listed = ", ".join(sorted(constant))
+            raise ValueError(f"this solver was built for constant {listed}: see parameters of build")
+        if self.write is not None and np.any(self.forward):
+            refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
+
+    @cached_property
+    def _watched(self):
+        return weak_coordinates(self.robot, self.forward)
+
+
+def _reordered(robot, rivals, wrenches):
+    """See backends.make."""
+    written = rivals(wrenches=wrenches)
+    return {name: (program, reordered(robot, program)) for name, program in written.items()}
+
+
+@lru_cache(maxsize=16)  # of the robots at hand: several functions ask for the same
+def _parameter_values(robot, parameters, geometry, regrouped):
+    return parameter_values(robot, parameters, _frames(geometry), regrouped)
+
+
+@lru_cache(maxsize=16)
+def _frames(robot):
+    """The geometry in the frames of Programs, with the transforms to them: see `reframe`."""
+    return reframe(robot.tree)

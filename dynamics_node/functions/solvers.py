@@ -1,0 +1,185 @@
+"""The Functions of a robot: what `build`, `build_quantity` and `build_derivatives` return."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+
+import numpy as np
+
+from dynamics_node.algorithms.health import why_not
+from dynamics_node.codegen import Runner, on_device
+from dynamics_node.functions.choices import Choice
+from dynamics_node.functions.function import Function, ProgramFunction
+from dynamics_node.functions.recipe import Recipe
+from dynamics_node.robot import Problem, Robot
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RobotFunction(Function):
+    """A Function of a robot's state: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of
+    the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
+    the model's.
+
+    description: what runs, for people: `aba`, `colamd`, ...; recipe: how its runner is made.
+    """
+
+    model: Robot
+    recipe: Recipe
+    description: str
+    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_model returns
+
+    def __post_init__(self):
+        self._keep(why=partial(_why, self.model, self.recipe.forward))
+        super().__post_init__()
+
+    def with_model(self, model: Robot):
+        """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
+
+        Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
+        """
+        self.recipe.require_changeable(model)
+        runner = self.runner.with_parameters(self.recipe.values(model))
+        return replace(self, model=model, runner=runner)
+
+    @cached_property
+    def with_wrenches(self) -> Runner:
+        """The Runner that reads f_ext as well, made when it is asked for. Raises CompileError."""
+        shared = self._with_wrenches
+        if "f_ext" not in shared:
+            shared["f_ext"] = self.recipe.runner(wrenches=True)
+        return shared["f_ext"].with_parameters(self.recipe.values(self.model))
+
+    def prepare(self, batches=False):
+        """Do now what calls or `with_model` may need later, as code for wrenches and for `batches` of states.
+        Raises CompileError."""
+        _ = self.recipe.values(self.model)
+        super().prepare(batches)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Quantity(RobotFunction, ProgramFunction):
+    """A quantity of a robot, or derivatives: arguments are its inputs by position or by name; gravity may be
+    left out."""
+
+    def __post_init__(self):
+        if "gravity" in self.runner.inputs:
+            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
+        super().__post_init__()
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Solver(RobotFunction):
+    """One robot, one problem, one way to solve it: see RobotFunction for arguments, Function for errors."""
+
+    problem: Problem
+    choice: Choice
+    _nv: int = field(init=False, repr=False)
+    _gravity: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
+
+    def __getstate__(self):
+        state = super().__getstate__()
+        state.pop("_pushed", None)
+        return state
+
+    def prepare(self, batches=False):
+        """As of RobotFunction, with code for external wrenches."""
+        super().prepare(batches)
+        _ = self.with_wrenches
+
+    @cached_property
+    def _pushed(self):
+        """`solve` and `few` with wrenches."""
+        return self._quick_ways(self.with_wrenches)
+
+    def _solve(self, found, f_ext, out, errors, *arrays):
+        """The results where one state was declined. found: what `few` gave; arrays: all inputs but f_ext."""
+        if f_ext is None:
+            return self._states(found, self.runner, arrays, out, errors)
+        return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)
+
+
+# The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
+
+
+class InverseDynamics(Solver):
+    """tau = f(q, qd, qdd)."""
+
+    def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
+        """tau (..., nv) in N m or N."""
+        one = np.empty(self._nv) if out is None else out
+        g = self._gravity if gravity is None else gravity
+        if f_ext is None:
+            if self._one_state(q, qd, qdd, g, one) is None:
+                return one
+            found = self._few(q, qd, qdd, g)
+        else:
+            solve, few = self._pushed
+            if solve(q, qd, qdd, g, f_ext, one) is None:
+                return one
+            found = few(q, qd, qdd, g, f_ext)
+        if found is not None and out is None:
+            return found
+        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, qdd, g)[0]
+
+
+class ForwardDynamics(Solver):
+    """qdd = f(q, qd, tau)."""
+
+    def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
+        """qdd (..., nv) in rad/s^2 or m/s^2."""
+        one = np.empty(self._nv) if out is None else out
+        g = self._gravity if gravity is None else gravity
+        if f_ext is None:
+            if self._one_state(q, qd, tau, g, one) is None:
+                return one
+            found = self._few(q, qd, tau, g)
+        else:
+            solve, few = self._pushed
+            if solve(q, qd, tau, g, f_ext, one) is None:
+                return one
+            found = few(q, qd, tau, g, f_ext)
+        if found is not None and out is None:
+            return found
+        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, tau, g)[0]
+
+
+class HybridDynamics(Solver):
+    """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
+
+    def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
+        """qdd, tau (..., nv), complete. out: two arrays for them."""
+        one, other = (np.empty(self._nv), np.empty(self._nv)) if out is None else out
+        g = self._gravity if gravity is None else gravity
+        if f_ext is None:
+            if self._one_state(q, qd, qdd, tau, g, one, other) is None:
+                return one, other
+            found = self._few(q, qd, qdd, tau, g)
+        else:
+            solve, few = self._pushed
+            if solve(q, qd, qdd, tau, g, f_ext, one, other) is None:
+                return one, other
+            found = few(q, qd, qdd, tau, g, f_ext)
+        if found is None:
+            forward = np.array(self.problem.forward)
+            qdd, tau = _known(qdd, ~forward), _known(tau, forward)
+        elif out is None:
+            return found
+        return self._solve(found, f_ext, out, errors, q, qd, qdd, tau, g)
+
+
+def _known(value, known):
+    """What is not known may be anything, NaN too: it is not read."""
+    if on_device(value):
+        return value  # all of it is read there, and has to be finite
+    array = np.array(value, dtype=np.float64)
+    if array.shape[-1:] == known.shape:
+        array[..., ~known] = 0.0
+    return array
+
+
+def _why(robot, forward, q, **_):
+    """See Function."""
+    return why_not(robot, forward, q)

@@ -1,0 +1,114 @@
+"""An elimination ordering of the factor graph as a Program, of trees and of robots with loops.
+
+The plan is made in the frames of the Program: what vanishes in the robot's own frames need not vanish there,
+and the other way round. Where pivots may become weak at some state, the last entry of health tells what they
+lose (graph/watch.py); its limit is found by trying the Program.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.algorithms.dynamics_programs import problem_program
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.health_limit import TRIED, health_limit, usual_size
+from dynamics_node.algorithms.reduced_frames import economical, parameter_values
+from dynamics_node.graph.elimination import Plan, plan_elimination
+from dynamics_node.graph.factor_graph import FactorGraph, joint_values
+from dynamics_node.graph.generic import chosen_ordering, filled, generic_graph, stacked
+from dynamics_node.graph.ordering import Ordering
+from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph
+from dynamics_node.graph.watch import eliminate_watched, growth
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.inertial_parameters import generic_parameters
+from dynamics_node.robot.regroup import regroup
+from dynamics_node.symbolic import Program
+
+
+def elimination_program(
+    robot: Robot,
+    problem: Problem,
+    ordering: str | Ordering | Iterable[str],
+    wrenches=False,
+    parameters=(),
+) -> Program:
+    """The Program of an ordering: one of ORDERINGS by name, an Ordering, or names of variables. Other
+    arguments, inputs and outputs as of `dynamics_programs`.
+
+    Raises ValueError for an unknown one, SingularPivotError (naming the variable) for one that cannot be
+    followed.
+    """
+    graph = economical_graph(robot, problem, parameters)
+    chosen = chosen_ordering(ordering, robot, problem, graph)
+    plan = plan_elimination(graph, chosen.variables)
+    return plan_program(robot, problem, plan, wrenches, parameters)
+
+
+def economical_graph(robot: Robot, problem: Problem, parameters=()) -> FactorGraph:
+    """`generic_graph` in the frames of the Program; of `parameters` besides with values none of which is zero
+    by chance."""
+    own, _ = economical(robot)
+    graph = generic_graph(own, problem)
+    if not parameters:
+        return graph
+    other = own.with_tree(regroup(generic_parameters(own.tree, parameters)))
+    return stacked(generic_graph(other, problem), graph)
+
+
+def plan_program(
+    robot: Robot, problem: Problem, plan: Plan, wrenches=False, parameters=(), tried=True
+) -> Program:
+    """The Program of a Plan of `economical_graph`. tried: else its limits are for counting operations
+    only."""
+    if plan.safe or not tried:
+        usual = {step.variable: 2.0 for step in plan.steps if not step.pivot.safe}
+        return _plan_program(robot, problem, plan, usual, wrenches, parameters)
+    states = _Tried(robot, problem, plan, parameters)
+    program = _plan_program(robot, problem, plan, states.weakness(), wrenches, parameters)
+    return replace(program, limits=(*program.limits[:-1], states.limit(program)))
+
+
+def _plan_program(robot, problem, plan, usual, wrenches, parameters):
+    """usual: {variable: how weak its pivot is}, of those that may be weak; their health has no limit yet."""
+    forward, zero = np.array(problem.forward, dtype=bool), np.zeros(robot.nv)
+
+    def method(own, rates, q, known, f_ext, gravity):
+        qdd, tau = np.where(forward, zero, known), np.where(forward, known, zero)
+        graph = build_spanned_graph(own, problem, q, rates.qd, qdd, tau, f_ext, gravity)
+        net, weakness = eliminate_watched(graph, plan)
+        qdd, tau = joint_values(own, net.solve(), qdd, tau)
+        asked = np.where(forward, qdd, tau)
+        return (asked, [growth(weakness, usual)]) if usual else asked
+
+    return problem_program(robot, problem, method, wrenches, parameters, [np.inf] if usual else ())
+
+
+class _Tried:
+    """A Plan at random states."""
+
+    def __init__(self, robot, problem, plan, parameters):
+        random = np.random.default_rng(23)
+        self._own, _ = economical(robot)
+        self._plan, self._returns = plan, tuple(problem.returns(robot))
+        rates = random.uniform(-1, 1, (3, TRIED, robot.nv))
+        self._state = dict(zip(("qd", "qdd", "tau"), rates, strict=True)) | {
+            "q": closed_samples(self._own, TRIED, random),
+            "f_ext": np.zeros((TRIED, robot.nbodies, 6)),
+            "gravity": robot.gravity,
+            **parameter_values(robot, parameters),
+        }
+        names = ("q", "qd", "qdd", "tau")
+        graph = build_graph(self._own, problem, *(self._state[name] for name in names))
+        blocks = [factor.blocks for factor in economical_graph(robot, problem, parameters).factors]
+        self._graph = filled(graph, blocks)
+
+    def weakness(self):
+        """{variable: how weak its pivot usually is}."""
+        _, weakness = eliminate_watched(self._graph, self._plan)
+        return {x: usual_size(value) for x, value in weakness.items()}
+
+    def limit(self, program):
+        """See `health_limit`."""
+        state = {name: self._state[name] for name in program.inputs}
+        return health_limit(program, state, [self._returns])

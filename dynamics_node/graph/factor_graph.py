@@ -1,0 +1,114 @@
+"""The FactorGraph, and the equations of a tree at given states."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.graph.factors import LinearFactor, acceleration_factor, torque_factor, wrench_factor
+from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE, Variable, joint_acceleration, torque
+from dynamics_node.symbolic import cross_force, cross_motion, matvec
+
+
+@dataclass(frozen=True, eq=False)
+class FactorGraph:
+    """The factors of one Problem over its unknown variables."""
+
+    factors: tuple[LinearFactor, ...]
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        return tuple(dict.fromkeys(x for factor in self.factors for x in factor.blocks))
+
+    def given(self, values):
+        """The graph with known variables moved to the right-hand sides: a problem is a choice of what is
+        known."""
+        return FactorGraph(tuple(factor.given(values) for factor in self.factors))
+
+    def neighbours(self):
+        """variable -> the variables it shares a factor with."""
+        adjacency: dict[Variable, set[Variable]] = {x: set() for x in self.variables}
+        for factor in self.factors:
+            for x in factor.blocks:
+                adjacency[x] |= factor.blocks.keys() - {x}
+        return adjacency
+
+    def residuals(self, values):
+        """The graph with rhs - sum A x in place of rhs: what the values leave unexplained."""
+        left = [replace(factor, rhs=factor.given(values).rhs) for factor in self.factors]
+        return FactorGraph(tuple(left))
+
+    def __str__(self):
+        return "\n".join(map(str, self.factors))
+
+
+def coordinate_owners(model):
+    """body that owns coordinates -> the bodies that move with them (itself and mimic joints)."""
+    owner_at = {b.joint.v.start: i for i, b in enumerate(model.bodies) if b.joint.mimic is None}
+    owners: dict[int, list[int]] = {owner: [] for owner in owner_at.values()}
+    for i, body in enumerate(model.bodies):
+        owners[owner_at[body.joint.v.start]].append(i)
+    return owners
+
+
+def unknown_of(model, problem, owner) -> Variable:
+    """tau or qdd of a joint: the one the Problem asks for. Raises ValueError if it asks for parts of both."""
+    joint = model.bodies[owner].joint
+    chosen = problem.forward[joint.v]
+    if any(chosen) != all(chosen):
+        raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
+    return (joint_acceleration if chosen[0] else torque)(owner, len(chosen))
+
+
+def known_values(model, problem, qdd, tau):
+    """{variable: value} of what a Problem knows, out of qdd and tau (..., nv)."""
+    known = {}
+    for owner in coordinate_owners(model):
+        joint = model.bodies[owner].joint
+        dim = joint.v.stop - joint.v.start
+        if unknown_of(model, problem, owner) == torque(owner, dim):
+            known[joint_acceleration(owner, dim)] = qdd[..., joint.v]
+        else:
+            known[torque(owner, dim)] = tau[..., joint.v]
+    return known
+
+
+def tree_factors(model, q, qd, f_ext=None, gravity=None):
+    """The equations of paper 1 with every acceleration and torque unknown. q (..., nq), qd
+    (..., nv); f_ext, gravity as in `rnea`."""
+    X_up = joint_transforms(model, q)
+    vJ = joint_motions(model, qd)
+    v = outward(model, X_up, vJ)
+    velocity_product = cross_motion(v, vJ)
+    velocity_wrench = cross_force(v, matvec(model.inertias, v))
+    external = np.zeros((model.nbodies, 6)) if f_ext is None else f_ext
+    a_root = root_acceleration(model, gravity)
+    owners = coordinate_owners(model)
+    owner_of = {i: owner for owner, members in owners.items() for i in members}
+    for i, body in enumerate(model.bodies):
+        X = X_up.matrix(i)
+        yield acceleration_factor(
+            i, body.parent, owner_of[i], body.joint.S, X, velocity_product[..., i, :], a_root
+        )
+    for i in range(model.nbodies):
+        children = [c for c, parent in enumerate(model.parents) if parent == i]
+        yield wrench_factor(
+            i, children, model.inertias[i], X_up, velocity_wrench[..., i, :], external[..., i, :]
+        )
+    for owner, members in owners.items():
+        S = {i: model.bodies[i].joint.S for i in members}
+        yield torque_factor(owner, S, model.armature[model.bodies[owner].joint.v])
+
+
+def joint_values(model, values, qdd, tau):
+    """qdd and tau (..., nv) completed by the solved variables, {variable: value}."""
+    qdd, tau = np.array(qdd), np.array(tau)
+    names, place = model.tree.v_names, {name: k for k, name in enumerate(model.v_names)}
+    for variable, value in values.items():
+        if variable.kind in (TORQUE, JOINT_ACCELERATION):
+            own = names[model.bodies[variable.body].joint.v]
+            columns = [k for k, name in enumerate(own) if name in place]  # no dependent ones
+            found = tau if variable.kind == TORQUE else qdd
+            found[..., [place[own[k]] for k in columns]] = value[..., columns]
+    return qdd, tau

@@ -1,0 +1,179 @@
+"""Whether sensors determine the motion: told before anything is solved (paper 4, sec. III-B).
+
+At generic states what is not determined is so at every state; at a pose more may be open. The structural rank
+counts only which entries are zero; it is an upper bound that needs no numbers.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.graph.candidate_sensors import candidates
+from dynamics_node.graph.least_squares import Space, determined_by, space
+from dynamics_node.graph.reduced import Reduced, factor_rows, reduced
+from dynamics_node.graph.sensor_factors import sensor_factor
+from dynamics_node.graph.sensor_fusion import repeated, stacked, unobservable
+from dynamics_node.graph.sensor_system import MeasuredSystem, measured_system, site_of
+from dynamics_node.robot import Measured
+from dynamics_node.robot.sensors import Sensor
+
+STATES = 4  # generic ones
+
+
+class Help(NamedTuple):
+    """A sensor that might be added; settles: how many of the missing equations it brings."""
+
+    sensor: Sensor
+    settles: int
+
+
+@dataclass(frozen=True)
+class Solvability:
+    """Of a measured problem at generic states, and at a position where one is given (None otherwise).
+
+    rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: what no state
+    determines, in words, external wrenches and accelerations first; unobservable_here: what is open at the
+    position. repeated: exact sensors that say what others say already. degrees_of_freedom: of chi-square:
+    how many readings could contradict the others. help: single sensors that would settle most of what is
+    open (at the position, if there is one), those with the fewest readings first.
+    """
+
+    rows: int
+    unknowns: int
+    structural_rank: int
+    rank: int
+    unobservable: tuple[str, ...]
+    repeated: tuple[str, ...]
+    degrees_of_freedom: int
+    rank_here: int | None = None
+    unobservable_here: tuple[str, ...] | None = None
+    repeated_here: tuple[str, ...] | None = None
+    help: tuple[Help, ...] = ()
+
+    @property
+    def solvable(self) -> bool:
+        """Whether everything is determined, and nothing said exactly twice: at generic states, and at the
+        position."""
+        return not (self.unobservable or self.repeated or self.unobservable_here or self.repeated_here)
+
+    def __str__(self):
+        size = f"{self.rows} equations of rank {self.rank} for {self.unknowns} unknowns"
+        parts = [f"{'solvable' if self.solvable else 'not solvable'}: {size}"]
+        if self.rank_here is not None and self.rank_here != self.rank:
+            parts.append(f"of rank {self.rank_here} at this position")
+        if self.unobservable:
+            parts.append(f"not determined at any state: {_listed(self.unobservable)}")
+        elif self.unobservable_here:
+            parts.append(f"not determined at this position: {_listed(self.unobservable_here)}")
+        if self.repeated or self.repeated_here:
+            again = self.repeated or self.repeated_here
+            parts.append(f"exact, but said by others already: {_listed(again)}; give them a std")
+        if self.help:
+            missing = self.unknowns - (self.rank if self.rank_here is None else self.rank_here)
+            settles = self.help[0].settles
+            names = _listed([help.sensor.name for help in self.help], 6)
+            much = "would settle it" if settles == missing else f"would settle {settles} of {missing}"
+            parts.append(f"one more sensor {much}: {names}")
+        return "; ".join(parts)
+
+
+def solvability(robot, problem: Measured, q=None) -> Solvability:
+    """Of a measured problem of a robot, at generic states and at a position q (nq,), closed where there are
+    loops."""
+    generic = [_At(robot, problem, q_k) for q_k in _generic_positions(robot)]
+    best = max(generic, key=lambda at: at.rank)
+    here = None if q is None else _At(robot, problem, np.asarray(q, dtype=float))
+    noisy = sum(factor.rows for factor in best.system.noisy)
+    return Solvability(
+        rows=sum(factor.rows for factor in (*best.system.exact, *best.system.noisy)),
+        unknowns=best.unknowns,
+        structural_rank=_structural_rank(generic),
+        rank=best.rank,
+        unobservable=best.unobservable,
+        repeated=best.repeated,
+        degrees_of_freedom=noisy - (best.space.rank - best.space.exact_rank),
+        rank_here=None if here is None else here.rank,
+        unobservable_here=None if here is None else here.unobservable,
+        repeated_here=None if here is None else here.repeated,
+        help=(here or best).help(),
+    )
+
+
+class _At:
+    """A problem at one position: velocities change no coefficient."""
+
+    def __init__(self, robot, problem, q):
+        self._robot, self._problem, self._q = robot, problem, q
+        still, nothing = np.zeros(robot.nv), np.zeros(len(problem.readings))
+        self.system: MeasuredSystem = measured_system(robot, problem, q, still, nothing)
+        self.few: Reduced = reduced(self.system)
+        self._exact, _ = stacked(self.few.exact, None, self.few.size)
+        self._noisy, _ = stacked(self.few.noisy, None, self.few.size)
+        self.space: Space = space(self._exact, self._noisy)
+
+    @property
+    def unknowns(self):
+        return sum(x.dim for x in self.few.values)
+
+    @property
+    def rank(self):
+        """Of all rows: what has an equation of its own counts in full."""
+        return self.unknowns - self.few.size + self.space.rank
+
+    @property
+    def unobservable(self):
+        return unobservable(self._robot, self._problem, self.few, self.space)
+
+    @property
+    def repeated(self):
+        return repeated(self.system, self.few, self.space)
+
+    def help(self) -> tuple[Help, ...]:
+        """The sensors that settle most of what is open."""
+        if not self.space.open.size:
+            return ()
+        site = site_of(self._robot, self._problem, self._q, np.zeros(self._robot.tree.nv))
+        found = []
+        for sensor in candidates(self._robot, self._problem):
+            factor = sensor_factor(site, sensor, np.zeros(1))
+            if factor.blocks:
+                A, _ = factor_rows(factor, self.few.values)
+                found.append((Help(sensor, determined_by(A, self.space)), len(A)))
+        most = max((help.settles for help, _ in found), default=0)
+        chosen = sorted((pair for pair in found if pair[0].settles == most > 0), key=lambda pair: pair[1])
+        return tuple(help for help, _ in chosen)
+
+
+def _generic_positions(robot):
+    random = np.random.default_rng(20)
+    return closed_samples(robot, STATES, random)
+
+
+def _structural_rank(states) -> int:
+    """Of the entries that are not zero at some of the states."""
+    from scipy.sparse import coo_array, csr_array
+    from scipy.sparse.csgraph import structural_rank
+
+    variables = states[0].system.variables
+    starts = dict(zip(variables, np.cumsum([0, *(x.dim for x in variables)]), strict=False))
+    rows, columns, top = [], [], 0
+    for factors in zip(*((*at.system.exact, *at.system.noisy) for at in states), strict=True):
+        for x in factors[0].blocks:
+            size = np.max([np.abs(factor.blocks[x]) for factor in factors], axis=0)
+            row, column = np.nonzero(size > ZERO_ENTRY * size.max(initial=0.0))
+            rows.append(top + row)
+            columns.append(starts[x] + column)
+        top += factors[0].rows
+    at = (np.concatenate(rows), np.concatenate(columns))
+    shape = (top, sum(x.dim for x in variables))
+    return int(structural_rank(csr_array(coo_array((np.ones(len(at[0])), at), shape=shape))))
+
+
+ZERO_ENTRY = 1e-12
+
+
+def _listed(names, most=12):
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

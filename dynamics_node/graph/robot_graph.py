@@ -1,0 +1,158 @@
+"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops, gears and belts (paper 1,
+secs. III and VII).
+
+Loop joints are cut. A dependent joint is one whose torque is known, zero, and whose acceleration is not; of
+all rows of the constraints those enter that no other one implies, so there are as many equations as unknowns.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.constraint_equations import velocity_program
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.loop_cut import cut_program
+from dynamics_node.algorithms.recursion import root_acceleration
+from dynamics_node.algorithms.spanning import sampled_rates
+from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
+from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.loop_factors import (
+    coupling_factor,
+    coupling_force_blocks,
+    loop_acceleration_factor,
+    loop_wrench_blocks,
+    with_blocks,
+)
+from dynamics_node.graph.variables import Variable, coupling_force, wrench
+from dynamics_node.robot import Problem
+from dynamics_node.robot.constraints import LoopJoint, coordinates_of
+from dynamics_node.symbolic import interpret, pivoted
+
+
+class _Opened(NamedTuple):
+    """Factors of a constraint, and {body: blocks} of what it adds to wrench and torque factors."""
+
+    factors: tuple[LinearFactor, ...]
+    on_wrenches: Mapping[int, Mapping]
+    on_torques: Mapping[int, Mapping]
+
+
+def build_graph(mechanism, problem, q, qd, qdd, tau, f_ext=None, gravity=None, kept=None):
+    """The graph at closed states q (..., nq), qd, qdd, tau (..., nv); only known parts of qdd and tau are
+    read. f_ext, gravity as in `rnea`; kept: rows of every constraint that enter, `kept_rows` by default."""
+    rates = sampled_rates(mechanism, q, qd).qd
+    return build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext, gravity, kept)
+
+
+def build_spanned_graph(mechanism, problem, q, rates, qdd, tau, f_ext=None, gravity=None, kept=None):
+    """`build_graph` from the velocities of all joints, rates (..., nv of the tree), on floats or
+    symbols."""
+    graph = FactorGraph(tuple(robot_factors(mechanism, q, rates, f_ext, gravity, kept)))
+    spanned = spanning_problem(mechanism, problem)
+    values = (_spanned(mechanism, array) for array in (qdd, tau))
+    return graph.given(known_values(mechanism.tree, spanned, *values))
+
+
+def robot_factors(mechanism, q, qd, f_ext=None, gravity=None, kept=None):
+    """The equations at closed q (..., nq) with every acceleration and torque unknown; qd (..., nv of the
+    tree) are those of all joints. kept: as of `build_graph`."""
+    tree, wrenches, torques = mechanism.tree, defaultdict[int, dict](dict), defaultdict[int, dict](dict)
+    a_root = root_acceleration(tree, gravity)
+    added: list[LinearFactor] = []
+    kept = kept_rows(mechanism) if kept is None else kept
+    for number, (constraint, rows) in enumerate(zip(mechanism.constraints, kept, strict=True), tree.nbodies):
+        if rows:
+            open_it = _cut if isinstance(constraint, LoopJoint) else _uncoupled
+            opened = open_it(tree, number, constraint, list(rows), q, qd, a_root)
+            added += opened.factors
+            for all_blocks, own in ((wrenches, opened.on_wrenches), (torques, opened.on_torques)):
+                for body, blocks in own.items():
+                    all_blocks[body].update(blocks)
+    more = {"wrench": wrenches, "torque": torques}
+    for factor in tree_factors(tree, q, qd, f_ext, gravity):
+        yield with_blocks(factor, more.get(factor.kind, {}).get(factor.body, {}))
+    yield from added
+
+
+def _cut(tree, number, loop, kept, q, qd, a_root):
+    cut = interpret(cut_program(tree, loop), q=q, qd=qd)
+    F = _force(number, loop, kept)
+    factor = loop_acceleration_factor(number, loop, cut, kept, a_root)
+    return _Opened((factor,), loop_wrench_blocks(loop, F, cut, kept), {})
+
+
+def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
+    found = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
+    K, k = found["K"][..., kept, :], found["k"][..., kept]
+    v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies)}
+    joints = {v_of[v]: v for v in coordinates_of(constraint)}
+    C = _force(number, constraint, kept)
+    return _Opened((coupling_factor(number, joints, K, k),), {}, coupling_force_blocks(C, joints, K))
+
+
+def spanning_problem(mechanism, problem) -> Problem:
+    """The Problem of the tree: dependent joints are forward joints, whose torque is zero. Raises ValueError
+    where that takes a joint apart."""
+    forward = np.ones(mechanism.tree.nv, dtype=bool)
+    forward[mechanism.independent] = problem.forward
+    for joint in mechanism.tree.independent_joints:
+        if forward[joint.v].any() != forward[joint.v].all():
+            raise ValueError(
+                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from the loop, and the "
+                "factor graph takes joints as a whole: choose solver 'cluster'"
+            )
+    return Problem(problem.kind, tuple(forward.tolist()))
+
+
+def constraint_variables(mechanism) -> list[Variable]:
+    """The unknown forces of the constraints."""
+    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies)
+    return [_force(number, constraint, kept) for number, (constraint, kept) in numbered if kept]
+
+
+def _force(number, constraint, kept):
+    kind = wrench if isinstance(constraint, LoopJoint) else coupling_force
+    return kind(number, len(kept))
+
+
+def _spanned(mechanism, values):
+    """Over the coordinates of the tree, zero at the dependent ones."""
+    out = np.zeros((*values.shape[:-1], mechanism.tree.nv), values.dtype)
+    out[..., mechanism.independent] = values
+    return out
+
+
+@lru_cache(maxsize=16)  # of the robots at hand
+def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
+    """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
+    most positions."""
+    return rows_kept_at(mechanism, closed_samples(mechanism, 1, np.random.default_rng(5))[0])
+
+
+def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:
+    """`kept_rows` at one closed position q (nq,), where other rows may be the independent ones."""
+    kept: list[tuple[int, ...]] = []
+    for cluster in mechanism.clusters:
+        if cluster.constraints:
+            K = [_rates(mechanism.tree, constraint, q) for constraint in cluster.constraints]
+            labels = [(c, row) for c, rows in enumerate(K) for row in range(len(rows))]
+            chosen = [labels[k] for k in _independent_rows(np.concatenate(K), len(cluster.dependent))]
+            kept += [tuple(r for c, r in sorted(chosen) if c == n) for n in range(len(K))]
+    return tuple(kept)
+
+
+def _rates(tree, constraint, q):
+    """K (rows, nv of the tree) with K qd = 0."""
+    if isinstance(constraint, LoopJoint):
+        units = np.eye(tree.nv)
+        found = interpret(cut_program(tree, constraint), q=np.tile(q, (tree.nv, 1)), qd=units)
+        return found["rate"].T
+    return interpret(velocity_program(tree, (constraint,)), q=q, qd=np.zeros(tree.nv))["K"]
+
+
+def _independent_rows(K, rank):
+    """Numbers of the rows that determine the others best."""
+    return pivoted(K, rank)[0]

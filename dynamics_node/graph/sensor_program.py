@@ -1,0 +1,159 @@
+"""A measured problem as a Program: any sensors in place of torques or accelerations that are known.
+
+Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of
+the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of
+health tells what digits pivots that vary lose; its limit is found by trying the Program.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.health import health, health_limits
+from dynamics_node.algorithms.health_limit import TRIED, health_limit, usual_size
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.reduced_frames import economical, own_values, parameter_shapes, with_inputs
+from dynamics_node.graph.basis import choose_basis
+from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, spread
+from dynamics_node.graph.evaluated import at_states
+from dynamics_node.graph.finer import finer
+from dynamics_node.graph.sensor_system import (
+    MeasuredSystem,
+    measured_system,
+    measured_values,
+    spanned_measured_system,
+)
+from dynamics_node.robot import Robot
+from dynamics_node.robot.inertial_parameters import generic_parameters
+from dynamics_node.robot.regroup import regroup
+from dynamics_node.robot.sensor_problem import Measured
+from dynamics_node.robot.sensors import ForceTorque
+from dynamics_node.symbolic import Program, matvec, trace, transpose
+
+STATES = 6
+RESULTS = ("qdd", "tau", "f_ext")
+
+
+def measured_program(robot: Robot, problem: Measured, parameters=(), wrenches=False) -> Program:
+    """The Program of a measured problem: inputs and outputs are those that it reads and returns, then health.
+
+    parameters: of 'inertia' and 'armature', those that are inputs, see `parameter_values`; wrenches: are
+    among what it returns already. Raises NoPivotError where sensors leave something undetermined at generic
+    states, RedundantError where exact rows imply each other.
+    """
+    write = partial(_Writing, robot, problem, tuple(parameters))
+    fine = write(fine=True)
+    if not fine.plan.lu.fill:
+        return fine.program()
+    ways = (fine, write(fine=False))
+    fewest = min(way.plan.lu.weak for way in ways)
+    programs = [way.program() for way in ways if way.plan.lu.weak == fewest]
+    return min(programs, key=lambda program: len(program.ops))
+
+
+def regroups(problem: Measured):
+    """Whether base parameters serve: where no wrench at a joint is read, which alone would tell."""
+    return not any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
+
+
+class _Writing:
+    """What is known before a Program is written. fine: from the equations of graph/finer.py, which cost less
+    as long as nothing fills in."""
+
+    def __init__(self, robot, problem, parameters, fine):
+        self.robot, self.problem, self.parameters, self.fine = robot, problem, parameters, fine
+        self.regrouped = regroups(problem)
+        self.own, self.T = economical(robot, self.regrouped)
+        self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
+        generic = self.generic()
+        state = self.states(generic, STATES, seed=20)
+        coarse = measured_system(generic, problem, state["q"], state["qd"], state["readings"])
+        self.labels = [label for labels in coarse.labels for label in labels]
+        numbers = at_states(self.system, self.reads, state)
+        self.plan: EstimatePlan = plan_estimate(numbers, choose_basis(coarse))
+
+    def generic(self):
+        """The robot with parameters that are zero nowhere by chance."""
+        if not self.parameters:
+            return self.own
+        tree = generic_parameters(self.own.tree, self.parameters)
+        return self.own.with_tree(regroup(tree) if self.regrouped else tree)
+
+    def program(self):
+        state = self.states(self.own, TRIED, seed=23)
+        tried = at_states(self.system, self.reads, state)
+        first = estimate(self.plan, tried)
+        self.sizes = {k: usual_size(np.abs(pivot)) for k, pivot in first.lu.pivots.items()}
+        self.usual = {k: usual_size(found) for k, found in first.lu.weakness(self.sizes).items()}
+        self.leverage = usual_size(first.leverage) if self.plan.redundant else None
+        limits = health_limits(self.robot).tolist()
+        if not self.usual and self.leverage is None and not limits:
+            return self.traced(())
+        program = self.traced((*limits, np.inf))
+        return replace(program, limits=(*limits, health_limit(program, state, [(name,) for name in RESULTS])))
+
+    def states(self, own, count, seed):
+        """{input: array} of a robot in the frames of the Program, at `count` random states."""
+        random = np.random.default_rng(seed)
+        state = {"q": closed_samples(own, count, random), "qd": random.uniform(-1, 1, (count, self.robot.nv))}
+        state["readings"] = random.uniform(-1, 1, (count, len(self.problem.readings)))
+        values = own_values(own.tree)
+        return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
+
+    def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> MeasuredSystem:
+        """On symbols."""
+        own = with_inputs(self.own, inertia, armature, self.regrouped)
+        rates = rates_at(own, q, qd, explicit=True).qd
+        system = spanned_measured_system(own, self.problem, q, rates, readings, gravity)
+        return finer(system, own.tree, q, rates, gravity) if self.fine else system
+
+    def traced(self, limits):
+        return trace(partial(self.function, judged=bool(limits)), self.reads, limits)
+
+    def function(self, q, qd, judged, **arrays):
+        found = estimate(self.plan, self.system(q, qd, **arrays), responses=bool(self.problem.covariance))
+        qdd, tau, f_ext = self.results(found.values)
+        results = {"qdd": qdd, "tau": tau, "f_ext": f_ext}
+        results["residuals"] = self.of_readings(found.residuals)
+        results["chi_square"] = found.chi_square
+        for name in self.problem.covariance:
+            results[f"{name}_covariance"] = self.covariance(name, found.gain)
+        if judged:
+            closed = health(self.own, q, rates_at(self.own, q, qd, explicit=True))
+            results["health"] = np.append(closed, self.growth(found))
+        return results
+
+    def results(self, values):
+        """qdd, tau and f_ext, in the robot's own frames."""
+        qdd, tau, f_ext = measured_values(self.own, self.problem, values)
+        return qdd, tau, matvec(transpose(self.T), f_ext)
+
+    def covariance(self, name, gain):
+        """Of qdd or tau (nv, nv), of f_ext (nbodies, 6, 6)."""
+        if name != "f_ext":
+            return spread(self.plan, gain, lambda values: self.results(values)[RESULTS.index(name)])
+        found = np.zeros((self.robot.nbodies, 6, 6), dtype=object)
+        for body in {self.robot.tree.frame(contact.link).body for contact in self.problem.contacts}:
+            found[body] = spread(self.plan, gain, lambda values, i=body: self.results(values)[2][i])
+        return found
+
+    def of_readings(self, residuals):
+        """Those of all noisy rows -> (m,) of the readings; what is known beforehand is not read."""
+        number = {label: k for k, label in enumerate(self.problem.readings)}
+        found = np.zeros(len(number), dtype=object)
+        for k, label in enumerate(self.labels):
+            if label in number:
+                found[number[label]] = residuals[k]
+        return found
+
+    def growth(self, found: Estimate):
+        """What digits are lost by, squared: the product over all that may lose some, beside what is usual."""
+        total = 1.0
+        for number, value in found.lu.weakness(self.sizes).items():
+            total = total * (1.0 + value * (1.0 / self.usual[number]))
+        if self.leverage is not None:
+            leverage = found.leverage * (1.0 / self.leverage)
+            total = total * (1.0 + leverage * leverage)
+        return total

@@ -1,0 +1,227 @@
+"""What is odd about the inertias of a robot's links, and its probable cause.
+
+Every cause is tried: undone, the link is less odd than before by its gain. The cause with the largest gain is
+named if the gain is beyond how seldom it happens; links that stay odd without one are named too. The oddest
+link comes first, and counts as put right where links are compared with each other.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.identification.doctor.evidence import words
+from dynamics_node.identification.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
+from dynamics_node.identification.doctor.oddness import (
+    Inertial,
+    is_impossible,
+    oddness,
+    stacked,
+    usual_scales,
+)
+from dynamics_node.identification.doctor.sisters import find_sisters, strangeness
+from dynamics_node.identification.doctor.solids import Solid
+
+UNEXPLAINED = 9.0  # oddness of a link that is named without a cause
+SWAPS = 8  # links that a link may have exchanged its inertia with, of which it looks best
+MESH_SURPRISE = 5.0
+IMPOSSIBLE_ADVICE = "export it again from CAD; --repair writes the nearest inertia that is possible"
+MESH_WORDS = (
+    "its look is a thousand times too large, as of a mesh in mm",
+    'give <mesh> scale="0.001 0.001 0.001"',
+)
+LIGHT = 1e-3  # of the robot's mass, and of the usual moment of inertia of its links
+MESH, UNKNOWN, NOTHING, IMPOSSIBLE = "mesh in mm", "unknown", "no inertia", "impossible"
+
+
+class LinkFacts(NamedTuple):
+    """A link by name: its Inertial, its Solid (None: no geometry), whether a joint moves it."""
+
+    name: str
+    inertial: Inertial
+    solid: Solid | None
+    moves: bool
+
+
+class Finding(NamedTuple):
+    """link; cause: a name of FAULTS, MESH, UNKNOWN, NOTHING or IMPOSSIBLE; told: what is odd; advice: what to
+    do; odd: oddness as it is; right: oddness once the cause is undone; put_right: the Inertial then."""
+
+    link: str
+    cause: str
+    told: str
+    advice: str
+    odd: float = np.nan
+    right: float = np.nan
+    put_right: Inertial | None = None
+
+
+def diagnose(links) -> list[Finding]:
+    """Findings of a sequence of LinkFacts, the surest ones first."""
+    ignored = negligible(links)
+    plain = [finding for link in links if link.name not in ignored and (finding := _by_numbers(link))]
+    done = {finding.link for finding in plain} | ignored
+    judged = [link for link in links if link.name not in done and link.solid and link.inertial.mass > 0]
+    return plain + _by_geometry(judged)
+
+
+def negligible(links) -> set:
+    """Names of links too light to matter: a mass and an inertia far below those of the robot. Links that
+    have no mass at all are not among them."""
+    masses = np.array([link.inertial.mass for link in links])
+    moments = np.array([np.trace(link.inertial.inertia) for link in links])
+    heavy = masses >= LIGHT * masses.sum()
+    if not heavy.any():
+        return set()
+    usual = np.median(moments[heavy])
+    light = ~heavy & (masses > 0) & (moments < LIGHT * usual)
+    return {link.name for link, is_light in zip(links, light, strict=True) if is_light}
+
+
+def _by_numbers(link):
+    """What needs no geometry."""
+    mass, _, inertia = link.inertial
+    if mass == 0 and not inertia.any():
+        if link.moves and link.solid:
+            return _finding(link, FAULTS[MASSLESS])
+        return None
+    if mass == 0 or not inertia.any():
+        what = "a mass and no inertia" if mass else "an inertia and no mass"
+        return Finding(link.name, NOTHING, f"it has {what}", FAULTS[MASSLESS].advice)
+    if _is_default(link.inertial):
+        return _finding(link, FAULTS[DEFAULT])
+    if link.solid is None and is_impossible(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, "no mass distribution has its inertia", IMPOSSIBLE_ADVICE)
+    return None
+
+
+def _is_default(inertial):
+    moments = np.diag(inertial.inertia)
+    same = (inertial.inertia == moments[0] * np.eye(3)).all() and moments[0] > 0
+    return bool(same and _is_power_of_ten(moments[0]))
+
+
+def _is_power_of_ten(x):
+    power = np.log10(x)
+    return abs(power - round(power)) < 1e-9
+
+
+def _finding(link, fault, odd=np.nan, right=np.nan, put_right=None):
+    return Finding(link.name, fault.name, fault.told, fault.advice, odd, right, put_right)
+
+
+def _by_geometry(links):
+    """Findings about links that have mass and solid: the one that gains most first, which counts as put right
+    for its sisters from then on."""
+    cases = Cases(links)
+    findings = []
+    waiting = {k: cases.best(k) for k in range(len(links))}
+    while waiting:
+        k = max(waiting, key=lambda k: waiting[k].gain)
+        best = waiting.pop(k)
+        if best.finding is None:
+            continue
+        findings.append(best.finding)
+        for index, right in best.put_right.items():
+            cases.now[index] = right
+            if index != k:
+                other = waiting.pop(index, None)
+                if other is not None:
+                    findings.append(cases.swapped(index, k, best.finding))
+        for index in list(waiting):
+            if any(sister.place in best.put_right for sister in cases.sisters[index]):
+                waiting[index] = cases.best(index)
+    return findings
+
+
+class Best(NamedTuple):
+    """The best explanation of a link: its Finding (None: healthy), what it gains, and which links by index
+    are which Inertials once it is undone."""
+
+    finding: Finding | None
+    gain: float
+    put_right: dict
+
+
+class Cases:
+    """All links beside each other: their oddness as they are now, of which some may be put right."""
+
+    def __init__(self, links):
+        self.links = links
+        self.given = [link.inertial for link in links]
+        self.now = list(self.given)
+        self.sisters = find_sisters([link.solid for link in links])
+        self.scales = usual_scales(stacked(self.given), self._solids()) if links else None
+
+    def _solids(self):
+        """The Solids of all links as one with leading axes."""
+        return Solid(*(np.array(part) for part in zip(*(link.solid for link in self.links), strict=True)))
+
+    def odd(self, k, inertials):
+        """(n,) oddness of n Inertials, stacked, as link k."""
+        solid = self.links[k].solid
+        alone = oddness(inertials, solid, self.scales)[0]
+        return alone + strangeness(inertials, solid, self.sisters[k], self.now)
+
+    def best(self, k):
+        """The Best explanation of link k."""
+        link = self.links[k]
+        tried = [(f, undone) for f in FAULTS.values() if f.undo for undone in f.undo(link.inertial)]
+        costs = self.odd(k, stacked([link.inertial, *(undone for _, undone in tried)]))
+        odd, rights = costs[0], costs[1:]
+        j = int((rights + [fault.surprise for fault, _ in tried]).argmin())
+        fault, undone = tried[j]
+        gain = odd - rights[j] - fault.surprise
+        best = Best(None, -np.inf, {})
+        shrunk = self._shrunk(k)
+        if shrunk + MESH_SURPRISE < min(odd, rights[j] + fault.surprise):
+            finding = Finding(link.name, MESH, *MESH_WORDS, odd, shrunk)
+            best = Best(finding, odd - shrunk - MESH_SURPRISE, {})
+        elif gain > 0 and rights[j] < UNEXPLAINED:
+            best = Best(_finding(link, fault, odd, rights[j], undone), gain, {k: undone})
+        elif odd > UNEXPLAINED or is_impossible(link.inertial):
+            best = Best(_unexplained(link, odd), max(odd - UNEXPLAINED, 0.0), {})
+        return max(best, self._swap(k, odd), key=lambda way: way.gain)
+
+    def _shrunk(self, k):
+        """Oddness of link k if its look were a thousand times smaller."""
+        solid = self.links[k].solid
+        smaller = Solid(
+            1e-9 * solid.volume, 1e-3 * solid.centre, 1e-6 * solid.second, 1e-3 * solid.low, 1e-3 * solid.high
+        )
+        return oddness(self.given[k], smaller, self.scales)[0]
+
+    def _swap(self, k, odd):
+        """... by the inertia of another link."""
+        none = Best(None, -np.inf, {})
+        surprise = FAULTS[SWAPPED].surprise
+        if odd < surprise or len(self.links) < 2:
+            return none
+        theirs = self.odd(k, stacked(self.given))
+        best = none
+        for j in np.argsort(theirs)[:SWAPS]:
+            if j == k or self.given[j] is not self.now[j]:
+                continue
+            pair = stacked([self.given[j], self.given[k]])
+            before, after = self.odd(j, pair)
+            gain = (odd + before - theirs[j] - after) - 2 * surprise
+            if gain > max(best.gain, 0) and odd - theirs[j] > 0 and before - after > 0:
+                finding = _swap_finding(self.links[k], self.links[j], odd, theirs[j], self.given[j])
+                best = Best(finding, gain, {k: self.given[j], int(j): self.given[k]})
+        return best
+
+    def swapped(self, j, k, finding):
+        """The Finding of link j, to which that of link k led."""
+        return _swap_finding(self.links[j], self.links[k], np.nan, np.nan, self.given[k])
+
+
+def _unexplained(link, odd):
+    seen = "; ".join(words(link.inertial, link.solid))
+    if is_impossible(link.inertial):
+        return Finding(link.name, IMPOSSIBLE, seen, IMPOSSIBLE_ADVICE, odd)
+    told = f"its inertia does not fit its look{seen and ': '}{seen}"
+    return Finding(link.name, UNKNOWN, told, "weigh it, or export it again from CAD", odd)
+
+
+def _swap_finding(link, other, odd, right, put_right):
+    told = f"it has the inertia of link {other.name!r}, and that has its own"
+    return Finding(link.name, SWAPPED, told, FAULTS[SWAPPED].advice, odd, right, put_right)

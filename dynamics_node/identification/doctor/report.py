@@ -1,0 +1,130 @@
+"""All that the doctor finds about one robot."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms import ClosureError, parse_robot
+from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose, negligible
+from dynamics_node.identification.doctor.geometry import Geometry, link_geometry
+from dynamics_node.identification.doctor.oddness import Inertial
+from dynamics_node.identification.doctor.unseen import unseen_parameters
+from dynamics_node.identification.doctor.workspace import (
+    Condition,
+    Loops,
+    Margin,
+    condition_of,
+    loops_of,
+    margins_of,
+    positions_within,
+)
+from dynamics_node.robot import ModelError
+from dynamics_node.robot.description import Description
+from dynamics_node.robot.urdf import parse_urdf
+from dynamics_node.robot.urdf_shapes import parse_shapes
+from dynamics_node.robot.validate import validate
+
+
+class RobotReport(NamedTuple):
+    """condition: of M; margins: of torques, tightest first; loops: None for a tree; unseen: {body: names of
+    parameters}."""
+
+    condition: Condition
+    margins: list[Margin]
+    loops: Loops | None
+    unseen: dict[str, tuple[str, ...]]
+
+
+class Report(NamedTuple):
+    """name of the robot; links: LinkFacts, and geometries by name; findings: about links; light: names of
+    links too light to be judged; robot: None where it cannot move, why: then why not; left_out: what was
+    not read; warnings: of the description."""
+
+    name: str
+    links: list[LinkFacts]
+    geometries: dict[str, Geometry]
+    findings: list[Finding]
+    light: set[str]
+    robot: RobotReport | None
+    why: str
+    left_out: list[str]
+    warnings: tuple[str, ...]
+
+    @property
+    def is_healthy(self):
+        """Nothing to put right."""
+        return not (self.findings or self.why or self.complaints)
+
+    @property
+    def complaints(self) -> list[str]:
+        """What is wrong with the robot as a whole, in words."""
+        return [] if self.robot is None else _complaints(self.robot)
+
+
+def examine(text, folder=".", **choices) -> Report:
+    """Of URDF text whose meshes are looked for from `folder`; choices: as of `parse_robot`. Raises ModelError
+    for a text that describes no robot."""
+    description = parse_urdf(text)
+    warnings = validate(description)
+    shapes, left_out = parse_shapes(text)
+    missing: list[str] = list(left_out)
+    geometries = {
+        link.name: link_geometry(shapes.get(link.name, ()), Path(folder), missing)
+        for link in description.links
+    }
+    links = facts(description, {name: geometry.solid for name, geometry in geometries.items()})
+    robot, why = _robot(text, choices)
+    left = list(dict.fromkeys(missing))
+    findings = diagnose(links)
+    return Report(
+        description.name, links, geometries, findings, negligible(links), robot, why, left, warnings
+    )
+
+
+def facts(description: Description, solids) -> list[LinkFacts]:
+    """LinkFacts of a Description. solids: {link: Solid or None}."""
+    moved = {joint.child for joint in description.joints if joint.kind != "fixed"}
+    return [
+        LinkFacts(
+            link.name,
+            Inertial(np.array(link.mass), link.com, link.inertia),
+            solids.get(link.name),
+            link.name in moved,
+        )
+        for link in description.links
+    ]
+
+
+def _robot(text, choices):
+    """(RobotReport or None, why there is none)."""
+    try:
+        model = parse_robot(text, **choices)
+        if not model.nv:
+            return None, ""
+        q = positions_within(model)
+        loops = loops_of(model, q) if model.constrained else None
+        return RobotReport(
+            condition_of(model, q), margins_of(model, q), loops, unseen_parameters(model.tree)
+        ), ""
+    except (ModelError, ClosureError) as error:
+        return None, str(error)
+
+
+def _complaints(robot):
+    found = []
+    if robot.condition.is_bad:
+        found.append(
+            f"the mass matrix has condition {robot.condition.worst:.2g}: link {robot.condition.link!r} has "
+            f"next to no inertia about joint {robot.condition.joint!r}; give it one, or an armature"
+        )
+    for margin in robot.margins:
+        if margin.share > 1:
+            found.append(
+                f"joint {margin.joint!r} cannot hold the robot: gravity asks for up to {margin.gravity:.3g}, "
+                f"its effort limit is {margin.effort:.3g}; look at the masses beyond it, or at the limit"
+            )
+    if robot.loops and robot.loops.is_bad:
+        names = ", ".join(map(repr, robot.loops.constraints))
+        found.append(f"the loops {names} do not close, or are near a singular position: look at their frames")
+    return found

@@ -1,0 +1,107 @@
+"""The robot as a whole, at random positions within its limits: how well M is conditioned and which link
+spoils that, what gravity asks of the motors, how its loops close."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.health import health_program
+from dynamics_node.functions import bias, mass_matrix
+from dynamics_node.robot.random_positions import sample_positions
+from dynamics_node.symbolic import interpret
+
+COUNT = 200  # positions of a tree
+CLOSED = 50  # ... of a robot with loops, which have to be found
+BADLY = 1e10  # condition of M from which on accelerations lose ten digits
+STIFF = 1e3  # condition of the constraints from which on a loop is near a singular position
+
+
+class Condition(NamedTuple):
+    """median, worst: condition of M over the positions; link: what the softest motion at the worst one moves
+    first; joint: the coordinate that has most of it."""
+
+    median: float
+    worst: float
+    link: str
+    joint: str
+
+    @property
+    def is_bad(self):
+        return not self.worst < BADLY
+
+
+class Margin(NamedTuple):
+    """joint; gravity: largest |torque| that holding still takes over the positions, N m or N; effort: its
+    limit."""
+
+    joint: str
+    gravity: float
+    effort: float
+
+    @property
+    def share(self):
+        return self.gravity / self.effort
+
+
+class Loops(NamedTuple):
+    """constraints: names; worst: largest condition of their equations over `closed` closed positions; nan:
+    no closed position was found."""
+
+    constraints: tuple[str, ...]
+    worst: float
+    closed: int
+
+    @property
+    def is_bad(self):
+        return not self.worst < STIFF
+
+
+def positions_within(model, seed=0):
+    """q (n, nq): closed where there are loops, else joints anywhere within their limits, or half a turn about
+    zero."""
+    random = np.random.default_rng(seed)
+    if model.constrained:
+        return np.asarray(closed_samples(model, CLOSED, random))
+    q = sample_positions(model, COUNT, random, np.pi)
+    for joint in model.independent_joints:
+        if joint.type.is_scalar:
+            low, high = np.clip((joint.limits.lower, joint.limits.upper), -np.pi, np.pi)
+            q[:, joint.q] = random.uniform(min(low, high), max(low, high), (len(q), 1))
+    return q
+
+
+def condition_of(model, q) -> Condition:
+    """Of M at q (n, nq)."""
+    M = mass_matrix(model, q)
+    values, vectors = np.linalg.eigh(M)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        conditions = np.where(values[:, 0] > 0, values[:, -1] / values[:, 0], np.inf)
+    worst = int(conditions.argmax())
+    v = int(np.abs(vectors[worst, :, 0]).argmax())
+    at = int(model.independent[v])
+    body = next(b for b in model.tree.bodies if b.joint.v.start <= at < b.joint.v.stop)
+    return Condition(float(np.median(conditions)), float(conditions[worst]), body.name, model.v_names[v])
+
+
+def margins_of(model, q) -> list[Margin]:
+    """Of the joints that have an effort limit and own a coordinate, the tightest first."""
+    rest = np.zeros((len(q), model.nv))
+    torques = np.abs(bias(model, q, rest)).max(axis=0)
+    tree, names = model.tree, list(model.v_names)
+    limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
+    found = [
+        Margin(name, float(torques[names.index(name)]), float(effort))
+        for name, effort in limits.items()
+        if name in names and 0 < effort < np.inf
+    ]
+    return sorted(found, key=lambda margin: -margin.share)
+
+
+def loops_of(mechanism, q) -> Loops:
+    """Of a robot with loops at closed q (n, nq)."""
+    names = tuple(sorted(constraint.name for constraint in mechanism.constraints))
+    if not len(q):
+        return Loops(names, np.nan, 0)
+    health = interpret(health_program(mechanism), q=q)["health"]
+    return Loops(names, float(np.sqrt(np.abs(health[:, 0]).max())), len(q))

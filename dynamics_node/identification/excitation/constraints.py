@@ -1,0 +1,174 @@
+"""What a motion must keep within, state by state, with exact derivatives.
+
+A row is a quantity in units of its limit: it keeps within 1, and, where it has two sides, above -1.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynamics_node.algorithms import quantity_program
+from dynamics_node.functions import build, build_derivatives, function
+from dynamics_node.identification.excitation.bounds import Bounds
+from dynamics_node.robot import Robot, inverse_dynamics
+from dynamics_node.symbolic import interpret, skew, trace
+
+SIDE = 0.5  # m: the unit of a box that is open on the other side
+KINDS = ("position", "velocity", "acceleration")
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """A point (3,) on a link, m in link axes, its origin by default, stays between lower and upper (3,), m in
+    root axes; infinite where there is no wall."""
+
+    link: str
+    lower: ArrayLike
+    upper: ArrayLike
+    point: ArrayLike = (0.0, 0.0, 0.0)
+
+    def __post_init__(self):
+        for name in ("lower", "upper", "point"):
+            value = np.asarray(getattr(self, name), dtype=float)
+            if value.shape != (3,) or np.isnan(value).any():
+                raise ValueError(f"{name} of the box of {self.link} needs three numbers: x, y and z")
+        if not np.isfinite(np.asarray(self.point, dtype=float)).all():
+            raise ValueError(f"point of the box of {self.link} must be finite")
+        if np.any(self.walls[0] >= self.walls[1]):
+            raise ValueError(f"the box of {self.link} is empty: not all of its walls have room between them")
+
+    @property
+    def walls(self):
+        """(2, 3)"""
+        return np.array([self.lower, self.upper], dtype=float)
+
+
+class JointRows:
+    """Positions, velocities and accelerations of all joints."""
+
+    def __init__(self, names, bounds: Bounds):
+        self.names = tuple(f"{kind} of {name}" for kind in KINDS for name in names)
+        self.two_sided = np.ones(len(self.names), dtype=bool)
+        self._bounds = bounds
+        self.limits = (bounds.half, bounds.velocity, bounds.acceleration)
+
+    def values(self, q, qd, qdd):
+        """(states, rows)"""
+        parts = zip((q - self._bounds.centre, qd, qdd), self.limits, strict=True)
+        return np.concatenate([part / limit for part, limit in parts], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class TorqueRows:
+    """Torques of inverse dynamics with the friction of the description. Coulomb friction, which jumps, is
+    taken off the limit instead."""
+
+    model: Robot
+    bounds: Bounds
+    backend: str = "auto"
+
+    def __post_init__(self):
+        for k in self.limited:
+            if self.bounds.effort[k] <= self.model.friction[k]:
+                told = f"{self.bounds.effort[k]:g} that may be used are not more than its friction"
+                name = self.model.v_names[k]
+                raise ValueError(f"{name} cannot move: of its effort {told}; leave it out, by --joints")
+
+    @cached_property
+    def limited(self):
+        """Numbers of the coordinates."""
+        return np.flatnonzero(np.isfinite(self.bounds.effort))
+
+    @property
+    def names(self):
+        return tuple(f"torque of {self.model.v_names[k]}" for k in self.limited)
+
+    @property
+    def two_sided(self):
+        return np.ones(len(self.limited), dtype=bool)
+
+    @cached_property
+    def limits(self):
+        """(rows,) N m or N"""
+        return (self.bounds.effort - self.model.friction)[self.limited]
+
+    def values(self, q, qd, qdd):
+        tau = self._inverse(q, qd, qdd) + self.model.damping * qd
+        return tau[:, self.limited] / self.limits
+
+    def slopes(self, q, qd, qdd):
+        """Derivatives by q, qd and qdd, each (states, rows, nv)."""
+        dq, dqd, dqdd = self._derivatives(q, qd, qdd)
+        found = (dq, dqd + np.diag(self.model.damping), dqdd)
+        return [part[:, self.limited] / self.limits[:, None] for part in found]
+
+    @cached_property
+    def _inverse(self):
+        return build(self.model, inverse_dynamics(self.model), backend=self.backend)
+
+    @cached_property
+    def _derivatives(self):
+        return build_derivatives(self.model, inverse_dynamics(self.model), backend=self.backend)
+
+
+@dataclass(frozen=True, eq=False)
+class BoxRows:
+    """A point of a link and the walls that there are."""
+
+    model: Robot
+    box: Box
+    backend: str = "auto"
+
+    def __post_init__(self):
+        try:
+            self.model.frame(self.box.link)
+        except KeyError as error:
+            raise ValueError(f"the box of {self.box.link}: {error.args[0]}") from None
+
+    @cached_property
+    def _walls(self):
+        """Of every row its axis, whether it has two sides, centre or wall, and unit, negative below."""
+        rows = []
+        for axis, (low, high) in enumerate(self.box.walls.T.tolist()):
+            if np.isfinite(low) and np.isfinite(high):
+                rows.append((axis, True, (low + high) / 2, (high - low) / 2))
+            elif np.isfinite(high):
+                rows.append((axis, False, high - SIDE, SIDE))
+            elif np.isfinite(low):
+                rows.append((axis, False, low + SIDE, -SIDE))
+        axes, sides, centres, units = zip(*rows, strict=True) if rows else ((), (), (), ())
+        return list(axes), np.array(sides, dtype=bool), np.array(centres), np.array(units)
+
+    @property
+    def names(self):
+        return tuple(f"{'xyz'[axis]} of {self.box.link}" for axis in self._walls[0])
+
+    @property
+    def two_sided(self):
+        return self._walls[1]
+
+    def values(self, q, qd, qdd):
+        axes, _, centres, units = self._walls
+        return (self._point(q)[0][:, axes] - centres) / units
+
+    def slopes(self, q, qd, qdd):
+        axes, _, _, units = self._walls
+        by_q = self._point(q)[1][:, axes] / units[:, None]
+        return [by_q, np.zeros_like(by_q), np.zeros_like(by_q)]
+
+    @cached_property
+    def _point(self):
+        """q -> position (3,) and its Jacobian (3, nv)."""
+        motion = quantity_program(self.model, "link_motion", link=self.box.link)
+        jacobian = quantity_program(self.model, "link_jacobian", link=self.box.link)
+        still = np.zeros(self.model.nv, dtype=object)
+
+        def position(q):
+            found = interpret(motion, q=q, qd=still, qdd=still)
+            arm = found["rotation"] @ np.asarray(self.box.point, dtype=float)
+            J = interpret(jacobian, q=q)["jacobian"]
+            return {"position": found["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
+
+        return function(trace(position, {"q": (self.model.nq,)}), self.backend, "point")

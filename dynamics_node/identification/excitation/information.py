@@ -1,0 +1,122 @@
+"""What a motion tells about the base parameters, with its exact derivative by the motion."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.algorithms import quantity_program
+from dynamics_node.algorithms.friction import CREEP
+from dynamics_node.functions import function
+from dynamics_node.identification.base_parameters import BaseParameters
+from dynamics_node.identification.linear import LinearModel
+from dynamics_node.symbolic import gradient, interpret, trace
+
+STATE = ("q", "qd", "qdd")
+
+
+@dataclass(frozen=True, eq=False)
+class Regressor:
+    """The base regressor of a tree, base parameters counted in sizes (base parameters,), each torque divided
+    by the noise (nv,) of its measurement. smoothing: rad/s or m/s (nv,) below which Coulomb friction changes
+    its sign little by little: wider than it does in truth, so that the moment of a reversal, which lies
+    between two samples, has a derivative."""
+
+    linear: LinearModel
+    base: BaseParameters
+    sizes: np.ndarray
+    noise: np.ndarray
+    smoothing: np.ndarray
+
+    def matrix(self, q, qd, qdd):
+        """(states, nv, base parameters) of states (states, nv)."""
+        W = np.empty((len(q), self.linear.robot.nv, self.base.count))
+        W[..., self._inertial] = self._function(q, qd, qdd)
+        for column, (term, at) in self._of_joints:
+            W[..., column] = 0.0
+            W[:, at, column] = self._joint_term(term, at, q, qd, qdd)[0]
+        return W * self._scale
+
+    def pulled(self, weights, q, qd, qdd):
+        """Derivatives by q, qd and qdd, each (states, nv), of the sum of weights * matrix."""
+        weights = weights * self._scale
+        own = np.ascontiguousarray(weights[..., self._inertial])
+        found = [np.array(part) for part in self._gradient(q, qd, qdd, own)]
+        for column, (term, at) in self._of_joints:
+            _, kind, slope = self._joint_term(term, at, q, qd, qdd)
+            if kind is not None:
+                found[STATE.index(kind)][:, at] += weights[:, at, column] * slope
+        return found
+
+    def _joint_term(self, term, at, q, qd, qdd):
+        """Values (states,), of which array they are a function, and their derivative by it."""
+        if term == "offset":
+            return 1.0, None, 0.0
+        if term in ("coulomb", "creep"):
+            width = self.smoothing[at] if term == "coulomb" else CREEP
+            value = np.tanh(qd[:, at] / width)
+            return value, "qd", (1.0 - value**2) / width
+        kind = {"rotor": "qdd", "viscous": "qd", "spring": "q"}[term]
+        return {"q": q, "qd": qd, "qdd": qdd}[kind][:, at], kind, 1.0
+
+    def information(self, q, qd, qdd):
+        """(r, r) of one sample of every torque, in the mean over states (states, nv), with the friction that
+        `identify` has."""
+        W = self.base.reduced(self.linear.matrix(q, qd, qdd)) * self._scale
+        rows = W.reshape(-1, self.base.count)
+        return rows.T @ rows / len(W)
+
+    @cached_property
+    def _scale(self):
+        """(nv, base parameters)"""
+        return self.sizes / self.noise[:, None]
+
+    @cached_property
+    def _places(self):
+        """Of every base parameter its column among the inertial ones, or (term, coordinate)."""
+        inertial = self.linear.places("inertia")
+        places: list = []
+        for column in self.base.chosen.tolist():
+            if inertial.start <= column < inertial.stop:
+                places.append(column - inertial.start)
+            else:
+                joint, _, term = self.base.names[column].rpartition(".")
+                own = next(own for own in self.linear.joints if own.name == joint)
+                places.append((term, own.v.start))
+        return places
+
+    @cached_property
+    def _inertial(self):
+        return [k for k, place in enumerate(self._places) if not isinstance(place, tuple)]
+
+    @cached_property
+    def _of_joints(self):
+        return [(k, place) for k, place in enumerate(self._places) if isinstance(place, tuple)]
+
+    @cached_property
+    def _program(self):
+        """q, qd, qdd -> W, the inertial columns of the base."""
+        robot = self.linear.robot
+        whole = quantity_program(robot, "joint_torque_regressor")
+        columns = [self._places[k] for k in self._inertial]
+
+        def chosen(**state):
+            found = interpret(whole, **state, gravity=robot.gravity.astype(object))
+            return {"W": found["regressor"][:, columns]}
+
+        return trace(chosen, {name: whole.inputs[name] for name in STATE})
+
+    @cached_property
+    def _function(self):
+        return function(self._program, self.linear.backend, "base_regressor")
+
+    @cached_property
+    def _gradient(self):
+        """Of the sum of weights * W."""
+        program = self._program
+
+        def weighted(weights, **state):
+            return {"sum": (weights * interpret(program, **state)["W"]).sum()}
+
+        summed = trace(weighted, program.inputs | {"weights": program.outputs["W"].shape})
+        return function(gradient(summed, "sum", STATE), self.linear.backend, "base_regressor_gradient")

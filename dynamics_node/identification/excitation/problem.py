@@ -1,0 +1,114 @@
+"""Coefficients of a motion -> criterion and constraints, with exact derivatives."""
+
+from functools import cached_property
+
+import numpy as np
+
+from dynamics_node.identification.excitation.bounds import Bounds
+from dynamics_node.identification.excitation.constraints import JointRows
+from dynamics_node.identification.excitation.information import Regressor
+from dynamics_node.identification.excitation.series import Series
+
+SAMPLES = 20  # of the shortest period
+FINER = 10  # times: the grid on which limits are verified at the end
+
+
+class Curves:
+    """The motions of a robot's joints at times: centre plus a sum of curves, each in the size in which alone
+    it just keeps within the bounds of its joint."""
+
+    def __init__(self, series: Series, bounds: Bounds, time):
+        parts = series.curves(time)
+        limits = (bounds.half, bounds.velocity, bounds.acceleration)
+        pairs = zip(series.curves(series.dense), limits, strict=True)
+        reach = [np.abs(part).max(axis=0) / limit[:, None] for part, limit in pairs]
+        self.scale = 1.0 / np.max(reach, axis=0)  # (nv, size)
+        self._parts = [part * self.scale[:, None, :] for part in parts]  # each (nv, times, size)
+        self._middle = bounds.centre if series.start is None else series.start
+
+    def states(self, x):
+        """q, qd, qdd, each (times, nv), of coefficients x (nv, size)."""
+        q, qd, qdd = (np.ascontiguousarray((part @ x[..., None])[..., 0].T) for part in self._parts)
+        return q + self._middle, qd, qdd
+
+    def pulled(self, slopes):
+        """(..., nv, size) of derivatives (times, ..., nv) by q, qd and qdd."""
+        pairs = zip(slopes, self._parts, strict=True)
+        return sum(np.einsum("t...j,jtm->...jm", slope, part) for slope, part in pairs)
+
+    def joint_pulled(self, kind, slopes):
+        """(nv, size) of derivatives (times, nv) of one quantity of every joint by its own `kind`."""
+        return np.einsum("tj,jtm->jm", slopes, self._parts[kind])
+
+
+class Problem:
+    """What is optimised: coefficients x (nv, size) of a Series, in the units of Curves. nonlinear: rows of
+    constraints besides those of joints."""
+
+    def __init__(self, series: Series, bounds: Bounds, regressor: Regressor, nonlinear):
+        self.series, self.bounds, self.regressor = series, bounds, regressor
+        self.joints, self.nonlinear = JointRows(regressor.linear.robot.v_names, bounds), tuple(nonlinear)
+        self.count = SAMPLES * series.harmonics
+        self.curves = self.curves_at(series.times(self.count))
+        self.shape = self.curves.scale.shape
+        parts = (self.joints, *self.nonlinear)
+        self.names = tuple(name for part in parts for name in part.names)
+        self.two_sided = np.concatenate([part.two_sided for part in parts])
+
+    @cached_property
+    def fine(self):
+        """The curves on the grid that verifies."""
+        return self.curves_at(self.series.times(FINER * self.count))
+
+    def curves_at(self, time):
+        """Those of other times (times,), s."""
+        return Curves(self.series, self.bounds, time)
+
+    # --- criterion ------------------------------------------------------------------------------------------
+
+    def criterion(self, x, of):
+        """The value of `of`, a function of `criteria`, at the mean information of the samples, and its
+        derivative (nv, size)."""
+        states = self.curves.states(x)
+        W = self.regressor.matrix(*states)
+        rows = W.reshape(-1, W.shape[-1])
+        value, slope = of(rows.T @ rows / len(W))
+        weights = (rows @ (2.0 / len(W) * slope)).reshape(W.shape)
+        return value, self.curves.pulled(self.regressor.pulled(weights, *states))
+
+    # --- constraints ----------------------------------------------------------------------------------------
+
+    def rows(self, states):
+        """(states, rows): units of limits."""
+        return np.concatenate([part.values(*states) for part in (self.joints, *self.nonlinear)], axis=1)
+
+    def used(self, x, curves=None):
+        """(rows,): how much of every limit is used at most."""
+        values = self.rows((curves or self.curves).states(x))
+        return np.where(self.two_sided, np.abs(values), values).max(axis=0)
+
+    def smooth_used(self, x, sharpness):
+        """The same from above, by a logarithm of a sum of exponentials (Kreisselmeier and Steinhauser
+        1979), which has a derivative: (rows,) and (rows, nv, size)."""
+        states = self.curves.states(x)
+        values = self.rows(states)
+        most, weights = _smooth_largest(values, self.two_sided, sharpness)
+        found, nv, start = [], self.shape[0], 3 * self.shape[0]
+        for kind, limit in enumerate(self.joints.limits):
+            own = self.curves.joint_pulled(kind, weights[:, kind * nv : (kind + 1) * nv] / limit)
+            found.append(np.eye(nv)[..., None] * own)
+        for part in self.nonlinear:
+            stop = start + len(part.names)
+            own = weights[:, start:stop, None]
+            found.append(self.curves.pulled([own * slope for slope in part.slopes(*states)]))
+            start = stop
+        return most, np.concatenate(found)
+
+
+def _smooth_largest(values, two_sided, sharpness):
+    """(rows,) of values (states, rows), and its derivative by them."""
+    shift = np.where(two_sided, np.abs(values), values).max(axis=0)
+    up = np.exp(sharpness * (values - shift))
+    down = np.where(two_sided, np.exp(-sharpness * (values + shift)), 0.0)
+    total = (up + down).sum(axis=0)
+    return shift + np.log(total) / sharpness, (up - down) / total

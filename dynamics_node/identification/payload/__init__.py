@@ -1,1 +1,0 @@
-"""What a link carries: from recordings, and sample by sample."""

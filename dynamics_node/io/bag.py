@@ -1,0 +1,161 @@
+"""The JointStates of a recording as a table of states."""
+
+import itertools
+
+import numpy as np
+
+from dynamics_node.algorithms import ClosureError
+from dynamics_node.functions import build_closing
+from dynamics_node.io.latest import Latest
+from dynamics_node.io.names import TableError, columns, joints_option
+from dynamics_node.io.recording import JOINT_STATE, joint_state_topics, joint_states
+from dynamics_node.io.table import Table
+from dynamics_node.robot.joint_names import Pairs, proposed_pair, renamed
+
+_LOOK = 1000  # messages from the first with all positions on, in which velocities and efforts are looked for
+
+
+def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=False, efforts=None) -> Table:
+    """A row for every JointState since all joints are known, which keep what they had until another message
+    has it.
+
+    Velocities and efforts are there when all joints tell them, or the joints `efforts` theirs; zero_velocity:
+    velocities that nobody tells are zero. Of a robot with loops the independent joints are enough: the others
+    follow, on the branch of the row before; rows that cannot be closed are NaN. Raises TableError.
+    """
+    if model.floating_base:
+        pose, twist, wrench = (_base_columns(model, kind) for kind in ("q", "qd", "tau"))
+        raise TableError(
+            f"{path}: JointStates do not tell where a floating base is: make a table of states, with its "
+            f"pose in {pose}, its twist in {twist} and, of efforts, the wrench on it in {wrench}, zeros "
+            "where nothing touches it"
+        )
+    for joint in model.independent_joints:
+        if not joint.type.is_scalar:
+            owner = f"{joint.kind} joint {joint.name!r}"
+            raise TableError(
+                f"{path}: JointStates do not carry the position of {owner}: make a table of states"
+            )
+    counts, others = joint_state_topics(path)
+    topic = _topic(path, topic, counts, others)
+    without = _look(path, topic, Latest(model, pairs, efforts=efforts))
+    still = without["qd"] if zero_velocity else []
+    told = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
+
+    def chunks():
+        return _chunks(path, topic, model, Latest(model, pairs, still, efforts), told, chunk)
+
+    return Table(counts[topic], ("q", *told, "time"), chunks, without)
+
+
+def positions_of(path, names, topic=None, pairs: Pairs = ()):
+    """(joint, positions (k,)) of those among `names` that JointStates tell. Raises TableError."""
+    topic = _topic(path, topic, *joint_state_topics(path))
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for message, _ in joint_states(path, topic):
+        if len(message.position) == len(message.name):
+            for name, value in zip(message.name, message.position, strict=True):
+                if (ours := renamed(name, pairs)) in found:
+                    found[ours].append(value)
+    return ((name, np.array(values)) for name, values in found.items())
+
+
+def _base_columns(model, kind):
+    """Names of the columns of a floating base, which come first."""
+    own = columns(model, kind)[: 7 if kind == "q" else 6]
+    return f"{own[0]} ... {own[-1]}"
+
+
+def _topic(path, topic, counts, others):
+    """The topic asked for, or the only one with JointStates."""
+    full = [name for name, count in counts.items() if count]
+    listed = ", ".join(f"{name} ({count} messages)" for name, count in list(counts.items())[:12])
+    if topic is None and len(full) == 1:
+        return full[0]
+    if topic is not None and topic not in counts:
+        kind = f", it is a {others[topic]}" if topic in others else ""
+        raise TableError(f"{path} has no topic {topic} with {JOINT_STATE}{kind}: there is {listed or 'none'}")
+    if not counts:
+        there = ", ".join(f"{name} ({kind})" for name, kind in list(others.items())[:12])
+        raise TableError(f"{path} has no topic with {JOINT_STATE}; there is {there or 'no topic at all'}")
+    if topic in full:
+        return topic
+    if topic is not None or not full:
+        raise TableError(f"{path} has no message on {topic or ', '.join(counts)}")
+    raise TableError(f"{path} has several topics with {JOINT_STATE}: choose one with --topic: {listed}")
+
+
+def _look(path, topic, latest):
+    """{kind: joints that do not tell it}. Raises TableError when some positions are never told."""
+    messages = joint_states(path, topic)
+    for message, _ in messages:
+        latest.update(message)
+        if "q" not in latest.untold:
+            break
+    else:
+        raise TableError(f"{path}: {_missing(topic, latest)}")
+    for message, _ in itertools.islice(messages, _LOOK):
+        if not latest.untold:
+            break
+        latest.update(message)
+    return {kind: latest.without(kind) for kind in ("qd", "tau")}
+
+
+def _missing(topic, latest):
+    """What to say about joints without positions: another name may be all."""
+    missing, others = latest.without("q"), sorted(latest.unknown)
+    told = f"no JointState on {topic} tells the position of {_listed(missing)}"
+    there = [name for name in latest.tellers if name not in missing]
+    if not others:
+        return told + (f"; to go on with those that are there: {joints_option(there)}" if there else "")
+    pair = proposed_pair(others, missing)
+    advice = f"--joints-map '{'='.join(pair)}'" if pair else "--joints-map THEIRS=OURS ... makes pairs"
+    if not pair and there:
+        advice += f", or go on with those that are there: {joints_option(there)}"
+    return f"{told}, but of {_listed(others)}: {advice}"
+
+
+def _listed(names):
+    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:11])} ... {names[-1]}"
+
+
+def _chunks(path, topic, model, latest, told, chunk):
+    position = _closed_positions(model) if model.constrained else np.copy
+    needed, found = {"q", *told}, []
+    for message, received in joint_states(path, topic):
+        latest.update(message)
+        if not latest.untold.isdisjoint(needed):
+            continue
+        values = [latest.values[kind].copy() for kind in told]
+        found.append((position(latest.values["q"]), *values, _stamp(message, received)))
+        if len(found) == chunk:
+            yield _packed(found, told)
+            found = []
+    if found:
+        yield _packed(found, told)
+
+
+def _closed_positions(mechanism):
+    """A function of one position after the other that closes the loops, on the branch of the one before."""
+    closing, last = build_closing(mechanism), None
+
+    def closed(q):
+        nonlocal last
+        try:
+            last, _ = closing.following(q, last)
+        except ClosureError:
+            return np.full(mechanism.nq, np.nan)
+        return last
+
+    return closed
+
+
+def _stamp(message, received):
+    """s; when the message was received if it has no stamp."""
+    stamp = message.header.stamp
+    return stamp.sec + 1e-9 * stamp.nanosec or 1e-9 * received
+
+
+def _packed(rows, told):
+    columns = zip(*rows, strict=True)
+    return {kind: np.array(column) for kind, column in zip(("q", *told, "time"), columns, strict=True)}

@@ -1,0 +1,92 @@
+"""Plots by matplotlib: measured and computed torques, and curves over time."""
+
+from pathlib import Path
+
+import numpy as np
+
+from dynamics_node.io.compare import Comparison
+from dynamics_node.io.names import TableError, require
+from dynamics_node.io.whole_files import replacing
+from dynamics_node.robot.files import file_trouble
+
+PLOTS = (".png", ".svg", ".pdf")
+_COLUMNS = 3
+
+
+def check_plot(path):
+    """Raises TableError when a plot cannot be written to the path: another ending, no folder, no
+    matplotlib."""
+    if Path(path).suffix not in PLOTS:
+        raise TableError(f"{path}: a plot can be written to {', '.join(PLOTS)}")
+    if not Path(path).parent.is_dir():
+        raise TableError(f"cannot write {path}: there is no folder {Path(path).parent}")
+    require("matplotlib")
+
+
+def plot_curves(path, time, curves, title: str):
+    """Draw a panel for every kind and unit, over s. curves: (name, kind, unit, values (count,), band (count,)
+    or None) each, band: half the width of what is shaded around it. Raises TableError, ValueError without
+    curves."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    panels: dict[str, list] = {}
+    for curve in curves:
+        panels.setdefault(f"{curve[1]} [{curve[2]}]", []).append(curve)
+    if not panels:
+        raise ValueError("there is nothing to draw")
+    figure = Figure(figsize=(9.0, 1.0 + 2.4 * len(panels)), layout="constrained")
+    axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True).ravel()
+    for panel, (label, members) in zip(axes, panels.items(), strict=True):
+        for name, _, _, values, band in members:
+            (line,) = panel.plot(time, values, linewidth=1.0, label=_plain(name))
+            if band is not None:
+                panel.fill_between(
+                    time, values - band, values + band, color=line.get_color(), alpha=0.2, linewidth=0
+                )
+        panel.set_ylabel(label, fontsize=9)
+        panel.tick_params(labelsize=8)
+        panel.legend(fontsize=7, ncols=2, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    figure.supxlabel("s", fontsize=9)
+    figure.suptitle(title, fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
+def _plain(name):
+    """A name of which a legend makes no formula, and which it does not leave out for a line before it."""
+    return " " + name.replace("$", r"\$")
+
+
+def plot_comparison(path, comparison: Comparison, title: str, timed=True):
+    """Draw a panel for every coordinate, over s (timed) or the rows. Raises TableError, ValueError when there
+    is nothing to compare."""
+    check_plot(path)
+    from matplotlib.figure import Figure
+
+    differences = comparison.differences()
+    (time, measured, computed), every = comparison.shown()
+    lines = -(-len(differences) // _COLUMNS)
+    figure = Figure(figsize=(4.6 * _COLUMNS, 1.0 + 2.3 * lines), layout="constrained")
+    panels = figure.subplots(lines, _COLUMNS, squeeze=False, sharex=True).ravel()
+    x = time - np.nanmin(time) if timed else time
+    for k, (panel, told) in enumerate(zip(panels, differences, strict=False)):
+        panel.plot(x, measured[:, k], color="#999999", linewidth=0.8, label="measured")
+        panel.plot(x, computed[:, k], color="#c0392b", linewidth=0.8, label="computed")
+        panel.set_title(f"{told.name}: RMSE {told.rmse:.3g} {told.unit}", fontsize=9, parse_math=False)
+        panel.set_ylabel(told.unit, fontsize=8)
+        panel.tick_params(labelsize=8, labelbottom=k + _COLUMNS >= len(differences))
+    for panel in panels[len(differences) :]:
+        panel.set_visible(False)
+    panels[0].legend(fontsize=8)
+    figure.supxlabel("s" if timed else "row", fontsize=9)
+    thinned = f", one in {every} drawn" if every > 1 else ""
+    figure.suptitle(f"{title}: {comparison.count} states{thinned}", fontsize=10, parse_math=False)
+    _save(figure, path)
+
+
+def _save(figure, path):
+    try:
+        with replacing(path) as unfinished:
+            figure.savefig(unfinished, format=Path(path).suffix[1:] or None)
+    except OSError as error:
+        raise TableError(f"cannot write {file_trouble(error)}") from None

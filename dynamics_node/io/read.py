@@ -1,0 +1,278 @@
+"""Files of states -> chunks of states, never the whole table in memory."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from dynamics_node.io.bag import positions_of, read_bag
+from dynamics_node.io.complete_states import complete
+from dynamics_node.io.cutoff import Usual
+from dynamics_node.io.names import TableError, columns, joints_option, needed, require, wanted
+from dynamics_node.io.npz import read_npz
+from dynamics_node.io.table import Table
+from dynamics_node.io.velocities import Velocities
+from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
+
+ARROW = (".csv", ".parquet")
+BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
+NAMING = "columns of a table are called q.JOINT, qd.JOINT, qdd.JOINT, tau.JOINT and time"
+MOST_LISTED = 12
+
+
+def open_table(
+    path,
+    model: Robot,
+    problem: Problem,
+    chunk=16384,
+    topic=None,
+    *,
+    joints_map: Mapping[str, str] | None = None,
+    measured: bool | Sequence[str] = False,
+    zero_velocity=False,
+    cutoff: float | Usual | None = None,
+    velocities: Velocities = "recorded",
+) -> Table:
+    """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
+
+    topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
+    joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
+    compare with; names of coordinates: theirs alone, those of the others are NaN. Missing velocities are
+    refused unless zero_velocity; with a cutoff (Hz), velocities and accelerations that are missing are
+    derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter of the states a second where there
+    are fewer than 40. velocities: with a cutoff, "recorded" ones where they are, derivatives of "positions",
+    or what is "better" by its noise, which a note says. Raises TableError, also while reading.
+    """
+    path, pairs = _there(path), _pairs(joints_map)
+    some = None if isinstance(measured, bool) else tuple(measured)
+    names = {kind: _named(model, kind) for kind in wanted(problem, measured)}
+    if path.suffix in ARROW and some is not None:
+        names["tau"] = [f"tau.{name}" for name in some]
+    if _is_file(path):
+        table = _file(path, names, needed(problem, measured), chunk, pairs)
+    else:
+        table = read_bag(path, model, chunk, topic, pairs, zero_velocity, some)
+    if some is not None:
+        table = _with_torques_of(table, model, some)
+    return complete(path, table, model, problem, bool(measured), zero_velocity, cutoff, velocities)
+
+
+def _with_torques_of(table, model, names):
+    """The table whose torques are those of some coordinates, NaN of the others."""
+    own, chunks = [model.v_names.index(name) for name in names], table.chunks
+
+    def only(tau):
+        found = np.full((len(tau), model.nv), np.nan)
+        found[:, own] = tau if tau.shape[1] == len(own) else tau[:, own]
+        return found
+
+    return replace(table, chunks=lambda: (chunk | {"tau": only(chunk["tau"])} for chunk in chunks()))
+
+
+def position_ranges(
+    path, names, topic=None, *, joints_map: Mapping[str, str] | None = None
+) -> dict[str, tuple[float, float]]:
+    """{joint: lowest and highest position} of those among `names` whose positions a file of columns or a
+    recording has; arrays of an .npz file have no names. Raises TableError."""
+    path, pairs = _there(path), _pairs(joints_map)
+    if path.suffix == ".npz":
+        return {}
+    rows = (
+        _rows_of_positions(path, names, pairs) if _is_file(path) else positions_of(path, names, topic, pairs)
+    )
+    found: dict[str, tuple[float, float]] = {}
+    for name, values in rows:
+        if len(values := values[np.isfinite(values)]):
+            low, high = found.get(name, (np.inf, -np.inf))
+            found[name] = min(low, float(values.min())), max(high, float(values.max()))
+    return found
+
+
+def _rows_of_positions(path, names, pairs):
+    """(joint, positions (k,)) of a file of columns, chunk by chunk."""
+    theirs = _our_columns(path, _schema(path)[1], pairs)
+    there = [name for name in names if f"q.{name}" in theirs]
+    for chunk in _arrow_chunks(path, {"q": [theirs[f"q.{name}"] for name in there]}, 16384):
+        yield from zip(there, chunk["q"].T, strict=True)
+
+
+def read_table(
+    path,
+    model,
+    kinds,
+    needed=("time",),
+    topic=None,
+    *,
+    joints_map: Mapping[str, str] | None = None,
+    more: Mapping[str, Sequence[str]] | None = None,
+) -> dict[str, np.ndarray]:
+    """{kind: (rows, coordinates), time: (rows,)} of a whole file or recording: of `kinds` what is there.
+
+    needed: those that must be there. more: {name: names of its columns} of what else files may hold, in an
+    .npz file an array of that name. Of a table q may be of the independent joints alone. Others as in
+    `open_table`. Raises TableError.
+    """
+    path, pairs = _there(path), _pairs(joints_map)
+    if not _is_file(path):
+        table = read_bag(path, model, 16384, topic, pairs)
+        if missing := [kind for kind in needed if kind not in table.kinds]:
+            raise TableError(f"{path} does not tell {', '.join(missing)} of all joints")
+        return {kind: rows for kind, rows in _whole(table).items() if kind in kinds or kind == "time"}
+    names = {kind: _named(model, kind) for kind in (*kinds, "time")} | {
+        k: list(v) for k, v in (more or {}).items()
+    }
+    own = [f"q.{name}" for name in model.v_names]
+    choices = [names, names | {"q": own}] if names.get("q", own) != own else [names]
+    failures = []
+    for choice in choices:
+        try:
+            return _whole(_file(path, choice, needed, 16384, pairs))
+        except TableError as error:
+            failures.append(error)
+    raise failures[0]
+
+
+def _whole(table):
+    chunks = list(table.chunks())
+    return {kind: np.concatenate([chunk[kind] for chunk in chunks]) for kind in table.kinds} if chunks else {}
+
+
+def _there(path):
+    path = Path(path)
+    if not path.exists():
+        raise TableError(f"{path}: no such file")
+    return path
+
+
+def _pairs(joints_map):
+    try:
+        return name_pairs((joints_map or {}).items())
+    except ValueError as error:
+        raise TableError(f"--joints-map: {error}") from None
+
+
+def _is_file(path):
+    return path.suffix in (".npz", *ARROW)
+
+
+def _file(path, names, needed, chunk, pairs):
+    """names: {kind: its columns}"""
+    return (
+        read_npz(path, names, needed, chunk)
+        if path.suffix == ".npz"
+        else _arrow(path, names, needed, chunk, pairs)
+    )
+
+
+def _named(model, kind):
+    return ["time"] if kind == "time" else columns(model, kind)
+
+
+# --- columns ------------------------------------------------------------------------------------------------
+
+
+def _arrow(path, names, needed, chunk, pairs):
+    rows, theirs = _schema(path)
+    found = _columns_there(path, _our_columns(path, theirs, pairs), names, needed)
+    return Table(rows, tuple(found), lambda: _arrow_chunks(path, found, chunk))
+
+
+def _schema(path):
+    """(rows or None, names of columns)"""
+    try:
+        return _parquet_schema(path) if path.suffix == ".parquet" else _csv_schema(path)
+    except (OSError, require("pyarrow").ArrowInvalid) as error:
+        raise TableError(f"{path}: {_first_line(error)}") from None
+
+
+def _our_columns(path, names, pairs):
+    """{our name of a column: its name in the file}"""
+    ours: dict[str, str] = {}
+    for name in names:
+        kind, dot, joint = name.strip(BESIDE_NAMES).partition(".")
+        our = f"{kind}.{renamed(joint, pairs)}" if dot else kind
+        if our in ours:
+            raise TableError(f"{path}: columns {ours[our]!r} and {name!r} both are {our!r}")
+        ours[our] = name
+    return ours
+
+
+def _parquet_schema(path):
+    file = require("pyarrow.parquet").ParquetFile(path)
+    return file.metadata.num_rows, file.schema_arrow.names
+
+
+def _csv_schema(path):
+    with require("pyarrow.csv").open_csv(path) as reader:
+        return None, reader.schema.names
+
+
+def _arrow_chunks(path, found, chunk):
+    flat = [name for names in found.values() for name in names]
+    batches = _parquet_batches(path, flat, chunk) if path.suffix == ".parquet" else _csv_batches(path)
+    try:
+        for batch in batches:
+            yield {kind: _numbers(path, batch, kind, names) for kind, names in found.items()}
+    except require("pyarrow").ArrowInvalid as error:
+        raise TableError(f"{path}: {_first_line(error)}") from None
+
+
+def _parquet_batches(path, names, chunk):
+    with require("pyarrow.parquet").ParquetFile(path) as file:
+        yield from file.iter_batches(chunk, columns=names)
+
+
+def _csv_batches(path):
+    with require("pyarrow.csv").open_csv(path) as reader:
+        yield from reader  # of about a megabyte each
+
+
+def _columns_there(path, ours, wanted, needed):
+    """{kind: its columns in the file}. Raises TableError when a needed kind or a part of one is missing."""
+    found = {}
+    for kind, names in wanted.items():
+        missing = [name for name in names if name not in ours]
+        if not missing:
+            found[kind] = [ours[name] for name in names]
+        elif kind in needed or len(missing) < len(names):
+            known = {name for names in wanted.values() for name in names}
+            raise TableError(f"{path} {_lacking(missing, ours, known)}")
+    return found
+
+
+def _lacking(missing, ours, known):
+    """What is missing, beside the columns that are not known: one of them may be it."""
+    kind = missing[0].partition(".")[0]
+    if len(ours) == 1 and (mark := next((mark for mark in ";\t|" if mark in next(iter(ours))), "")):
+        return f"separates its columns by {mark!r}; commas are needed"
+    unknown = [name for name in ours if name not in known]
+    there = unknown or [name for name in ours if name.startswith(f"{kind}.")] or list(ours)
+    more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
+    told = f"has no column {missing[0]!r}; there are {', '.join(there[:MOST_LISTED])}{more}"
+    theirs, present = (
+        [name.partition(".")[2] for name in names if name.startswith(f"{kind}.")]
+        for names in (unknown, [name for name in ours if name in known])
+    )
+    if pair := proposed_pair(theirs, [name.partition(".")[2] for name in missing]):
+        return f"{told}: --joints-map '{'='.join(pair)}'"
+    if present and not theirs:
+        return f"{told}; to go on with the joints that are there: {joints_option(present)}"
+    return told + (f" ({NAMING})" if unknown else "")
+
+
+def _numbers(path, batch, kind, names):
+    """(k, columns), or (k,) of the time."""
+    found = []
+    for name in names:
+        column = batch.column(batch.schema.get_field_index(name))
+        try:
+            found.append(column.cast("float64").to_numpy(zero_copy_only=False))
+        except (ValueError, NotImplementedError):
+            raise TableError(f"{path}: column {name!r} holds no numbers but {column.type}") from None
+    return found[0] if kind == "time" else np.stack(found, axis=1) if found else np.zeros((len(batch), 0))
+
+
+def _first_line(error):
+    return str(error).strip().splitlines()[0]

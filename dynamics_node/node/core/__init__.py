@@ -1,0 +1,1 @@
+"""What decides: torques or the reason for none. Without ROS."""

@@ -1,0 +1,225 @@
+"""What settings must have in common with each other, and with the robot that they are for."""
+
+from typing import Any
+
+from dynamics_node.functions import resolve
+from dynamics_node.node.core.described import DescriptionSettings
+from dynamics_node.node.core.settings import PARAMETERS, Settings
+from dynamics_node.node.core.table import read_fields
+from dynamics_node.robot import Robot, named
+from dynamics_node.robot.joint_names import name_pairs
+from dynamics_node.robot.subtree import beyond, with_tool
+from dynamics_node.robot.validate import HUGE
+
+# By the names of parameters.
+SAME_LENGTH = (
+    ("joint_names.from", "joint_names.to"),
+    ("held.joints", "held.positions"),
+    ("armature.joints", "armature.values"),
+    ("friction.joints", "friction.viscous"),
+    ("friction.joints", "friction.coulomb"),
+)
+NOT_NEGATIVE = ("armature.values", "friction.viscous", "friction.coulomb")
+JOINTS_ONCE = ("joints", "friction.joints")
+OWN_NOT_NEGATIVE = ("effort_limits_list",)
+OWN_JOINTS_ONCE = ("command_joints", "forward_joints", "driven.joints")
+JOINTS_OF_THE_ROBOT = ("command_joints", "friction.joints", "driven.joints")
+
+
+def read_settings(values: dict[str, Any]) -> Settings:
+    """Settings from {parameter name: value}. Raises ValueError with the parameter's name and the reason."""
+    settings = read_fields(Settings, PARAMETERS, values)
+    check_together(settings)
+    return settings
+
+
+def check_together(settings: Settings):
+    """Raise ValueError when settings contradict each other."""
+    check_description(settings)
+    _check_lists(settings)
+    _check_gravity(settings)
+    if settings.problem == "hybrid" and not settings.forward_joints:
+        raise ValueError("problem hybrid needs forward_joints")
+    if (settings.ordering == "custom") != bool(settings.custom_ordering):
+        raise ValueError("ordering custom and a non-empty custom_ordering go together")
+    _check_compensation(settings)
+    _check_sensors(settings)
+    _check_wrench_sensor(settings)
+    _check_filter(settings)
+    _check_observer(settings)
+    if settings.payload_estimation_link and settings.velocity_source == "zero":
+        raise ValueError("payload_estimation.link needs velocities: velocity_source must not be zero")
+    resolve(settings.solver, settings.custom_ordering or settings.ordering, settings.backend)
+
+
+def _of(settings, name):
+    return getattr(settings, name.replace(".", "_"))
+
+
+def check_description(settings: DescriptionSettings):
+    """Raise ValueError when what is said of the robot contradicts itself."""
+    for a, b in SAME_LENGTH:
+        if len(_of(settings, a)) != len(_of(settings, b)):
+            raise ValueError(f"{a} and {b} differ in length")
+    _require_fitting(settings, "armature.joints", "armature.gears")
+    refuse_negative(settings, NOT_NEGATIVE)
+    refuse_joints_twice(settings, JOINTS_ONCE)
+    _check_names(settings)
+    _check_armature(settings)
+    if settings.held_joints and not settings.joints:
+        raise ValueError("held.joints has no meaning while joints is empty")
+
+
+def refuse_negative(settings, names):
+    """Raise ValueError where a list has a negative number."""
+    for name in names:
+        if any(value < 0 for value in _of(settings, name)):
+            raise ValueError(f"{name} must not be negative")
+
+
+def refuse_joints_twice(settings, names):
+    """Raise ValueError where a list has a joint twice."""
+    for name in names:
+        if len(set(_of(settings, name))) != len(_of(settings, name)):
+            raise ValueError(f"{name} names a joint twice")
+
+
+def _require_fitting(settings, a, b):
+    """b is empty or as long as a."""
+    if len(_of(settings, b)) not in (0, len(_of(settings, a))):
+        raise ValueError(f"{a} and {b} differ in length")
+
+
+def _check_lists(settings):
+    _require_fitting(settings, "driven.joints", "driven.weights")
+    refuse_negative(settings, OWN_NOT_NEGATIVE)
+    refuse_joints_twice(settings, OWN_JOINTS_ONCE)
+
+
+def _check_names(settings):
+    try:
+        name_pairs(settings.name_pairs())
+    except ValueError as error:
+        raise ValueError(f"joint_names: {error}") from None
+
+
+def _check_armature(settings):
+    for joint, value in settings.armature().items():
+        if not value < HUGE:
+            raise ValueError(f"armature of {joint!r} is {value:g} with its gear, which is beyond {HUGE:g}")
+
+
+def _check_gravity(settings):
+    if len(settings.gravity) != 3:
+        raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
+    if settings.gravity_source == "imu" and not any(settings.gravity):
+        raise ValueError("gravity_source imu takes the strength of gravity from gravity, which is zero")
+    if settings.gravity_source == "imu" and settings.floating_base:
+        raise ValueError("gravity_source imu is for a fixed root; a floating base has its pose from odom")
+
+
+def _check_compensation(settings):
+    parts = (settings.compensate_gravity, settings.compensate_coriolis, settings.compensate_inertia)
+    if settings.problem != "inverse" and not all(parts):
+        raise ValueError(f"compensate.* can be switched off for problem inverse only, not {settings.problem}")
+    if settings.problem != "inverse" and settings.compensate_friction:
+        raise ValueError(f"compensate.friction is for problem inverse only, not {settings.problem}")
+
+
+def _check_sensors(settings):
+    if settings.problem != "measured":
+        return
+    if not settings.sensors_file:
+        raise ValueError("problem measured needs sensors_file")
+    if settings.state_source == "reference":
+        raise ValueError("problem measured has its state from joint_states: state_source must be measured")
+    if settings.driven_joints:
+        raise ValueError("driven.joints goes with problem inverse or forward, not with measured")
+
+
+def _check_wrench_sensor(settings):
+    if len(settings.wrench_sensor_bias) not in (0, 6):
+        raise ValueError(f"wrench_sensor.bias needs 6 numbers, not {len(settings.wrench_sensor_bias)}")
+    if len(settings.wrench_sensor_tool_com) != (3 if settings.wrench_sensor_tool_mass else 0):
+        raise ValueError("a positive wrench_sensor.tool_mass and 3 numbers of tool_com go together")
+    given = settings.wrench_sensor_bias or settings.wrench_sensor_tool_com
+    if given and not settings.wrench_sensor_joint:
+        raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.joint is empty")
+
+
+def _check_filter(settings):
+    if settings.wrench_sensor_acceleration == "filter" and settings.velocity_source != "filter":
+        raise ValueError("wrench_sensor.acceleration filter needs velocity_source filter")
+
+
+def _check_sensor_joint(settings, model):
+    try:
+        with_sensed_tool(model, settings)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"wrench_sensor: {error.args[0]}") from None
+
+
+def with_sensed_tool(model: Robot, settings: Settings) -> Robot:
+    """The robot with the tool of wrench_sensor.*, if they name one. Raises KeyError and ValueError as
+    `with_tool`."""
+    joint = settings.wrench_sensor_joint
+    if joint:
+        beyond(model.tree, joint)
+    if not (joint and settings.wrench_sensor_tool_mass):
+        return model
+    return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
+
+
+def _check_observer(settings):
+    try:
+        options = settings.observer()
+    except ValueError as error:
+        raise ValueError(f"observer: {error}") from None
+    if options is not None and settings.velocity_source == "zero":
+        raise ValueError("observer.enabled needs velocities: velocity_source must not be zero")
+
+
+def check_against(settings: Settings, model: Robot):
+    """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    if settings.problem != "measured":
+        named(settings.problem, model, settings.forward_joints)
+    joints = model.tree.joint_names
+    require_joints(settings, model, JOINTS_OF_THE_ROBOT)
+    if settings.driven_joints and settings.problem == "hybrid":
+        raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
+    if settings.driven_joints and not model.constrained:
+        raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
+    _check_observed(settings, model)
+    for link in settings.tip_links:
+        if link not in model.frames:
+            raise ValueError(f"tip_links: the robot has no link {link!r}")
+    _check_sensor_joint(settings, model)
+    limits = settings.effort_limits_list
+    if settings.effort_limits == "list" and len(limits) != len(joints):
+        raise ValueError(
+            f"effort_limits_list has {len(limits)} entries, "
+            f"the robot {len(joints)} joints: {', '.join(joints)}"
+        )
+
+
+def require_joints(settings: DescriptionSettings, model: Robot, parameters):
+    """Raise ValueError where a parameter names a joint that the robot does not have."""
+    joints = model.tree.joint_names
+    known = frozenset(joints)
+    for parameter in parameters:
+        for name in _of(settings, parameter):
+            if name not in known:
+                raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
+
+
+def _check_observed(settings, model):
+    """Numbers per coordinate, and the link that is pushed."""
+    if (options := settings.observer()) is None:
+        return
+    for name in ("velocity_std", "torque_std", "model_std"):
+        try:
+            options.each(name, model.v_names)
+        except ValueError as error:
+            raise ValueError(f"observer.{error}") from None
+    if options.link is not None and options.link not in model.frames:
+        raise ValueError(f"observer.link: the robot has no link {options.link!r}")

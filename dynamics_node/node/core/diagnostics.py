@@ -1,0 +1,98 @@
+"""What /diagnostics says, once a second. Without ROS."""
+
+from time import monotonic_ns
+from typing import Any, NamedTuple
+
+from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.observing import told
+from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.state.joint_memory import NEVER
+
+
+class Status(NamedTuple):
+    """warn: something is not as it should be; values: {key: anything printable}."""
+
+    warn: bool
+    summary: str
+    values: dict[str, Any]
+
+
+def report(serving: Serving, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
+    """What is served, how fast and why not; the solve times begin anew. lost_device: why services go on
+    without their GPU."""
+    values: dict[str, Any] = {"enabled": enabled, "building": serving.building}
+    if serving.core is not None:
+        values |= _of_core(serving.core)
+    if percentiles := statistics.take_percentiles():
+        values["solve time p50 [us]"], values["solve time p99 [us]"] = (f"{p:.1f}" for p in percentiles)
+    values |= {
+        "solved": statistics.counts["solved"],
+        "silent": statistics.counts["silent"],
+        "dropped messages": statistics.counts["dropped"],
+        "last drop": statistics.last_drop,
+        "errors": statistics.counts["errors"],
+        "last error": statistics.last_error,
+        "clamped joints": ", ".join(statistics.clamped),
+        "silent because": statistics.silent_because,
+        "no external torques because": statistics.unobserved,
+        "description error": serving.failure,
+        "lost GPU": lost_device,
+    }
+    warn, summary = _verdict(serving, statistics, enabled)
+    if lost_device:
+        warn, summary = True, f"{summary}; services by the CPU, the GPU is lost: {lost_device}"
+    return Status(warn, summary, values)
+
+
+def _of_core(core: Core) -> dict[str, Any]:
+    robot = core.robot
+    solver, algorithm, backend = robot.way
+    now, condition = monotonic_ns(), core.coordinates.condition
+    oldest = int(core.joints.oldest(now))
+    age = f"{(now - oldest) * 1e-6:.1f}" if oldest > NEVER else ""
+    return {
+        "robot": robot.model.name,
+        "joints": len(core.joints.names),
+        "problem": robot.solver.problem.kind,
+        "solver": solver,
+        "algorithm": algorithm,
+        "backend": backend,
+        "oldest joint state [ms]": age,
+        "loops": ", ".join(constraint.name for constraint in getattr(robot.model, "constraints", ())),
+        "condition of the loops": "" if condition is None else f"{condition:.3g}",
+        "torque that driven joints miss": f"{core.coordinates.unrealized:.3g}",
+        "unknown joints in joint_states": core.joints.unknown,
+        "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
+        "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
+        "sensors": _sensors(core, now),
+        "wrench sensor": core.wrench_sensor.status(now),
+        "payload estimation": core.payload_estimation.status(),
+        "pushed": told(core) if core.settings.observer_enabled else "",
+        "model warnings": "; ".join(robot.model.warnings[:5]),
+    }
+
+
+def _sensors(core, now):
+    """Of a measured problem: how old every reading is, and how well they agree."""
+    if core.sensors is None:
+        return ""
+    ages = core.sensors.readings.ages(now).items()
+    told = [f"{name} {'never' if age is None else f'{age * 1e3:.0f} ms'}" for name, age in ages]
+    expected = core.solver.degrees_of_freedom
+    return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
+
+
+def _verdict(serving, statistics, enabled):
+    if serving.failure:
+        served = "the last good model serves" if serving.core is not None else "no model yet"
+        return True, f"{serving.failure} ({served})"
+    if not enabled:
+        return False, "disabled"
+    if statistics.silent_because:
+        return True, f"silent: {statistics.silent_because}"
+    if statistics.unobserved:
+        return True, f"no external torques: {statistics.unobserved}"
+    if statistics.clamped:
+        return True, f"torque clamped at {', '.join(statistics.clamped)}"
+    return False, "running"

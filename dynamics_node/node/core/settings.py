@@ -1,0 +1,224 @@
+"""The parameters of the node. Each is one field of Settings: its name, type, default, text and limits."""
+
+from dataclasses import dataclass
+
+from dynamics_node.codegen import DEVICES
+from dynamics_node.estimation import COMPONENTS, ObserverOptions
+from dynamics_node.functions import BACKENDS, SOLVERS
+from dynamics_node.graph import ORDERINGS
+from dynamics_node.node.building.build_job import COMPILING, Job
+from dynamics_node.node.core.described import DESCRIBED, FARTHEST, DescriptionSettings
+from dynamics_node.node.core.table import parameter, parameters_of
+from dynamics_node.robot import KINDS
+
+STD = 1e-9, 1e9  # of noise: its square is divided by
+PROBLEMS = (*KINDS, "measured")
+GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter", "payload_estimation")
+
+
+@dataclass(frozen=True)
+class Settings(DescriptionSettings):
+    """Checked values of all parameters. The fields of GROUPS are parameters with a dot, `held_joints` is
+    `held.joints`; of lists of names empty strings are left out."""
+
+    floating_base: bool = parameter(False, "The root link moves freely; its state comes from odom")
+    driven_joints: tuple[str, ...] = parameter(
+        (), "Closed loops: joints that bear the torques. Empty: the independent"
+    )
+    driven_weights: tuple[float, ...] = parameter(
+        (), "What their torques cost where there is a choice. Empty: all 1", entries=(1e-6, 1e6)
+    )
+    command_joints: tuple[str, ...] = parameter((), "Order of ~/effort_commands; empty: it is not published")
+    tip_links: tuple[str, ...] = parameter(
+        (), "Links of the operational-space service when a request names none"
+    )
+    gravity: tuple[float, ...] = parameter(
+        (0.0, 0.0, -9.81),
+        "Acceleration of free fall in root axes, m/s^2",
+        entries=(-FARTHEST, FARTHEST),
+    )
+    gravity_source: str = parameter(
+        "parameter",
+        "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
+        choices=("parameter", "imu"),
+    )
+    problem: str = parameter(
+        "inverse", "What is computed; measured: what the sensors of sensors_file say", choices=PROBLEMS
+    )
+    sensors_file: str = parameter(
+        "", "problem measured: YAML file of the sensors, see docs/sensors.md", read_only=True
+    )
+    sensor_timeout: float = parameter(
+        0.2, "problem measured: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
+    )
+    forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
+    solver: str = parameter("best", "Algorithm", choices=SOLVERS)
+    ordering: str = parameter(
+        "best", "Elimination order of solver factor_graph", choices=(*ORDERINGS, "best", "custom")
+    )
+    custom_ordering: tuple[str, ...] = parameter(
+        (), "ordering custom: variables in order, as F1, A1, tau1, qdd1"
+    )
+    backend: str = parameter("auto", "What runs it", choices=BACKENDS)
+    state_source: str = parameter("measured", "Where q and qd come from", choices=("measured", "reference"))
+    velocity_source: str = parameter(
+        "message",
+        "Joint velocities: from the message, differentiated or filtered from positions, or zero",
+        choices=("message", "differentiate", "filter", "zero"),
+    )
+    filter_position_std: float = parameter(
+        1e-4, "velocity_source filter: noise of measured positions, rad or m", bounds=(1e-9, 1.0)
+    )
+    filter_jerk_density: float = parameter(
+        1e4, "velocity_source filter: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-6, 1e12)
+    )
+    compensate_gravity: bool = parameter(True, "inverse: include gravity (off when the driver already does)")
+    compensate_coriolis: bool = parameter(True, "inverse: include Coriolis and centrifugal torques")
+    compensate_inertia: bool = parameter(True, "inverse: include the torques of the reference acceleration")
+    compensate_friction: bool = parameter(
+        False, "inverse: include the torques that overcome friction, springs and offsets of joints"
+    )
+    observer_enabled: bool = parameter(
+        False, "Estimate from measured efforts what pushes on the robot: ~/external_torques, ~/contact"
+    )
+    observer_velocity_std: tuple[float, ...] = parameter(
+        (0.01,),
+        "Noise of measured velocities, rad/s or m/s; one for all or one per coordinate",
+        entries=STD,
+    )
+    observer_torque_std: tuple[float, ...] = parameter(
+        (0.5,), "Noise of measured efforts, N m or N; one for all or one per coordinate", entries=STD
+    )
+    observer_model_std: tuple[float, ...] = parameter(
+        (0.0,),
+        "Errors of model and efforts that stay, N m or N; one for all or one per coordinate",
+        entries=(0.0, STD[1]),
+    )
+    observer_velocity_lasts: float = parameter(
+        0.0, "How long an error of velocities lasts, s; 0: until the next sample", bounds=(0.0, 1.0)
+    )
+    observer_bandwidth: float = parameter(30.0, "Of the estimate, rad/s", bounds=(0.1, 1000.0))
+    observer_link: str = parameter("", "Link that is pushed, for ~/external_wrench_estimate; empty: none")
+    observer_components: tuple[str, ...] = parameter(
+        (), "Components that this wrench has, as force.x or moment.z, in link axes. Empty: all"
+    )
+    observer_false_alarms: float = parameter(
+        1.0, "False alarms of ~/contact in an hour", bounds=(1e-6, 3600.0)
+    )
+    joint_state_timeout: float = parameter(
+        0.2, "Age at which joint states and odometry are stale, s", bounds=(1e-3, 60)
+    )
+    reference_timeout: float = parameter(0.5, "How long a one-point reference holds, s", bounds=(1e-3, 3600))
+    wrench_timeout: float = parameter(0.2, "How long an external wrench acts, s", bounds=(1e-3, 3600))
+    imu_timeout: float = parameter(
+        1.0, "Age at which the direction of gravity is stale, s", bounds=(1e-3, 3600)
+    )
+    wrench_sensor_joint: str = parameter(
+        "", "Joint, mostly a fixed one, of a force/torque sensor on topic wrench; empty: there is none"
+    )
+    wrench_sensor_measures: str = parameter(
+        "child_to_parent",
+        "Which wrench it reads: of the joint's child on the parent, as a push on the tool, or the reverse",
+        choices=("child_to_parent", "parent_to_child"),
+    )
+    wrench_sensor_bias: tuple[float, ...] = parameter(
+        (), "What it reads too much: force x y z, N, torque x y z, N m, in its frame. Empty: nothing"
+    )
+    wrench_sensor_tool_mass: float = parameter(
+        0.0, "Mass of all that is fixed to the joint's child link, kg; 0: as described", bounds=(0.0, 1e6)
+    )
+    wrench_sensor_tool_com: tuple[float, ...] = parameter(
+        (), "With tool_mass: its centre of mass in the axes of that link, m", entries=(-FARTHEST, FARTHEST)
+    )
+    wrench_sensor_acceleration: str = parameter(
+        "zero",
+        "Joint accelerations whose wrench is taken off: none, of the reference, of velocity_source filter",
+        choices=("zero", "reference", "filter"),
+    )
+    wrench_sensor_timeout: float = parameter(0.1, "Age at which a reading is stale, s", bounds=(1e-3, 60))
+    payload_estimation_link: str = parameter(
+        "",
+        "Link of which is estimated, from measured efforts, what it carries: ~/estimate_payload; empty: none",
+    )
+    payload_estimation_friction: bool = parameter(
+        True,
+        "An offset, Coulomb and viscous friction of every joint are estimated with it, beside friction.*",
+    )
+    payload_estimation_horizon: float = parameter(
+        0.0, "After which a state counts by a third, s; 0: all count alike", bounds=(0.0, 86_400.0)
+    )
+    controller_state_topic: str = parameter(
+        "",
+        "A controller's state whose reference is taken as ours (control_msgs/JointTrajectoryControllerState)",
+        read_only=True,
+    )
+    on_stale: str = parameter(
+        "silent",
+        "Output while the input is stale: none, gravity torques of the last position, or zeros",
+        choices=("silent", "gravity", "zero"),
+    )
+    effort_limits: str = parameter("urdf", "Clamp torques to the limits", choices=("urdf", "none", "list"))
+    effort_limits_list: tuple[float, ...] = parameter(
+        (), "effort_limits list: one per joint of ~/joint_torques, N m or N"
+    )
+    rate: float = parameter(
+        0.0, "Output rate, Hz; 0: at every joint state", bounds=(0.01, 10_000.0), or_zero=True
+    )
+    autostart: bool = parameter(True, "Start enabled; else ~/set_enabled starts it", read_only=True)
+
+    def job(self, text: str | bytes) -> Job:
+        """What has to be built for a robot description."""
+        choices = self.choices() | {"floating_base": self.floating_base}
+        ordering = self.custom_ordering if self.ordering == "custom" else self.ordering
+        services = "auto" if self.backend in COMPILING else "numpy"
+        services = self.backend if self.backend in DEVICES else services
+        wanted = (self.problem, self.forward_joints, self.solver, ordering, self.backend)
+        return Job(
+            text,
+            choices,
+            *wanted,
+            services,
+            loops_file=self.loops_file,
+            parameters_file=self.parameters_file,
+            sensors_file=self.sensors_file if self.problem == "measured" else "",
+            names=self.name_pairs(),
+            links=self.tip_links,
+            sensor_joint=self.wrench_sensor_joint,
+            observer=self.observer(),
+            filter=self.filter(),
+            payload_link=self.payload_estimation_link,
+        )
+
+    def filter(self) -> tuple[float, float] | None:
+        """position_std and jerk_density of the JointFilter, None where none is asked for."""
+        if self.velocity_source != "filter":
+            return None
+        return self.filter_position_std, self.filter_jerk_density
+
+    def observer(self) -> ObserverOptions | None:
+        """What observes what pushes on the robot. Raises ValueError."""
+        if not self.observer_enabled:
+            return None
+        return ObserverOptions(
+            velocity_std=_one_or_each(self.observer_velocity_std),
+            torque_std=_one_or_each(self.observer_torque_std),
+            model_std=_one_or_each(self.observer_model_std),
+            velocity_lasts=self._velocity_lasts(),
+            bandwidth=self.observer_bandwidth,
+            link=self.observer_link or None,
+            components=self.observer_components or COMPONENTS,
+            false_alarms=self.observer_false_alarms,
+        )
+
+    def _velocity_lasts(self):
+        """As `JointFilter.velocity_lasts`; of the step, at 500 Hz here, only the sixth root counts."""
+        if self.velocity_source != "filter" or self.observer_velocity_lasts:
+            return self.observer_velocity_lasts
+        return (self.filter_position_std**2 * 0.002 / self.filter_jerk_density) ** (1 / 6)
+
+
+def _one_or_each(values):
+    return values[0] if len(values) == 1 else values
+
+
+PARAMETERS = parameters_of(Settings, GROUPS)

@@ -1,0 +1,96 @@
+"""Which torques are asked for: the parts that are compensated, joint friction, and limits."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dynamics_node.algorithms import friction_torque
+from dynamics_node.node.core.described import DescriptionSettings
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.state.coordinates import Coordinates
+from dynamics_node.robot import Robot
+
+
+class Torques:
+    """What the parameters compensate.*, friction.* and effort_limits* ask of one robot."""
+
+    def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
+        self._coordinates, self._settings = coordinates, settings
+        self._joints = JointTorques(model, coordinates, settings)
+        self._limits = _limits(model, settings)
+
+    @property
+    def reads_velocity(self) -> bool:
+        """Whether what is compensated depends on velocities."""
+        return self._settings.compensate_coriolis or self._settings.compensate_friction
+
+    def compensation(self, solver: Callable[..., np.ndarray], q, qd, qdd, f_ext, gravity):
+        """Torques (nv,) of the parts that compensate.* names."""
+        settings = self._settings
+        tau = solver(
+            q,
+            qd if settings.compensate_coriolis else 0.0 * qd,
+            qdd if settings.compensate_inertia else 0.0 * qdd,
+            f_ext,
+            gravity=gravity if settings.compensate_gravity else 0.0 * gravity,
+        )
+        return tau + self.friction(q, qd) if settings.compensate_friction else tau
+
+    def clamped(self, tau):
+        """Torques (nv of the tree,) within the limits, and the names of the joints where they were not."""
+        at = self._coordinates.v_at
+        over = np.abs(tau if self._coordinates.scalar_only else tau[at]) > self._limits
+        if not over.any():
+            return tau, ()
+        tau = tau.copy()
+        tau[at] = np.clip(tau[at], -self._limits, self._limits)
+        return tau, tuple(self._coordinates.names[k] for k in np.flatnonzero(over))
+
+    def friction(self, q, qd):
+        """Torques (nv,) that overcome friction, springs and offsets: at every joint, then what they do at the
+        independent ones."""
+        if self._coordinates.scalar_only:
+            return self._joints(q, qd)
+        spread = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd)
+        return self._coordinates.gather(q, self._joints(spread.q, spread.qd))
+
+
+class JointTorques:
+    """What joints take by themselves: friction, springs and offsets. any: whether there is anything."""
+
+    def __init__(self, model: Robot, coordinates: Coordinates, settings: DescriptionSettings):
+        tree = model.tree
+        self._friction, self._at = friction_of(model, settings), coordinates
+        self._creep = tree.creep if tree.creep.any() else None
+        self._spring, self._offset = (a[coordinates.v_at] for a in (tree.springs, tree.torque_offsets))
+        parts = (*self._friction, tree.creep, self._spring, self._offset)
+        self.any = any(part.any() for part in parts)
+
+    def __call__(self, q, qd):
+        """(..., nv of the tree) at positions and velocities of all joints."""
+        viscous, coulomb = self._friction
+        tau = friction_torque(qd, viscous, coulomb, creep=self._creep)
+        tau[..., self._at.v_at] += self._offset + self._spring * q[..., self._at.q_at]
+        return tau
+
+
+def friction_of(model: Robot, settings: DescriptionSettings):
+    """(viscous, coulomb), each (nv of the tree,): the URDF's, and the parameters' where they name a joint."""
+    tree = model.tree
+    viscous, coulomb = tree.damping.copy(), tree.friction.copy()
+    at = {joint.name: joint.v for joint in tree.independent_joints}
+    rows = zip(settings.friction_joints, settings.friction_viscous, settings.friction_coulomb, strict=True)
+    for name, own_viscous, own_coulomb in rows:
+        viscous[at[name]], coulomb[at[name]] = own_viscous, own_coulomb
+    return viscous, coulomb
+
+
+def _limits(model, settings):
+    """The largest torque (joints,) at each scalar joint."""
+    if settings.effort_limits == "list":
+        return np.array(settings.effort_limits_list)
+    tree = model.tree
+    scalar = [j.v.start for j in tree.independent_joints if j.type.is_scalar]
+    if settings.effort_limits == "none":
+        return np.full(len(scalar), np.inf)
+    return tree.effort_limits[scalar]

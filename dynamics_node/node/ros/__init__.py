@@ -1,0 +1,1 @@
+"""rclpy around it: topics, parameters, executor."""

@@ -1,0 +1,201 @@
+"""The topics that the node hears: one row each."""
+
+import os
+from collections.abc import Generator
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import WrenchStamped
+from nav_msgs.msg import Odometry
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import Imu, JointState
+from trajectory_msgs.msg import JointTrajectory
+
+from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.ros.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
+from dynamics_node.node.ros.messages import (
+    imu_numbers,
+    nanoseconds,
+    pose_numbers,
+    sensed_numbers,
+    twist_numbers,
+    wrench_numbers,
+)
+from dynamics_node.node.ros.qos import RELIABLE, SENSOR
+from dynamics_node.node.ros.wire import is_plain
+from dynamics_node.node.state.environment import read_tilt
+from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.node.state.reference import read_reference, reading
+from dynamics_node.node.state.sensor_readings import IMU, WRENCH
+
+LONG = 32 * 1024 * 1024  # bytes of a reference
+
+
+# --- what is read: (inputs, core, message, received) ------------------------------------------------------
+
+
+def _joint_states(inputs, core, data, received):
+    states = inputs.read_states(data)
+    *values, (seconds, rest) = states
+    if core.joints.update(*values, seconds * 1_000_000_000 + rest, received):
+        inputs.moved(Time(sec=seconds, nanosec=rest))
+
+
+def _reference(inputs, core, data, received):
+    """A short one is in force at once, a long one is read a slice a turn; one that comes meanwhile takes its
+    place."""
+    names, now = core.joints.names, inputs.ros_now()
+    if is_plain(data):
+        inputs.begin_reading(core, reading(names, data, now, received))
+    else:
+        message = deserialize_message(data, JointTrajectory)
+        stamp = nanoseconds(message.header.stamp) or now
+        core.reference = read_reference(names, message.joint_names, message.points, stamp, received)
+
+
+def _controller_state(inputs, core, message, received):
+    """Its reference is one point, as those of ~/reference."""
+    names = core.joints.names
+    core.reference = read_reference(names, message.joint_names, [message.reference], 0, received)
+
+
+def _wrench(inputs, core, message, received):
+    core.wrenches.update(message.header.frame_id, wrench_numbers(message.wrench), received)
+
+
+def _sensed_wrench(inputs, core, message, received):
+    numbers = wrench_numbers(message.wrench)
+    sensor, header = core.wrench_sensor, message.header
+    sensor.read(header.frame_id, numbers, header.stamp, received, core.joints.position)
+
+
+def _odometry(inputs, core, message, received):
+    core.state.base = core.state.read_base(
+        pose_numbers(message.pose.pose),
+        twist_numbers(message.twist.twist),
+        nanoseconds(message.header.stamp),
+        received,
+        message.child_frame_id,
+    )
+
+
+def _imu(inputs, core, message, received):
+    core.gravity.tilt = read_tilt(core.model, message.header.frame_id, *imu_numbers(message), received)
+
+
+def _sensor(topic):
+    """The reader of a sensors' topic."""
+    numbers = {IMU: sensed_numbers, WRENCH: lambda message: wrench_numbers(message.wrench)}[topic.message]
+
+    def read(inputs, core, message, received):
+        if core.sensors is not None and topic in core.sensors.readings.topics:
+            core.sensors.readings.update(topic, numbers(message), message.header.frame_id, received)
+
+    return read
+
+
+def _floats(settings, core):
+    return settings.floating_base if core is None else core.model.floating_base
+
+
+def _by_imu(settings, core):
+    return settings.gravity_source == "imu"
+
+
+def _senses(settings, core):
+    return core is not None and bool(core.wrench_sensor.joint)
+
+
+INPUTS = (
+    DESCRIPTION,
+    Input("~/reference", JointTrajectory, RELIABLE, LONG, _reference, raw=True),
+    Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
+    Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
+    Input("imu", Imu, SENSOR, SHORT, _imu, wanted=_by_imu),
+    Input("wrench", WrenchStamped, SENSOR, SHORT, _sensed_wrench, wanted=_senses),
+    Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
+)  # in the order in which a turn empties them: what a joint state is answered with comes before it
+
+
+def _controller_input(topic):
+    """Raises ImportError."""
+    from control_msgs.msg import JointTrajectoryControllerState
+
+    return Input(topic, JointTrajectoryControllerState, SENSOR, MIDDLE, _controller_state)
+
+
+def _sensor_inputs(core):
+    """One of every topic that tells of a sensor of a measured problem."""
+    if core is None or core.sensors is None:
+        return ()
+    kinds = {IMU: Imu, WRENCH: WrenchStamped}
+    topics = core.sensors.readings.topics
+    return tuple(Input(topic.name, kinds[topic.message], SENSOR, SHORT, _sensor(topic)) for topic in topics)
+
+
+class Inputs(Hearing):
+    """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state."""
+
+    def __init__(self, node: Node, serving: Serving, statistics: Statistics):
+        super().__init__(node, serving, statistics)
+        self.stamp = Time()
+        self._reading: tuple | None = None  # a Core, and the generator of its next reference
+        self._moved = False  # a joint state came that is not answered
+        self._rows = self._with_controller(serving.settings.controller_state_topic)
+        self.listen()
+
+    def rows(self):
+        """See Hearing."""
+        return (*self._rows, *_sensor_inputs(self.serving.core))
+
+    def moved(self, stamp: Time):
+        """A joint state has come that moved a joint."""
+        self.stamp, self._moved = stamp, True
+
+    def begin_reading(self, core: Core, slices: Generator):
+        """Read a reference, from its first slice on, in place of one that is being read."""
+        self._reading = core, slices
+        self.read_on()
+
+    def end_turn(self) -> bool:
+        """The subscriptions have been emptied: whether a joint state came."""
+        self.turned()
+        moved, self._moved = self._moved, False
+        return moved
+
+    def read_on(self) -> bool:
+        """Read the next slice of a long reference; True while there is more of it."""
+        if self._reading is not None:
+            core, slices = self._reading
+            try:
+                next(slices)
+            except StopIteration as end:
+                core.reference, self._reading = end.value, None
+            except BadMessage as error:
+                self._reading = None
+                self._drop("reference", error)
+        return self.reads
+
+    @property
+    def reads(self) -> bool:
+        """Whether a long reference is being read."""
+        return self._reading is not None
+
+    def forget(self):
+        """Forget a reference that is being read."""
+        self._reading = None
+
+    def _with_controller(self, topic):
+        """INPUTS, with a controller's state where it is asked for and known."""
+        if not topic:
+            return INPUTS
+        try:
+            return (_controller_input(topic), *INPUTS)
+        except ImportError:  # control_msgs is no part of a minimal installation
+            package = f"ros-{os.environ.get('ROS_DISTRO', 'jazzy')}-control-msgs"
+            self._node.get_logger().error(
+                f"controller_state_topic needs control_msgs: sudo apt install {package}"
+            )
+            return INPUTS

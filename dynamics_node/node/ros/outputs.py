@@ -1,0 +1,173 @@
+"""The topics that the node publishes: one row each."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import WrenchStamped
+from rclpy.node import Node
+from rclpy.qos_overriding_options import QoSOverridingOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64MultiArray
+from trajectory_msgs.msg import JointTrajectory
+
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.ros.messages import (
+    doubles,
+    point_message,
+    torque_message,
+    trajectory_message,
+    wrench_message,
+)
+from dynamics_node.node.ros.qos import RELIABLE
+
+Write = Callable[[Any, Time], Iterable[Any]]  # of what is told, and a stamp
+
+
+class Output(NamedTuple):
+    """A topic. wanted(core, listeners): whether it is published; listeners(): their number.
+
+    writer(core): made once for a robot and its settings: write(told, stamp), which makes the messages.
+    """
+
+    topic: str
+    kind: type
+    wanted: Callable[[Core, Callable[[], int]], bool]
+    writer: Callable[[Core], Write]
+
+
+def always(core, listeners):
+    """Wanted by everybody."""
+    return True
+
+
+def _listened_to(core, listeners):
+    return listeners() > 0
+
+
+# --- of a Result --------------------------------------------------------------------------------------------
+
+
+def _efforts(core, names, values):
+    """values(told): what is published of it, in the order of names."""
+    message = torque_message(names, core.model.base_link)
+
+    def write(told, stamp):
+        message.header.stamp = stamp
+        message.effort = doubles(values(told))
+        return (message,)
+
+    return write
+
+
+def _torques(core):
+    at = core.coordinates.v_at
+    return _efforts(core, core.joints.names, lambda result: result.tau[at])
+
+
+def _commands(core):
+    at = core.coordinates.v_at[core.command_index]
+    return lambda result, stamp: (Float64MultiArray(data=doubles(result.tau[at])),)
+
+
+def _is_command(core, listeners):
+    return core.command_index.size > 0 and core.kind in ("inverse", "hybrid")
+
+
+def _solution(core):
+    names, frame = list(core.joints.names), core.model.base_link
+    q_at, at = core.coordinates.q_at, core.coordinates.v_at
+
+    def write(result, stamp):
+        point = point_message(result.q[q_at], result.qd[at], result.qdd[at], result.tau[at])
+        return (trajectory_message(names, [point], (stamp, frame)),)
+
+    return write
+
+
+def _gravity_torques(core):
+    at = core.coordinates.own_v
+    return _efforts(core, core.coordinates.own_names, lambda result: core.weights(result.q)[at])
+
+
+def _estimated_wrenches(core):
+    """A message of every link."""
+    return lambda result, stamp: (
+        wrench_message(wrench, link, stamp) for link, wrench in result.wrenches.items()
+    )
+
+
+OUTPUTS = (
+    Output("~/joint_torques", JointState, always, _torques),
+    Output("~/effort_commands", Float64MultiArray, _is_command, _commands),
+    Output("~/solution", JointTrajectory, _listened_to, _solution),
+    Output("~/gravity_torques", JointState, _listened_to, _gravity_torques),
+    Output(
+        "~/estimated_wrenches",
+        WrenchStamped,
+        lambda core, listeners: core.sensors is not None,
+        _estimated_wrenches,
+    ),
+)
+
+
+# --- of a Push: what pushes on the robot --------------------------------------------------------------------
+
+
+def _external_torques(core):
+    at = core.coordinates.own_v
+    return _efforts(core, core.coordinates.own_names, lambda push: push.torques[at])
+
+
+def _external_wrench(core):
+    return lambda push, stamp: () if push.wrench is None else (wrench_message(push.wrench, push.link, stamp),)
+
+
+PUSHES = (
+    Output("~/external_torques", JointState, always, _external_torques),
+    Output(
+        "~/external_wrench_estimate",
+        WrenchStamped,
+        lambda core, listeners: bool(core.settings.observer_link),
+        _external_wrench,
+    ),
+    Output("~/contact", Bool, always, lambda core: lambda push, stamp: (Bool(data=push.contact),)),
+)
+
+
+# --- of a Reading of the force/torque sensor: what is left of it --------------------------------------------
+
+READINGS = (
+    Output(
+        "~/compensated_wrench",
+        WrenchStamped,
+        always,
+        lambda core: lambda reading, stamp: (wrench_message(reading.wrench, reading.frame, stamp),),
+    ),
+)
+
+
+class Outputs:
+    """Publishers of rows. publish(core, told, stamp): what is wanted of it; stamp: of its input."""
+
+    def __init__(self, node: Node, rows: tuple[Output, ...]):
+        self._rows = rows
+        self._publishers = [_publisher(node, row) for row in rows]
+        self._writers: list[Write] = []
+        self._written_for: tuple = (None, None)
+
+    def publish(self, core: Core, told: Any, stamp: Time):
+        """See the class."""
+        robot, settings = self._written_for
+        if core.unloaded is not robot or core.settings is not settings:
+            self._writers = [row.writer(core) for row in self._rows]
+            self._written_for = core.unloaded, core.settings
+        for row, publisher, write in zip(self._rows, self._publishers, self._writers, strict=True):
+            if row.wanted(core, publisher.get_subscription_count):
+                for message in write(told, stamp):
+                    publisher.publish(message)
+
+
+def _publisher(node, row):
+    options = QoSOverridingOptions.with_default_policies()
+    return node.create_publisher(row.kind, row.topic, RELIABLE, qos_overriding_options=options)

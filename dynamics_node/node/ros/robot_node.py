@@ -1,0 +1,136 @@
+"""What both nodes are: rclpy around the Serving of one robot, its parameters, clock and diagnostics."""
+
+from abc import ABC, abstractmethod
+
+from diagnostic_msgs.msg import DiagnosticArray
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.clock import Clock, ClockType, JumpThreshold
+from rclpy.duration import Duration
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.core.silence import NO_STATE, Reminder
+from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.ros.guard import Throttle
+from dynamics_node.node.ros.hearing import Hearing
+from dynamics_node.node.ros.messages import diagnostic_message
+from dynamics_node.node.ros.parameters import declare_parameters, parameter_values
+from dynamics_node.node.ros.qos import RELIABLE
+from dynamics_node.node.state.joint_memory import JUMP_BACK
+from dynamics_node.text import shown
+
+POLL_PERIOD = 0.005  # s, between looks at a build under way: a stage takes three
+
+
+class RobotNode(Node, ABC):
+    """A subclass makes its `_inputs`, then calls `_begin`.
+
+    table, read: its parameters, and what makes settings of {name: value}; served: how its Serving differs;
+    TITLE: of its diagnostics; FORGETS: what is lost when ROS time jumps back.
+    """
+
+    TITLE = ""
+    FORGETS = ""
+    _inputs: Hearing
+
+    def __init__(self, name, table, read, served=None, **arguments):
+        super().__init__(name, **arguments)
+        self._table, self._read = table, read
+        declare_parameters(self, table, read)
+        self._throttle = Throttle()
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)
+        self._statistics, self._reminder = Statistics(), Reminder()
+        self._serving = Serving(self._settings(), self.get_logger(), self._poll_timer.reset, **(served or {}))
+        self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
+        self.create_service(Trigger, "~/reload", self._reload)
+        self._steady_timer(1.0, self._report)
+        threshold = JumpThreshold(min_forward=None, min_backward=Duration(nanoseconds=-JUMP_BACK))
+        self._jump = self.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
+
+    def _begin(self):
+        """Take changes of parameters from now on, and the robot that they give."""
+        self.add_on_set_parameters_callback(self._validate_parameters)
+        self.add_post_set_parameters_callback(self._use_parameters)
+        self._serving.load_configured()
+
+    def _steady_timer(self, period, callback):
+        """Simulated time may stand still; models are built and staleness is judged all the same."""
+        return self.create_timer(period, callback, clock=self._steady)
+
+    def problem(self, text):
+        """Log an error of ours, and show it in the diagnostics."""
+        self._statistics.failed(text)
+        self.get_logger().error(text)
+
+    # --- robots and time ----------------------------------------------------------------------
+
+    def _look_at_build(self):
+        before = self._serving.core
+        if self._serving.step():
+            if self._serving.core is not before:
+                self._statistics.note(NO_STATE)
+            self._inputs.listen()
+        if not self._serving.building:
+            self._poll_timer.cancel()
+
+    def _on_clock_jump(self, jump):
+        if self._throttle.due("jump"):
+            self.get_logger().warning(f"ROS time jumped back: {self.FORGETS}")
+        if self._serving.core is not None:
+            self._serving.core.forget()
+
+    # --- parameters and services --------------------------------------------------------------
+
+    def _settings(self, changes=()):
+        """Of the parameters, with changes. Raises ValueError."""
+        return self._read(parameter_values(self, changes, self._table))
+
+    def _validate_parameters(self, changes):
+        try:
+            self._serving.check(self._settings(changes))
+        except Exception as error:  # whatever it is, the value must not stay
+            return SetParametersResult(successful=False, reason=shown(error))
+        return SetParametersResult(successful=True)
+
+    def _use_parameters(self, changes):
+        if all(change.name.startswith("qos_overrides.") for change in changes):
+            return  # of a subscription that is being made
+        self._serving.use(self._settings())
+        self._inputs.listen()
+
+    def _reload(self, request, response):
+        response.success, response.message = self._serving.reload()
+        return response
+
+    # --- reports ------------------------------------------------------------------------------
+
+    def _report(self):
+        """Diagnostics, and in the terminal a silence that lasts, where people look first."""
+        self._look_around()
+        silence = ("", "") if self._excused() else self._lasting_silence()
+        if (told := self._reminder.next(*silence)) and self._throttle.due("silence"):
+            self.get_logger().warning(shown(told))
+        name = f"{self.get_fully_qualified_name()[1:]}: {self.TITLE}"
+        self._diagnostics.publish(diagnostic_message(self.get_clock().now().to_msg(), name, self._status()))
+
+    def _look_around(self):
+        """Note what has changed without a message, before a report."""
+
+    @abstractmethod
+    def _status(self):
+        """A Report of node/diagnostics."""
+
+    def _excused(self):
+        """Whether a silence needs no words: a robot is being built, or an error has said why none is."""
+        return self._serving.building or (bool(self._serving.failure) and self._serving.core is None)
+
+    def _lasting_silence(self):
+        """Its reason and what may help."""
+        return self._statistics.silent_because, self._statistics.remedy
+
+    def destroy_node(self):
+        """End a build under way with the node."""
+        self._serving.cancel()
+        super().destroy_node()

@@ -1,0 +1,150 @@
+"""The service get_quantity: any quantity of docs/quantities.md at one state, as named matrices.
+
+It is computed at once, by NumPy: nothing is compiled or kept, so that whoever asks for every link of a robot
+takes neither memory nor a compiler. What one reply holds is bounded.
+"""
+
+from difflib import get_close_matches
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.algorithms.regressors import NAMES
+from dynamics_node.functions import evaluate_quantity
+from dynamics_node.node.core.silence import listed
+from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows, matrix_message
+from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
+from dynamics_node.node.state.joint_memory import BadMessage
+
+MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joints, which take 3 s
+LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
+OPTIONS = ("link", "joint", "links", "reference", "about")  # fields of a request
+NEEDED = ("link", "joint")  # of these, those without a default
+OF_ALL = ("joint_torque_regressor", "momentum_regressor")  # of every body, where a request names no link
+
+# What the axes of every result are, by letters of `_axes`; a result without any is one number.
+RESULTS: dict[str, tuple[str, ...]] = {
+    "mass_matrix": ("vv",),
+    "bias": ("v",),
+    "gravity_torque": ("v",),
+    "coriolis_torque": ("v",),
+    "coriolis_matrix": ("vv",),
+    "momentum": ("v", "v"),
+    "second_derivatives": ("vvv",) * 4,
+    "kinetic_energy": ("",),
+    "potential_energy": ("",),
+    "spatial_momentum": ("s",),
+    "momentum_matrix": ("sv",),
+    "centre_of_mass": ("x", "xv"),
+    "centre_of_mass_motion": ("x", "x", "x"),
+    "link_jacobian": ("mv",),
+    "link_motion": ("xx", "x", "m", "m"),
+    "jacobian_drift": ("m",),
+    "operational_space_inertia": ("mm", "mv"),
+    "carried_wrench": ("w",),
+    "joint_wrenches": ("bw",),
+    "joint_torque_regressor": ("vp",),
+    "momentum_regressor": ("vp", "vp"),
+    "energy_regressor": ("p", "p"),
+    "joint_regressor": ("vt",) * 4,
+}
+
+
+class Axis(NamedTuple):
+    """names: of its entries; order: which of ours they are."""
+
+    names: list[str]
+    order: np.ndarray
+
+
+def answer_quantity(core, request, response, now):
+    """Fill in names and values of a GetQuantity. now: steady ns. Raises BadMessage, Silence and what
+    `evaluate_quantity` does."""
+    name = request.quantity
+    if name not in QUANTITIES:
+        raise BadMessage(_unknown(name))
+    options = _options(core, request)
+    axes = _axes(core.model, options)
+    _require_few(name, axes)
+    q, qd = read_vectors(core, request.state, now)
+    qdd = read_accelerations(core, request.state.joints.name, request.accelerations)
+    state = {"q": q, "qd": qd, "qdd": qdd}
+    if "gravity" in QUANTITIES[name].reads:
+        state["gravity"] = core.gravity(now)
+    found = evaluate_quantity(core.model, name, state, **options)
+    response.names = list(QUANTITIES[name].returns)
+    response.values = [
+        _message(result, array, [axes[letter] for letter in letters])
+        for result, array, letters in zip(response.names, found, RESULTS[name], strict=True)
+    ]
+
+
+def _unknown(name):
+    near = get_close_matches(name, QUANTITIES, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
+    told = f"near it: {', '.join(near)}" if near else f"there are {', '.join(QUANTITIES)}"
+    return f"unknown quantity {name[:LONGEST_NAME]!r}; {told}"
+
+
+def _options(core, request):
+    """Those of the request, by keyword. Raises BadMessage for one that the quantity does not have, or
+    needs."""
+    name, own = request.quantity, [o for o in OPTIONS if o in QUANTITIES[request.quantity].options]
+    given = {option: value for option in OPTIONS if (value := getattr(request, option))}
+    if foreign := [option for option in given if option not in own]:
+        has = f"it has {', '.join(own)}" if own else "it has none"
+        raise BadMessage(f"{name} has no option {listed(foreign)}; {has}")
+    needed = () if name in OF_ALL else NEEDED
+    if lacking := [option for option in needed if option in own and option not in given]:
+        raise BadMessage(f"{name} is of a {lacking[0]}: name one")
+    if "links" in own:
+        given["links"] = read_links(core, given.get("links", ()))
+    return given
+
+
+def _axes(model, options) -> dict[str, Axis]:
+    """v: velocity coordinates; t: those of all joints, dependent ones too; m: motions of the links in
+    question, s: of the whole; w: a wrench; x: a position; b: bodies; p: their inertial parameters, or
+    those of what one link carries."""
+    tree, bodies = model.tree, [body.name for body in model.bodies]
+    links = options.get("links") or [options.get("link", "")]
+    borne = [options["link"]] if "link" in options else bodies
+    parameters = [f"{body}.{parameter}" for body in borne for parameter in NAMES]
+    force_first = [name.replace("linear", "force").replace("angular", "moment") for name in AXES]
+    return {
+        "v": _coordinates(model),
+        "t": _coordinates(tree),
+        "m": Axis(*link_rows(links)),
+        "s": Axis(list(AXES), SWAP),
+        "w": Axis(force_first, SWAP),
+        "x": _as_it_is("xyz"),
+        "b": _as_it_is(bodies),
+        "p": _as_it_is(parameters),
+    }
+
+
+def _coordinates(model):
+    order = linear_first(model)
+    return Axis([model.v_names[k] for k in order], order)
+
+
+def _as_it_is(names):
+    return Axis(list(names), np.arange(len(names)))
+
+
+def _require_few(name, axes):
+    numbers = max(prod(len(axes[letter].names) for letter in letters) for letters in RESULTS[name])
+    if numbers > MOST_NUMBERS:
+        raise BadMessage(f"{name} of this robot has {numbers} numbers; the limit is {MOST_NUMBERS}")
+
+
+def _message(result, array, axes):
+    """A vector is one column, a number a matrix of one; of three axes the last two are joined."""
+    if axes:
+        array = array[np.ix_(*(axis.order for axis in axes))]
+    names = [axis.names for axis in axes]
+    if len(names) == 3:
+        names = [names[0], [f"{a}, {b}" for a in names[1] for b in names[2]]]
+    rows, columns = [*names, [result], [result]][:2]
+    return matrix_message(array.reshape(len(rows), len(columns)), rows, columns)

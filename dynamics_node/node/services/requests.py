@@ -1,0 +1,190 @@
+"""What a service request asks about: its state and its points as arrays."""
+
+from typing import NamedTuple
+
+import numpy as np
+from builtin_interfaces.msg import Time
+
+from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
+from dynamics_node.node.state.base import Base
+from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
+from dynamics_node.node.state.reference import read_points
+
+
+class State(NamedTuple):
+    """position, velocity and effort of the scalar joints, NaN where nobody knows, and the floating base.
+
+    why: the reason when there is no measured state.
+    """
+
+    position: np.ndarray
+    velocity: np.ndarray
+    effort: np.ndarray
+    base: Base | None
+    why: str = ""
+
+
+class Batch(NamedTuple):
+    """q (k, nq), qd, qdd (k, nv) of k points; efforts (k, joints) are NaN where nobody knows. times: k
+    Durations."""
+
+    q: np.ndarray
+    qd: np.ndarray
+    qdd: np.ndarray
+    efforts: np.ndarray
+    times: list
+
+
+def read_state(core: Core, message, now, complete=True) -> State:
+    """State of a DynamicsState; without joints the latest measured one.
+
+    complete: refuse a state without joints when there is no measured one; else they are NaN.
+    Raises BadMessage and Silence.
+    """
+    why = ""
+    core.state.require_supported()
+    if message.joints.name:
+        position, velocity, effort = _given_joints(core, message.joints, now)
+    else:
+        try:
+            (position, velocity), effort = core.state.joints_now(now), core.joints.effort
+        except Silence as reason:
+            if complete:
+                raise
+            position = effort = np.full(len(core.joints.names), np.nan)
+            velocity = np.full(len(core.joints.names), 0.0 if core.joints.missing() else np.nan)
+            why = str(reason)
+    return State(position, velocity, effort, _base(core, message, now), why)
+
+
+def read_vectors(core: Core, message, now):
+    """q (nq,) and qd (nv,) of a DynamicsState, loops closed. Raises as `read_state`, SolutionError where
+    loops are singular."""
+    state = read_state(core, message, now)
+    q, qd = core.state.vectors(state.position, state.velocity, state.base)
+    core.coordinates.require_regular(q)
+    return q, qd
+
+
+def read_accelerations(core: Core, names, values):
+    """qdd (nv,) of accelerations of the joints of a state that was read before, zero without any; those of
+    dependent joints and of a floating base do not count. Raises BadMessage."""
+    qdd = np.zeros(core.model.nv)
+    if not len(values):
+        return qdd
+    if len(values) != len(names):
+        raise BadMessage(f"{len(names)} names in state.joints but {len(values)} entries in accelerations")
+    at, given = core.coordinates, dict(zip(names, values, strict=True))
+    own = np.array([given[name] for name in at.own_names], dtype=float)
+    if not np.isfinite(own).all():
+        bad = int(np.flatnonzero(~np.isfinite(own))[0])
+        raise BadMessage(f"acceleration of {at.own_names[bad]!r} is {own[bad]}")
+    qdd[at.own_v] = own
+    return qdd
+
+
+def read_links(core: Core, links):
+    """Links of a request, by default those of the parameter tip_links. Raises BadMessage."""
+    links = list(links) or list(core.settings.tip_links)
+    if not links:
+        raise BadMessage("no links: name some in the request or in the parameter tip_links")
+    if len(links) > len(core.model.frames):
+        raise BadMessage(f"{len(links)} links; the robot has {len(core.model.frames)}")
+    require_once(links, "link")
+    return links
+
+
+def read_stamp(core: Core, message) -> Time:
+    """Stamp of a DynamicsState: its own, or that of the newest joint of the measured one."""
+    if message.joints.name:
+        return message.joints.header.stamp
+    seconds, rest = divmod(core.joints.newest, 1_000_000_000)
+    return Time(sec=seconds, nanosec=rest)
+
+
+def _given_joints(core, joints, now):
+    memory = JointMemory(core.coordinates.joints, core.coordinates.own)
+    memory.update(joints.name, joints.position, joints.velocity, joints.effort, 0, now)
+    if missing := memory.missing():
+        raise BadMessage(f"state without joint {listed(missing)}")
+    velocity = memory.velocity if len(joints.velocity) else np.zeros(len(memory.names))
+    if absent := memory.without(velocity):
+        raise BadMessage(f"state with velocity NaN of {listed(absent)}")
+    return memory.position, velocity, memory.effort
+
+
+def _base(core, message, now):
+    if core.model.floating_base and message.has_base:
+        return core.state.read_base(
+            pose_numbers(message.base_pose), twist_numbers(message.base_twist), 0, now
+        )
+    return core.state.base_now(now)
+
+
+def read_batch(core: Core, message, points, now) -> Batch:
+    """The state of a request, overridden by its points where they have entries. Raises BadMessage and
+    Silence, also when neither gives a position."""
+    state = read_state(core, message, now, complete=not points.points)
+    defaults = (state.position, state.velocity, np.zeros_like(state.position), state.effort)
+    if not points.points:
+        return _batch(core, [field[None] for field in defaults], state, [None])
+    target = _joint_numbers(core, points.joint_names)
+    _, table = read_points(points.joint_names, points.points)
+    fields = [_overridden(default, target, given) for default, given in zip(defaults, table, strict=True)]
+    unsaid = np.ones(fields[0].shape, dtype=bool)
+    if table[0].size:
+        unsaid[:, target] = np.isnan(table[0])
+    fields[0] = core.coordinates.forget(fields[0], unsaid)
+    return _batch(core, fields, state, [point.time_from_start for point in points.points])
+
+
+def _batch(core, fields, state, times):
+    """Batch of positions, velocities, accelerations and efforts (k, joints)."""
+    positions, *rates, efforts = fields
+    at, count = core.coordinates, len(positions)
+    require_known(at.own_names, positions[:, at.own], "position", state.why)
+    require_known(at.own_names, rates[0][:, at.own], "velocity", state.why)
+    q = np.zeros((count, core.model.nq))
+    q[:, at.q_at] = positions
+    qd, qdd = np.zeros((2, count, core.model.nv))
+    for own, given in zip((qd, qdd), rates, strict=True):
+        own[:, at.own_v] = given[:, at.own]
+    if state.base is not None:
+        q[:, :7], qd[:, :6] = state.base.pose, state.base.twist
+    return Batch(at.close_all(q), qd, qdd, efforts, times)
+
+
+def known_torques(core, batch, forward):
+    """tau (k, nv) of a batch for a problem with accelerations asked where forward (nv,) bool. Raises
+    BadMessage naming the joints whose effort is not known."""
+    at = core.coordinates
+    needed = at.efforts_needed(forward)
+    require_known([at.names[k] for k in needed], batch.efforts[:, needed], "effort")
+    return at.collect(batch.q, np.nan_to_num(batch.efforts))
+
+
+def require_known(names, table, what, why=""):
+    """Raise BadMessage with the names that have a NaN in a (k, names) table, and why the state has none."""
+    if np.isnan(table).any():
+        lacking = [names[k] for k in np.flatnonzero(np.isnan(table).any(axis=0))]
+        reason = f" ({why})" if why else ""
+        raise BadMessage(f"neither points nor state give the {what} of {listed(lacking)}{reason}")
+
+
+def _joint_numbers(core, names):
+    if len(names) > MAX_NAMES:
+        raise BadMessage(f"{len(names)} names; the limit is {MAX_NAMES}")
+    number = {name: k for k, name in enumerate(core.joints.names)}
+    if unknown := [name for name in names if name not in number]:
+        raise BadMessage(f"points name unknown joint {listed(unknown)}")
+    return np.array([number[name] for name in names], dtype=int)
+
+
+def _overridden(default, columns, given):
+    """The default as a row for every point, with what is given (NaN: not) in its columns."""
+    rows = np.tile(default, (len(given), 1))
+    if given.size:
+        rows[:, columns] = np.where(np.isnan(given), rows[:, columns], given)
+    return rows

@@ -1,0 +1,1 @@
+"""What the node knows at the moment: joints, base, environment, reference. Without ROS."""

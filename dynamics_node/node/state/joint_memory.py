@@ -1,0 +1,250 @@
+"""What is known of the joints: partial messages of several publishers, merged by name."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.robot.joints import KINDS
+
+MAX_NAMES = 10_000
+JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
+NEVER = np.iinfo(np.int64).min
+STRANGERS = 100  # unknown names that are remembered to tell a likely pair
+MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
+MIN_GAP = 1_000_000  # ns; nearer positions may be of two sources that differ a little
+
+
+class BadMessage(ValueError):
+    """A message that is dropped whole; the text is the reason."""
+
+
+class _Layout(NamedTuple):
+    """Where the entries of a message go: its index -> joint number.
+
+    order: the index of every joint, None when some are not in the message. strangers: the first STRANGERS
+    names that are none of ours.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    unknown: int
+    order: np.ndarray | None
+    strangers: tuple[str, ...] = ()
+
+
+class _Earlier(NamedTuple):
+    """Positions and stamps of all joints that were once the latest; newest: the last of the stamps."""
+
+    position: np.ndarray
+    stamp: np.ndarray
+    newest: int
+
+    def with_those_of(self, other, joints):
+        """A copy in which some joints are as in another state."""
+        if not joints.size:
+            return self
+        position, stamp = self.position.copy(), self.stamp.copy()
+        position[joints], stamp[joints] = other.position[joints], other.stamp[joints]
+        return _Earlier(position, stamp, max(self.newest, other.newest))
+
+
+class JointMemory:
+    """Latest position, velocity and effort of every joint, with stamp (ns) and reception (steady ns).
+
+    Never NaN in position once seen. velocity and effort are NaN where the last message had none.
+    """
+
+    def __init__(self, joints, needed=slice(None), followers=()):
+        """joints: those of the model with one coordinate; needed: which of them must be seen; followers:
+        names of joints that mimic others, whose states say nothing new."""
+        self.names = tuple(joint.name for joint in joints)
+        self._number = {name: k for k, name in enumerate(self.names)}
+        self._continuous = np.array([KINDS[joint.kind].wraps for joint in joints], dtype=bool)
+        self._followers = frozenset(followers)
+        self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
+        self._is_needed = np.zeros(len(self.names), dtype=bool)
+        self._is_needed[needed] = True
+        self._layouts: dict[tuple[str, ...], _Layout] = {}
+        self.unknown = 0
+        self.strangers: tuple[str, ...] = ()
+        self.reset()
+
+    def __getstate__(self):
+        """Without the names of messages, which are many and only save time."""
+        return {**self.__dict__, "_layouts": {}}
+
+    def reset(self):
+        """Forget everything."""
+        n = len(self.names)
+        self.position, self.velocity, self.effort = np.full((3, n), np.nan)
+        self.stamp, self.received = np.full((2, n), NEVER)
+        self._before = self._between = _Earlier(self.position, self.stamp, NEVER)
+        self._newest = NEVER
+        self._first: int | None = None
+        self._has_effort = False
+
+    def update(self, names, position, velocity, effort, stamp, now):
+        """Take in a message; stamp and now in ns.
+
+        Returns True when it moved a joint we know. Raises BadMessage, and then nothing has changed.
+        """
+        layout = self.layout(names)
+        n = len(names)
+        position = _field("position", position, n, required=True)
+        velocity, effort = _field("velocity", velocity, n), _field("effort", effort, n)
+        if not all_finite(position):
+            layout = self._with_position(layout, position)
+        self.unknown, self.strangers = layout.unknown, layout.strangers
+        source, target = layout.source, layout.target
+        if not target.size:
+            return False
+        if layout.order is not None and stamp > self._newest:
+            self._replace(layout.order, position, velocity, effort, stamp, now)
+            return True
+        if self._jumped_back(stamp, target):
+            self.reset()
+        newer = stamp >= self.stamp[target]
+        source, target = source[newer], target[newer]
+        if not target.size:
+            return False
+        self._remember_before(target[self.stamp[target] < stamp], stamp)
+        self._newest, self._has_effort = max(self._newest, stamp), True
+        self.position, self.stamp = self.position.copy(), self.stamp.copy()
+        self.position[target] = position[source]
+        self.velocity[target] = velocity[source] if velocity is not None else np.nan
+        self.effort[target] = effort[source] if effort is not None else np.nan
+        self.stamp[target] = stamp
+        self.received[target] = now
+        return True
+
+    def _replace(self, order, position, velocity, effort, stamp, now):
+        """The usual case: a message with all joints, newer than all that is known."""
+        last = _Earlier(self.position, self.stamp, self._newest)
+        if last.newest <= stamp - MIN_GAP:
+            self._before = self._between = last
+        elif self._between.newest <= stamp - MIN_GAP:
+            self._before, self._between = self._between, last
+        n = len(self.names)
+        self.position = position[order]
+        self.velocity = velocity[order] if velocity is not None else np.full(n, np.nan)
+        if effort is not None:
+            self.effort = effort[order]
+        elif self._has_effort:
+            self.effort = np.full(n, np.nan)
+        self._has_effort = effort is not None
+        self.stamp, self.received = np.full(n, stamp), np.full(n, now)
+        self._newest = stamp
+
+    @property
+    def newest(self):
+        """The last stamp of all, ns; 0 before."""
+        return max(self._newest, 0)
+
+    @property
+    def seconds(self):
+        """When the newest state was taken, s since the first that we heard of: by its stamp, or, of drivers
+        that give none, by its reception."""
+        newest = self.newest or int(self.received.max(initial=0))
+        if self._first is None:
+            self._first = newest
+        return (newest - self._first) * 1e-9
+
+    def untold(self):
+        """True while no joint state has come at all, of whatever joints."""
+        return not self.unknown and bool((self.received == NEVER).all())
+
+    def missing(self):
+        """Names of the needed joints that were never seen."""
+        return self.without(self.position)
+
+    def oldest(self, default):
+        """Reception of the needed joint that was heard of longest ago, NEVER before; default without
+        joints."""
+        return self.received[self._needed].min(initial=default)
+
+    def stale(self, now, timeout):
+        """Names of the needed joints not heard of for `timeout` ns."""
+        late = now - self.received[self._needed] > timeout
+        return [self._needed_names[k] for k in np.flatnonzero(late)]
+
+    def without(self, values):
+        """Names of the needed joints whose value is not finite."""
+        lacking = ~np.isfinite(values[self._needed])
+        return [self._needed_names[k] for k in np.flatnonzero(lacking)]
+
+    def layout(self, names) -> "_Layout":
+        """Where the entries of a message with these names go. Raises BadMessage."""
+        key = tuple(names)
+        if (layout := self._layouts.get(key)) is not None:
+            return layout
+        if len(key) > MAX_NAMES:
+            raise BadMessage(f"{len(key)} names; the limit is {MAX_NAMES}")
+        require_once(key)
+        known = [(k, self._number[name]) for k, name in enumerate(key) if name in self._number]
+        source, target = np.array(known, dtype=int).reshape(-1, 2).T
+        order = source[np.argsort(target)] if len(known) == len(self.names) else None
+        strangers = [name for name in key if name not in self._number and name not in self._followers]
+        layout = _Layout(source, target, len(strangers), order, tuple(strangers[:STRANGERS]))
+        if len(self._layouts) >= 64:  # somebody sends ever new names
+            self._layouts.clear()
+        self._layouts[key] = layout
+        return layout
+
+    def _with_position(self, layout, position):
+        """The layout without the joints whose position is not finite. Raises BadMessage for a needed one;
+        of others drivers may know nothing, as of wheels without a position."""
+        finite = np.isfinite(position[layout.source])
+        source, target = layout.source[~finite], layout.target[~finite]
+        if (needed := self._is_needed[target]).any():
+            name, value = self.names[target[needed][0]], position[source[needed][0]]
+            raise BadMessage(f"position of {name!r} is {value}; the parameter joints can leave it out")
+        order = layout.order if finite.all() else None
+        return layout._replace(source=layout.source[finite], target=layout.target[finite], order=order)
+
+    def _jumped_back(self, stamp, target):
+        latest = int(self.stamp[target].max())
+        return latest != NEVER and stamp < latest - JUMP_BACK
+
+    def _remember_before(self, target, stamp):
+        """Keep what a message with a later stamp replaces, joint by joint."""
+        last = _Earlier(self.position, self.stamp, self._newest)
+        far = target[self.stamp[target] <= stamp - MIN_GAP]
+        near = target[self.stamp[target] > stamp - MIN_GAP]
+        near = near[self._between.stamp[near] <= stamp - MIN_GAP]
+        self._before = self._before.with_those_of(last, far).with_those_of(self._between, near)
+        self._between = self._between.with_those_of(last, far).with_those_of(last, near)
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def differentiated(self):
+        """Velocity over MIN_GAP at least, NaN where no earlier position is known, infinite beyond all
+        numbers; a continuous joint may have wrapped."""
+        change = self.position - self._before.position
+        wraps = self._continuous
+        change[wraps] = (change[wraps] + np.pi) % (2 * np.pi) - np.pi
+        gap = np.where(self._before.stamp == NEVER, 0, self.stamp - self._before.stamp)
+        usable = (gap >= MIN_GAP) & (gap <= MAX_GAP)
+        return np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
+
+
+def require_once(names, what="joint"):
+    """Raise BadMessage with the first name that comes twice."""
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise BadMessage(f"{what} {name!r} is named twice")
+        seen.add(name)
+
+
+def all_finite(values):
+    """True when no entry of an array (n,) is infinite or NaN. Counted in 1.4 us, where `all` takes 2.6; a
+    product of the array with itself would overflow with a warning."""
+    return np.count_nonzero(np.isfinite(values)) == values.size
+
+
+def _field(name, values, count, required=False):
+    """values as an array; None when empty and that is allowed."""
+    if not len(values) and not required:
+        return None
+    if len(values) != count:
+        raise BadMessage(f"{count} names but {len(values)} entries in {name}")
+    return np.array(values, dtype=float)

@@ -1,0 +1,183 @@
+"""What is measured of a robot: its joints and its floating base, as long as they are fresh. Without ROS."""
+
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.algorithms import ClosureError
+from dynamics_node.node.building.build_job import ServedRobot
+from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.core.silence import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, Silence, listed
+from dynamics_node.node.state.base import Base, read_base
+from dynamics_node.node.state.coordinates import coordinates_of
+from dynamics_node.node.state.joint_memory import JointMemory, all_finite
+from dynamics_node.robot.joint_names import proposed_pair
+
+
+class Filtered(NamedTuple):
+    """Of the independent joints with one coordinate, at `time`, s: velocity, its variance, acceleration."""
+
+    time: float
+    velocity: np.ndarray
+    variance: np.ndarray
+    acceleration: np.ndarray
+
+
+class Measured:
+    """The state of one robot as its topics tell it."""
+
+    def __init__(self, robot: ServedRobot, settings: Settings):
+        self.coordinates = coordinates_of(robot)
+        followers = [body.joint.name for body in robot.model.tree.bodies if body.joint.mimic is not None]
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
+        self.base: Base | None = None
+        self.filtered: Filtered | None = None
+        self._rates = robot.rates
+        self._model, self._refusal = robot.model, _unsupported(robot.model)
+        self.apply(settings)
+
+    def apply(self, settings: Settings):
+        """Take over settings."""
+        self._settings = settings
+        self._timeout = int(settings.joint_state_timeout * 1e9)
+
+    def replace(self, robot: ServedRobot):
+        """Go on with another ServedRobot of the same joints; what was measured is kept."""
+        self.coordinates = coordinates_of(robot).resumed(self.coordinates)
+        self._model = robot.model
+        if robot.rates is not None and self._rates is not None:
+            robot.rates.resume(self._rates)
+        self._rates = robot.rates
+
+    def reset(self):
+        """Forget everything."""
+        self.joints.reset()
+        self.base = self.filtered = None
+        if self._rates is not None:
+            self._rates.reset()
+
+    def read_base(self, pose, twist, stamp, now, link="") -> Base:
+        """See base.read_base."""
+        return read_base(self._model, pose, twist, stamp, now, link)
+
+    def vectors_now(self, steady_now, with_velocity=True):
+        """q (nq,), qd (nv,) of the latest messages. Raises Silence when incomplete or stale."""
+        position, velocity = self.joints_now(steady_now, with_velocity)
+        return self.vectors(position, velocity, self.base_now(steady_now))
+
+    def joints_now(self, steady_now, with_velocity=True):
+        """Position and velocity (joints,) of the scalar joints. Raises Silence when incomplete or stale."""
+        self.require_supported()
+        self._require_fresh_joints(steady_now)
+        return self.joints.position, self._velocity(with_velocity)
+
+    def base_now(self, steady_now) -> Base | None:
+        """The floating base, None for a fixed one. Raises Silence when it is missing or stale."""
+        if not self._model.floating_base:
+            return None
+        if self.base is None:
+            raise Silence("floating base, but no odom message yet", remedy=GIVE_ODOM)
+        if steady_now - self.base.received > self._timeout:
+            raise Silence(f"odom older than {self._timeout * 1e-9:g} s", True)
+        return self.base
+
+    def last_position(self):
+        """q (nq,) of the latest messages, however old. Raises Silence when there was never a complete one."""
+        self.require_supported()
+        if self.joints.missing() or (self._model.floating_base and self.base is None):
+            raise Silence("there was never a complete state")
+        return self.vectors(self.joints.position, self.joints.position, self.base)[0]
+
+    def require_fresh(self, steady_now):
+        """Raise Silence when what was measured is too old, by now, for what was computed from it."""
+        self._require_fresh_joints(steady_now)
+        self.base_now(steady_now)
+
+    def require_supported(self):
+        """Raise Silence for a robot that no topic carries the state of."""
+        if self._refusal:
+            raise Silence(self._refusal)
+
+    def vectors(self, position, velocity, base: Base | None):
+        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises Silence when loops cannot be
+        closed."""
+        at = self.coordinates
+        if at.scalar_only:
+            return position, velocity
+        q, qd = np.zeros(self._model.nq), np.zeros(self._model.nv)
+        q[at.q_at], qd[at.own_v] = position, velocity[at.own]
+        if base is not None:
+            q[:7], qd[:6] = base.pose, base.twist
+        try:
+            return at.close(q), qd
+        except ClosureError as error:
+            raise Silence(str(error)) from None
+
+    def filtered_now(self) -> Filtered:
+        """Rates at the newest joint state, of which other parts may be older. Raises Silence before there are
+        any."""
+        now = self.joints.seconds
+        if self.filtered is None or self.filtered.time != now:
+            rates = self._rates
+            if rates is None:
+                raise Silence("the filter of the positions is being built")
+            if not rates.step(now, self.joints.position[self.coordinates.own]):
+                raise Silence("a second position is needed to filter")
+            own = (rates.velocity, rates.velocity_variance, rates.acceleration)
+            self.filtered = Filtered(now, *(array.copy() for array in own))
+        return self.filtered
+
+    def _require_fresh_joints(self, steady_now):
+        joints = self.joints
+        if joints.oldest(steady_now) < steady_now - self._timeout:
+            if missing := joints.missing():
+                remedy = NO_STATES if joints.untold() else LEAVE_OUT
+                raise Silence(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
+            stale = joints.stale(steady_now, self._timeout)
+            raise Silence(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
+
+    def _other_names(self, missing):
+        """What may help when joint states have joints that we do not know."""
+        if self._settings.joint_names_from:
+            return ""
+        return _pair_told(self.joints.strangers, tuple(missing))
+
+    def _velocity(self, wanted):
+        source = self._settings.velocity_source
+        if source == "zero" or not wanted:
+            return np.zeros(len(self.joints.names))
+        if source == "filter":
+            velocity = np.full(len(self.joints.names), np.nan)
+            velocity[self.coordinates.own] = self.filtered_now().velocity
+            return velocity
+        velocity = self.joints.velocity if source == "message" else self.joints.differentiated()
+        if all_finite(velocity[self.coordinates.own]):
+            return velocity
+        absent = listed(self.joints.without(velocity))
+        if source == "message":
+            raise Silence(
+                f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
+            )
+        raise Silence(f"two positions are needed to differentiate: {absent}")
+
+
+def _unsupported(model):
+    """Which independent joint no topic tells of; '' when there is none. Others follow from these."""
+    for number, joint in enumerate(model.independent_joints):
+        if joint.type.is_free and number > 0:
+            return f"floating joint {joint.name!r} is not at the root: no topic carries its state"
+        if not (joint.type.is_scalar or joint.type.is_free):
+            owner = f"{joint.kind} joint {joint.name!r}"
+            return f"{owner} has several coordinates, and joint_states cannot carry them"
+    return ""
+
+
+@lru_cache(maxsize=16)
+def _pair_told(strangers, missing):
+    """Said again and again while the node is silent, found once."""
+    if (pair := proposed_pair(strangers, missing)) is None:
+        return ""
+    theirs, ours = pair
+    told = f"but {listed(strangers)}: joint_names.from ['{theirs}'] and joint_names.to ['{ours}'] pair them"
+    return f", {told}"

@@ -1,0 +1,163 @@
+"""What the sensors of a measured problem read at the moment. Without ROS.
+
+Joint torques are the efforts of joint_states; every other sensor is heard on a topic.
+"""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.robot import Measured
+from dynamics_node.robot.sensors import (
+    MEASURED,
+    Accelerometer,
+    ExternalWrench,
+    ForceTorque,
+    Gyro,
+    Imu,
+    JointTorque,
+    Sensor,
+)
+
+IMU, WRENCH = "Imu", "WrenchStamped"
+_TOPIC = re.compile(r"(~/|/)?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
+_ALL = tuple(range(6))
+
+
+class Carried(NamedTuple):
+    """Of a sensor: the message that carries it, and which of its numbers are the sensor's: of angular
+    velocity and acceleration, or of moment and force."""
+
+    message: str
+    rows: tuple[int, ...]
+
+
+def _measured_rows(sensor):
+    return tuple(row for row in _ALL if sensor.rows[row] == MEASURED)
+
+
+_CARRIED: dict[type[Sensor], Callable[..., Carried]] = {
+    Imu: lambda sensor: Carried(IMU, _ALL),
+    Gyro: lambda sensor: Carried(IMU, _ALL[:3]),
+    Accelerometer: lambda sensor: Carried(IMU, _ALL[3:]),
+    ForceTorque: lambda sensor: Carried(WRENCH, _ALL),
+    ExternalWrench: lambda sensor: Carried(WRENCH, _measured_rows(sensor)),
+}
+
+
+class Topic(NamedTuple):
+    """A topic, its message (IMU or WRENCH), and the sensors that it tells of."""
+
+    name: str
+    message: str
+    sensors: tuple[Sensor, ...]
+
+
+def topics_of(problem: Measured) -> tuple[Topic, ...]:
+    """The topics that tell of a problem's sensors. Raises ValueError naming the sensor: one that no message
+    carries, a name that is no topic, a topic with two types."""
+    found: dict[str, Topic] = {}
+    for sensor in problem.sensors:
+        if (carried := _carried(sensor)) is None:
+            continue
+        name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
+        if not _TOPIC.fullmatch(name):
+            raise ValueError(f"sensor {sensor.name!r}: {name!r} is no name of a topic; give it another")
+        known = found.get(name, Topic(name, carried.message, ()))
+        if known.message != carried.message:
+            raise ValueError(
+                f"sensor {sensor.name!r}: topic {name!r} carries {known.message} for "
+                f"{known.sensors[0].name!r} already, not {carried.message}"
+            )
+        found[name] = known._replace(sensors=(*known.sensors, sensor))
+    return tuple(found.values())
+
+
+def _carried(sensor) -> Carried | None:
+    """None of joint torques, and of what nobody reads."""
+    if sensor.value is not None or isinstance(sensor, JointTorque):
+        return None
+    if type(sensor) not in _CARRIED:
+        raise ValueError(
+            f"sensor {sensor.name!r}: the node hears no message that tells {sensor.kind.replace('_', ' ')}; "
+            "give it a value with its std, or leave it out"
+        )
+    carried = _CARRIED[type(sensor)](sensor)
+    return carried if carried.rows else None
+
+
+class SensorReadings:
+    """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it,
+    in words}."""
+
+    def __init__(self, problem: Measured, joint_names, lacking):
+        self.topics, self._lacking = topics_of(problem), lacking
+        self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
+        self._heard = [sensor.name for topic in self.topics for sensor in topic.sensors]
+        order = {name: k for k, name in enumerate(joint_names)}
+        self._efforts = {
+            sensor.name: order[sensor.joint]
+            for sensor in problem.sensors
+            if isinstance(sensor, JointTorque) and sensor.value is None
+        }
+        self._values = np.full(len(problem.readings), np.nan)
+        self._received: dict[str, int] = {}
+
+    def update(self, topic: Topic, numbers, frame, received):
+        """Take in the numbers (6,) of a message at steady ns. Raises BadMessage: not finite, or of another
+        frame."""
+        values = np.array(numbers, dtype=float)
+        for sensor in topic.sensors:
+            self._values[self._place[sensor.name]] = own_numbers(sensor, values, frame)
+            self._received[sensor.name] = received
+
+    def vector(self, efforts, steady_now, timeout):
+        """All readings (m,): efforts (joints,) of joint_states, and what topics said within `timeout` ns.
+        Raises Silence naming what is absent or stale, and what is open without it."""
+        if absent := [name for name in self._heard if name not in self._received]:
+            raise Silence(f"no message yet of sensor {listed(absent)}{self._open(absent)}")
+        if stale := [name for name in self._heard if steady_now - self._received[name] > timeout]:
+            told = f"sensor {listed(stale)} older than {timeout * 1e-9:g} s"
+            raise Silence(f"{told}{self._open(stale)}", True)
+        found = self._values.copy()
+        for name, number in self._efforts.items():
+            found[self._place[name]] = efforts[number]
+        if absent := [name for name, number in self._efforts.items() if not np.isfinite(efforts[number])]:
+            raise Silence(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
+        return found
+
+    def resumed(self, before: "SensorReadings | None") -> "SensorReadings":
+        """The readings of another robot's sensors that are the same."""
+        if before is not None and (before.topics, before._place) == (self.topics, self._place):
+            self._values, self._received = before._values, before._received
+        return self
+
+    def ages(self, steady_now):
+        """{sensor: s since its last message, None before the first}."""
+        seen = self._received
+        return {n: (steady_now - seen[n]) * 1e-9 if n in seen else None for n in self._heard}
+
+    def _open(self, names):
+        words = list(dict.fromkeys(word for name in names for word in self._lacking.get(name, ())))
+        return f"; without it nothing tells {listed(words)}" if words else ""
+
+
+def own_numbers(sensor: Sensor, values: np.ndarray, frame: str) -> np.ndarray:
+    """Those of the numbers (6,) of a message that are a sensor's. Raises BadMessage: not finite, or of
+    another frame."""
+    _check_frame(sensor, frame)
+    own = values[list(_CARRIED[type(sensor)](sensor).rows)]
+    if not np.isfinite(own).all():
+        raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
+    return own
+
+
+def _check_frame(sensor, frame):
+    if sensor.frame and frame != sensor.frame:
+        raise BadMessage(
+            f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {frame!r}"
+        )

@@ -1,0 +1,37 @@
+"""Robots as data: bodies, joints, constraints, sensors, their URDF; Problems."""
+
+from dynamics_node.robot.errors import ModelError, ModelWarning, warned
+from dynamics_node.robot.problem import (
+    KINDS,
+    Problem,
+    forward_dynamics,
+    hybrid_dynamics,
+    inverse_dynamics,
+    named,
+)
+from dynamics_node.robot.robot import Body, Cluster, Frame, Joint, Robot
+from dynamics_node.robot.sensor_problem import Contact, Measured, measured
+from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
+
+__all__ = [
+    "KINDS",
+    "Body",
+    "Cluster",
+    "Contact",
+    "Coordinates",
+    "Frame",
+    "Joint",
+    "Measured",
+    "ModelError",
+    "ModelWarning",
+    "Problem",
+    "Robot",
+    "Shapes",
+    "forward_dynamics",
+    "hybrid_dynamics",
+    "inverse_dynamics",
+    "measured",
+    "named",
+    "state_shapes",
+    "warned",
+]

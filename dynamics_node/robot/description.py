@@ -1,0 +1,116 @@
+"""A robot as its file describes it: links and joints, before anything is merged or chosen."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dynamics_node.robot.joints import KINDS
+
+JOINT_TYPES = (*KINDS, "fixed")  # and planar ones in files, see planar.py
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """mass (kg), com (3,) m, inertia (3, 3) kg m^2 about the com: all in link axes."""
+
+    name: str
+    mass: float = 0.0
+    com: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    inertia: np.ndarray = field(default_factory=lambda: np.zeros((3, 3)))
+
+
+@dataclass(frozen=True)
+class Mimic:
+    """q = multiplier * q(joint) + offset."""
+
+    joint: str
+    multiplier: float = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of a joint (rad or m, rad/s or m/s, N m or N); infinite where there is none."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+    velocity: float = np.inf
+    effort: float = np.inf
+
+
+NO_LIMITS = Limits()
+
+
+@dataclass(frozen=True, eq=False)
+class JointDescription:
+    """A joint between two links. `rotation` (3, 3) and `origin` (3,) place the joint (= child link)
+    frame in the parent link; `axis` (3,) is in joint axes, as written. creep (N m, friction that grows
+    slowly), spring (N m/rad, at rest at position 0) and torque_offset (N m) are in no file of URDF."""
+
+    name: str
+    kind: str
+    parent: str
+    child: str
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
+    limits: Limits = NO_LIMITS
+    damping: float = 0.0
+    friction: float = 0.0
+    armature: float = 0.0
+    creep: float = 0.0
+    spring: float = 0.0
+    torque_offset: float = 0.0
+    mimic: Mimic | None = None
+    independent: bool | None = None  # None: the file does not say
+
+
+@dataclass(frozen=True, eq=False)
+class LoopEnd:
+    """A frame on a link: rotation (3, 3) and origin (3,) place it there."""
+
+    link: str
+    rotation: np.ndarray = field(default_factory=lambda: np.eye(3))
+    origin: np.ndarray = field(default_factory=lambda: np.zeros(3))
+
+
+@dataclass(frozen=True, eq=False)
+class LoopDescription:
+    """A joint that closes a loop between frames on two links. kind: one of LOOP_KINDS.
+
+    axis (3,): of a revolute or prismatic joint, the normal of a planar one, the first axis of a universal
+    one, fixed to the predecessor; second_axis (3,): of a universal joint, fixed to the successor; all in loop
+    axes. length: of a rod between two balls, m.
+    """
+
+    name: str
+    kind: str
+    predecessor: LoopEnd
+    successor: LoopEnd
+    axis: np.ndarray = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    second_axis: np.ndarray = field(default_factory=lambda: np.array([1.0, 0.0, 0.0]))
+    length: float = 0.0
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A gear or belt: ratio * (sum of the positions of the joints from the nearest common ancestor to the
+    predecessor) = the same sum to the successor."""
+
+    name: str
+    predecessor: str
+    successor: str
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Description:
+    """All links and joints of a file, in its order, and what closes loops. warnings: what the file says that
+    was left out."""
+
+    name: str
+    links: tuple[Link, ...]
+    joints: tuple[JointDescription, ...]
+    loops: tuple[LoopDescription, ...] = ()
+    couplings: tuple[Coupling, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -1,0 +1,339 @@
+"""Description -> the tree of a Robot: choose joints or a subtree, merge what is fixed, number what moves."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.robot.description import Description, JointDescription, Mimic
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.robot import Body, Frame, Joint, Robot
+from dynamics_node.robot.validate import HUGE, is_free
+from dynamics_node.symbolic import (
+    axis_rotation_parts,
+    carried_inertia,
+    length,
+    motion_transform,
+    product,
+    sine_cosine,
+    spatial_inertia,
+)
+
+GRAVITY = (0.0, 0.0, -9.81)
+FLOATING_BASE = "floating_base"
+
+
+def tree_from_description(
+    description: Description,
+    *,
+    floating_base: bool = False,
+    joints: Iterable[str] | None = None,
+    positions: Mapping[str, float] | None = None,
+    root: str | None = None,
+    tips: Iterable[str] | None = None,
+    gravity=GRAVITY,
+    armature: Mapping[str, float] | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Robot:
+    """The Robot without constraints of a validated Description, whose loops and couplings do not count.
+
+    joints: names of the joints that move, the rest is held at `positions` (rad or m, 0 by default);
+    their mimic joints come along. root, tips: only the links from `root` on; only the paths to
+    `tips`, the rest is cut off with its mass. armature: kg m^2 (or kg) per joint, in place of the
+    description's. Raises ModelError: unknown names, moving parts without any inertia.
+    """
+    description = _subtree(description, root, tips)
+    description = replace(description, joints=resolve_mimic(description.joints))
+    description = _with_armature(description, dict(armature or {}))
+    if joints is not None:
+        description = _hold_others(description, list(joints), dict(positions or {}))
+    elif positions:
+        raise ModelError("positions of held joints are given, but no choice of joints")
+    model = _number(description, floating_base, _gravity(gravity), warnings)
+    _refuse_massless(model)
+    return model
+
+
+def _gravity(gravity):
+    gravity = np.array(gravity, dtype=float)
+    if gravity.shape != (3,) or not np.all(np.isfinite(gravity)):
+        raise ModelError(f"gravity must be three finite numbers, not {gravity.tolist()}")
+    return gravity
+
+
+# --- choosing -----------------------------------------------------------------------------------
+
+
+def _require_known(names, known, what):
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise ModelError(f"unknown {what} {', '.join(map(repr, unknown))}; known: {', '.join(known)}")
+
+
+def _subtree(description, root, tips):
+    if root is None and tips is None:
+        return description
+    links = [link.name for link in description.links]
+    tips = None if tips is None else list(tips)
+    _require_known([*([root] if root is not None else []), *(tips or [])], links, "link")
+    kept = _below(description, root) if root is not None else set(links)
+    if tips is not None:
+        kept = _paths(description, kept, tips)
+    return Description(
+        description.name,
+        tuple(link for link in description.links if link.name in kept),
+        tuple(j for j in description.joints if j.child in kept and j.parent in kept),
+    )
+
+
+def _below(description, root):
+    children: dict[str, list[str]] = {}
+    for joint in description.joints:
+        children.setdefault(joint.parent, []).append(joint.child)
+    found, queue = set(), [root]
+    while queue:
+        link = queue.pop()
+        found.add(link)
+        queue += children.get(link, [])
+    return found
+
+
+def _paths(description, within, tips):
+    parent = {joint.child: joint.parent for joint in description.joints if joint.child in within}
+    kept = set()
+    for tip in tips:
+        if tip not in within:
+            raise ModelError(f"tip link {tip!r} is not below the root link")
+        link: str | None = tip
+        while link in within:
+            kept.add(link)
+            link = parent.get(link)
+    return kept
+
+
+def resolve_mimic(joints):
+    """Every mimic points at a joint that mimics nothing: multipliers and offsets composed."""
+    by_name = {joint.name: joint for joint in joints}
+    resolved: dict[str, Mimic | None] = {}
+
+    def resolve(joint):
+        """Along the way to one that is resolved, and back."""
+        way = [joint]
+        while way[-1].name not in resolved and way[-1].mimic is not None:
+            name = way[-1].mimic.joint
+            if name not in by_name:
+                raise ModelError(f"joint {joint.name!r} mimics {name!r}, which is cut off")
+            way.append(by_name[name])
+        resolved.setdefault(way[-1].name, None)
+        for follower in reversed(way[:-1]):
+            resolved[follower.name] = _composed(follower.mimic, resolved[follower.mimic.joint])
+        return resolved[joint.name]
+
+    return tuple(replace(j, mimic=None if j.kind == "fixed" else resolve(j)) for j in joints)
+
+
+def _composed(mimic, master):
+    """What a joint follows, by way of a joint that follows `master`."""
+    if master is None:
+        return mimic
+    offset = mimic.multiplier * master.offset + mimic.offset
+    return Mimic(master.joint, mimic.multiplier * master.multiplier, offset)
+
+
+def _with_armature(description, armature):
+    _require_known(armature, [joint.name for joint in description.joints], "joint in armature")
+    free = {joint.name for joint in description.joints if is_free(joint)}
+    for name, value in armature.items():
+        if name in free:
+            raise ModelError(f"joint {name!r}: a floating joint has no rotor, so no armature")
+        if not (np.isfinite(value) and value >= 0):
+            raise ModelError(f"armature of joint {name!r} must be finite and not negative, not {value}")
+    return replace(
+        description,
+        joints=tuple(replace(j, armature=armature.get(j.name, j.armature)) for j in description.joints),
+    )
+
+
+def _hold_others(description, chosen, positions):
+    by_name = {joint.name: joint for joint in description.joints}
+    movable = [j.name for j in description.joints if j.kind != "fixed"]
+    _require_known([*chosen, *positions], movable, "joint")
+    for name in positions:
+        kind = by_name[name].kind
+        if not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be held at")
+    for name in chosen:
+        if by_name[name].mimic is not None:
+            raise ModelError(f"joint {name!r} mimics {by_name[name].mimic.joint!r}: choose that one")
+
+    def held(joint):
+        leader = joint if joint.mimic is None else by_name[joint.mimic.joint]
+        if joint.kind == "fixed" or leader.name in chosen:
+            return joint
+        position = positions.get(leader.name, 0.0)
+        if joint.mimic is not None:
+            position = joint.mimic.multiplier * position + joint.mimic.offset
+        return _fixed_at(joint, position)
+
+    return replace(description, joints=tuple(held(joint) for joint in description.joints))
+
+
+def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
+    rotation, origin, joint_type = joint.rotation, joint.origin, KINDS[joint.kind]
+    if joint_type.slides:
+        origin = origin + product(rotation, _unit(joint.axis)) * position
+    elif joint_type.turns:
+        along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
+        s, c = sine_cosine(position)
+        rotation = product(rotation, along + c * cosine + s * sine)
+    return replace(joint, kind="fixed", rotation=rotation, origin=origin, mimic=None)
+
+
+def _unit(axis):
+    """The axis with length one; 6e-17 becomes the zero it was meant to be."""
+    axis = np.asarray(axis, dtype=float)
+    axis = axis / length(axis)
+    axis[np.abs(axis) < 1e-14] = 0.0
+    return axis / length(axis)
+
+
+# --- numbering ----------------------------------------------------------------------------------
+
+
+def _number(description, floating_base, gravity, warnings):
+    root = _root(description)
+    moving = _preorder(description, root)
+    if floating_base and not any(is_free(j) and j.parent == root for j in moving):
+        moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
+    slices = _coordinate_slices(moving)
+    frames = _merge(moving, root, _link_inertias(description))
+    inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
+    bodies: list[Body] = []
+    for joint in moving:
+        if joint.kind == "fixed":
+            continue
+        parent = frames.get(joint.parent, Frame("", -1, np.eye(6)))
+        X_joint = motion_transform(joint.rotation.T, joint.origin)
+        index = len(bodies)
+        X_tree = _snap(product(X_joint, parent.X))
+        bodies.append(Body(joint.child, parent.body, _joint(joint, slices), X_tree, inertias[index]))
+    return Robot(description.name, root, tuple(bodies), frames, gravity, warnings)
+
+
+def _root(description):
+    children = {joint.child for joint in description.joints}
+    return next(link.name for link in description.links if link.name not in children)
+
+
+def _preorder(description, root):
+    """The joints depth first from the root, in file order; floating joints before their siblings."""
+    below: dict[str, list[JointDescription]] = {}
+    for joint in description.joints:
+        below.setdefault(joint.parent, []).append(joint)
+    order, stack = [], _next_joints(below, root)
+    while stack:
+        joint = stack.pop()
+        order.append(joint)
+        stack += _next_joints(below, joint.child)
+    return order
+
+
+def _next_joints(below, link):
+    """Reversed, for a stack: the floating ones last, so that they come off first."""
+    return sorted(reversed(below.get(link, [])), key=is_free)
+
+
+def _coordinate_slices(joints):
+    """joint name -> (slice of q, slice of v); a mimic joint has its master's."""
+    slices, nq, nv = {}, 0, 0
+    for joint in joints:
+        if joint.kind != "fixed" and joint.mimic is None:
+            dq, dv = KINDS[joint.kind].nq, KINDS[joint.kind].nv
+            slices[joint.name] = (slice(nq, nq + dq), slice(nv, nv + dv))
+            nq, nv = nq + dq, nv + dv
+    for joint in joints:
+        if joint.kind != "fixed" and joint.mimic is not None:
+            slices[joint.name] = slices[joint.mimic.joint]
+    return slices
+
+
+def _merge(joints, root, inertias):
+    """link name -> Frame: the body it belongs to and its place there. inertias: {link name: (6, 6)}."""
+    starts_moving = bool(joints) and joints[0].child == root
+    frames = {} if starts_moving else {root: Frame(root, -1, np.eye(6), inertia=inertias[root])}
+    bodies = 0
+    for joint in joints:
+        link = joint.child
+        if joint.kind == "fixed":
+            parent = frames[joint.parent]
+            X = _snap(product(motion_transform(joint.rotation.T, joint.origin), parent.X))
+            frames[link] = Frame(link, parent.body, X, joint.parent, joint.name, inertias[link])
+        else:
+            frames[link] = Frame(link, bodies, np.eye(6), joint.parent, inertia=inertias[link])
+            bodies += 1
+    return frames
+
+
+def _link_inertias(description):
+    """{link name: spatial inertia (6, 6) in link axes}."""
+    return {link.name: spatial_inertia(link.mass, link.com, link.inertia) for link in description.links}
+
+
+def _lumped_inertias(description, frames, nbodies):
+    inertias = np.zeros((nbodies, 6, 6))
+    for frame in (frames[link.name] for link in description.links):
+        if frame.body >= 0:
+            inertias[frame.body] += carried_inertia(frame.X, frame.inertia)
+            if not np.abs(inertias[frame.body]).max() < HUGE:
+                raise ModelError(f"link {frame.name!r}: mass, centre of mass or inertia is beyond {HUGE:g}")
+    return inertias
+
+
+def _snap(X):
+    """Remove the rounding of cos(pi/2) and the like: entries within 1e-14 of 0, 1 and -1."""
+    nearest = np.round(X)
+    return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)
+
+
+def _joint(joint, slices):
+    q, v = slices[joint.name]
+    mimic = joint.mimic or Mimic("")
+    joint_type = KINDS[joint.kind]
+    axis = _unit(joint.axis) if joint_type.has_axis else np.zeros(3)
+    return Joint(
+        name=joint.name,
+        kind=joint.kind,
+        axis=axis,
+        S=mimic.multiplier * joint_type.motion(axis),
+        q=q,
+        v=v,
+        limits=joint.limits,
+        damping=joint.damping,
+        friction=joint.friction,
+        armature=0.0 if joint_type.is_free else joint.armature,
+        creep=joint.creep,
+        spring=joint.spring,
+        torque_offset=joint.torque_offset,
+        mimic=mimic.joint or None,
+        multiplier=mimic.multiplier,
+        offset=mimic.offset,
+    )
+
+
+def _refuse_massless(model):
+    """A coordinate that moves nothing but massless links makes the mass matrix singular."""
+    carried = [bool(np.any(body.inertia)) for body in model.bodies]
+    for index in reversed(range(model.nbodies)):
+        if carried[index] and model.parents[index] >= 0:
+            carried[model.parents[index]] = True
+    heavy = np.array(model.armature > 0)
+    for index, body in enumerate(model.bodies):
+        if carried[index]:
+            heavy[body.joint.v] = True
+    for body in model.bodies:
+        if not np.all(heavy[body.joint.v]):
+            raise ModelError(
+                f"joint {body.joint.name!r} moves only massless links ({body.name!r} and what it carries): "
+                "give one a mass, or the joint an armature"
+            )

@@ -1,0 +1,103 @@
+"""What of a Robot may change while its geometry stays: inertias and rotor inertias."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.robot.robot import Frame, Robot
+from dynamics_node.robot.validate import HUGE, principal_moments
+from dynamics_node.symbolic import carried_inertia, product, spatial_inertia, transpose
+
+PARAMETERS = ("inertia", "armature")
+
+
+def with_parameters(model: Robot, inertias, armature) -> Robot:
+    """The Robot with other spatial inertias (nbodies, 6, 6) and rotor inertias (nv,), floats or symbols."""
+    bodies = []
+    for body, inertia in zip(model.bodies, inertias, strict=True):
+        joint = body.joint
+        own = joint.mimic is None and not joint.type.is_free  # a mimic joint's is in its master's
+        joint = replace(joint, armature=armature[joint.v.start] if own else 0.0)
+        bodies.append(replace(body, joint=joint, inertia=inertia))
+    return replace(model, bodies=tuple(bodies))
+
+
+def generic_parameters(model: Robot, names) -> Robot:
+    """The Robot with random generic values of the named PARAMETERS, so that a plan relies on no accidental
+    zero."""
+    random = np.random.default_rng(21)
+    A = random.normal(size=(model.nbodies, 3, 3))
+    moments = product(A, transpose(A)) + np.eye(3)
+    inertias = spatial_inertia(
+        random.uniform(1, 2, model.nbodies), random.normal(size=(model.nbodies, 3)), moments
+    )
+    return with_parameters(
+        model,
+        inertias if "inertia" in names else model.inertias,
+        np.ones(model.nv) if "armature" in names else model.armature,
+    )
+
+
+def with_payload(model: Robot, link: str, mass: float, com, inertia_com) -> Robot:
+    """The Robot with a rigid payload fixed to a link.
+
+    mass kg, positive; com (3,) m and inertia_com (3, 3) kg m^2 about it, in link axes. Raises KeyError for an
+    unknown link, ValueError for a payload that no body can be.
+    """
+    frame = model.frame(link)
+    payload = spatial_inertia(mass, *_checked_payload(mass, com, inertia_com))
+    return with_more(model, frame, payload)
+
+
+def with_more(model: Robot, frame: Frame, inertia) -> Robot:
+    """The Robot with a spatial inertia (6, 6), in link axes about its origin, added to a link. On a link that
+    is fixed to the root nothing moves it: the Robot stays as it is."""
+    if frame.body < 0:
+        return model
+    bodies = list(model.bodies)
+    body = bodies[frame.body]
+    bodies[frame.body] = replace(body, inertia=body.inertia + carried_inertia(frame.X, inertia))
+    own = replace(frame, inertia=frame.inertia + inertia)
+    return replace(model, bodies=tuple(bodies), frames={**model.frames, frame.name: own})
+
+
+def _checked_payload(mass, com, inertia_com):
+    com, inertia_com = np.asarray(com, dtype=float), np.asarray(inertia_com, dtype=float)
+    if not (np.isfinite(mass) and np.isfinite(com).all() and np.isfinite(inertia_com).all()):
+        raise ValueError("payload: mass, com or inertia is not finite")
+    if mass <= 0:
+        raise ValueError(f"payload: mass {mass:g} is not positive")
+    reach = np.abs(com).max()
+    if max(mass, reach, np.abs(inertia_com).max()) >= HUGE or mass * max(reach, reach**2) >= HUGE:
+        raise ValueError(f"payload: mass, com or inertia is beyond {HUGE:g}")
+    moments = principal_moments(inertia_com)
+    slack = 1e-9 * max(1.0, moments[2])
+    if moments[0] < -slack or moments[2] > moments[0] + moments[1] + slack:
+        listed = ", ".join(f"{m:.3g}" for m in moments)
+        raise ValueError(
+            f"payload: principal moments {listed} belong to no body: none may be negative or "
+            "exceed the sum of the others"
+        )
+    return com, inertia_com
+
+
+def changed_parameters(one: Robot, other: Robot) -> set[str]:
+    """Of PARAMETERS, in what two Models of one geometry differ."""
+    values = {"inertia": (one.inertias, other.inertias), "armature": (one.armature, other.armature)}
+    return {name for name, (a, b) in values.items() if not np.array_equal(a, b)}
+
+
+def same_geometry(one: Robot, other: Robot) -> bool:
+    """True when two Models differ in inertias, rotor inertias and gravity at most."""
+    return (
+        one.q_names == other.q_names
+        and len(one.bodies) == len(other.bodies)
+        and all(
+            a.parent == b.parent
+            and np.array_equal(a.X_tree, b.X_tree)
+            and np.array_equal(a.joint.S, b.joint.S)
+            and (a.joint.kind, a.joint.v, a.joint.multiplier, a.joint.offset)
+            == (b.joint.kind, b.joint.v, b.joint.multiplier, b.joint.offset)
+            for a, b in zip(one.bodies, other.bodies, strict=True)
+        )
+    )

@@ -1,0 +1,93 @@
+"""Joints that are called otherwise by a driver or a recording than in the robot description.
+
+A map is a tuple of pairs (theirs, ours), of names or of patterns with one star on both sides, which stands
+for what stays: ("fer_*", "panda_*") makes panda_joint1 of fer_joint1, ("*", "left_*") puts left_ before every
+name. The first pair that fits counts; names that no pair fits stay as they are.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dynamics_node.robot.robot import Robot
+
+Pairs = tuple[tuple[str, str], ...]
+
+
+def name_pairs(pairs: Iterable[tuple[str, str]]) -> Pairs:
+    """The pairs, checked. Raises ValueError naming the one that cannot be."""
+    pairs = tuple((str(theirs), str(ours)) for theirs, ours in pairs)
+    for at, (theirs, ours) in enumerate(pairs):
+        told = f"{theirs}={ours}"
+        if not theirs or not ours:
+            raise ValueError(f"{told!r} has an empty side")
+        if theirs.count("*") > 1 or ours.count("*") > 1 or theirs.count("*") != ours.count("*"):
+            raise ValueError(f"{told!r} needs one star on both sides, or none")
+        if theirs in (before for before, _ in pairs[:at]):
+            raise ValueError(f"{theirs!r} is mapped twice")
+    return pairs
+
+
+def renamed(name: str, pairs: Pairs) -> str:
+    """Our name of their joint."""
+    for theirs, ours in pairs:
+        head, star, tail = theirs.partition("*")
+        if not star:
+            if name == theirs:
+                return ours
+        elif len(name) >= len(head) + len(tail) and name.startswith(head) and name.endswith(tail):
+            return ours.replace("*", name[len(head) : len(name) - len(tail)])
+    return name
+
+
+def turned_round(pairs: Pairs) -> Pairs:
+    """The map from our names to theirs."""
+    return tuple((ours, theirs) for theirs, ours in pairs)
+
+
+def with_their_names(model: Robot, pairs: Pairs) -> Robot:
+    """The model whose joints are called as they call them. Raises ValueError when two get one name."""
+    back = turned_round(pairs)
+    taken: dict[str, str] = {}
+    theirs = {joint.name: renamed(joint.name, back) for joint in _scalar(model)}
+    for ours, name in theirs.items():
+        if name in taken:
+            raise ValueError(f"joints {taken[name]!r} and {ours!r} are both called {name!r}")
+        taken[name] = ours
+    bodies = tuple(replace(body, joint=_called(body.joint, theirs)) for body in model.bodies)
+    return replace(model, bodies=bodies) if pairs else model
+
+
+def _scalar(model):
+    return [body.joint for body in model.bodies if body.joint.type.is_scalar]
+
+
+def _called(joint, names):
+    mimic = joint.mimic and names[joint.mimic]
+    return replace(joint, name=names.get(joint.name, joint.name), mimic=mimic)
+
+
+def proposed_pair(theirs: Iterable[str], ours: Iterable[str]) -> tuple[str, str] | None:
+    """The pair of patterns that finds each of our names among theirs by its ending: prefixes as short as
+    can be that end with a separator, else any. None where there is none."""
+    names, ours = set(theirs), list(ours)
+    if not names or not ours:
+        return None
+    prefix = _common_prefix(min(ours), max(ours))
+    cuts = sorted(range(len(prefix) + 1), key=lambda cut: (not _is_boundary(prefix, cut), cut))
+    for cut in cuts:
+        endings = [name[cut:] for name in ours]
+        if not all(endings):
+            continue
+        for name in sorted(names):
+            head = name.removesuffix(endings[0])
+            if head != name and all(head + ending in names for ending in endings):
+                return f"{head}*", f"{prefix[:cut]}*"
+    return None
+
+
+def _common_prefix(a, b):
+    return a[: next((k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))]
+
+
+def _is_boundary(prefix, cut):
+    return cut == 0 or not prefix[cut - 1].isalnum()

@@ -1,0 +1,215 @@
+"""The kinds of joints, one record each: all that the layers above need to know of a kind."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynamics_node.symbolic import (
+    Shift,
+    Turn,
+    axis_rotation_parts,
+    plane_turn,
+    quaternion_difference,
+    quaternion_rates,
+    quaternion_rotation,
+    rotation_transform,
+    skew,
+    transpose,
+    turned_quaternion,
+)
+
+POSE = ("x", "y", "z", "qx", "qy", "qz", "qw")
+TWIST = tuple(f"{part}.{axis}" for part in ("angular", "linear") for axis in "xyz")
+
+
+@dataclass(frozen=True, eq=False)
+class JointType:
+    """What joints of one kind have in common. X_J (6, 6) takes motion vectors from the joint's frame on the
+    parent to the body; q (..., nq) and rates (..., nv) are of one joint, angular rates first, in body axes.
+
+    motion: axis (3,) -> the motion subspace S (6, nv), constant in body axes.
+    factors: axis, q (nq,) -> elementary transforms whose product is X_J, for symbols; of a joint without
+        `parts` for floats (..., nq) as well.
+    parts: axis -> P, C, S, L (6, 6), where X_J(q) = P + cos(q) C + sin(q) S + q L; None: not of this form.
+    tangent: q -> (..., nq, nv), by which dq/dt follows from rates.
+    moved: q, step (..., nv) -> q after a unit of time at these rates; exact to first order, and quaternions
+        stay of unit length.
+    difference: q, start -> the step by which `moved` takes start to q.
+    q_names, v_names: of the coordinates, behind the joint's name; empty where there is one, called as the
+        joint.
+    quaternion: where in q a unit quaternion x y z w begins; lengths: which positions are lengths, m.
+    turns, slides: about or along the axis; without either the joint has no axis. wraps: q is an angle that
+    may jump by a turn. bounded: a description tells lower and upper bounds of q.
+    """
+
+    motion: Callable[[np.ndarray], np.ndarray]
+    factors: Callable
+    parts: Callable | None
+    tangent: Callable
+    moved: Callable
+    difference: Callable
+    q_names: tuple[str, ...] = ()
+    v_names: tuple[str, ...] = ()
+    quaternion: int | None = None
+    lengths: tuple[int, ...] = ()
+    turns: bool = False
+    slides: bool = False
+    wraps: bool = False
+    bounded: bool = False
+
+    @property
+    def nq(self):
+        return max(1, len(self.q_names))
+
+    @property
+    def nv(self):
+        return max(1, len(self.v_names))
+
+    @property
+    def is_scalar(self):
+        """True of one position and one velocity: what a JointState can carry, and another joint mimic."""
+        return self.nq == self.nv == 1
+
+    @property
+    def is_free(self):
+        """True where the body moves freely against its parent: nothing acts across the joint."""
+        return self.nv == 6
+
+    @property
+    def has_axis(self):
+        return self.turns or self.slides
+
+    @property
+    def neutral(self):
+        """Position (nq,) at which the joint's frame and the body's are the same."""
+        q = np.zeros(self.nq)
+        if self.quaternion is not None:
+            q[self.quaternion + 3] = 1.0
+        return q
+
+    def still_points(self, axis):
+        """Which of the homogeneous points x, y, z (at infinity) and the origin no motion of the joint moves:
+        rows and columns of the pseudo-inertia of its body that act on the parent as well."""
+        S = self.motion(axis)
+        velocities = np.concatenate([skew(S[:3].T), S[3:].T[..., None]], axis=-1)
+        return tuple(np.flatnonzero(~velocities.any(axis=(0, 1))).tolist())
+
+
+# --- one coordinate -----------------------------------------------------------------------------------------
+
+
+def _along(start):
+    """motion of a joint with one coordinate: its axis among the angular (0) or linear (3) rows."""
+
+    def motion(axis):
+        S = np.zeros((6, 1))
+        S[start : start + 3, 0] = axis
+        return S
+
+    return motion
+
+
+def _turning_parts(axis):
+    return (*(rotation_transform(transpose(part)) for part in axis_rotation_parts(axis)), np.zeros((6, 6)))
+
+
+def _turning_factors(axis, q):
+    c, s = np.cos(q), np.sin(q)
+    if axis[2] == 1.0:
+        return (plane_turn(2, c[0], s[0]),)
+    P, C, S = (part.T for part in axis_rotation_parts(axis))
+    return (Turn(P + c * C + s * S),)
+
+
+def _sliding_parts(axis):
+    zero, slide = np.zeros((6, 6)), np.zeros((6, 6))
+    slide[3:, :3] = -skew(axis)
+    return np.eye(6), zero, zero, slide
+
+
+def _sliding_factors(axis, q):
+    return (Shift(q * axis),)
+
+
+def _one(q):
+    return np.ones((1, 1))
+
+
+def _added(q, step):
+    return q + step
+
+
+def _subtracted(q, start):
+    return q - start
+
+
+_TURNING = (_along(0), _turning_factors, _turning_parts, _one, _added, _subtracted)
+_SLIDING = (_along(3), _sliding_factors, _sliding_parts, _one, _added, _subtracted)
+
+
+# --- several coordinates ------------------------------------------------------------------------------------
+
+
+def _turns_of_all_axes(axis):
+    return np.eye(6)[:, :3]
+
+
+def _orientation_factors(axis, q):
+    return (Turn(transpose(quaternion_rotation(q))),)
+
+
+def _all_motions(axis):
+    return np.eye(6)
+
+
+def _pose_factors(axis, q):
+    return (Turn(transpose(quaternion_rotation(q[..., 3:]))), Shift(q[..., :3]))
+
+
+def _pose_tangent(q):
+    T = np.zeros((*q.shape[:-1], 7, 6), dtype=np.result_type(q.dtype, float))
+    T[..., :3, 3:] = quaternion_rotation(q[..., 3:])
+    T[..., 3:, :3] = quaternion_rates(q[..., 3:])
+    return T
+
+
+def _pose_moved(q, step):
+    place = q[..., :3] + (quaternion_rotation(q[..., 3:]) @ step[..., 3:, None])[..., 0]
+    return np.concatenate([place, turned_quaternion(q[..., 3:], step[..., :3])], axis=-1)
+
+
+def _pose_difference(q, start):
+    place = q[..., :3] - start[..., :3]
+    slide = (transpose(quaternion_rotation(start[..., 3:])) @ place[..., None])[..., 0]
+    return np.concatenate([quaternion_difference(q[..., 3:], start[..., 3:]), slide], axis=-1)
+
+
+KINDS: dict[str, JointType] = {
+    "revolute": JointType(*_TURNING, turns=True, bounded=True),
+    "continuous": JointType(*_TURNING, turns=True, wraps=True),
+    "prismatic": JointType(*_SLIDING, lengths=(0,), slides=True, bounded=True),
+    "ball": JointType(
+        _turns_of_all_axes,
+        _orientation_factors,
+        None,
+        quaternion_rates,
+        turned_quaternion,
+        quaternion_difference,
+        q_names=POSE[3:],
+        v_names=TWIST[:3],
+        quaternion=0,
+    ),
+    "floating": JointType(
+        _all_motions,
+        _pose_factors,
+        None,
+        _pose_tangent,
+        _pose_moved,
+        _pose_difference,
+        q_names=POSE,
+        v_names=TWIST,
+        quaternion=3,
+        lengths=(0, 1, 2),
+    ),
+}

@@ -1,0 +1,179 @@
+"""A file of numbers that stand in for those of a description: what `dynamics identify` finds, and the node
+reads without compiling anything.
+
+links:
+  upper_arm: {mass: 2.1, com: [0, 0, 0.1], inertia: {ixx: 0.02, ixy: 0, ixz: 0, iyy: 0.02, iyz: 0, izz: 0.01}}
+joints:
+  shoulder: {rotor: 0.1, viscous: 0.4, coulomb: 0.2, creep: 0.1, offset: 0.05, spring: 1.5}
+
+inertia: about the centre of mass, in link axes; rotor inertias, friction, offsets and springs are at the
+joint, a spring is at rest at position 0. All entries of a joint are optional. The node says what is wrong
+with the file to everybody in the network, and its name is a parameter: so what has another form is said by
+its place alone.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.robot.description import Description, Link
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.files import read_regular_file
+from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.plain_yaml import composed, place
+from dynamics_node.robot.urdf_numbers import MOMENTS, Inertial
+from dynamics_node.robot.validate import require_body
+
+MAX_BYTES = 4 * 1024 * 1024
+LISTED = 12  # names in a message
+_FORM = "the parameters file: {} needs {}"
+
+
+class JointNumbers(NamedTuple):
+    """At the joint, what is None stays: rotor kg m^2, viscous N m s/rad, coulomb, creep and offset N m,
+    spring N m/rad, or with kg, m and N."""
+
+    rotor: float | None = None
+    viscous: float | None = None
+    coulomb: float | None = None
+    creep: float | None = None
+    offset: float | None = None
+    spring: float | None = None
+
+
+@dataclass(frozen=True)
+class Overrides:
+    """Numbers of links, whole ones, and of joints, by name."""
+
+    links: dict[str, Inertial] = field(default_factory=dict)
+    joints: dict[str, JointNumbers] = field(default_factory=dict)
+
+
+def read_parameters_file(path):
+    """The bytes of a file, not many more than it may have. Raises OSError."""
+    return read_regular_file(path, MAX_BYTES + 1)
+
+
+def read_overrides(text) -> Overrides:
+    """Of the text of a file. Raises ModelError saying where it has another form."""
+    if len(text) > MAX_BYTES:
+        raise ModelError(f"the parameters file has more than {MAX_BYTES} bytes")
+    top = composed(text, "parameters", ModelError)
+    if top is None:
+        raise ModelError("the parameters file is empty: it names neither links nor joints")
+    parts = _entries(top, ("links", "joints"))
+    links = {name: _inertial(node) for name, node in _entries(parts.get("links")).items()}
+    joints = {name: _joint(node) for name, node in _entries(parts.get("joints")).items()}
+    return Overrides(links, joints)
+
+
+def overrides_text(overrides: Overrides) -> str:
+    """What `read_overrides` reads, number for number."""
+    import yaml
+
+    links = {
+        name: {
+            "mass": float(own.mass or 0.0),
+            "com": np.asarray(own.com, dtype=float).tolist(),
+            "inertia": {key: float(own.inertia[at]) for key, at in MOMENTS.items()},
+        }
+        for name, own in overrides.links.items()
+    }
+    joints = {
+        name: {key: float(value) for key, value in own._asdict().items() if value is not None}
+        for name, own in overrides.joints.items()
+    }
+    return yaml.safe_dump({"links": links, "joints": joints}, sort_keys=False, default_flow_style=None)
+
+
+def overridden(description: Description, overrides: Overrides) -> Description:
+    """The description with these numbers. Raises ModelError, links and joints by name: one that the
+    description does not have, an inertia that no body has, a joint that has no such number."""
+    _require(overrides.links, [link.name for link in description.links], "link")
+    _require(overrides.joints, [joint.name for joint in description.joints], "joint")
+    links = [_overridden_link(link, overrides.links.get(link.name)) for link in description.links]
+    joints = [_overridden_joint(joint, overrides.joints.get(joint.name)) for joint in description.joints]
+    return replace(description, links=tuple(links), joints=tuple(joints))
+
+
+def _require(names, known, what):
+    there = frozenset(known)
+    if missing := [name for name in names if name not in there]:
+        raise ModelError(
+            f"the parameters file is of another robot: this one has no {what} {_listed(missing)}; it has "
+            f"{_listed(known)}"
+        )
+
+
+def _listed(names):
+    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return ", ".join(map(repr, names[:LISTED])) + more
+
+
+def _overridden_link(link, own):
+    if own is None:
+        return link
+    link = Link(link.name, float(own.mass), np.array(own.com), np.array(own.inertia))
+    try:
+        require_body(link)
+    except ModelError as error:
+        raise ModelError(f"the parameters file: {error}") from None
+    return link
+
+
+def _overridden_joint(joint, own):
+    if own is None:
+        return joint
+    if joint.kind == "fixed" or not KINDS[joint.kind].is_scalar:
+        raise ModelError(f"the parameters file: joint {joint.name!r} is {joint.kind}, it has no such numbers")
+    fields = ("armature", "damping", "friction", "creep", "torque_offset", "spring")
+    return replace(
+        joint, **{name: value for name, value in zip(fields, own, strict=True) if value is not None}
+    )
+
+
+# --- the form -----------------------------------------------------------------------------------------------
+
+
+def _entries(node, allowed=None):
+    """{key: node} of a mapping, nothing of nothing. Raises ModelError for keys that are not allowed."""
+    if node is None or (node.id == "scalar" and not node.value):
+        return {}
+    if node.id != "mapping":
+        raise ModelError(_FORM.format(place(node.start_mark), "names, each with what belongs to it"))
+    found = {}
+    for key, value in node.value:
+        if key.value in found or (allowed is not None and key.value not in allowed):
+            told = f"each once, of {', '.join(allowed)}" if allowed else "each name once"
+            raise ModelError(_FORM.format(place(key.start_mark), told))
+        found[key.value] = value
+    return found
+
+
+def _inertial(node):
+    parts = _entries(node, ("mass", "com", "inertia"))
+    if len(parts) < 3:
+        raise ModelError(_FORM.format(place(node.start_mark), "mass, com and inertia"))
+    moments = _entries(parts["inertia"], tuple(MOMENTS))
+    com = parts["com"].value if parts["com"].id == "sequence" else ()
+    if len(com) != 3 or len(moments) < len(MOMENTS):
+        raise ModelError(
+            _FORM.format(place(node.start_mark), f"three numbers of com and {', '.join(MOMENTS)}")
+        )
+    inertia = np.zeros((3, 3))
+    for key, at in MOMENTS.items():
+        inertia[at] = inertia[at[::-1]] = _number(moments[key])
+    return Inertial(inertia, _number(parts["mass"]), np.array([_number(own) for own in com]))
+
+
+def _joint(node):
+    parts = _entries(node, JointNumbers._fields)
+    return JointNumbers(**{name: _number(own) for name, own in parts.items()})
+
+
+def _number(node):
+    try:
+        return float(node.value)
+    except (TypeError, ValueError):
+        raise ModelError(_FORM.format(place(node.start_mark), "a number")) from None

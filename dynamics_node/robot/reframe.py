@@ -1,0 +1,121 @@
+"""The robot in body frames that cost fewer operations.
+
+A frame may lie anywhere on its joint's axis and turn about it: joint coordinates and torques stay the same.
+Here z is the axis, the origin is the foot of the common normal with the parent's axis, and x lies along
+the common normal with the child's: the fixed part of a transform becomes a turn about x and a shift
+without y (Denavit and Hartenberg's choice, as Craig has it), and S a unit column.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dynamics_node.robot.robot import Robot
+from dynamics_node.symbolic import (
+    angle_of,
+    carried_inertia,
+    dot,
+    inverse_motion_transform,
+    length,
+    motion_transform,
+    product,
+    sine_cosine,
+    transform_origin,
+    transform_rotation,
+)
+
+# Sine of the angle between two axes below which their common normal may be too far away: at up to their
+# distance over this sine, and digits are lost on the way there and back.
+PARALLEL = 0.1
+COINCIDENT = 1e-9  # m between two parallel axes below which they are one
+ROUNDING = 1e-13  # entries within this of 0, 1 and -1 were meant to be that
+
+
+def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
+    """The Robot in its new frames, and T (nbodies, 6, 6): motion transforms from the old body frames.
+
+    Bodies of joints without an axis keep their frame: their rates are components in it. A wrench f_ext on an
+    old frame is T^-T f_ext on the new one.
+    """
+    T = [_new_frame(model, i) for i in range(model.nbodies)]
+    bodies = []
+    for body, T_i in zip(model.bodies, T, strict=True):
+        parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
+        X_tree, joint = product(T_i, body.X_tree, parent), body.joint
+        if joint.type.has_axis:
+            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(product(T_i, joint.S)))
+        if joint.type.turns:
+            X_tree, angle = _without_turn(X_tree)
+            joint = replace(joint, offset=joint.offset + angle)
+        inertia = inertias_in(T_i, body.inertia)
+        bodies.append(replace(body, joint=joint, X_tree=_snap(X_tree), inertia=inertia))
+    frames = {name: _moved(frame, T) for name, frame in model.frames.items()}
+    return replace(model, bodies=tuple(bodies), frames=frames), np.array(T).reshape(-1, 6, 6)
+
+
+def inertias_in(T, inertias):
+    """Spatial inertias (..., 6, 6) of old frames in the new ones, T (..., 6, 6) as from `reframe`."""
+    return carried_inertia(inverse_motion_transform(T), inertias)
+
+
+def _new_frame(model, i):
+    """T of body i."""
+    joint = model.bodies[i].joint
+    if not joint.type.has_axis:
+        return np.eye(6)
+    z = joint.axis
+    x = _towards_child(model, i) if joint.type.turns else None
+    if x is None:
+        x = np.eye(3)[np.argmin(np.abs(z))]
+    x = x - dot(x, z) * z
+    x = x / length(x)
+    return motion_transform(np.array([x, np.cross(z, x), z]), _foot(model, i))
+
+
+def _foot(model, i):
+    """Where the common normal with the parent's axis meets the axis of body i, in its old frame."""
+    body = model.bodies[i]
+    if body.parent < 0 or not (body.joint.type.turns and model.bodies[body.parent].joint.type.turns):
+        return np.zeros(3)
+    E, z = transform_rotation(body.X_tree), body.joint.axis
+    other = product(E, model.bodies[body.parent].joint.axis)
+    point = -product(E, transform_origin(body.X_tree))
+    cosine = dot(z, other)
+    sine_squared = 1.0 - cosine**2
+    if sine_squared < PARALLEL**2:
+        return dot(point, z) * z
+    return (dot(point, z) - cosine * dot(point, other)) / sine_squared * z
+
+
+def _towards_child(model, i):
+    """Direction of the common normal with the axis of the first turning child, in the old frame of i."""
+    for child in model.bodies:
+        if child.parent == i and child.joint.type.turns:
+            z = model.bodies[i].joint.axis
+            other = product(transform_rotation(child.X_tree).T, child.joint.axis)
+            normal = np.cross(z, other)
+            if length(normal) < PARALLEL:
+                apart = transform_origin(child.X_tree)
+                normal = apart - dot(apart, z) * z
+            return normal if length(normal) > COINCIDENT else None
+    return None
+
+
+def _without_turn(X):
+    """X without the turn about z that comes last, and the angle of that turn."""
+    E = transform_rotation(X)
+    angle = angle_of(-E[1, 0], E[0, 0]) if length(E[:2, 0]) > ROUNDING else 0.0
+    s, c = sine_cosine(angle)
+    back = np.array([[c, -s, 0.0], [s, c, 0.0], [0.0, 0.0, 1.0]])
+    return motion_transform(product(back, E), transform_origin(X)), angle
+
+
+def _snap(X):
+    nearest = np.round(X)
+    return np.where((np.abs(X - nearest) < ROUNDING) & (np.abs(nearest) <= 1), nearest, X)
+
+
+def _moved(frame, T):
+    if frame.body < 0:
+        return frame
+    return replace(frame, X=product(frame.X, inverse_motion_transform(T[frame.body])))

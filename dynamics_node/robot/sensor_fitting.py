@@ -1,0 +1,168 @@
+"""Whether sensors fit a robot: what is refused, naming the sensor, and the names of their rows."""
+
+from collections import Counter
+from itertools import chain
+
+import numpy as np
+
+from dynamics_node.robot.sensors import (
+    MEASURED,
+    WRENCH,
+    Accelerometer,
+    AngularAcceleration,
+    ExternalWrench,
+    ForceTorque,
+    Gyro,
+    Imu,
+    JointAcceleration,
+    JointTorque,
+    Sensor,
+    SensorError,
+)
+from dynamics_node.robot.subtree import beyond
+
+_ANGULAR, _LINEAR = ("wx", "wy", "wz"), ("ax", "ay", "az")
+_LABELS: dict[type[Sensor], tuple[str, ...]] = {
+    ForceTorque: WRENCH,
+    Accelerometer: _LINEAR,
+    AngularAcceleration: ("alphax", "alphay", "alphaz"),
+    Gyro: _ANGULAR,
+    Imu: (*_ANGULAR, *_LINEAR),
+}
+
+
+def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
+    """Names of the rows of every sensor. Raises SensorError as `measured`."""
+    _refuse_parts(robot)
+    labels = tuple(_labels(robot, sensor) for sensor in sensors)
+    _refuse_twice(sensors, labels)
+    for sensor, rows in zip(sensors, labels, strict=True):
+        _check_rows(sensor, len(rows))
+        _refuse_exact(sensor)
+    return labels
+
+
+def _labels(robot, sensor) -> tuple[str, ...]:
+    """Names of its rows; refuses a joint or link at which it cannot be."""
+    if not isinstance(sensor, Sensor):
+        raise SensorError(f"{sensor!r} is no sensor")
+    if isinstance(sensor, (JointTorque, JointAcceleration)):
+        joint = _driven(robot, sensor) if isinstance(sensor, JointTorque) else _joint(robot, sensor)
+        rows: tuple[str, ...] = joint.type.v_names
+    elif isinstance(sensor, ExternalWrench):
+        _require_moving(robot, sensor)
+        rows = tuple(name for name, role in zip(WRENCH, sensor.rows, strict=True) if role == MEASURED)
+    else:
+        if isinstance(sensor, ForceTorque):
+            _require_parted(robot, sensor)
+        else:
+            _require_moving(robot, sensor)
+        rows = _LABELS[type(sensor)]
+    if isinstance(sensor, (JointTorque, JointAcceleration)) and not rows:
+        return (sensor.name,)
+    return tuple(f"{sensor.name}.{row}" for row in rows)
+
+
+def _joint(robot, sensor):
+    joints = {body.joint.name: body.joint for body in robot.bodies}
+    if sensor.joint not in joints:
+        raise SensorError(
+            f"sensor {sensor.name!r}: joint {sensor.joint!r} is unknown or does not move; known: "
+            f"{', '.join(joints)}"
+        )
+    return joints[sensor.joint]
+
+
+def _require_parted(robot, sensor):
+    """Refuse an unknown joint, and one of which it is not known on which side of it a loop ends."""
+    try:
+        own = beyond(robot, sensor.joint)
+    except KeyError as error:
+        raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+    ends = [
+        loop.name
+        for loop in getattr(robot, "constraints", ())
+        if own.body in (getattr(loop, "predecessor", None), getattr(loop, "successor", None))
+    ]
+    if robot.frames[own.link].fixed_joint and ends:
+        raise SensorError(
+            f"sensor {sensor.name!r}: loop {ends[0]!r} ends at a link that is fixed to both sides of joint "
+            f"{sensor.joint!r}, and on which of them is not known: let the joint move, or leave it out"
+        )
+
+
+def _driven(robot, sensor):
+    """The joint of a torque sensor."""
+    joint = _joint(robot, sensor)
+    own = {own.name: own for own in robot.independent_joints}
+    if joint.mimic is not None:
+        raise SensorError(
+            f"sensor {sensor.name!r}: joint {joint.name!r} mimics {joint.mimic!r}, whose torque is that of "
+            f"both: give it there"
+        )
+    if joint.type.is_free:
+        raise SensorError(f"sensor {sensor.name!r}: nothing drives floating joint {joint.name!r}")
+    if joint.name not in own:
+        raise SensorError(
+            f"sensor {sensor.name!r}: joint {joint.name!r} follows from a loop, and its torque is counted at "
+            f"the independent joints: {', '.join(own)}"
+        )
+    return joint
+
+
+def _require_moving(robot, sensor):
+    try:
+        frame = robot.frame(sensor.link)
+    except KeyError as error:
+        raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+    if frame.body < 0:
+        raise SensorError(
+            f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the root, which does not move, so "
+            "nothing follows from what is read there"
+        )
+
+
+def _refuse_parts(robot):
+    """Torques are zero of a whole joint or of none; and something has to move."""
+    if not robot.nbodies:
+        raise SensorError(f"robot {robot.name!r} has no joint that moves: sensors have nothing to tell")
+    whole = {body.joint.name: body.joint.type for body in robot.bodies}
+    for joint in robot.independent_joints:
+        if joint.v.stop - joint.v.start != whole[joint.name].nv and not whole[joint.name].is_free:
+            raise SensorError(
+                f"of {joint.kind} joint {joint.name!r} only some coordinates follow from a loop: measured "
+                "problems take joints as a whole"
+            )
+
+
+def _refuse_twice(sensors, labels):
+    again = [name for name, count in Counter(sensor.name for sensor in sensors).items() if count > 1]
+    again += [label for label, count in Counter(chain(*labels)).items() if count > 1]
+    if again:
+        raise SensorError(
+            f"sensor {again[0]!r} is there twice; a second sensor of the same kind at the same place needs a "
+            "name of its own"
+        )
+
+
+def _check_rows(sensor, count):
+    for field in ("std", "value"):
+        given = getattr(sensor, field)
+        if isinstance(given, tuple) and len(given) != count:
+            raise SensorError(
+                f"sensor {sensor.name!r}: it has {count} rows, but {field} is {len(given)} numbers"
+            )
+    if sensor.covariance is not None and len(sensor.covariance) != count:
+        size = len(sensor.covariance)
+        raise SensorError(
+            f"sensor {sensor.name!r}: it has {count} rows, but its covariance is {size} x {size}"
+        )
+
+
+def _refuse_exact(sensor):
+    """Angular velocities are no unknowns: their rows can be satisfied by nothing."""
+    if isinstance(sensor, (Gyro, Imu)) and 0.0 in np.ravel([sensor.std])[:3]:
+        raise SensorError(
+            f"sensor {sensor.name!r}: angular velocities follow from q and qd, so a gyro cannot be exact; "
+            "give its std in rad/s, or an Accelerometer alone"
+        )

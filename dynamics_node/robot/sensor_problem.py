@@ -1,0 +1,141 @@
+"""Any sensors in place of torques or accelerations that are known (paper 4, Nori 2024, section III)."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from dynamics_node.robot.sensor_fitting import fitting_labels
+from dynamics_node.robot.sensors import ZERO, ExternalWrench, Sensor, SensorError
+from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
+
+RESULTS = ("qdd", "tau", "f_ext")
+
+
+class Contact(NamedTuple):
+    """Where the environment touches: the wrench on a link, in the axes of a frame of the link at its origin.
+    rows: which of its 6 components may be other than zero."""
+
+    link: str
+    xyz: tuple[float, ...]
+    rpy: tuple[float, ...]
+    rows: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """sensors, the names of the rows of each, and of which results the covariance is asked. Made by
+    `measured`.
+
+    readings: the names of the numbers that are read at a state, in order: those of all sensors without a
+    `value`, as `imu_left.ax`.
+    """
+
+    sensors: tuple[Sensor, ...]
+    labels: tuple[tuple[str, ...], ...]
+    covariance: tuple[str, ...] = ()
+    kind: ClassVar[str] = "measured"
+
+    @cached_property
+    def readings(self) -> tuple[str, ...]:
+        pairs = zip(self.sensors, self.labels, strict=True)
+        return tuple(label for sensor, labels in pairs for label in labels if sensor.value is None)
+
+    @cached_property
+    def places(self) -> tuple[slice | None, ...]:
+        """Where in the readings those of every sensor lie; None of what is known beforehand."""
+        found: list[slice | None] = []
+        start = 0
+        for sensor, labels in zip(self.sensors, self.labels, strict=True):
+            read = sensor.value is None
+            found.append(slice(start, start + len(labels)) if read else None)
+            start += len(labels) if read else 0
+        return tuple(found)
+
+    @cached_property
+    def contacts(self) -> tuple[Contact, ...]:
+        """One of every link with an external wrench, in the frame of its first record, without the rows that
+        this one says are zero."""
+        first: dict[str, Contact] = {}
+        for sensor in self.sensors:
+            if isinstance(sensor, ExternalWrench) and sensor.link not in first:
+                rows = tuple(row for row, role in enumerate(sensor.rows) if role != ZERO)
+                first[sensor.link] = Contact(sensor.link, tuple(sensor.xyz), tuple(sensor.rpy), rows)
+        return tuple(first.values())
+
+    def sensor(self, name: str) -> Sensor:
+        """The sensor of a name. Raises KeyError."""
+        for sensor in self.sensors:
+            if sensor.name == name:
+                return sensor
+        raise KeyError(f"no sensor {name!r}; there are {', '.join(s.name for s in self.sensors)}")
+
+    def gathered(self, readings: Mapping[str, Any]) -> np.ndarray:
+        """readings (..., m) from {name of a sensor: (..., rows), or (...) of one row}. Raises SensorError,
+        naming the sensor: one that is missing or unknown, numbers of rows that differ."""
+        wanted = {s.name: at for s, at in zip(self.sensors, self.places, strict=True) if at is not None}
+        wanted = {name: at for name, at in wanted.items() if at.stop > at.start}
+        if missing := [name for name in wanted if name not in readings]:
+            raise SensorError(f"sensor {missing[0]!r} has no reading; with readings: {', '.join(readings)}")
+        if unknown := [name for name in readings if name not in wanted]:
+            raise SensorError(f"no sensor {unknown[0]!r} is read; those that are: {', '.join(wanted)}")
+        parts = [_reading(name, readings[name], at.stop - at.start) for name, at in wanted.items()]
+        batch = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        spread = [np.broadcast_to(part, (*batch, part.shape[-1])) for part in parts]
+        return np.concatenate([np.zeros((*batch, 0)), *spread], axis=-1)
+
+    def reads(self, robot: Coordinates, wrenches=False) -> Shapes:
+        """{name: shape} of what is known at a state, in the order of arguments."""
+        shapes = state_shapes(robot, ("q", "qd", "gravity"))
+        return {"q": shapes["q"], "qd": shapes["qd"], "readings": (len(self.readings),)} | shapes
+
+    def returns(self, robot: Coordinates) -> Shapes:
+        """{name: shape} of the result: qdd, tau and f_ext, complete; residuals of the readings (reading minus
+        estimate), chi_square over all that is uncertain; covariances as qdd_covariance and tau_covariance
+        (nv, nv), f_ext_covariance (nbodies, 6, 6) of every body's wrench."""
+        shapes = state_shapes(robot, RESULTS)
+        squares: Shapes = {"qdd": (robot.nv,) * 2, "tau": (robot.nv,) * 2, "f_ext": (robot.nbodies, 6, 6)}
+        more: Shapes = {"residuals": (len(self.readings),), "chi_square": ()}
+        return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
+
+
+def measured(robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()) -> Measured:
+    """The exact dynamics, and these sensors: what they read is as good as their std or covariance says.
+    covariance: of which of 'qdd', 'tau' and 'f_ext' it is asked for.
+
+    Nothing else is known, but that the environment touches no link without an ExternalWrench, and that
+    nothing drives floating joints and the dependent joints of loops. Raises SensorError, naming the sensor:
+    of an unknown joint or link, one where nothing can be read, numbers of rows that differ, a name given
+    twice.
+    """
+    sensors = tuple(sensors)
+    labels = fitting_labels(robot, sensors)
+    covariance = set(covariance)
+    names = tuple(name for name in RESULTS if name in covariance)
+    if len(names) != len(covariance):
+        raise ValueError(
+            f"covariances are there of {', '.join(RESULTS)}, not of {', '.join(sorted(covariance))}"
+        )
+    return Measured(sensors, labels, names)
+
+
+def deviations(sensor: Sensor, count: int) -> np.ndarray:
+    """(count,) standard deviations of the rows of a sensor; of a covariance the roots of its diagonal."""
+    if sensor.covariance is not None:
+        return np.sqrt(np.diag(np.array(sensor.covariance)))
+    return np.broadcast_to(np.array(sensor.std, dtype=float), (count,))
+
+
+def _reading(name, value, rows):
+    """value as array (..., rows)."""
+    try:
+        array = np.asarray(value, dtype=float)
+    except (TypeError, ValueError):
+        raise SensorError(f"sensor {name!r}: its reading is not an array of numbers") from None
+    if rows == 1 and array.shape[-1:] != (1,):
+        array = array[..., None]
+    if array.shape[-1:] != (rows,):
+        raise SensorError(f"sensor {name!r}: its reading has {rows} rows, but the array is {array.shape}")
+    return array

@@ -1,0 +1,44 @@
+"""Sensors of a robot: what they read, where, and how well."""
+
+from dynamics_node.robot.sensors.errors import SensorError
+from dynamics_node.robot.sensors.files import load_sensors, parse_sensors
+from dynamics_node.robot.sensors.records import (
+    MEASURED,
+    ROLES,
+    SENSORS,
+    UNKNOWN,
+    WRENCH,
+    ZERO,
+    Accelerometer,
+    AngularAcceleration,
+    ExternalWrench,
+    ForceTorque,
+    Gyro,
+    Imu,
+    JointAcceleration,
+    JointTorque,
+    Posed,
+    Sensor,
+)
+
+__all__ = [
+    "MEASURED",
+    "ROLES",
+    "SENSORS",
+    "UNKNOWN",
+    "WRENCH",
+    "ZERO",
+    "Accelerometer",
+    "AngularAcceleration",
+    "ExternalWrench",
+    "ForceTorque",
+    "Gyro",
+    "Imu",
+    "JointAcceleration",
+    "JointTorque",
+    "Posed",
+    "Sensor",
+    "SensorError",
+    "load_sensors",
+    "parse_sensors",
+]

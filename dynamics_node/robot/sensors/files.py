@@ -1,0 +1,105 @@
+"""Sensors from a YAML file.
+
+sensors:
+  - {type: imu, name: imu_left, link: l_ankle, xyz: [0, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.05, 0.05, 0.05]}
+  - {type: torque, joint: [l_knee, r_knee], std: 0.5}       # one of each joint
+  - {type: wrench, link: l_ankle, rows: [measured, measured, unknown, measured, measured, measured], std: 1}
+
+type is a key of SENSORS; the fields are those of its record.
+"""
+
+from dataclasses import fields
+
+from dynamics_node.robot.files import read_regular_file
+from dynamics_node.robot.plain_yaml import composed, place, plain
+from dynamics_node.robot.sensors.errors import SensorError
+from dynamics_node.robot.sensors.records import SENSORS, Sensor
+
+MAX_BYTES = 1024 * 1024
+MAX_SENSORS = 10_000
+_WORDS = ("name", "joint", "link", "rows", "topic", "frame")
+
+
+def load_sensors(path) -> tuple[Sensor, ...]:
+    """The sensors of a file. Raises OSError, and SensorError that says where in it what is wrong."""
+    return parse_sensors(read_regular_file(path, MAX_BYTES + 1))
+
+
+def parse_sensors(text: str | bytes) -> tuple[Sensor, ...]:
+    """The sensors of the text of a file. Raises SensorError."""
+    if len(text) > MAX_BYTES:
+        raise SensorError(f"the file of sensors has more than {MAX_BYTES} bytes")
+    top = _mapping(composed(text, "sensors", SensorError))
+    entries = top.get("sensors")
+    if list(top) != ["sensors"] or entries is None or entries.id != "sequence":
+        raise SensorError("the file of sensors needs sensors: a list, and nothing else")
+    found = [sensor for entry in entries.value for sensor in _sensors(entry)]
+    if len(found) > MAX_SENSORS:
+        raise SensorError(f"the file of sensors has more than {MAX_SENSORS} sensors")
+    return tuple(found)
+
+
+def _sensors(entry):
+    """Those of one entry: of several joints one each."""
+    given = _mapping(entry)
+    kind = plain(given.pop("type", None))
+    if not isinstance(kind, str) or kind not in SENSORS:
+        raise _wrong(entry, f"a sensor needs a type, one of {', '.join(SENSORS)}")
+    record = SENSORS[kind]
+    known = {field.name for field in fields(record)}
+    if unknown := [node for name, node in given.items() if name not in known]:
+        raise _wrong(
+            unknown[0], f"this field is not one of a sensor of type {kind}: {', '.join(sorted(known))}"
+        )
+    values = {name: _value(name, node) for name, node in given.items()}
+    at = "joint" if "joint" in known else "link"
+    places = values.pop(at, None)
+    if not places:
+        raise _wrong(entry, f"a sensor of type {kind} needs a {at}")
+    several = isinstance(places, list)
+    if several and "name" in values:
+        raise _wrong(entry, f"a sensor with a name is at one {at}")
+    for name in places if several else [places]:
+        try:
+            yield record(**{at: name}, **values)
+        except SensorError as error:
+            raise _wrong(entry, str(error)) from None
+
+
+def _value(name, node):
+    """A field: words as they are, numbers as floats."""
+    value = plain(node)
+    if name in _WORDS:
+        words = value if isinstance(value, list) else [value]
+        if name in ("name", "link") and isinstance(value, list):
+            raise _wrong(node, f"{name} is one word, not a list")
+        if not all(isinstance(word, str) and word for word in words):
+            raise _wrong(node, f"{name} is a word or a list of words")
+        return value
+    try:
+        return _numbers(value)
+    except (TypeError, ValueError):
+        raise _wrong(node, f"{name} is a number or a list of numbers") from None
+
+
+def _numbers(value):
+    return [_numbers(item) for item in value] if isinstance(value, list) else float(value)
+
+
+def _mapping(node):
+    """{field: node} of a mapping with every field once."""
+    if node is None or node.id != "mapping":
+        raise SensorError(
+            "the file of sensors needs sensors: a list of mappings"
+            + (f" ({place(node.start_mark)})" if node else "")
+        )
+    found: dict[str, object] = {}
+    for key, value in node.value:
+        if key.value in found:
+            raise _wrong(key, "this field is there twice")
+        found[key.value] = value
+    return found
+
+
+def _wrong(node, what) -> SensorError:
+    return SensorError(f"sensors, {place(node.start_mark)}: {what}")

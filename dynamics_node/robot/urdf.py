@@ -1,0 +1,329 @@
+"""URDF text -> Description. The only file that sees XML; the text may come from the network.
+
+A hardened pre-pass (no DTD, no entities, bounded size) keeps the few elements that dynamics needs and
+drops everything else, so urdf_parser_py meets only what it can read. What it accepts without a
+check is checked in validate.py.
+"""
+
+import contextlib
+import io
+from xml.etree import ElementTree
+
+import numpy as np
+from defusedxml import DefusedXmlException
+from defusedxml import ElementTree as SafeElementTree
+from urdf_parser_py import urdf as parser
+
+from dynamics_node.robot.description import (
+    Coupling,
+    Description,
+    JointDescription,
+    Limits,
+    Link,
+    LoopDescription,
+    LoopEnd,
+    Mimic,
+)
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.planar_joint import expand_planar
+from dynamics_node.symbolic import carried_inertia, rpy_rotation
+
+MAX_BYTES = 8 * 1024 * 1024
+MAX_LINKS = 5000  # and joints, and loops with couplings: no robot, and a second of work
+XACRO = ("http://www.ros.org/wiki/xacro", "http://ros.org/wiki/xacro", "http://wiki.ros.org/xacro")
+DEFINITIONS = ("property", "arg", "macro")  # of xacro: they add nothing by themselves
+
+# element -> attributes kept, under <link> and <joint>
+_LINK_PARTS = {"inertial": {"origin": ("xyz", "rpy"), "mass": ("value",),
+                            "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}}  # fmt: skip
+_JOINT_PARTS = {
+    "origin": ("xyz", "rpy"),
+    "parent": ("link",),
+    "child": ("link",),
+    "axis": ("xyz",),
+    "limit": ("lower", "upper", "effort", "velocity"),
+    "dynamics": ("damping", "friction"),
+    "mimic": ("joint", "multiplier", "offset"),
+}
+_BOUNDED = [kind for kind, joint_type in KINDS.items() if joint_type.bounded]
+_UNKNOWN_TO_PARSER = ("ball",)  # types of URDF+; it reads them as floating joints
+_CLOSURES = {"loop": ("predecessor", "successor"), "constraint": ("parent", "child")}  # element: its ends
+
+
+def parse_urdf(text):
+    """Read URDF text.
+
+    text: str or bytes. Returns a Description, not yet validated.
+    Besides URDF it knows what URDF+ adds: ball joints, and for closed loops <loop>, <coupling>,
+    `independent` of a joint, and <constraint>. Raises ModelError: over-size, malformed or hostile XML,
+    unreadable element (named).
+    """
+    robot = read_xml(text)
+    _require_few(robot)
+    _require_names(robot)
+    armature = {j.get("name"): _armature(j) for j in robot.iterfind("joint")}
+    independent = {j.get("name"): _independent(j) for j in robot.iterfind("joint")}
+    kinds = {j.get("name"): j.get("type") for j in robot.iterfind("joint")}
+    parsed = _parse(_stripped(robot))
+    links, joints = expand_planar(
+        [_link(link) for link in parsed.links],
+        [
+            _joint(joint, kinds[joint.name], armature[joint.name], independent[joint.name])
+            for joint in parsed.joints
+        ],
+    )
+    return Description(
+        name=parsed.name,
+        links=links,
+        joints=joints,
+        loops=tuple(
+            _loop(element, ends) for tag, ends in _CLOSURES.items() for element in robot.iterfind(tag)
+        ),
+        couplings=tuple(_coupling(element) for element in robot.iterfind("coupling")),
+        warnings=tuple(_left_out(robot)),
+    )
+
+
+def read_xml(text):
+    """The element <robot> of text that may be hostile. Raises ModelError."""
+    try:
+        data = text.encode() if isinstance(text, str) else bytes(text)
+    except UnicodeEncodeError as error:
+        raise ModelError(f"robot description is not valid text: {error}") from None
+    if len(data) > MAX_BYTES:
+        raise ModelError(
+            f"robot description has {len(data)} bytes; the limit is {MAX_BYTES} (embed no meshes)"
+        )
+    try:
+        robot = SafeElementTree.fromstring(data if isinstance(text, bytes) else text, forbid_dtd=True)
+    except DefusedXmlException as error:
+        raise ModelError(f"robot description declares a DTD or an entity; remove it ({error})") from None
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise ModelError(f"robot description is malformed XML: {error}") from None
+    if robot.tag != "robot":
+        raise ModelError(f"robot description starts with <{robot.tag}>, not <robot>: no URDF")
+    return robot
+
+
+def _require_few(robot):
+    kinds = {"links": ("link",), "joints": ("joint",), "loops and couplings": (*_CLOSURES, "coupling")}
+    for what, tags in kinds.items():
+        count = sum(1 for tag in tags for _ in robot.iterfind(tag))
+        if count > MAX_LINKS:
+            raise ModelError(f"robot description has {count} {what}; the limit is {MAX_LINKS}")
+
+
+def _require_names(robot):
+    for tag in ("link", "joint", "loop", "constraint", "coupling"):
+        for number, element in enumerate(robot.iterfind(tag), 1):
+            if not element.get("name"):
+                raise ModelError(f"{tag} number {number} has no name")
+
+
+def _unexpanded(robot):
+    """Names of macros, loops and inclusions that nobody expanded: what they stand for is missing."""
+    names = (str(element.tag).rpartition("}")[2] for element in robot.iter() if _namespace(element) in XACRO)
+    return list(dict.fromkeys(name for name in names if name not in DEFINITIONS))
+
+
+def _namespace(element):
+    return str(element.tag)[1:].partition("}")[0]
+
+
+def _left_out(robot):
+    """Warnings of what is written and not read: the parser takes one of each."""
+    if names := _unexpanded(robot):
+        listed = ", ".join(f"<xacro:{name}>" for name in names[:5])
+        yield f"{listed} not expanded, what it stands for is missing: run xacro on the file first"
+    for tag, parts in (("link", _LINK_PARTS), ("joint", _JOINT_PARTS)):
+        for element in robot.iterfind(tag):
+            owner = f"{tag} {element.get('name')!r}"
+            for part in parts:
+                if len(element.findall(part)) > 1:
+                    yield f"{owner} has {len(element.findall(part))} <{part}>: the first one counts"
+            if element.get("type") in _BOUNDED and element.find("limit") is None:
+                yield f"{owner} is {element.get('type')} and has no <limit>: none is taken"
+
+
+def _armature(joint):
+    """<dynamics armature="kg m^2">: not in the URDF standard, written by several exporters."""
+    dynamics = joint.find("dynamics")
+    text = "0" if dynamics is None else dynamics.get("armature", "0")
+    try:
+        return float(text)
+    except ValueError:
+        raise ModelError(f"joint {joint.get('name')!r}: armature {text!r} is no number") from None
+
+
+def _stripped(robot):
+    clean = ElementTree.Element("robot", name=robot.get("name") or "robot")
+    for link in robot.iterfind("link"):
+        _copy(link, clean, ("name",), _LINK_PARTS)
+    for joint in robot.iterfind("joint"):
+        copy = _copy(joint, clean, ("name", "type"), _JOINT_PARTS)
+        if copy.get("type") in _UNKNOWN_TO_PARSER:
+            copy.set("type", "floating")
+        for limit in copy.iterfind("limit"):  # the parser insists on both
+            limit.set("effort", limit.get("effort", "inf"))
+            limit.set("velocity", limit.get("velocity", "inf"))
+    return clean
+
+
+def _copy(element, parent, attributes, parts):
+    kept = {key: element.get(key) for key in attributes if element.get(key) is not None}
+    copy = ElementTree.SubElement(parent, element.tag, kept)
+    for tag, content in parts.items():
+        for child in element.findall(tag)[:1]:  # the parser refuses a second one
+            if isinstance(content, dict):
+                _copy(child, copy, (), content)
+            else:
+                _copy(child, copy, content, {})
+    return copy
+
+
+def _parse(clean):
+    parsed = _try_parse(parser.URDF, clean)
+    if not isinstance(parsed, Exception):
+        return parsed
+    for element in clean:  # which one was it?
+        kind = parser.Link if element.tag == "link" else parser.Joint
+        reason = _try_parse(kind, element)
+        if isinstance(reason, Exception):
+            raise ModelError(f"{element.tag} {element.get('name')!r}: {_one_line(reason)}")
+    raise ModelError(f"robot description: {_one_line(parsed)}")
+
+
+def _try_parse(kind, element):
+    """The parsed object, or the exception; the parser's printed remarks are dropped."""
+    with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            return kind.from_xml_string(ElementTree.tostring(element))
+        except Exception as error:  # the parser raises bare Exception, AssertionError, KeyError ...
+            return error
+
+
+def _one_line(error):
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+def _link(link):
+    inertial = link.inertial
+    if inertial is None:
+        return Link(link.name)
+    rotation, com = _pose(inertial.origin)
+    inertia = np.zeros((3, 3))
+    if inertial.inertia is not None:
+        with np.errstate(invalid="ignore"):  # validate.py names what is not finite
+            inertia = carried_inertia(rotation.T, np.array(inertial.inertia.to_matrix(), dtype=float))
+    return Link(link.name, float(inertial.mass or 0.0), com, inertia)
+
+
+def _joint(joint, kind, armature, independent):
+    rotation, origin = _pose(joint.origin)
+    dynamics = joint.dynamics
+    return JointDescription(
+        name=joint.name,
+        kind=kind,
+        parent=joint.parent,
+        child=joint.child,
+        rotation=rotation,
+        origin=origin,
+        axis=np.array(joint.axis if joint.axis is not None else (1.0, 0.0, 0.0), dtype=float),
+        limits=_limits(joint),
+        damping=float((dynamics and dynamics.damping) or 0.0),
+        friction=float((dynamics and dynamics.friction) or 0.0),
+        armature=armature,
+        mimic=_mimic(joint.mimic),
+        independent=independent,
+    )
+
+
+def _limits(joint):
+    limit = joint.limit
+    if limit is None:
+        return Limits()
+    lower, upper = -np.inf, np.inf
+    if joint.type in _BOUNDED:
+        lower, upper = float(limit.lower or 0.0), float(limit.upper or 0.0)
+    return Limits(lower, upper, float(limit.velocity), float(limit.effort))
+
+
+def _mimic(mimic):
+    if mimic is None:
+        return None
+    multiplier = 1.0 if mimic.multiplier is None else float(mimic.multiplier)
+    return Mimic(mimic.joint, multiplier, float(mimic.offset or 0.0))
+
+
+def _pose(origin):
+    xyz = (origin.xyz if origin is not None else None) or (0.0, 0.0, 0.0)
+    rpy = (origin.rpy if origin is not None else None) or (0.0, 0.0, 0.0)
+    return rpy_rotation(np.array(rpy, dtype=float)), np.array(xyz, dtype=float)
+
+
+# --- closed loops -------------------------------------------------------------------------------------------
+
+
+def _independent(joint):
+    """Whether the joint may be independent; None when the file does not say."""
+    text = joint.get("independent")
+    if text is not None and text.strip().lower() not in ("true", "false"):
+        raise ModelError(f"joint {joint.get('name')!r}: independent is 'true' or 'false', not {text!r}")
+    return None if text is None else text.strip().lower() == "true"
+
+
+def _loop(element, ends):
+    owner = f"{element.tag} {element.get('name')!r}"
+    predecessor, successor = (_loop_end(element, tag, owner) for tag in ends)
+    axis = _child_numbers(element, "axis", "xyz", (0.0, 0.0, 1.0), owner)
+    second = _child_numbers(element, "axis2", "xyz", (1.0, 0.0, 0.0), owner)
+    length = _child_numbers(element, "length", "value", (0.0,), owner)
+    kind = element.get("type", "fixed")
+    return LoopDescription(element.get("name"), kind, predecessor, successor, axis, second, float(length[0]))
+
+
+def _loop_end(element, tag, owner):
+    end = _one(element, tag, owner)
+    place = _child_numbers(end, "origin", "xyz", (0.0, 0.0, 0.0), owner)
+    turn = _child_numbers(end, "origin", "rpy", (0.0, 0.0, 0.0), owner)
+    with np.errstate(invalid="ignore"):  # validate.py names what is not finite
+        return LoopEnd(_link_of(end, owner), rpy_rotation(turn), place)
+
+
+def _coupling(element):
+    owner = f"coupling {element.get('name')!r}"
+    first, second = (_link_of(_one(element, tag, owner), owner) for tag in ("predecessor", "successor"))
+    ratio = _child_numbers(element, "ratio", "value", None, owner)
+    return Coupling(element.get("name"), first, second, float(ratio[0]))
+
+
+def _one(element, tag, owner):
+    found = element.findall(tag)
+    if len(found) != 1:
+        raise ModelError(f"{owner} needs one <{tag}>, not {len(found)}")
+    return found[0]
+
+
+def _link_of(element, owner):
+    if not element.get("link"):
+        raise ModelError(f"{owner}: <{element.tag}> names no link")
+    return element.get("link")
+
+
+def _child_numbers(element, tag, attribute, default, owner):
+    """The numbers of an attribute of a child; `default` when it is not there, None: it has to be."""
+    child = element.find(tag)
+    text = None if child is None else child.get(attribute)
+    if text is None:
+        if default is None:
+            raise ModelError(f"{owner} needs <{tag} {attribute}=...>")
+        return np.array(default)
+    try:
+        numbers = np.array([float(word) for word in text.split()])
+    except ValueError:
+        raise ModelError(f"{owner}: {attribute} of <{tag}> is no list of numbers: {text!r}") from None
+    wanted = 1 if attribute == "value" else 3
+    if len(numbers) != wanted:
+        raise ModelError(f"{owner}: {attribute} of <{tag}> must have {wanted} numbers, not {len(numbers)}")
+    return numbers

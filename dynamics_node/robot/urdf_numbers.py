@@ -1,0 +1,154 @@
+"""Other numbers in the text of a URDF, which stays as it is besides."""
+
+import re
+from functools import partial
+from typing import NamedTuple
+from xml.parsers import expat
+
+import numpy as np
+
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.symbolic import carried_inertia, rpy_rotation
+
+FIGURES, ALL_FIGURES = 9, 17
+MOMENTS = {"ixx": (0, 0), "ixy": (0, 1), "ixz": (0, 2), "iyy": (1, 1), "iyz": (1, 2), "izz": (2, 2)}
+
+
+class Inertial(NamedTuple):
+    """Of a link, in its axes: inertia (3, 3) kg m^2 about the centre of mass; mass kg; com (3,) m. What is
+    None stays."""
+
+    inertia: np.ndarray
+    mass: float | None = None
+    com: np.ndarray | None = None
+
+
+class Dynamics(NamedTuple):
+    """Of a joint: N m s/rad and N m, or N s/m and N."""
+
+    damping: float
+    friction: float
+
+
+class _Tag(NamedTuple):
+    """A tag in the text: from which byte to which, the text of the start alone."""
+
+    path: tuple[str, ...]  # of elements, the names of link and joint with them
+    start: int
+    stop: int
+    attributes: dict[str, str]
+
+
+def with_numbers(
+    text, links: dict[str, Inertial], joints: dict[str, Dynamics] | None = None, figures=FIGURES
+) -> str:
+    """The text with the numbers of the links and joints named, to so many figures.
+
+    The axes of an <inertia> stay turned as its <origin rpy> says. Elements that do not exist, <origin> of
+    an inertial and <dynamics> of a joint, are added. Raises ModelError for a link without <inertial> or a
+    joint that is not there.
+    """
+    data = text.encode() if isinstance(text, str) else bytes(text)
+    tags = {tag.path: tag for tag in _tags(data)}
+    shown = partial(_shown, figures=figures)
+    edits: list[tuple[int, int, str]] = []
+    for name, inertial in links.items():
+        edits += _inertial_edits(data, tags, name, inertial, shown)
+    for name, dynamics in (joints or {}).items():
+        edits += _dynamics_edits(data, tags, name, dynamics, shown)
+    for start, stop, new in sorted(edits, reverse=True):
+        data = data[:start] + new.encode() + data[stop:]
+    return data.decode()
+
+
+def _inertial_edits(data, tags, name, inertial, shown):
+    at = ("robot", f"link {name}", "inertial")
+    parts = {tag: tags.get((*at, tag)) for tag in ("origin", "mass", "inertia")}
+    if at not in tags or parts["mass"] is None or parts["inertia"] is None:
+        raise ModelError(
+            f"link {name!r} has no <inertial> with <mass> and <inertia> whose numbers could change"
+        )
+    origin = parts["origin"]
+    rpy = (origin.attributes.get("rpy") if origin else None) or "0 0 0"
+    R = rpy_rotation(np.array([float(x) for x in rpy.split()]))
+    moments = carried_inertia(R, inertial.inertia)
+    numbers = {key: shown(moments[place]) for key, place in MOMENTS.items()}
+    yield _edit(data, parts["inertia"], numbers)
+    if inertial.mass is not None:
+        yield _edit(data, parts["mass"], {"value": shown(inertial.mass)})
+    if inertial.com is None:
+        return
+    com = " ".join(shown(x) for x in inertial.com)
+    if origin:
+        yield _edit(data, origin, {"xyz": com})
+    elif np.any(inertial.com):
+        stop = tags[at].stop
+        yield stop, stop, f'<origin xyz="{com}" rpy="0 0 0"/>'
+
+
+def _dynamics_edits(data, tags, name, dynamics, shown):
+    at = ("robot", f"joint {name}")
+    if at not in tags:
+        raise ModelError(f"there is no joint {name!r} in the text")
+    numbers = {key: shown(value) for key, value in dynamics._asdict().items()}
+    found = tags.get((*at, "dynamics"))
+    if found:
+        yield _edit(data, found, numbers)
+    else:
+        stop, told = tags[at].stop, " ".join(f'{key}="{value}"' for key, value in numbers.items())
+        yield stop, stop, f"<dynamics {told}/>"
+
+
+def _edit(data, tag, attributes):
+    """The start tag with other values of attributes."""
+    text = data[tag.start : tag.stop].decode()
+    for name, value in attributes.items():
+        pattern = re.compile(rf"(?<=\s)({name}\s*=\s*)(\"[^\"]*\"|'[^']*')")
+        if pattern.search(text):
+            text = pattern.sub(rf'\g<1>"{value}"', text, count=1)
+        else:
+            text = re.sub(r"\s*(/?>)$", rf' {name}="{value}"\1', text)
+    return tag.start, tag.stop, text
+
+
+def _tags(data):
+    """The start tags of a document. Raises ModelError for one that is none or declares entities."""
+    found: list[_Tag] = []
+    path: list[str] = []
+    parser = expat.ParserCreate()
+
+    def start(name, attributes):
+        own = f" {attributes['name']}" if name in ("link", "joint") and "name" in attributes else ""
+        path.append(name + own)
+        begin = parser.CurrentByteIndex
+        found.append(_Tag(tuple(path), begin, _end_of_tag(data, begin), attributes))
+
+    def refuse(*_):
+        raise ModelError("a description that declares entities is not changed")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = lambda name: path.pop()
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        raise ModelError(f"not well-formed XML: {error}") from None
+    return found
+
+
+def _end_of_tag(data, begin):
+    """Behind the > of a tag: one within quotes is none."""
+    quote = None
+    for k in range(begin, len(data)):
+        byte = data[k : k + 1]
+        if quote:
+            quote = None if byte == quote else quote
+        elif byte in (b'"', b"'"):
+            quote = byte
+        elif byte == b">":
+            return k + 1
+    return len(data)
+
+
+def _shown(x, figures):
+    return f"{float(x):.{figures}g}"

@@ -1,0 +1,60 @@
+"""URDF text -> shapes of its links. A shape that cannot be read is left out and told: nothing moves by it."""
+
+import numpy as np
+
+from dynamics_node.robot.shapes import Shape
+from dynamics_node.robot.urdf import read_xml
+from dynamics_node.symbolic import rpy_rotation
+
+_SIZES = {
+    "box": ("size",),
+    "cylinder": ("radius", "length"),
+    "capsule": ("radius", "length"),
+    "sphere": ("radius",),
+}
+_COUNTS = {"box": 3, "cylinder": 2, "capsule": 2, "sphere": 1}
+
+
+def parse_shapes(text):
+    """{link: tuple of Shape} of URDF text, and a tuple of what was left out and why. Raises ModelError as
+    `parse_urdf` for what is no robot description at all."""
+    shapes: dict[str, list[Shape]] = {}
+    left_out = []
+    for link in read_xml(text).iterfind("link"):
+        name = link.get("name")
+        found = shapes.setdefault(name, [])
+        for tag in ("visual", "collision"):
+            for element in link.iterfind(tag):
+                try:
+                    found.append(_shape(element, tag == "visual"))
+                except ValueError as error:
+                    left_out.append(f"link {name!r}: <{tag}> is left out: {error}")
+    return {name: tuple(found) for name, found in shapes.items()}, tuple(left_out)
+
+
+def _shape(element, visual):
+    origin, geometry = element.find("origin"), element.find("geometry")
+    turn, place = (_numbers(origin, key, (0.0, 0.0, 0.0)) for key in ("rpy", "xyz"))
+    pose = {"rotation": rpy_rotation(turn), "origin": place, "visual": visual}
+    for child in geometry if geometry is not None else ():
+        if child.tag == "mesh":
+            if not child.get("filename"):
+                raise ValueError("a mesh without filename")
+            scale = tuple(_numbers(child, "scale", (1.0, 1.0, 1.0)))
+            return Shape("mesh", scale, file=child.get("filename"), **pose)
+        if child.tag in _SIZES:
+            size = tuple(x for key in _SIZES[child.tag] for x in _numbers(child, key, ()))
+            if len(size) != _COUNTS[child.tag] or not min(size) > 0:
+                raise ValueError(f"a {child.tag} needs {' and '.join(_SIZES[child.tag])} above 0")
+            return Shape(child.tag, size, **pose)
+    raise ValueError("no shape that is known")
+
+
+def _numbers(element, key, default):
+    text = None if element is None else element.get(key)
+    if text is None:
+        return np.array(default)
+    numbers = np.array([float(word) for word in text.split()])
+    if not np.isfinite(numbers).all() or (len(default) and len(numbers) != len(default)):
+        raise ValueError(f"{key} {text!r} are not {len(default)} finite numbers")
+    return numbers

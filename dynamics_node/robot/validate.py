@@ -1,0 +1,225 @@
+"""What makes a Description physically and logically usable. Every message names the joint or link."""
+
+import numpy as np
+
+from dynamics_node.robot.description import JOINT_TYPES, JointDescription
+from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.joints import KINDS
+from dynamics_node.robot.loop_joints import LOOP_KINDS
+
+HUGE = 1e15  # no robot, and products of two of these stay far from overflow
+
+
+def validate(description, strict=False):
+    """Check a Description.
+
+    Returns a tuple of warnings (str), those of the Description first. Raises ModelError at the first error;
+    with `strict`, implausible inertias are errors too.
+    """
+    if not description.links:
+        raise ModelError("robot description has no links")
+    _unique("link", [link.name for link in description.links])
+    _unique("joint", [joint.name for joint in description.joints])
+    for link in description.links:
+        _check_link_numbers(link)
+    for joint in description.joints:
+        _check_joint(joint)
+    _check_tree(description)
+    _check_mimic(description)
+    _check_closures(description)
+    warnings = [w for link in description.links for w in _implausible_inertia(link)]
+    if strict and warnings:
+        raise ModelError("; ".join(warnings))
+    odd = [w for joint in description.joints for w in _odd_numbers(joint)]
+    return (*description.warnings, *warnings, *odd)
+
+
+def _unique(kind, names):
+    seen = set()
+    for name in names:
+        if name in seen:
+            raise ModelError(f"{kind} {name!r} is defined twice")
+        seen.add(name)
+
+
+def require_body(link):
+    """Raise ModelError for a link whose numbers are not finite, or that no body can be."""
+    _check_link_numbers(link)
+    for told in _implausible_inertia(link):
+        raise ModelError(told)
+
+
+def _finite(owner, what, value):
+    """... and far enough from overflow that products and squares are too."""
+    if not np.all(np.isfinite(value)):
+        raise ModelError(f"{owner}: {what} is not finite ({np.asarray(value).tolist()})")
+    if not np.all(np.abs(value) < HUGE):
+        raise ModelError(f"{owner}: {what} is beyond {HUGE:g} ({np.asarray(value).tolist()})")
+
+
+def _check_link_numbers(link):
+    owner = f"link {link.name!r}"
+    _finite(owner, "mass", link.mass)
+    _finite(owner, "inertial origin", link.com)
+    _finite(owner, "inertia", link.inertia)
+    if link.mass < 0:
+        raise ModelError(f"{owner}: mass {link.mass} is negative")
+
+
+def _check_joint(joint):
+    owner = f"joint {joint.name!r}"
+    if joint.kind not in JOINT_TYPES:
+        raise ModelError(f"{owner}: unknown type {joint.kind!r}; known: {', '.join(JOINT_TYPES)}, planar")
+    for what in ("rotation", "origin", "axis"):
+        _finite(owner, what, getattr(joint, what))
+    for what in ("damping", "friction", "creep", "armature"):
+        value = getattr(joint, what)
+        _finite(owner, what, value)
+        if value < 0:
+            raise ModelError(f"{owner}: {what} {value} is negative")
+    for what in ("spring", "torque_offset"):
+        _finite(owner, what, getattr(joint, what))
+    if joint.kind != "fixed" and KINDS[joint.kind].has_axis and not np.linalg.norm(joint.axis) > 1e-9:
+        raise ModelError(f"{owner}: axis is zero")
+    limits = joint.limits
+    if np.isnan([limits.lower, limits.upper, limits.velocity, limits.effort]).any():
+        raise ModelError(f"{owner}: a limit is NaN")
+    for what, value in (("effort", limits.effort), ("velocity", limits.velocity)):
+        if value < 0:
+            raise ModelError(f"{owner}: {what} limit {value} is negative")
+
+
+def _check_tree(description):
+    links = {link.name for link in description.links}
+    parent_joint: dict[str, JointDescription] = {}
+    for joint in description.joints:
+        for role, name in (("parent", joint.parent), ("child", joint.child)):
+            if name not in links:
+                raise ModelError(f"joint {joint.name!r}: {role} link {name!r} does not exist")
+        if joint.child in parent_joint:
+            other = parent_joint[joint.child].name
+            raise ModelError(f"link {joint.child!r} has two parents: joints {other!r} and {joint.name!r}")
+        parent_joint[joint.child] = joint
+    roots = [link.name for link in description.links if link.name not in parent_joint]
+    _check_acyclic(description, parent_joint)
+    if len(roots) != 1:
+        names = ", ".join(repr(name) for name in roots)
+        raise ModelError(f"the links are not one tree; links without a parent joint: {names}")
+
+
+def _check_acyclic(description, parent_joint):
+    rooted: set[str] = set()
+    for link in description.links:
+        path: dict[str, None] = {}  # in order
+        name = link.name
+        while name in parent_joint and name not in rooted:
+            if name in path:
+                names = list(path)
+                cycle = " -> ".join(reversed([*names[names.index(name) :], name]))
+                raise ModelError(f"the links form a cycle, there is no root: {cycle}")
+            path[name] = None
+            name = parent_joint[name].parent
+        rooted.update(path)
+
+
+def _check_mimic(description):
+    joints = {joint.name: joint for joint in description.joints}
+    for joint in description.joints:
+        if joint.mimic is not None:
+            _check_mimic_joint(joint, joints)
+    _check_mimic_acyclic(description.joints, joints)
+
+
+def _check_mimic_joint(joint, joints):
+    mimic = joint.mimic
+    if mimic.joint not in joints:
+        raise ModelError(f"joint {joint.name!r} mimics unknown joint {mimic.joint!r}")
+    if joints[mimic.joint].kind == "fixed" and joint.kind != "fixed":
+        raise ModelError(
+            f"joint {joint.name!r} mimics {mimic.joint!r}, which is fixed: make it fixed too, or let it "
+            "mimic a joint that moves"
+        )
+    for kind in (joint.kind, joints[mimic.joint].kind):
+        if kind != "fixed" and not KINDS[kind].is_scalar:
+            raise ModelError(f"joint {joint.name!r}: a {kind} joint can take no part in mimic")
+    _finite(f"joint {joint.name!r}", "mimic", (mimic.multiplier, mimic.offset))
+
+
+def _check_mimic_acyclic(joints, by_name):
+    ending: set[str] = set()  # joints from which the followed ones come to an end
+    for joint in joints:
+        path: dict[str, None] = {}  # in order
+        name = joint.name
+        while name not in ending and by_name[name].mimic is not None:
+            path[name] = None
+            name = by_name[name].mimic.joint
+            if name in path:
+                raise ModelError(f"joints mimic each other in a cycle: {' -> '.join([*path, name])}")
+        ending.update(path)
+
+
+def _check_closures(description):
+    links = {link.name for link in description.links}
+    _unique("loop or coupling", [c.name for c in (*description.loops, *description.couplings)])
+    for loop in description.loops:
+        owner = f"loop {loop.name!r}"
+        if loop.kind not in LOOP_KINDS:
+            raise ModelError(f"{owner}: unknown type {loop.kind!r}; known: {', '.join(LOOP_KINDS)}")
+        for role, end in (("predecessor", loop.predecessor), ("successor", loop.successor)):
+            _check_end(owner, role, end.link, links)
+            _finite(owner, f"frame of the {role}", (*end.rotation.flat, *end.origin))
+        for what, axis in (("axis", loop.axis), ("second axis", loop.second_axis)):
+            _finite(owner, what, axis)
+            if not np.linalg.norm(axis) > 1e-9:
+                raise ModelError(f"{owner}: {what} is zero")
+        if LOOP_KINDS[loop.kind].has_length and not (np.isfinite(loop.length) and loop.length > 0):
+            raise ModelError(f"{owner}: a {loop.kind} needs a positive length, not {loop.length}")
+    for coupling in description.couplings:
+        owner = f"coupling {coupling.name!r}"
+        for role in ("predecessor", "successor"):
+            _check_end(owner, role, getattr(coupling, role), links)
+        if not (np.isfinite(coupling.ratio) and coupling.ratio != 0):
+            raise ModelError(f"{owner}: ratio {coupling.ratio} is not a finite number other than 0")
+
+
+def _check_end(owner, role, link, links):
+    if link not in links:
+        raise ModelError(f"{owner}: {role} link {link!r} does not exist")
+
+
+def _implausible_inertia(link):
+    if not link.inertia.any():
+        if link.mass > 0:
+            yield f"link {link.name!r}: inertia is zero with mass {link.mass:g}: not positive definite"
+        return
+    a, b, c = principal_moments(link.inertia)
+    moments = f"principal moments {a:.3g} {b:.3g} {c:.3g}"
+    if a <= 0:
+        yield f"link {link.name!r}: inertia is not positive definite ({moments})"
+    elif a + b < c * (1 - 1e-6):
+        yield f"link {link.name!r}: inertia breaks the triangle inequality ({moments})"
+
+
+def principal_moments(inertia):
+    """(3,) of an inertia (3, 3), smallest first, to 12 digits of the largest: what rounding adds beyond
+    differs between processors."""
+    moments = np.linalg.eigvalsh(inertia)
+    largest = np.abs(moments).max()
+    if largest == 0.0:
+        return moments
+    digits = 12 - int(np.floor(np.log10(largest)))
+    return np.array([round(moment, digits) for moment in moments.tolist()]) + 0.0
+
+
+def is_free(joint):
+    """True of a joint across which nothing acts."""
+    return joint.kind != "fixed" and KINDS[joint.kind].is_free
+
+
+def _odd_numbers(joint):
+    if is_free(joint) and joint.armature:
+        yield f"joint {joint.name!r}: a floating joint has no rotor, its armature is left out"
+    if joint.kind != "fixed" and joint.limits.effort == 0:
+        yield f"joint {joint.name!r}: effort limit 0 is taken as no limit"
+    if joint.kind != "fixed" and joint.limits.lower > joint.limits.upper:
+        yield f"joint {joint.name!r}: lower limit {joint.limits.lower:g} > upper {joint.limits.upper:g}"

@@ -1,0 +1,144 @@
+"""A Program in the operations of processors: a product goes into the sums that use it, rounded once with
+them; negations are signs of operands; sine and cosine of an angle are one operation."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dynamics_node.symbolic.expression import TINY, TURNING, Op
+from dynamics_node.symbolic.program import Program
+
+KINDS = ("add", "mul", "fma", "reciprocal", "sincos")
+QUARTER = np.pi / 2  # of a turn
+_KIND = {Op.ADD: "add", Op.SUB: "add", Op.MUL: "mul", Op.RECIPROCAL: "reciprocal"}
+
+
+class Operand(NamedTuple):
+    """A value by its number in the Program, or its negative."""
+
+    value: int
+    negative: bool = False
+
+    def negated(self, negative=True):
+        """Its negative, if that is wanted."""
+        return Operand(self.value, self.negative != negative)
+
+
+class Operation(NamedTuple):
+    """kind: one of KINDS; fma: the first operand times the second plus the third; sincos: of the first
+    operand and, if there is a second, this constant, which is added when whole turns are off (see Op).
+
+    values: the number of what is computed; of sincos those of sine and cosine, -1 for one that nobody needs.
+    """
+
+    kind: str
+    operands: tuple[Operand, ...]
+    values: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Fused:
+    """program: whose inputs, constants and value numbers these are; operations: in an order in which operands
+    come before their use; outputs: {name: an Operand for every entry}."""
+
+    program: Program
+    operations: tuple[Operation, ...]
+    outputs: dict[str, tuple[Operand, ...]]
+
+    def counts(self) -> dict[str, int]:
+        """How often there is every kind of operation."""
+        found = Counter(operation.kind for operation in self.operations)
+        return {kind: found[kind] for kind in KINDS}
+
+
+def fused(program: Program) -> Fused:
+    """A product all of whose uses are sums goes into all of them, if a sum has not taken one already; the
+    products with fewest uses come first, for they save most."""
+    signed, turned = _signed(program)
+    outputs = {
+        name: tuple(signed[n] for n in numbers.ravel().tolist()) for name, numbers in program.outputs.items()
+    }
+    operations = {operation.values: operation for operation in _plain(program, signed, turned)}
+    kept = {operand.value for operands in outputs.values() for operand in operands}
+    _into_sums(operations, kept)
+    return Fused(program, tuple(operations.values()), outputs)
+
+
+def _signed(program):
+    """Every value as an Operand that is no negation, of sines and cosines of the same angle the same one; and
+    {(angle, constant or -1): [sine, cosine]} of their numbers."""
+    found = [Operand(n) for n in range(program.first_operation + len(program.ops))]
+    turned: dict[tuple[Operand, int], list[int]] = {}
+    for n, op, a, b in _numbered(program):
+        if op == Op.NEG:
+            found[n] = found[a].negated()
+        elif op in TURNING:
+            angle, constant, cosine, negative = _turn(program, op, found[a], b)
+            pair = turned.setdefault((angle, constant), [-1, -1])
+            pair[cosine] = n if pair[cosine] < 0 else pair[cosine]
+            found[n] = Operand(pair[cosine], negative)
+    return found, turned
+
+
+def _turn(program, op, angle, constant):
+    """(angle, number of the constant or -1, whether it is the cosine, whether its negative) of a sine or
+    cosine, where whole quarter turns are no constant and angles without one have no sign."""
+    quarters = int(op == Op.COS)
+    if constant >= 0:
+        value = program.constants[constant - program.input_size]
+        more = round(value / QUARTER)
+        if abs(value - more * QUARTER) > TINY:
+            return angle, constant, op == Op.COS, False
+        quarters += more
+    cosine, negative = quarters % 2 == 1, quarters % 4 >= 2
+    return Operand(angle.value), -1, cosine, negative != (angle.negative and not cosine)
+
+
+def _plain(program, signed, turned) -> Iterator[Operation]:
+    """All operations but negations; sines with their cosines, at the first of the two."""
+    first = {min(n for n in pair if n >= 0): (key, pair) for key, pair in turned.items()}
+    for n, op, a, b in _numbered(program):
+        if op in _KIND:
+            operands = (signed[a],) if b < 0 else (signed[a], signed[b].negated(op == Op.SUB))
+            yield Operation(_KIND[op], operands, (n,))
+        elif n in first:
+            (angle, constant), pair = first[n]
+            yield Operation("sincos", (angle, *([Operand(constant)] if constant >= 0 else [])), tuple(pair))
+
+
+def _into_sums(operations, kept):
+    """In place. kept: values that are needed by themselves."""
+    users: dict[int, list[tuple[int, ...]]] = defaultdict(list)
+    for key, operation in operations.items():
+        for operand in operation.operands:
+            users[operand.value].append(key)
+    products = [key for key, operation in operations.items() if operation.kind == "mul"]
+    for key in sorted(products, key=lambda key: (len(users[key[0]]), -key[0])):
+        (product,) = key
+        sums = users[product]
+        fits = len(set(sums)) == len(sums) and all(operations[user].kind == "add" for user in sums)
+        if not fits or product in kept:
+            continue
+        x, y = operations.pop(key).operands
+        for user in sums:
+            operations[user] = _with_product(operations[user], product, x, y)
+        for factor in {x.value, y.value}:
+            users[factor] = [user for user in users[factor] if user != key] + sums
+
+
+def _with_product(addition, product, x, y):
+    """A sum with a product x y in place of its value."""
+    taken, other = addition.operands
+    if taken.value != product:
+        taken, other = other, taken
+    negative = taken.negative != (x.negative != y.negative)
+    return Operation("fma", (Operand(x.value, negative), Operand(y.value), other), addition.values)
+
+
+def _numbered(program):
+    """(value number, op, left, right) of every operation."""
+    columns = (program.ops.tolist(), program.left.tolist(), program.right.tolist())
+    return ((program.first_operation + k, *row) for k, row in enumerate(zip(*columns, strict=True)))

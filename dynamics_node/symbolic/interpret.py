@@ -1,0 +1,202 @@
+"""What a Program means, straight-line or in stages: a few lines of NumPy, over a batch."""
+
+import math
+from collections.abc import Callable
+from functools import partial, reduce
+
+import numpy as np
+
+from dynamics_node.symbolic.expression import Expression, Op
+from dynamics_node.symbolic.lane_program import Staged
+from dynamics_node.symbolic.program import Program
+
+
+def _sine(angle, offset=0.0):
+    """Of a sum, without adding numbers: a large angle would swallow the digits of the offset."""
+    if offset == 0.0 or _is_symbol(angle):
+        return np.sin(angle + offset)
+    return np.sin(angle) * np.cos(offset) + np.cos(angle) * np.sin(offset)
+
+
+def _cosine(angle, offset=0.0):
+    if offset == 0.0 or _is_symbol(angle):
+        return np.cos(angle + offset)
+    return np.cos(angle) * np.cos(offset) - np.sin(angle) * np.sin(offset)
+
+
+def _is_symbol(x):
+    return isinstance(x, Expression) or np.asarray(x).dtype.hasobject
+
+
+_MEANING: dict[int, Callable] = {  # an Op is not its number to a dictionary
+    Op.ADD.value: np.add,
+    Op.SUB.value: np.subtract,
+    Op.MUL.value: np.multiply,
+    Op.RECIPROCAL.value: lambda a: 1.0 / a,
+    Op.NEG.value: np.negative,
+    Op.SIN.value: _sine,
+    Op.COS.value: _cosine,
+}
+_ADD, _SUB, _MUL = Op.ADD.value, Op.SUB.value, Op.MUL.value  # quicker to compare than members of an Enum
+_RECIPROCAL, _NEG = Op.RECIPROCAL.value, Op.NEG.value
+_QUARTERS_PER_RADIAN = float.fromhex("0x1.45f306dc9c883p-1")
+_QUARTER = [float.fromhex(x) for x in ("0x1.921fb544p0", "0x1.0b4611a6p-34", "0x1.3198a2e037073p-69")]
+_SINE = [
+    float.fromhex(x)
+    for x in (
+        "0x1.5d93a5acfd57cp-33", "-0x1.ae5e68a2b9cebp-26", "0x1.71de357b1fe7dp-19",
+        "-0x1.a01a019c161d5p-13", "0x1.111111110f8a6p-7", "-0x1.5555555555549p-3",
+    )
+]  # fmt: skip
+_COSINE = [
+    float.fromhex(x)
+    for x in (
+        "-0x1.8fae9be8838d4p-37", "0x1.1ee9ebdb4b1c4p-29", "-0x1.27e4f809c52adp-22",
+        "0x1.a01a019cb159p-16", "-0x1.6c16c16c15177p-10", "0x1.555555555554cp-5",
+    )
+]  # fmt: skip
+FEW = 4  # states that one after the other take less time than together
+CHUNK = 512  # states at a time: all values of a Program are kept
+
+
+def interpret(program, **inputs):
+    """{name: array (..., *shape)} of inputs {name: array (..., *shape)}; leading axes broadcast.
+
+    Numbers are computed with double precision, or their own where that is higher. What is singular comes out
+    infinite or NaN, without a warning. Memory is bounded: CHUNK states at a time.
+    Entries may be symbols (of one state): the Program is then part of the one that is traced.
+    """
+    return _interpreted(program, inputs, _MEANING)
+
+
+def interpret_portable(program, bits=53, **inputs):
+    """As `interpret` of numbers, with the same digits on every machine, of which there are as many as `bits`
+    says: sums and products are anywhere, sines are not. For what decides how other Programs are made."""
+    meaning = _MEANING | {Op.SIN.value: _portable_sine, Op.COS.value: partial(_portable_sine, quarters=1)}
+    if bits < 53:
+        split = 2.0 ** (53 - bits) + 1.0
+        meaning = {op: partial(_rounded, function, split) for op, function in meaning.items()}
+    return _interpreted(program, inputs, meaning)
+
+
+def _rounded(function, split, *operands):
+    """A result without its last digits, as Veltkamp splits it."""
+    value = function(*operands)
+    large = split * value
+    return large - (large - value)
+
+
+def _portable_sine(angle, offset=0.0, quarters=0):
+    """Of an angle and so many quarter turns; accurate to some units in the last place up to 2^16 rad. The
+    quarters and polynomials are those of codegen/c/sincos_double.c."""
+    x, add = np.asarray(angle), np.asarray(offset)
+    k = np.rint((x + add) * _QUARTERS_PER_RADIAN)
+    r = ((x - k * _QUARTER[0]) - k * _QUARTER[1]) - k * _QUARTER[2] + add
+    z, n = r * r, k.astype(np.int64) + quarters
+    sine, cosine = r + r * z * _polynomial(_SINE, z), 1.0 - 0.5 * z + z * z * _polynomial(_COSINE, z)
+    found = np.where(n & 1, cosine, sine)
+    return np.where(n & 2, -found, found)
+
+
+def _polynomial(coefficients, z):
+    return reduce(lambda found, coefficient: found * z + coefficient, coefficients)
+
+
+def _interpreted(program, inputs, meaning):
+    batch = _batch(program, inputs)
+    count = int(np.prod(batch, dtype=int))
+    rows = {
+        name: np.broadcast_to(_double(inputs[name]), (*batch, *s)).reshape(count, *s)
+        for name, s in program.inputs.items()
+    }
+    dtype = np.result_type(float, *(array.dtype for array in rows.values()))
+    found = {name: np.empty((count, *numbers.shape), dtype) for name, numbers in program.outputs.items()}
+    kinds = {array.dtype.char for array in rows.values()}
+    most = {"": FEW, "d": FEW, "O": 1, "Od": 1}.get("".join(sorted(kinds)), 0)
+    if count <= most and meaning is _MEANING and isinstance(program, Program):
+        for state in range(count):
+            scalars = [x for array in rows.values() for x in array[state].ravel().tolist()]
+            values = scalar_values(program, scalars)
+            for name, numbers in program.outputs.items():
+                own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
+                found[name][state] = own.reshape(numbers.shape)
+        return _of_batch(found, batch)
+    run = _stage_after_stage if isinstance(program, Staged) else all_values
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        with np.errstate(all="ignore"):
+            columns = [x for array in rows.values() for x in _columns(array[part])]
+            values = run(program, columns, meaning)
+        for name, numbers in program.outputs.items():
+            for place in np.ndindex(*numbers.shape):
+                found[name][(part, *place)] = values[numbers[place]]
+    return _of_batch(found, batch)
+
+
+def _of_batch(found, batch):
+    return {name: array.reshape((*batch, *array.shape[1:])) for name, array in found.items()}
+
+
+def _double(array):
+    """An array (of numbers or symbols) whose numbers have double precision or more."""
+    array = np.asarray(array)
+    return array.astype(np.result_type(float, array.dtype), copy=False)
+
+
+def all_values(program, inputs, meaning=_MEANING):
+    """Every value in its order. inputs: one for each scalar input, arrays or symbols."""
+    values = [*inputs, *program.constants.tolist()]
+    for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
+        operands = (values[a],) if b < 0 else (values[a], values[b])
+        values.append(meaning[op](*operands))
+    return values
+
+
+def scalar_values(program, inputs):
+    """`all_values` of one state: inputs are floats or symbols, which Python adds and multiplies faster than
+    NumPy does."""
+    values = [x.item() if isinstance(x, np.generic) else x for x in (*inputs, *program.constants.tolist())]
+    append = values.append
+    with np.errstate(all="ignore"):
+        for op, a, b in zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True):
+            x = values[a]
+            if op == _MUL:
+                append(x * values[b])
+            elif op == _ADD:
+                append(x + values[b])
+            elif op == _SUB:
+                append(x - values[b])
+            elif op == _NEG:
+                append(-x)
+            elif op == _RECIPROCAL:
+                append(_inverse(x))
+            else:
+                found = _MEANING[op](x) if b < 0 else _MEANING[op](x, values[b])
+                append(float(found) if isinstance(found, float) else found)
+    return values
+
+
+def _inverse(x):
+    """1 / x, also of a zero."""
+    return math.copysign(math.inf, x) if isinstance(x, float) and x == 0 else 1.0 / x
+
+
+def _stage_after_stage(program, inputs, meaning):
+    """Every value of a Staged in its order, (values, states): see `all_values`."""
+    values = np.array(np.broadcast_arrays(*inputs, *program.constants.tolist()))
+    for stage in program.stages:
+        found = all_values(stage.program, list(values[stage.reads]), meaning)
+        shape = (stage.lanes, *values.shape[1:])
+        left = [np.broadcast_to(found[n], shape) for n in stage.results]
+        values = np.concatenate([values, *left], dtype=values.dtype)
+    return values
+
+
+def _batch(program, inputs):
+    leading = [np.shape(inputs[n])[: np.ndim(inputs[n]) - len(s)] for n, s in program.inputs.items()]
+    return np.broadcast_shapes(*leading)
+
+
+def _columns(rows):
+    """The entries of an input, each over the states."""
+    return rows.reshape(len(rows), -1).T if rows.size else []

@@ -1,0 +1,198 @@
+"""A Program with what its lanes have in common side by side: a Staged."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from dynamics_node.symbolic.expression import TURNING, Op
+from dynamics_node.symbolic.lane_program import Staged
+from dynamics_node.symbolic.lane_signs import LaneSigns
+from dynamics_node.symbolic.packs import packs
+from dynamics_node.symbolic.program import Program
+from dynamics_node.symbolic.staging import Staging
+from dynamics_node.symbolic.units import Row, without_negations
+
+_MEANING: dict[Op, Callable] = {
+    Op.ADD: lambda a, b: a + b,
+    Op.MUL: lambda a, b: a * b,
+    Op.RECIPROCAL: lambda a: 1.0 / a,
+    Op.SIN: lambda a, offset=0.0: np.sin(a + offset),
+    Op.COS: lambda a, offset=0.0: np.cos(a + offset),
+}
+
+
+def packed(program: Program, alike: Iterable[Row]) -> Staged | None:
+    """The same results, what is done alike on several lanes side by side; None where nothing is.
+
+    alike: inputs by their numbers, one of each lane, that mean the same there. Of limbs this comes to stages:
+    what they share, alone; the limbs side by side; what comes of all of them.
+    """
+    values, alone = without_negations(program)
+    together, places, constants = packs(program, alone, alike)
+    units = {row: unit for row, unit in together.items() if unit is not None}
+    if not units:
+        return None
+    units |= {(n,): unit for n, unit in alone.items() if n not in places}
+    places |= {n: ((n,), 0) for n in alone if n not in places}
+    angles = [(n,) for row in sorted(together, key=len, reverse=True) for n in row if _turns(units, n)]
+    stages = _in_stages(units, places, angles)
+    if stages is None:
+        return None
+    ordered = {row: units[row] for rows in stages for row in rows}
+    outputs: dict[Row, dict[int, int]] = defaultdict(dict)
+    for n, sign in (values[n] for numbers in program.outputs.values() for n in numbers.ravel().tolist()):
+        if n in places:
+            row, lane = places[n]
+            outputs[row].setdefault(lane, sign)
+    return _Writer(program, LaneSigns(ordered, places, constants, outputs)).written(stages, values)
+
+
+def _turns(units, n):
+    """True of a sine or cosine."""
+    return (n,) in units and units[n,].op in TURNING
+
+
+def _in_stages(units, places, first):
+    """Rows stage after stage, each after what it needs; None if they need each other in a circle, which terms
+    that were added may do. Among stages of the same phase those with fewer lanes come first. first: rows that
+    come before others where they can."""
+
+    def later(other, row):
+        """Whether it has to be left by a stage before: of more lanes, or read lane by lane."""
+        apart = len(row) > 1 and other not in units[row].operands
+        return len(other) > len(row) or (apart and len(other) == len(row))
+
+    phase: dict[Row, int] = {}
+    begun: set[Row] = set()
+    stages = defaultdict(list)
+    waiting = [*reversed(units), *reversed(first)]
+    while waiting:
+        row = waiting[-1]
+        if row in phase:
+            waiting.pop()
+            continue
+        needed = [*_needed(units, places, row)]
+        missing = [other for other in needed if other not in phase]
+        if not missing:
+            phase[row] = max((phase[other] + later(other, row) for other in needed), default=0)
+            stages[phase[row], len(row)].append(row)
+        elif row in begun:
+            return None
+        else:
+            begun.add(row)
+            waiting += missing
+    return [stages[key] for key in sorted(stages)]
+
+
+def _needed(units, places, row):
+    """The rows whose results an operation reads."""
+    for operand in units[row].operands:
+        if operand in units:
+            yield operand
+        else:
+            yield from (places[n][0] for n in dict.fromkeys(operand) if n in places)
+
+
+class _Writer:
+    """found: {row: its Values} of what stages have left."""
+
+    def __init__(self, program: Program, signs: LaneSigns):
+        self.program, self.signs = program, signs
+        self.staging = Staging(program.inputs)
+        self.inputs = [x for array in self.staging.arrays.values() for x in array.ravel()]
+        self.found: dict[Row, np.ndarray] = {}
+
+    def written(self, stages, values) -> Staged:
+        left = self._left(stages, values)
+        for rows in stages:
+            stage = _Stage(self, rows, [row for row in rows if row in left])
+            found = self.staging.side_by_side(stage, stage.given())
+            self.found |= dict(zip(stage.left, found, strict=True))
+        return self.staging.finish(self._outputs(values), self.program.limits)
+
+    def _left(self, stages, values):
+        """The rows that are needed outside their stage."""
+        units, places = self.signs.units, self.signs.places
+        stage = {row: k for k, rows in enumerate(stages) for row in rows}
+        wanted = (values[n][0] for numbers in self.program.outputs.values() for n in numbers.ravel().tolist())
+        left = {places[n][0] for n in wanted if n in places}
+        for row in stage:
+            left |= {other for other in _needed(units, places, row) if stage[other] != stage[row]}
+        return left
+
+    def read(self, row):
+        """Values or constants of all lanes."""
+        return self.found[row] if row in self.found else [self._value(n) for n in row]
+
+    def _value(self, n):
+        if n in self.signs.places:
+            row, lane = self.signs.places[n]
+            return self.found[row][lane]
+        return self.signs.constants[n] if n in self.signs.constants else self.inputs[n]
+
+    def _outputs(self, values):
+        """Outputs that lie there with the wrong sign are turned at the end."""
+        flat = [values[n] for numbers in self.program.outputs.values() for n in numbers.ravel().tolist()]
+        entries = np.empty(len(flat), dtype=object)
+        entries[:] = [self._value(n) for n, _ in flat]
+        turned = [k for k, (n, sign) in enumerate(flat) if self.signs.read((n,)) != sign]
+        if turned:
+            entries[turned] = self.staging.alone(lambda x: -x, entries[turned])
+        found, start = {}, 0
+        for name, numbers in self.program.outputs.items():
+            found[name] = entries[start : start + numbers.size].reshape(numbers.shape)
+            start += numbers.size
+        return found
+
+
+class _Stage:
+    """Operations on symbols: what each step computes from operands (row, sign), and what to multiply it with.
+
+    sources: what the stage reads, (row, signs) of all lanes; the row () are the signs themselves.
+    """
+
+    def __init__(self, writer, rows, left):
+        self.writer, self.lanes, self.left = writer, len(rows[0]), left
+        self.full = (1 << self.lanes) - 1
+        self._own = set(rows)
+        self.sources: dict[tuple[Row, int], None] = {}
+        self._steps = [self._step(row) for row in rows]
+
+    def given(self):
+        """(lanes, sources) Values and constants."""
+        given = np.empty((self.lanes, len(self.sources)), dtype=object)
+        for k, (row, mask) in enumerate(self.sources):
+            signs = [-1.0 if mask >> lane & 1 else 1.0 for lane in range(self.lanes)]
+            read = signs if row == () else self.writer.read(row)
+            given[:, k] = [x * sign for x, sign in zip(read, signs, strict=True)] if row and mask else read
+        return given
+
+    def __call__(self, x):
+        values = dict(zip(self.sources, x, strict=True))
+        for row, op, operands, mask in self._steps:
+            found = _MEANING[op](*(self._signed(values, values[key], sign) for key, sign in operands))
+            values[row, 0] = self._signed(values, found, mask)
+        return tuple(np.asarray(values[row, 0], dtype=object) for row in self.left)
+
+    def _signed(self, values, value, mask):
+        if mask in (0, self.full):
+            return -value if mask else value
+        return value * values[(), mask]
+
+    def _step(self, row):
+        """(row, op, [((operand, signs), sign)], sign)"""
+        unit = self.writer.signs.units[row]
+        masks, rest = self.writer.signs.factors(row), 0
+        if unit.op != Op.ADD:
+            masks, rest = [0] * len(unit.operands), masks[0]
+        keys = [(operand, 0) for operand in unit.operands]
+        constants = self.writer.signs.constants
+        constant = next((k for k, ns in enumerate(unit.operands) if all(n in constants for n in ns)), None)
+        if unit.op in TURNING:
+            masks[0], rest = rest, 0
+        elif unit.op == Op.MUL and constant is not None:
+            keys[constant], rest = (unit.operands[constant], rest), 0
+        self.sources |= {key: None for key in keys if key[0] not in self._own}
+        self.sources |= {((), mask): None for mask in (*masks, rest) if mask not in (0, self.full)}
+        return row, unit.op, [*zip(keys, masks, strict=True)], rest

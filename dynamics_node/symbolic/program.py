@@ -1,0 +1,147 @@
+"""Program: named inputs and outputs, and scalar operations in order."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.symbolic.expression import BINARY, TURNING, UNARY, Op
+
+FORMAT = 3
+HEALTH = "health"
+_ARRAYS = ("constants", "ops", "left", "right")
+
+
+class ProgramError(ValueError):
+    """A Program that breaks its rules, or a file that holds none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Values 0, 1, ... in order: the scalars of the inputs, the constants, then one of every operation.
+
+    inputs: {name: shape}; constants (c,); ops, left, right (n,): Op and value numbers (right is -1 where
+    there is one operand); outputs: {name: array of value numbers}.
+
+    limits: of the entries of the last output, `health` (len(limits),), of a Program that can fail: beyond
+    one of them, or where it is NaN, the other outputs mean nothing. Empty where nothing can fail.
+    """
+
+    inputs: dict[str, tuple[int, ...]]
+    constants: np.ndarray
+    ops: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    outputs: dict[str, np.ndarray]
+    limits: tuple[float, ...] = ()
+
+    def __post_init__(self):
+        _validate(self)
+
+    @cached_property
+    def input_size(self):
+        return sum(int(np.prod(shape)) for shape in self.inputs.values())
+
+    @cached_property
+    def first_operation(self):
+        """Number of the first operation's value."""
+        return self.input_size + len(self.constants)
+
+    @property
+    def length(self):
+        """Operations that are written down."""
+        return len(self.ops)
+
+    def op_count(self):
+        """{'add', 'mul', 'div', 'neg', 'sin', 'cos'}: how often; a subtraction is an addition, and so is the
+        constant beside an angle."""
+        counts = Counter(Op(op).name for op in self.ops)
+        columns = zip(self.ops.tolist(), self.left.tolist(), self.right.tolist(), strict=True)
+        sums = {(a, b) for op, a, b in columns if op in TURNING and b >= 0}
+        return {
+            "add": counts["ADD"] + counts["SUB"] + len(sums),
+            "mul": counts["MUL"],
+            "div": counts["RECIPROCAL"],
+            "neg": counts["NEG"],
+            "sin": counts["SIN"],
+            "cos": counts["COS"],
+        }
+
+    def digest(self):
+        """Hash of all that the Program says."""
+        parts = hashlib.sha256(repr((FORMAT, self.inputs, self.limits)).encode())
+        for name in _ARRAYS:
+            parts.update(np.ascontiguousarray(getattr(self, name)).tobytes())
+        for name, numbers in self.outputs.items():
+            parts.update(repr((name, numbers.shape)).encode() + np.ascontiguousarray(numbers).tobytes())
+        return parts.hexdigest()
+
+    def depth(self):
+        """Operations in the longest chain of which each needs the one before."""
+        return max(self.depths(), default=0)
+
+    def depths(self) -> list[int]:
+        """Of every value, the operations in the longest chain that ends with it."""
+        depth = [0] * self.first_operation
+        for a, b in zip(self.left.tolist(), self.right.tolist(), strict=True):
+            depth.append(1 + max(depth[a], depth[b] if b >= 0 else 0))
+        return depth
+
+    def save(self, path):
+        """Write to a .npz file."""
+        arrays: dict[str, Any] = {f"output {name}": numbers for name, numbers in self.outputs.items()}
+        arrays |= {f"input {name}": np.array(shape, dtype=int) for name, shape in self.inputs.items()}
+        arrays |= {name: getattr(self, name) for name in _ARRAYS}
+        np.savez_compressed(path, format=FORMAT, limits=np.array(self.limits), **arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Read what `save` wrote, checked. Raises ProgramError."""
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                if file["format"] != FORMAT:
+                    raise ProgramError(f"{path}: format {file['format']} of another version")
+                inputs = {k[6:]: tuple(map(int, file[k])) for k in file.files if k.startswith("input ")}
+                outputs = {k[7:]: file[k] for k in file.files if k.startswith("output ")}
+                limits = tuple(map(float, file["limits"]))
+                arrays = {name: file[name] for name in _ARRAYS}
+                return cls(inputs=inputs, outputs=outputs, limits=limits, **arrays)
+        except (KeyError, OSError, ValueError) as error:
+            raise ProgramError(f"{path} holds no Program: {error}") from None
+
+
+def _validate(program):
+    """Closed op set, operands before their use, finite constants."""
+    first = program.first_operation
+    count = len(program.ops)
+    if not (len(program.left) == len(program.right) == count):
+        raise ProgramError("ops and operands differ in number")
+    if not np.isfinite(program.constants).all():
+        raise ProgramError("a constant is not finite")
+    binary = np.isin(program.ops, BINARY)
+    turning = np.isin(program.ops, TURNING)
+    if not np.all(binary | turning | np.isin(program.ops, UNARY)):
+        raise ProgramError("an operation is not in the set")
+    own = first + np.arange(count)
+    if not (np.all(program.left >= 0) and np.all(program.left < own)):
+        raise ProgramError("an operand is used before it is computed")
+    alone = program.right == -1
+    if not np.all(np.where(binary, (program.right >= 0) & (program.right < own), turning | alone)):
+        raise ProgramError("an operand is used before it is computed, or a unary operation has two")
+    constant = (program.right >= program.input_size) & (program.right < first)
+    if not np.all(constant | alone | ~turning):
+        raise ProgramError("the second operand of a sine or cosine is no constant")
+    for name, numbers in program.outputs.items():
+        if np.any(numbers < 0) or np.any(numbers >= first + count):
+            raise ProgramError(f"output {name!r} is no value of the program")
+    require_health(program)
+
+
+def require_health(program):
+    """Raise ProgramError unless the limits belong to the last output, `health`."""
+    last = next(reversed(program.outputs), None)
+    if program.limits and (last != HEALTH or program.outputs[last].shape != (len(program.limits),)):
+        raise ProgramError(f"{len(program.limits)} limits need a last output {HEALTH!r} of as many entries")
