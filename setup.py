@@ -110,7 +110,7 @@ setup(
         (f"share/{NAME}/config/layouts", sorted(map(str, Path("config/layouts").glob("*.*")))),
     ],
     package_data={
-        NAME: ["py.typed", "backends/c/*.c", "backends/text/*.h", "parallel/*.c", "trajectory/page/*"]
+        NAME: ["py.typed", "codegen/c/*.c", "codegen/printer/*.h", "chains/*.c", "trajectory/page/*"]
     },
     python_requires=">=3.10",
     install_requires=["numpy>=1.24", "scipy>=1.10", "defusedxml>=0.7", "urdfdom-py>=1.2", "pyyaml>=5.4"],

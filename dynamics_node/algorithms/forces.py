@@ -1,7 +1,7 @@
 """What loop joints transmit: the Lagrange multipliers of their equations, on symbols of one state.
 
 Passive joints bear no torque: K_dep^T lambda = tau_dep, the torques of the tree at the dependent joints,
-where drives stand at the independent ones. T lambda is the wrench in the loop frame, see algorithms/loop_cut.py. Gears,
+where drives stand at the independent ones. T lambda is the wrench in the loop frame, see loop_cut.py. Gears,
 belts and other constraints between coordinates act as drives do, between a body and its parent.
 """
 

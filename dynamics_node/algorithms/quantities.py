@@ -27,7 +27,7 @@ Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 class Quantity(NamedTuple):
     """reads, returns: names of the arrays, in order; options: keywords of its ways. way: as of
-    algorithms/quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with loops. projects:
+    quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with loops. projects:
     whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse. view(robot,
     **options): the robot whose inertias count, where that is not the whole one.
 

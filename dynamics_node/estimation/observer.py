@@ -1,4 +1,4 @@
-"""The external-torque observer: samples in, what pushes on the robot out. See estimation/observer_program.py."""
+"""The external-torque observer: samples in, what pushes on the robot out. See observer_program.py."""
 
 from functools import lru_cache, partial
 

@@ -1,7 +1,7 @@
 """The factors of loops, gears and belts (paper 1, section VII): one function per equation.
 
 A loop joint is cut; the force T F that it transmits acts on the successor, and its opposite on the
-predecessor. Notation: see algorithms/loop_cut.py; kept: the directions of T that no other constraint holds already.
+predecessor. Notation: see loop_cut.py; kept: the directions of T that no other constraint holds already.
 """
 
 from dataclasses import replace
