@@ -10,7 +10,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 LAYOUTS = ROOT / "config" / "layouts"
-SOURCES = "\n".join(path.read_text() for path in (ROOT / "dynamics_node" / "node").glob("*.py"))
+SOURCES = "\n".join(path.read_text() for path in (ROOT / "dynamics_node" / "node").rglob("*.py"))
 
 
 def rviz_topics():
