@@ -1,24 +1,26 @@
-"""Trajectories: the four-bar of paper 2, a Panda and a spatial loop, beside DOP853 and GTSAM.
+"""Trajectories: the four-bar of paper 2, a Panda and a spatial loop, beside DOP853.
 
 The paper's own figures (its Table 1: positions wrong by 2.3e-3 m in dependent coordinates, by 17e-3 to 24e-3
 m in independent ones) stand beside ours. Times are thread CPU time, the least of many steps' means.
 """
 
 import os
+import sys
 import time
 
 import harness
 import mechanism_truth as truth
 import numpy as np
+
+sys.path.append(str(harness.HERE.parent / "examples" / "paper2"))
+
+from four_bar import FOUR_BAR_START, four_bar
 from mechanism_estimation import estimation
-from mechanism_gtsam import PaperSmoother
 from robots import robot
 
 import dynamics_node as dn
 from dynamics_node.trajectory import FixedLag, forward_graph, invert, prior, robot_system, simulate
 from dynamics_node.trajectory.graph import weights_of
-from dynamics_node.trajectory.gtsam_lag import GtsamFixedLag
-from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
 
 WINDOWS = range(2, 11)
 FALL = 5.0  # s
@@ -106,7 +108,7 @@ def _differential():
 
 
 def speed():
-    """A step of the smoother, beside GTSAM's on the same graph and in the same run."""
+    """A step of the smoother."""
     systems = {
         "four-bar": (four_bar(), np.array(FOUR_BAR_START), 20.0),
         "7-dof arm": (robot_system(robot("panda")), POSE, 300.0),
@@ -115,32 +117,14 @@ def speed():
         graph = forward_graph(system)
         known = prior(graph, {"q": q}, {"q": 1e-10, "qd": 1e-10})
         numbers = {"dt": 1e-3} | {weights_of(factor.name): 100.0 for factor in graph.weighted}
-        ours = _step(_appending(FixedLag, graph, COMPARED, known, numbers), 40)
+        ours = _step(_appending(graph, COMPARED, known, numbers), 40)
         yield _row(f"{name}, a step of window {COMPARED}", ours, "us", target)
-        yield from _beside_gtsam(name, graph, known, numbers)
-        twice = _step(_appending(FixedLag, graph, 2 * COMPARED, known, numbers), 40) / ours
+        twice = _step(_appending(graph, 2 * COMPARED, known, numbers), 40) / ours
         yield _row(f"{name}, window {2 * COMPARED} beside {COMPARED}", twice, "times", 2.2)
 
 
-def _beside_gtsam(name, graph, known, numbers, count=60):
-    ours = _appending(FixedLag, graph, COMPARED, known, numbers)
-    lean = _appending(GtsamFixedLag, graph, COMPARED, known, numbers)
-    paper = PaperSmoother(graph, COMPARED, known, 4 * count + 10, numbers)
-    rounds = [[_mean(call, count) for call in (ours, lean, paper.append)] for _ in range(4)]
-    own, lean_time, paper_time = np.min(rounds, axis=0)
-    per = paper.iterations / paper.done
-    yield harness.Row(
-        f"{name}, beside our GTSAM route", lean_time / own, "times", "higher", target=50.0,
-        reason=f"GtsamFixedLag, as few iterations as ours: {lean_time:.0f} us, ours {own:.0f} us",
-    )  # fmt: skip
-    yield harness.Row(
-        f"{name}, beside GTSAM's own smoother", paper_time / own, "times", "higher",
-        reason=f"BatchFixedLagSmoother, tight: {paper_time:.0f} us, {per:.1f} iterations; not judged",
-    )  # fmt: skip
-
-
-def _appending(kind, graph, window, known, numbers):
-    lag = kind(graph, window, known, observable=False)
+def _appending(graph, window, known, numbers):
+    lag = FixedLag(graph, window, known, observable=False)
     lag.append(**numbers)
     return lag.append
 
@@ -189,7 +173,7 @@ def main():
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     parts = [PARTS[options.only]] if options.only else PARTS.values()
     rows = [row for part in parts for row in part()]
-    harness.finish("mechanism", rows, harness.versions("numpy", "scipy", "gtsam"), options.save)
+    harness.finish("mechanism", rows, harness.versions("numpy", "scipy"), options.save)
 
 
 if __name__ == "__main__":

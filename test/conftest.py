@@ -7,7 +7,7 @@ from pathlib import Path
 # The example robots and the demo of this checkout, also for the processes that tests start
 EXAMPLES = str(Path(__file__).parents[1] / "examples")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [EXAMPLES, os.environ.get("PYTHONPATH")]))
-sys.path.insert(0, EXAMPLES)
+sys.path[:0] = [EXAMPLES, str(Path(EXAMPLES) / "paper2")]
 
 # A worker a core: threads of OpenBLAS beside them wait in loops; so for the processes that tests start
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):

@@ -11,7 +11,6 @@ from dynamics_node.io import TableError, read_table
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory import SmootherOptions, estimate
-from dynamics_node.trajectory.systems import System
 
 NOISE = {
     "encoder_std": "of a reading of a position, rad or m",
@@ -50,8 +49,6 @@ def add_parser(commands):
 
 def estimate_recording(robot, options):
     """Estimate and write; of a failure what there was before."""
-    if isinstance(robot, System):
-        raise TableError("--input: a planar mechanism has no sensors; name a robot description")
     check_outputs(robot, options)
     sensors = load_sensors(options.sensors) if options.sensors else ()
     labels = dict(zip((s.name for s in sensors), fitting_labels(robot, sensors), strict=True))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dynamics_node.cli.motions import check_outputs, finish, motion_command, names_of, start_of
+from dynamics_node.cli.motions import check_outputs, finish, motion_command, start_of
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.io import read_table
@@ -32,15 +32,13 @@ def invert_curve(robot, options):
     check_outputs(robot, options)
     curve = read_table(
         options.input,
-        names_of(robot),
+        robot,
         ("q", "qd", "qdd"),
         ("time", "q"),
         options.topic,
         joints_map=joints_map(options),
     )
-    start = (
-        start_of(robot, options.start) if options.start or curve["q"].shape[1] < names_of(robot).nq else None
-    )
+    start = start_of(robot, options.start) if options.start or curve["q"].shape[1] < robot.nq else None
     rates = {kind: curve[kind] for kind in ("qd", "qdd") if kind in curve}
     with progress("stages", None) as advance:
         finish(

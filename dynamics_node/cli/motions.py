@@ -1,4 +1,4 @@
-"""What commands about trajectories share: the robot or planar mechanism, and what becomes of a motion."""
+"""What commands about trajectories share: the robot, and what becomes of a motion."""
 
 import sys
 import time
@@ -8,61 +8,31 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.robot import read_robot, robot_command
+from dynamics_node.cli.robot import robot_command
 from dynamics_node.io import TableError, check_plot, plot_curves, table_writer
-from dynamics_node.trajectory import TrajectoryError, planar_drawing, robot_drawing, write_animation
-from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
-from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory import TrajectoryError, robot_drawing, write_animation
 
-FOUR_BAR = "four_bar"  # paper 2, Fig. 6: a name in place of a file
-BACKENDS = ("auto", "c", "numpy", "gtsam")
+BACKENDS = ("auto", "c", "numpy")
 PAGES = (".html", ".htm")
 
 
 def motion_command(commands, name, run, text):
     """A parser of a command that makes a motion."""
-    parser = robot_command(
-        commands, name, run, f"{text} ({FOUR_BAR} in place of a file: the planar one of paper 2)"
-    )
-    parser.set_defaults(read=_read)
+    parser = robot_command(commands, name, run, text)
     parser.add_argument("--output", type=Path, metavar="FILE", help="the motion: .npz, .csv or .parquet")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="its curves: .png, .svg or .pdf")
     parser.add_argument("--animate", type=Path, metavar="FILE", help="a page that plays it: .html")
     parser.add_argument("--show", nargs="+", metavar="JOINT", help="coordinates in the plot (all)")
     parser.add_argument(
         "--backend", choices=BACKENDS, default="auto",
-        help="what solves: compiled code (c), numpy, gtsam; auto: c where it works (auto)",
+        help="what solves: compiled code (c), numpy; auto: c where it works (auto)",
     )  # fmt: skip
     return parser
-
-
-def _read(options):
-    """The robot of a file, or the System of the four-bar."""
-    if options.urdf == FOUR_BAR and not Path(options.urdf).exists():
-        return four_bar()
-    return read_robot(options)
-
-
-def names_of(robot):
-    """What has q_names, v_names, nq and nv of a robot or a System."""
-    return _Names(robot) if isinstance(robot, System) else robot
-
-
-class _Names:
-    """Of a System, as Models tell them."""
-
-    floating_base = False
-
-    def __init__(self, system):
-        self.q_names, self.v_names = system.directions, system.torque_names
-        self.nq, self.nv = len(self.q_names), len(self.v_names)
 
 
 def start_of(robot, given):
     """A closed position (nq,) with the joints where they are `given`: all, the independent ones, or None for
     zero."""
-    if isinstance(robot, System):
-        return _all(FOUR_BAR_START if given is None else given, "--start", names_of(robot).q_names)
     q = robot.neutral() if given is None else np.array(given, dtype=float)
     if len(q) not in (robot.nq, robot.nv):
         raise TableError(
@@ -78,18 +48,12 @@ def start_of(robot, given):
     return first_closed(robot, q)
 
 
-def _all(numbers, option, names):
-    if len(numbers) != len(names):
-        raise TableError(f"{option} needs {len(names)} numbers: {', '.join(names)}")
-    return np.array(numbers, dtype=float)
-
-
 # --- what becomes of it -------------------------------------------------------------------------------------
 
 
 def check_outputs(robot, options):
     """Raise TableError, before anything is computed, for what cannot be written."""
-    known = (*names_of(robot).q_names, *names_of(robot).v_names)
+    known = (*robot.q_names, *robot.v_names)
     for name in options.show or ():
         if name not in known:
             raise TableError(f"--show: there is no {name!r}; there are {', '.join(dict.fromkeys(known))}")
@@ -134,6 +98,4 @@ def _write(robot, options, motion):
         plot_curves(options.plot, motion.time - motion.time[0], curves, motion.name)
         print(f"written: {options.plot}")
     if options.animate is not None:
-        planar = partial(planar_drawing, FOUR_BAR_POINTS, FOUR_BAR_BLOCKS)
-        draw = planar if isinstance(robot, System) else partial(robot_drawing, robot)
-        print(f"written: {write_animation(options.animate, motion, draw)}")
+        print(f"written: {write_animation(options.animate, motion, partial(robot_drawing, robot))}")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.motions import check_outputs, finish, motion_command, names_of, start_of
+from dynamics_node.cli.motions import check_outputs, finish, motion_command, start_of
 from dynamics_node.cli.progress import progress
 from dynamics_node.io import read_table
 from dynamics_node.trajectory import simulate
@@ -63,6 +63,6 @@ def simulate_robot(robot, options):
 
 def _torques(robot, options):
     """(steps + 1, nv) of the table, at the times of the steps; held before and after it."""
-    found = read_table(options.torques, names_of(robot), ("tau",), ("time", "tau"))
+    found = read_table(options.torques, robot, ("tau",), ("time", "tau"))
     times = found["time"][0] + options.dt * np.arange(round(options.duration / options.dt) + 1)
     return np.stack([np.interp(times, found["time"], column) for column in found["tau"].T], axis=1)

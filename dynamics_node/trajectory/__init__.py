@@ -8,7 +8,7 @@ from dynamics_node.trajectory.constraints import (
     prior_factor,
     velocity_constraint,
 )
-from dynamics_node.trajectory.drawing import Drawing, planar_drawing, robot_drawing
+from dynamics_node.trajectory.drawing import Drawing, robot_drawing
 from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
@@ -27,7 +27,6 @@ from dynamics_node.trajectory.integrators import equality, euler, random_walk, s
 from dynamics_node.trajectory.inversion import invert
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
 from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
-from dynamics_node.trajectory.planar import Angle, Bar, Slider, planar_system
 from dynamics_node.trajectory.readings import (
     accelerometer,
     bias_of,
@@ -43,8 +42,6 @@ from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
 __all__ = [
-    "Angle",
-    "Bar",
     "Batch",
     "Curve",
     "Drawing",
@@ -56,7 +53,6 @@ __all__ = [
     "NotConverged",
     "Prior",
     "SingularPosition",
-    "Slider",
     "SmootherOptions",
     "Solution",
     "Steps",
@@ -84,8 +80,6 @@ __all__ = [
     "inverse_dynamics",
     "inverse_graph",
     "invert",
-    "planar_drawing",
-    "planar_system",
     "position_constraint",
     "positions",
     "prior",

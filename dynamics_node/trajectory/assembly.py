@@ -8,7 +8,6 @@ from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.functions import InputError
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
-from dynamics_node.trajectory.problems import RobotOrSystem
 from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System
 
@@ -16,18 +15,18 @@ OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in
 LENGTH = 1e-6  # that a quaternion may be off unit length
 
 
-def closed_start(system: System, robot: RobotOrSystem, q, qd=None):
+def closed_start(system: System, q, qd=None):
     """q (nq,) and qd (n,) of all directions, zero where they depend on others and nobody tells them, once
     they are found to be consistent. qd (nv,): of the independent directions, or (n,).
 
     Raises InputError, InconsistentStart, WrongBranch.
     """
     q = _vector("q", q, len(system.q.neutral))
-    for name, at in getattr(robot, "quaternions", ()):
+    for name, at in system.robot.quaternions if system.robot else ():
         if abs(np.linalg.norm(q[at]) - 1.0) > LENGTH:
             raise InputError(f"the quaternion of {name!r} must be of unit length, not {q[at]}")
     found = interpret(start_program(system), q=q, qd=np.zeros(len(system.directions)))
-    advice = "close_loops closes them" if getattr(robot, "constrained", False) else "give a closed position"
+    advice = "close_loops closes them" if system.robot else "give a closed position"
     _refuse_open(system, found["positions"], "the loops are open", advice)
     if (found["turned"] > TURNED).any():
         raise WrongBranch(f"{system.name}: loops are closed with ends turned away from each other")

@@ -1,4 +1,4 @@
-"""A robot or a planar mechanism as points that move and bars between them."""
+"""A robot as points that move and bars between them."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,6 @@ import numpy as np
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.symbolic import transform_origin, transform_rotation, transpose
-from dynamics_node.trajectory.natural import Angle
 
 PATHS = 4  # ends whose paths are drawn: of a hand with twenty fingers none would be seen
 NEAR = 1e-4  # m: what is nearer is the same point
@@ -40,20 +39,6 @@ def robot_drawing(robot, q) -> Drawing:
     bars += _loops(robot, places, names)
     kept = tuple(dict.fromkeys(bar for bar in bars if bar[0] != bar[1]))
     return Drawing(_moved(tree, q, places), kept, tuple(names), tuple(ends[:PATHS]))
-
-
-def planar_drawing(points, blocks, q) -> Drawing:
-    """The points and Bars of `planar_system` at q (count, nq), sliders' lines, too."""
-    free = [name for name, place in points.items() if place is None]
-    numbers = {name: k for k, name in enumerate(points)}
-    places = np.zeros((len(q), len(points), 3))
-    for name, place in points.items():
-        at = 2 * free.index(name) if place is None else 0
-        places[:, numbers[name], :2] = q[:, at : at + 2] if place is None else place
-    lines = dict.fromkeys((block.start, block.end) for block in blocks if not isinstance(block, Angle))
-    bars = tuple((numbers[start], numbers[end], k) for k, (start, end) in enumerate(lines))
-    names = tuple((k, name) for name, k in numbers.items())
-    return Drawing(places, bars, names, tuple(numbers[name] for name in free[:PATHS]), planar=True)
 
 
 class _Places:

@@ -9,7 +9,9 @@ import numpy as np
 
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Sensor
+from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import TrajectoryError
+from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
@@ -22,7 +24,6 @@ from dynamics_node.trajectory.joint_smoother import (
 from dynamics_node.trajectory.problems import motion_of, told_at
 from dynamics_node.trajectory.recorded import first_position, recorded_steps
 from dynamics_node.trajectory.results import Motion
-from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
 SETTLED = 1e-9  # of the last change of a variable, beside its size, of a whole recording
@@ -63,10 +64,10 @@ def estimate(
         if window is None:
             run.at_once()
     except TrajectoryError as error:
-        motion = run.motion(robot, time)
+        motion = run.motion(time)
         place = f"{robot.name}, {len(motion)} of {len(steps)} steps done"
         raise told_at(error, place, motion) from None
-    return run.motion(robot, time)
+    return run.motion(time)
 
 
 @lru_cache(maxsize=8)  # of the robots at hand
@@ -90,7 +91,7 @@ class _Run:
     def along(self, window, wanted, progress):
         """Step after step. wanted: covariances, too."""
         graph, rows = self.smoothed.graph, self.steps.rows
-        lag = fixed_lag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
+        lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
         written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
         told = [name for name in graph.row if name not in written]
         for k in range(len(self.steps)):
@@ -105,12 +106,12 @@ class _Run:
             progress(k + 1)
 
     def at_once(self):
-        batch = batch_solver(self.smoothed.graph, self.smoothed.backend)
+        batch = Batch(self.smoothed.graph, self.smoothed.backend)
         solution = batch.solve(self.steps, self.known, tolerance=SETTLED)
         self.steps, self.iterations = solution.steps, solution.iterations
         self.P = batch.covariance(self.steps, self.known)
 
-    def motion(self, robot, time) -> Motion:
+    def motion(self, time) -> Motion:
         system, graph = self.smoothed.system, self.smoothed.graph
         steps, P = Steps(graph, self.steps.rows[: self.done + 1]), self.P[: self.done]
         own = np.array(system.independent)
@@ -121,7 +122,7 @@ class _Run:
         std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
         motion = motion_of(
-            robot, system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
+            system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
         )
         if self.pushed:
             return motion

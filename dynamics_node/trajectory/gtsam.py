@@ -1,80 +1,181 @@
-"""Trajectories by GTSAM: Levenberg and Marquardt, a fixed-lag smoother, ISAM2. The route of paper 2, and an
-independent check of our own elimination.
+"""A trajectory as a factor graph of GTSAM: for its optimizers, and as a check of our own elimination."""
 
-Exact factors are constraints of the linear systems, which GTSAM eliminates by QR, again and again until no
-step changes any more. Its own optimisers stop at errors of 1e-2 to 1e-4 with them; with a small variance in
-their place and its default, Cholesky, they may return what they began with.
-"""
+from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
+from dynamics_node.codegen import Runner, make
 from dynamics_node.graph.gtsam import require_gtsam
-from dynamics_node.symbolic import interpret
-from dynamics_node.trajectory.batch import Solution, total_cost
-from dynamics_node.trajectory.errors import TrajectoryError
-from dynamics_node.trajectory.factor import factor_program
+from dynamics_node.robot import Shapes
+from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
+from dynamics_node.trajectory.errors import SingularPosition
+from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, weights_of
-from dynamics_node.trajectory.gtsam_factors import Window, known_by, softness
-from dynamics_node.trajectory.gtsam_newton import GaussNewton, nonlinear_graph
-from dynamics_node.trajectory.gtsam_programs import factor_variables
+from dynamics_node.trajectory.sweeps import run
+from dynamics_node.trajectory.variables import Variable
+
+LOSSES = {"cauchy": "Cauchy", "geman_mcclure": "GemanMcClure"}  # of the same thresholds, half of our costs
 
 
-class GtsamBatch:
-    """As Batch: GTSAM's LevenbergMarquardtOptimizer, for which exact factors have a small variance, then
-    Gauss-Newton with constraints. Raises ImportError without GTSAM."""
+def to_gtsam(steps: Steps, prior: Prior | None = None, softness: float | None = None, backend="auto"):
+    """The factors of a trajectory and of its prior as a gtsam.NonlinearFactorGraph, and where they begin.
 
-    def __init__(self, graph: TrajectoryGraph):
-        require_gtsam()
-        self.graph = graph
+    Parameters
+    ----------
+    steps : Steps
+        Values of the variables, data and weights of every step; later changes of them have no effect.
+    prior : Prior, optional
+        What is known of the first step.
+    softness : float, optional
+        Standard deviation of exact factors. By default they are constraints (noiseModel.Constrained), which
+        linear elimination by QR takes; GTSAM's own optimizers need a small number here.
+    backend : str
+        What runs the factors: c, numpy, or auto.
 
-    def solve(self, steps: Steps, prior: Prior, iterations=50, tolerance=1e-9, observable=True) -> Solution:
-        """As Batch.solve."""
-        window = Window(steps.copy(), known_by(self.graph, prior))
-        newton, made = GaussNewton(window), _marquardt(window, iterations)
-        try:
-            made += newton.run(iterations, tolerance)
-            if observable:
-                newton.refuse_weak()
-        except TrajectoryError as error:
-            error.solution = _solution(window, prior, made)
-            raise
-        return _solution(window, prior, made)
+    Returns
+    -------
+    graph : gtsam.NonlinearFactorGraph
+        Custom factors with errors in standard deviations (exact ones in their own units) over `gtsam_key`.
+    values : gtsam.Values
+        Zeros: every variable is a vector of directions (tangent,) away from its value in `steps`, so
+        quaternions stay of unit length. `from_gtsam` takes them back.
 
-    def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
-        """As Batch.covariance."""
-        return GaussNewton(Window(steps.copy(), known_by(self.graph, prior))).covariance()
+    Raises
+    ------
+    ImportError
+        Without GTSAM.
+    ValueError
+        For a loss that GTSAM lacks.
 
-
-def _marquardt(window, iterations):
-    """Iterations that were made; the steps are near the optimum then."""
+    Examples
+    --------
+    >>> graph, values = to_gtsam(steps, prior, softness=1e-6)  # doctest: +SKIP
+    >>> best = gtsam.LevenbergMarquardtOptimizer(graph, values).optimize()  # doctest: +SKIP
+    >>> from_gtsam(best, steps)["q"]  # doctest: +SKIP
+    """
     gtsam = require_gtsam()
-    params = gtsam.LevenbergMarquardtParams()
-    params.setLinearSolverType("MULTIFRONTAL_QR")
-    params.setMaxIterations(iterations)
-    graph = nonlinear_graph(window, softness(window.steps))
-    optimizer = gtsam.LevenbergMarquardtOptimizer(graph, window.still(range(len(window.steps))), params)
-    window.move(optimizer.optimize().atVector)
-    return optimizer.iterations()
+    graph, found, values = steps.graph, gtsam.NonlinearFactorGraph(), gtsam.Values()
+    for k in range(len(steps)):
+        for variable in graph.variables:
+            values.insert(gtsam_key(graph, variable.name, k), np.zeros(variable.tangent))
+    if prior is not None:
+        factor = _prior_factor(graph)
+        found.push_back(_custom(graph, factor, steps, 0, _prior_data(graph, prior), _unit(factor), backend))
+    for factor in graph.factors:
+        noise = _noise(factor, softness)
+        for k in range(len(steps) - bool(factor.after)):
+            weights = np.ones(len(factor.rows)) if factor.exact else steps[weights_of(factor.name)][k].copy()
+            if weights.any():
+                data = [steps[name][k].copy() for name in factor.data]
+                found.push_back(_custom(graph, factor, steps, k, data, noise, backend, np.sqrt(weights)))
+    return found, values
 
 
-def _solution(window, prior, iterations):
-    steps, graph = window.steps, window.steps.graph
-    squares = {factor.name: _squares(steps, factor) for factor in graph.weighted}
-    cost = total_cost(graph, np.transpose(list(squares.values()))) + prior.cost(graph, steps)
-    exact = max((np.abs(_errors(steps, factor)).max() for factor in graph.exact), default=0.0)
-    return Solution(steps, cost, squares, float(exact), iterations)
+def from_gtsam(values, steps: Steps) -> Steps:
+    """`steps`, those given to `to_gtsam`, moved by gtsam.Values; a copy."""
+    moved = steps.copy()
+    for variable in steps.graph.variables:
+        for k, x in enumerate(moved[variable.name]):
+            x[:] = variable.moved(x.copy(), values.atVector(gtsam_key(steps.graph, variable.name, k)))
+    return moved
 
 
-def _squares(steps, factor):
-    """(count,): squared errors over the variances; the last step has none towards a next one."""
-    squares = (steps[weights_of(factor.name)] * _errors(steps, factor) ** 2).sum(axis=1)
-    return squares * (np.arange(len(steps)) < len(steps) - 1) if factor.after else squares
+def gtsam_key(graph: TrajectoryGraph, variable: str, step: int) -> int:
+    """The key of a variable, by name, at a step: a Symbol of a letter and the number of the step."""
+    number = [one.name for one in graph.variables].index(variable)
+    return require_gtsam().symbol(chr(ord("a") + number), step)
 
 
-def _errors(steps, factor):
-    """(count, rows)"""
-    following = np.minimum(np.arange(len(steps)) + 1, len(steps) - 1)
-    given = {argument: steps[name][following if k else slice(None)] for name, k, argument in factor.variables}
-    given |= {name: steps[name] for name in factor.data}
-    program = factor_program(factor, factor_variables(factor, steps.graph.variables))
-    return interpret(program, **given)["residual"]
+# --- factors ------------------------------------------------------------------------------------------------
+
+
+def _custom(graph, factor, steps, k, data, noise, backend, root=1.0):
+    """gtsam.CustomFactor of a Factor at step k; root: of the weights of its rows."""
+    places = [(name, k + ahead) for name, ahead, _ in factor.variables]
+    keys = [gtsam_key(graph, *place) for place in places]
+    start = [steps[name][step].copy() for name, step in places]
+    runner = _runner(factor, graph.variables_of(factor), backend)
+
+    def error(_, values, H):
+        found = np.empty(runner.outputs["linear"])
+        run(runner, *start, *map(values.atVector, keys), *data, found)
+        found = (found.T * root).T
+        if not np.isfinite(found).all():
+            raise SingularPosition(f"factor {factor.name!r} has no finite error at step {k}")
+        if H is not None:
+            ends = np.cumsum([1, *(len(values.atVector(key)) for key in keys)])
+            for j, (a, b) in enumerate(pairwise(ends)):
+                H[j] = found[:, a:b]
+        return found[:, 0]
+
+    return require_gtsam().CustomFactor(noise, keys, error)
+
+
+@lru_cache(maxsize=512)
+def _runner(factor: Factor, variables: tuple[Variable, ...], backend) -> Runner:
+    """The arguments of the residual, a step in the tangent from each variable, the data -> linear (rows, 1 +
+    directions): the residual after these steps, and its Jacobian by them."""
+    known = {variable.name: variable for variable in variables}
+    places = {argument: known[name] for name, _, argument in factor.variables}
+    steps = {f"step {argument}": (variable.tangent,) for argument, variable in places.items()}
+    shapes: Shapes = {argument: (variable.size,) for argument, variable in places.items()}
+    shapes |= steps | factor.data
+
+    def residual(**arrays):
+        moved = {name: x.moved(arrays[name], arrays[f"step {name}"]) for name, x in places.items()}
+        return {"residual": factor.residual(**moved, **{name: arrays[name] for name in factor.data})}
+
+    value = trace(residual, shapes)
+    derived = jacobian(value, ["residual"], list(steps))
+
+    def linear(**arrays):
+        by = interpret(derived, **arrays)
+        blocks = [by[derivative_name("residual", name)] for name in steps]
+        return {"linear": np.column_stack([interpret(value, **arrays)["residual"], *blocks])}
+
+    return make(trace(linear, shapes), backend)
+
+
+@lru_cache(maxsize=64)
+def _prior_factor(graph: TrajectoryGraph) -> Factor:
+    """A x - b, of data A and b, where x are the directions of the first step from data 'at NAME'."""
+
+    def residual(A, b, **arrays):
+        parts = [v.difference(arrays[v.name], arrays[f"at {v.name}"]) for v in graph.variables]
+        return A @ np.concatenate(parts) - b
+
+    data: Shapes = {f"at {variable.name}": (variable.size,) for variable in graph.variables}
+    data |= {"A": (len(graph.free), len(graph.column_names)), "b": (len(graph.free),)}
+    now = tuple(variable.name for variable in graph.variables)
+    rows = tuple(f"row {k}" for k in range(len(graph.free)))
+    return Factor(name="prior", residual=residual, rows=rows, now=now, data=data)
+
+
+def _prior_data(graph, prior):
+    """The data of `_prior_factor`: half the square of A x - b is the cost of a Prior, but for a constant."""
+    eigenvalues, vectors = np.linalg.eigh(prior.information)
+    some = eigenvalues > 1e-14 * eigenvalues.max(initial=1e-300)
+    root = np.where(some, np.sqrt(np.maximum(eigenvalues, 0.0)), 0.0)
+    A = np.zeros((len(root), len(graph.column_names)))
+    A[:, graph.free] = root[:, None] * vectors.T
+    b = np.where(some, vectors.T @ prior.pull, 0.0) / np.where(some, root, 1.0)
+    return [*(np.array(prior.values[v.name], dtype=float) for v in graph.variables), A, b]
+
+
+def _noise(factor, softness):
+    """Of errors that are in standard deviations already."""
+    models = require_gtsam().noiseModel
+    if factor.exact:
+        rows = len(factor.rows)
+        return models.Constrained.All(rows) if softness is None else models.Isotropic.Sigma(rows, softness)
+    if factor.loss is None:
+        return _unit(factor)
+    if factor.loss.name not in LOSSES:
+        raise ValueError(f"factor {factor.name!r}: GTSAM has no loss {factor.loss.name!r}")
+    estimator = getattr(models.mEstimator, LOSSES[factor.loss.name]).Create(factor.loss.threshold)
+    return models.Robust.Create(estimator, _unit(factor))
+
+
+def _unit(factor):
+    return require_gtsam().noiseModel.Unit.Create(len(factor.rows))

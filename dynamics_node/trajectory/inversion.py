@@ -7,7 +7,9 @@ import numpy as np
 from dynamics_node.algorithms import first_closed
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
+from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
+from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     RobotOrSystem,
@@ -18,7 +20,6 @@ from dynamics_node.trajectory.problems import (
     told_at,
 )
 from dynamics_node.trajectory.results import Motion
-from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
@@ -58,7 +59,7 @@ def invert(
     TrajectoryError with what there is as its `solution`.
     """
     system = system_of(robot)
-    time, q, qd, qdd = _curve(robot, system, time, q, qd, qdd, start)
+    time, q, qd, qdd = _curve(system, time, q, qd, qdd, start)
     steps: Any = None
     stages = (1, 2, 3, 4) if system.dependent else (4,)
     for stage in stages:
@@ -67,10 +68,10 @@ def invert(
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
             kept = getattr(error.solution, "steps", None) if stage == 4 else None
-            motion = None if kept is None else motion_of(robot, system, time, kept)
+            motion = None if kept is None else motion_of(system, time, kept)
             raise told_at(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
-    motion = motion_of(robot, system, time, steps)
+    motion = motion_of(system, time, steps)
     refuse_turned(system, motion)
     return motion
 
@@ -78,7 +79,7 @@ def invert(
 # --- the curve ----------------------------------------------------------------------------------------------
 
 
-def _curve(robot, system: System, time, q, qd, qdd, start):
+def _curve(system: System, time, q, qd, qdd, start):
     """time (count,), q (count, nq), qd and qdd (count, n): zero of dependent joints."""
     time, q = np.array(time, dtype=float), np.array(q, dtype=float)
     own, nq = list(system.independent), len(system.q.neutral)
@@ -94,7 +95,7 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
     if q.shape[1] == nq:
         whole = q
     else:
-        whole = np.tile(_start(robot, system, q[0], places, start), (len(time), 1))
+        whole = np.tile(_start(system, q[0], places, start), (len(time), 1))
         whole[:, places] = q
     if qd is None or qdd is None:
         qd, qdd = _derivatives(time, whole[:, places], qd)
@@ -106,9 +107,9 @@ def _curve(robot, system: System, time, q, qd, qdd, start):
     return time, whole, *spread
 
 
-def _start(robot, system, first, places, start):
+def _start(system, first, places, start):
     """A position (nq,) with the independent joints at `first` (nv,), from which loops can be closed."""
-    if start is None and isinstance(robot, System):
+    if start is None and system.robot is None:
         raise InputError(
             f"{system.name}: give a start, {len(system.q.neutral)} numbers near the first position"
         )
@@ -116,7 +117,7 @@ def _start(robot, system, first, places, start):
     if found.shape != system.q.neutral.shape:
         raise InputError(f"start must be {len(system.q.neutral)} numbers, not {found.shape}")
     found[places] = first
-    return found if isinstance(robot, System) else first_closed(robot, found)
+    return found if system.robot is None else first_closed(system.robot, found)
 
 
 def _derivatives(time, q, qd):
@@ -178,7 +179,7 @@ def _known(steps: Steps):
 
 def _along(steps: Steps, backend):
     """Every step from where the one before it is: so loops stay on their branch."""
-    lag = fixed_lag(steps.graph, 2, _known(steps), backend, iterations=50)
+    lag = FixedLag(steps.graph, 2, _known(steps), backend, iterations=50)
     found = steps.copy()
     names = [name for name in steps.graph.row if name not in ("q", "change", "linked", "damping")]
     for k in range(len(steps)):
@@ -194,7 +195,7 @@ def _along(steps: Steps, backend):
 
 def _at_once(steps: Steps, backend):
     """The last stage to the end; what others hand on only has to be near."""
-    solver, known = batch_solver(steps.graph, backend), _known(steps)
+    solver, known = Batch(steps.graph, backend), _known(steps)
     if "tau" in steps.graph.columns:
         return solver.solve(steps, known).steps
     try:

@@ -10,7 +10,7 @@ from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor
 from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
-from dynamics_node.trajectory.results import Motion, units_of
+from dynamics_node.trajectory.results import Motion
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable
 
@@ -33,15 +33,15 @@ def graph_of(system: System, kind, *choices):
 # --- results ------------------------------------------------------------------------------------------------
 
 
-def motion_of(robot: RobotOrSystem, system: System, time, steps: Steps, **more) -> Motion:
+def motion_of(system: System, time, steps: Steps, **more) -> Motion:
     """A Motion of what the steps are now; tau and push where the graph has them. more: fields of it."""
     own, views = list(system.independent), steps.views
     count = len(steps)
     return Motion(
         name=system.name,
-        q_names=system.q.names if isinstance(robot, System) else robot.q_names,
+        q_names=system.q_names,
         v_names=system.torque_names,
-        units=_planar_units(system) if isinstance(robot, System) else units_of(robot),
+        units=system.units,
         time=time[:count],
         q=views["q"].copy(),
         qd=views["qd"][:, own],
@@ -52,16 +52,6 @@ def motion_of(robot: RobotOrSystem, system: System, time, steps: Steps, **more) 
         steps=steps,
         **more,
     )
-
-
-def _planar_units(system):
-    """Coordinates of points are called 'x POINT' and 'y POINT', the others are angles."""
-    metres = [name.partition(" ")[0] in "xy" and " " in name for name in system.directions]
-    positions = tuple("m" if metre else "rad" for metre in metres)
-    own = [positions[k] for k in system.independent]
-    torques = tuple("N" if unit == "m" else "N m" for unit in own)
-    rates = {kind: tuple(f"{unit}/{s}" for unit in own) for kind, s in (("qd", "s"), ("qdd", "s²"))}
-    return {"q": positions, **rates, "tau": torques, "push": torques}
 
 
 def residuals(steps: Steps) -> dict[str, np.ndarray]:

@@ -7,12 +7,13 @@ import numpy as np
 
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import closed_start, refuse_turned
+from dynamics_node.trajectory.batch import Batch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
+from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.problems import RobotOrSystem, graph_of, motion_of, system_of, told_at
 from dynamics_node.trajectory.results import Motion
-from dynamics_node.trajectory.solvers import batch_solver, fixed_lag
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts
@@ -40,7 +41,7 @@ def simulate(
     """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps`
     steps of dt seconds (paper 2, Figs. 2 and 3).
 
-    robot: a Robot, or a System of `trajectory.planar`. torque (nv,) or (steps + 1, nv), or a
+    robot: a Robot, or a System. torque (nv,) or (steps + 1, nv), or a
     function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
     rule: euler, trapezoidal (implicit, of second order) or simpson (fourth). coordinates: 'independent', or,
     of loops, 'dependent': integrators of all joints, a least-squares compromise. window: how many steps are
@@ -52,7 +53,7 @@ def simulate(
     """
     count = _count(duration, steps, dt) + 1
     system = system_of(robot)
-    start = closed_start(system, robot, q, qd)
+    start = closed_start(system, q, qd)
     graph = graph_of(system, "forward", rule, coordinates, False, bool(friction))
     time = dt * np.arange(count)
     known = prior(graph, {"q": start[0], "qd": start[1]}, {"q": STARTED, "qd": STARTED})
@@ -66,10 +67,8 @@ def simulate(
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
-        raise _told(
-            error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(robot, system, time)
-        ) from None
-    motion = run.motion(robot, system, time)
+        raise _told(error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(system, time)) from None
+    motion = run.motion(system, time)
     refuse_turned(system, motion)
     return motion
 
@@ -104,9 +103,7 @@ class _Run:
 
     def through(self, drive, dt, window, backend, progress):
         """Step after step, of which each changes as long as it is in the window."""
-        lag = fixed_lag(
-            self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT
-        )
+        lag = FixedLag(self.graph, window, self.known, backend, tolerance=EXACT, observable=False, least=KEPT)
         first = {weights_of(factor.name): 1.0 / INTEGRATED for factor in self.graph.weighted}
         if self.dry is not None:
             first |= self.dry.start(self.known.values["qd"])
@@ -120,13 +117,13 @@ class _Run:
             progress(self.done)
 
     def at_once(self, known, backend):
-        solution = batch_solver(self.graph, backend).solve(self.steps, known, observable=False)
+        solution = Batch(self.graph, backend).solve(self.steps, known, observable=False)
         self.steps, self.iterations = solution.steps, solution.iterations
 
-    def motion(self, robot, system, time):
+    def motion(self, system, time):
         steps = Steps(self.graph, self.steps.rows[: self.done + 1])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        return motion_of(robot, system, time, steps, iterations=iterations)
+        return motion_of(system, time, steps, iterations=iterations)
 
 
 def _drive(torque, time, nv, independent, with_middle):

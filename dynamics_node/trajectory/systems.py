@@ -15,12 +15,14 @@ from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import Program, interpret
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
+from dynamics_node.trajectory.results import units_of
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class System:
-    """A robot or a planar mechanism whose positions q (nq,) change along `directions` (n,), in SI units.
+    """A mechanical system whose positions q (nq,) change along `directions` (n,), in SI units: a robot, by
+    `robot_system`, or equations of your own (see examples/paper2/natural_coordinates.py).
 
     independent, dependent: numbers of the directions that tell the others (nv of them), and of those that
     follow. scalars: {direction: the number in q that changes with it alone}.
@@ -32,7 +34,8 @@ class System:
     inverse: q, qd, qdd -> tau (nv,) conjugate to the independent directions, where the constraints hold;
     forward: q, qd, tau -> qdd (n,). Gravity is the constant of the robot. passive: damping, friction, springs
     and offsets of joints, None where there are none; both functions then take their torques (n,) as one
-    argument more, and leave them out without it.
+    argument more, and leave them out without it. robot: the Robot, None of another system; of that one
+    `lengths` are the directions that are in m, the others are angles.
     """
 
     name: str
@@ -47,6 +50,8 @@ class System:
     inverse: Callable
     forward: Callable
     passive: PassiveTorques | None = None
+    robot: Robot | None = None
+    lengths: tuple[int, ...] = ()
 
     @property
     def directions(self):
@@ -55,6 +60,22 @@ class System:
     @property
     def torque_names(self):
         return tuple(self.directions[k] for k in self.independent)
+
+    @property
+    def q_names(self):
+        """Of the numbers in q."""
+        return self.robot.q_names if self.robot else self.directions
+
+    @property
+    def units(self) -> dict[str, tuple[str, ...]]:
+        """{kind: unit of every coordinate}, as of Motion."""
+        if self.robot:
+            return units_of(self.robot)
+        positions = tuple("m" if k in self.lengths else "rad" for k in range(len(self.directions)))
+        own = [positions[k] for k in self.independent]
+        torques = tuple("N" if unit == "m" else "N m" for unit in own)
+        rates = {kind: tuple(f"{unit}/{s}" for unit in own) for kind, s in (("qd", "s"), ("qdd", "s²"))}
+        return {"q": positions, **rates, "tau": torques, "push": torques}
 
     @cached_property
     def qd(self) -> Variable:
@@ -81,6 +102,7 @@ def robot_system(robot: Robot) -> System:
         scalars=scalars,
         passive=passive_torques(tree, scalars),
         forward=_forward(robot),
+        robot=robot,
         **functions,
     )
 

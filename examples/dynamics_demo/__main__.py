@@ -1,5 +1,5 @@
-"""The whole demo without `ros2 launch`: node, robot and monitor as processes, in a domain of their own; or,
-of a trajectory, no topics at all.
+"""The whole demo without `ros2 launch`: node, robot and monitor as processes, in a domain of their own; or
+no topics at all.
 
 `python -m dynamics_demo --seconds 12`; the exit code is the monitor's.
 """
@@ -12,7 +12,7 @@ import sys
 import time
 from typing import Any, NamedTuple
 
-from dynamics_demo import four_bar_trajectory, identified, pushed_arm, tracked_arm
+from dynamics_demo import identified, pushed_arm, tracked_arm
 
 DOMAIN = "42"  # not the default 0, in which a real robot may listen
 PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS does not happen then
@@ -39,7 +39,6 @@ DEMOS = {
     "touched": Demo(pushed_arm.PARAMETERS, ("touched",), ("touch_monitor",), "demo_touched.png"),
 }
 WITHOUT_TOPICS = {  # with their seconds and plots by default
-    "four_bar_trajectory": four_bar_trajectory,
     "identified": identified,
 }
 
@@ -53,8 +52,7 @@ def main():
         default="tracking",
         help="tracking: a Panda in MuJoCo follows a trajectory, without and with the node's torques; "
         "five_bar: a closed loop; touched: a Panda in MuJoCo that is pushed; "
-        "without topics, four_bar_trajectory: the paper's mechanism, falling and following, or "
-        "identified: a Panda in MuJoCo whose inertias and friction are found from its motion",
+        "without topics, identified: a Panda in MuJoCo whose inertias and friction are found from its motion",
     )
     parser.add_argument("--seconds", type=float, help="how long, 5 to 30 by default; tracking: 6 or more")
     parser.add_argument("--plot", help="where to save the plot; by default demo_*.png; '' for none")

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from four_bar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
+from natural_coordinates import planar_drawing
 from oracle import Oracle
 from robots import ROBOTS, random_positions
 from urdf_text import joint, link, robot
@@ -22,8 +24,7 @@ from dynamics_demo.robots import UPRIGHT, differential, five_bar
 from dynamics_node.algorithms import first_closed
 from dynamics_node.io import plot_curves
 from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
-from dynamics_node.trajectory.drawing import planar_drawing, robot_drawing
-from dynamics_node.trajectory.planar import FOUR_BAR_BLOCKS, FOUR_BAR_POINTS, FOUR_BAR_START, four_bar
+from dynamics_node.trajectory.drawing import robot_drawing
 from dynamics_node.trajectory.results import Motion, units_of
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'\\u2028`${x}`]]>-->"

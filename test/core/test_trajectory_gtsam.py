@@ -1,33 +1,26 @@
-"""Robots and mechanisms by GTSAM: the same trajectory as by our own elimination, and as by dense algebra."""
+"""Trajectories as factor graphs of GTSAM: its optimizers go where ours do, and at our solutions its elimination, with
+exact factors as constraints, goes no further and has the same covariances."""
 
 import sys
 
-import dense_trajectory as dense
 import numpy as np
 import pytest
+from four_bar import FOUR_BAR_START, four_bar
 from robots import ROBOTS
 from tolerances import OPTIMUM, SPREAD, error
+from trajectories import CASES, chain
 from two_links import Swing
 
 import dynamics_node as dn
-from dynamics_node.trajectory import (
-    Batch,
-    FixedLag,
-    Unobservable,
-    estimate,
-    estimation,
-    invert,
-    prior,
-    simulate,
-    vector,
-)
+from dynamics_node.trajectory import Batch, FixedLag, Loss, estimate, invert, prior, vector
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
-from dynamics_node.trajectory.gtsam import GtsamBatch
-from dynamics_node.trajectory.gtsam_lag import GtsamFixedLag
-from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
+from dynamics_node.trajectory.gtsam import from_gtsam, gtsam_key, to_gtsam
+from dynamics_node.trajectory.joint_smoother import known_start
 from dynamics_node.trajectory.systems import robot_system
+
+STILL = 1e-5  # of a step of Gauss and Newton, beside the standard deviation of its direction
 
 
 @pytest.fixture
@@ -36,143 +29,188 @@ def gtsam():
 
 
 def falling(name, coordinates="independent"):
-    """Graph, Prior and weights of a robot that is let go."""
+    """Steps and Prior of a robot that is let go, from where nothing moves."""
     if name == "four_bar":
         system, q = four_bar(), np.array(FOUR_BAR_START)
     else:
         system = robot_system(ROBOTS[name].model())
         q = np.linspace(0.3, -1.0, len(system.q.neutral))
     graph = forward_graph(system, coordinates=coordinates)
+    start = prior(graph, {"q": q}, {"q": 1e-6, "qd": 1e-6})
+    steps = graph.steps(16)
     weights = {weights_of(factor.name): 100.0 for factor in graph.weighted}
-    return graph, prior(graph, {"q": q}, {"q": 1e-6, "qd": 1e-6}), {"dt": 2e-3, "tau": 0.1} | weights
+    for number, value in (start.values | {"dt": 2e-3, "tau": 0.1} | weights).items():
+        steps[number][:] = value
+    return steps, start
 
 
-def assert_same(steps, right):
-    for variable in right.graph.variables:
-        assert error(steps[variable.name].ravel(), right[variable.name].ravel()) <= OPTIMUM, variable.name
+def assert_solved(gtsam, steps, start, covariance):
+    """A step of Gauss and Newton by GTSAM changes nothing; covariance (count, columns, columns)."""
+    found, values = to_gtsam(steps, start, backend="numpy")
+    graph, count, linear = steps.graph, len(steps), found.linearize(values)
+    determined = {name for factor in graph.exact for name, _ in factor.determines}
+    names = sorted((v.name for v in graph.variables), key=lambda name: name not in determined)
+    order = gtsam.Ordering([gtsam_key(graph, name, k) for k in range(count) for name in names])
+    change = linear.eliminateSequential(order, gtsam.EliminateQR).optimize()
+    for k, P in enumerate(covariance):
+        std = np.sqrt(np.diag(P))
+        for variable in graph.variables:
+            d, own = change.at(gtsam_key(graph, variable.name, k)), std[graph.columns[variable.name]]
+            assert (np.abs(d) <= STILL * own + 1e-12).all(), f"{variable.name} at step {k}"
+    for k in (0, count // 2, count - 1):
+        keys = [gtsam_key(graph, name, k) for name in names]
+        assert error(marginal(gtsam, linear, graph, names, keys), covariance[k], tail=2) <= SPREAD
 
 
-@pytest.mark.usefixtures("gtsam")
+def marginal(gtsam, linear, graph, names, keys):
+    """(columns, columns): covariance of a step. gtsam.Marginals inverts information, which constraints make infinite;
+    the root of the covariance follows from conditionals R x = d - S parents + noise."""
+    net = linear.marginal(keys, gtsam.EliminateQR).eliminateSequential(
+        gtsam.Ordering(keys), gtsam.EliminateQR
+    )
+    columns = {key: graph.columns[name] for key, name in zip(keys, names, strict=True)}
+    root = np.zeros((len(graph.column_names),) * 2)
+    for conditional in map(net.at, reversed(range(net.size()))):
+        own, *parents = (columns[key] for key in list(conditional.keys()))
+        noise = np.zeros((own.stop - own.start, len(root)))
+        noise[:, own] = np.diag(conditional.get_model().sigmas())
+        if parents:
+            noise -= conditional.S() @ np.vstack([root[parent] for parent in parents])
+        root[own] = np.linalg.solve(conditional.R(), noise)
+    return root @ root.T
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_optimum(gtsam, name):
+    steps, start = CASES[name]()
+    solver = Batch(steps.graph, "numpy")
+    found = solver.solve(steps, start).steps
+    assert_solved(gtsam, found, start, solver.covariance(found, start))
+
+
 @pytest.mark.parametrize(
     ("name", "coordinates"),
-    [("four_bar", "independent"), ("four_bar", "dependent"), ("ur5", "independent")],
+    [
+        ("four_bar", "independent"),
+        ("four_bar", "dependent"),
+        ("ur5", "independent"),
+        ("panda7", "independent"),
+    ],
 )
-def test_fixed_lag(name, coordinates):
-    graph, start, told = falling(name, coordinates)
-    ours = FixedLag(graph, 5, start, tolerance=1e-8)
-    theirs = GtsamFixedLag(graph, 5, start, tolerance=1e-8)
-    for _ in range(12):
-        ours.append(**told)
-        theirs.append(**told)
-        assert_same(theirs.steps, ours.steps)
-    assert error(theirs.covariance(), ours.covariance(), tail=3) <= SPREAD
+def test_robots_that_fall(gtsam, name, coordinates):
+    steps, start = falling(name, coordinates)
+    solver = Batch(steps.graph, "numpy")
+    found = solver.solve(steps, start).steps
+    assert_solved(gtsam, found, start, solver.covariance(found, start))
 
 
-@pytest.mark.usefixtures("gtsam")
-@pytest.mark.parametrize("name", ["four_bar", "panda7"])
-def test_batch(name):
-    """From where nothing moves."""
-    graph, start, told = falling(name)
-    steps = graph.steps(24)
-    for number, value in (start.values | told).items():
-        steps[number][:] = value
-    solver = GtsamBatch(graph)
-    solution, ours = solver.solve(steps, start), Batch(graph).solve(steps, start)
-    assert_same(solution.steps, ours.steps)
-    assert solution.exact <= 1e-9 and dense.violation(solution.steps) <= 1e-9
-    P = Batch(graph).covariance(ours.steps, start)
-    assert error(solver.covariance(ours.steps, start), P, tail=3) <= SPREAD
+@pytest.mark.parametrize("name", ["chain", "pendulum", "ball"])
+def test_levenberg_marquardt_ends_where_we_do(gtsam, name):
+    """Without exact factors, of which GTSAM's optimizers leave errors."""
+    steps, start = CASES[name]()
+    ours = Batch(steps.graph, "numpy").solve(steps, start)
+    params = gtsam.LevenbergMarquardtParams()
+    params.setMaxIterations(100)
+    params.setRelativeErrorTol(1e-15)
+    params.setAbsoluteErrorTol(1e-15)
+    graph, values = to_gtsam(steps, start, backend="numpy")
+    assert graph.size() == 1 + sum(len(steps) - bool(factor.after) for factor in steps.graph.factors)
+    best = gtsam.LevenbergMarquardtOptimizer(graph, values, params).optimize()
+    theirs = from_gtsam(best, steps)
+    for variable in steps.graph.variables:
+        assert error(theirs[variable.name].ravel(), ours.steps[variable.name].ravel()) <= 1e-6, variable.name
 
 
-@pytest.mark.usefixtures("gtsam")
-def test_late_readings():
-    """Written into an older row of the window they count when it is solved again."""
+def test_exact_factors_may_be_soft(gtsam):
+    """Beside their softness GTSAM's optimum is ours."""
+    steps, start = CASES["exact"]()
+    ours = Batch(steps.graph, "numpy").solve(steps, start)
+    params = gtsam.LevenbergMarquardtParams()
+    params.setLinearSolverType("MULTIFRONTAL_QR")
+    graph, values = to_gtsam(steps, start, softness=1e-4, backend="numpy")
+    theirs = from_gtsam(gtsam.LevenbergMarquardtOptimizer(graph, values, params).optimize(), steps)
+    assert np.abs(theirs["q"] - ours.steps["q"]).max() <= 1e-3
+
+
+def test_a_fixed_lag_ends_as_all_steps_at_once(gtsam):
+    """Of a linear chain what is forgotten loses nothing."""
+    steps, start = chain()
+    lag = FixedLag(steps.graph, 4, start, "numpy")
+    numbers = [*steps.graph.data, *(name for name in steps.graph.row if name.startswith("weights "))]
+    for k in range(len(steps)):
+        lag.append(**{name: steps[name][k] for name in numbers})
+    graph, values = to_gtsam(steps, start, backend="numpy")
+    theirs = from_gtsam(gtsam.GaussNewtonOptimizer(graph, values).optimize(), steps)
+    for name in ("p", "v"):
+        assert error(lag.steps[name].ravel(), theirs[name][-4:].ravel()) <= OPTIMUM
+
+
+def test_torques_along_a_curve(gtsam):
+    """Of the four-bar, by the paper's four stages."""
+    time = np.linspace(0.0, 0.2, 12)
+    motion = invert(four_bar(), time, np.sin(time)[:, None], start=np.array(FOUR_BAR_START), backend="numpy")
+    start = prior(
+        motion.steps.graph, {v.name: motion.steps[v.name][0] for v in motion.steps.graph.variables}, {}
+    )
+    covariance = Batch(motion.steps.graph, "numpy").covariance(motion.steps, start)
+    assert_solved(gtsam, motion.steps, start, covariance)
+
+
+def test_a_recording_of_a_panda(gtsam):
+    """Its motion and external torques, of encoders, torques and two IMUs."""
+    import estimated_arm as arm
+
+    motion = arm.tracked(0.03)
+    readings = arm.read(motion, np.random.default_rng(1))
+    readings |= {"q": readings.pop("encoder"), "tau": readings.pop("torque")}
+    found = estimate(
+        arm.arm(), arm.T * np.arange(len(motion.q)), readings, arm.IMUS, options=arm.OPTIONS, backend="numpy"
+    )
+    assert_estimated(gtsam, found, readings["q"][0], arm.OPTIONS)
+
+
+@pytest.mark.parametrize("torque_std", [1e-4, 1e-6])
+def test_a_recording_of_a_simulation(gtsam, torque_std):
+    """Its torques have next to no noise."""
+    swing, time = Swing(), 0.004 * np.arange(6)
+    readings = {"q": np.array([swing.state(t)[0] for t in time])}
+    readings["tau"] = np.array([swing.torque(t) for t in time])
+    options = dn.SmootherOptions(torque_std=torque_std)
+    assert_estimated(
+        gtsam,
+        estimate(swing.model, time, readings, options=options, backend="numpy"),
+        readings["q"][0],
+        options,
+    )
+
+
+def assert_estimated(gtsam, found, first, options):
+    start = known_start(found.steps.graph, options, first)
+    assert_solved(gtsam, found.steps, start, Batch(found.steps.graph, "numpy").covariance(found.steps, start))
+
+
+def test_steps_and_values_correspond(gtsam):
+    steps, _ = CASES["ball"]()
+    _, values = to_gtsam(steps)
+    kept, step = steps["q"].copy(), np.array([0.1, -0.2, 0.3])
+    values.update(gtsam_key(steps.graph, "q", 3), step)
+    moved = from_gtsam(values, steps)
+    assert np.allclose(np.linalg.norm(moved["q"], axis=1), 1.0) and (steps["q"] == kept).all()
+    variable = steps.graph.variables[0]
+    assert np.allclose(variable.difference(moved["q"][3], steps["q"][3]), step, rtol=0.05)
+    assert np.allclose(np.delete(moved["q"], 3, axis=0), np.delete(kept, 3, axis=0), rtol=0, atol=1e-15)
+
+
+def test_a_loss_of_ours_alone(gtsam):
     x = vector("x", ["a"])
-    read = Factor(name="read", residual=lambda x, y: x - y, rows=("a",), now=("x",), data={"y": (1,)})
-    walk = Factor(name="walk", residual=lambda x, x_next: x_next - x, rows=("a",), now=("x",), after=("x",))
-    graph = TrajectoryGraph((x,), (read, walk))
-    start = prior(graph, {}, {"x": 1.0})
-    lags = FixedLag(graph, 3, start), GtsamFixedLag(graph, 3, start)
-    for lag in lags:
-        for _ in range(4):
-            lag.append(**{"dt": 0.1, "weights walk": 4.0})
-        before = lag.steps["x"].copy()
-        lag.steps["y"][1], lag.steps["weights read"][1] = 2.0, 9.0
-        lag.solve()
-        assert (lag.steps["x"] > before + 1.0).all()
-    assert_same(lags[1].steps, lags[0].steps)
-
-
-@pytest.mark.usefixtures("gtsam")
-def test_what_nothing_tells_is_named():
-    x = vector("x", ["a", "b"])
-    read = Factor(name="read", residual=lambda x, y: x[:1] - y, rows=("a",), now=("x",), data={"y": (1,)})
-    walk = Factor(name="walk", residual=lambda x, x_next: x_next - x, rows=x.names, now=("x",), after=("x",))
-    graph = TrajectoryGraph((x,), (read, walk))
-    steps = graph.steps(5)
-    steps.weigh("read", 1.0)
-    steps.weigh("walk", 1.0)
-    with pytest.raises(Unobservable, match="x b"):
-        GtsamBatch(graph).solve(steps, prior(graph, {}, {}))
+    loss = Loss("own", 1.0, lambda s: s, lambda s: 1.0 + 0.0 * s)
+    read = Factor(name="read", residual=lambda x: x, rows=("a",), now=("x",), loss=loss)
+    steps = TrajectoryGraph((x,), (read,)).steps(2)
+    with pytest.raises(ValueError, match="factor 'read': GTSAM has no loss 'own'"):
+        to_gtsam(steps)
 
 
 def test_gtsam_absent_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     with pytest.raises(ImportError, match="pip install 'gtsam>=4.3'"):
-        GtsamBatch(falling("four_bar")[0])
-
-
-@pytest.mark.usefixtures("gtsam")
-def test_problems_by_gtsam():
-    """simulate and invert with backend='gtsam'."""
-    start = np.array(FOUR_BAR_START)
-    ours, theirs = (
-        simulate(four_bar(), start, steps=20, dt=2e-3, window=3, backend=backend)
-        for backend in ("auto", "gtsam")
-    )
-    assert error(theirs.q.ravel(), ours.q.ravel()) <= OPTIMUM
-    time = np.linspace(0.0, 0.2, 12)
-    ours, theirs = (
-        invert(four_bar(), time, np.sin(time)[:, None], start=start, backend=backend)
-        for backend in ("auto", "gtsam")
-    )
-    assert error(theirs.tau.ravel(), ours.tau.ravel()) <= OPTIMUM
-
-
-@pytest.mark.usefixtures("gtsam")
-@pytest.mark.parametrize("window", [5, None])
-def test_estimate_by_gtsam(window, monkeypatch):
-    """A Panda's motion and external torques, with standard deviations, of encoders, torques and two IMUs."""
-    import estimated_arm as arm
-
-    monkeypatch.setattr(estimation, "TOLERANCE", 1e-7)
-    motion = arm.tracked(0.03)
-    readings = arm.read(motion, np.random.default_rng(1))
-    readings |= {"q": readings.pop("encoder"), "tau": readings.pop("torque")}
-    time = arm.T * np.arange(len(motion.q))
-    ours, theirs = (
-        estimate(arm.arm(), time, readings, arm.IMUS, options=arm.OPTIONS, window=window, backend=backend)
-        for backend in ("auto", "gtsam")
-    )
-    for name in ("q", "qd", "qdd", "push"):  # by dense algebra ours is the optimum to 1e-10, GTSAM's to 1e-7
-        assert (np.abs(getattr(theirs, name) - getattr(ours, name)) <= 1e-5 * ours.std[name]).all()
-    for name, std in ours.std.items():
-        assert error(theirs.std[name].ravel(), std.ravel()) <= SPREAD
-
-
-@pytest.mark.usefixtures("gtsam")
-@pytest.mark.parametrize("torque_std", [1e-4, 1e-6])
-def test_accurate_torques_by_gtsam(torque_std):
-    """A recording of a simulation: its torques have no noise."""
-    swing, time = Swing(), 0.004 * np.arange(6)
-    readings = {"q": np.array([swing.state(t)[0] for t in time])}
-    readings["tau"] = np.array([swing.torque(t) for t in time])
-    options = dn.SmootherOptions(torque_std=torque_std)
-    ours, theirs = (
-        estimate(swing.model, time, readings, options=options, backend=backend)
-        for backend in ("auto", "gtsam")
-    )
-    for name in ("q", "qd", "qdd", "push"):
-        assert error(getattr(theirs, name).ravel(), getattr(ours, name).ravel()) <= OPTIMUM
-    for name, std in ours.std.items():
-        assert error(theirs.std[name].ravel(), std.ravel()) <= SPREAD
+        to_gtsam(chain()[0])

@@ -6,25 +6,7 @@ import pytest
 from tolerances import OPTIMUM, SPREAD, error
 from trajectories import CASES, DT, chain
 
-from dynamics_node.trajectory import Batch, FixedLag, Steps
-
-
-def gtsam_solver(name):
-    """A class of the solvers by GTSAM."""
-    pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
-    from dynamics_node.trajectory import gtsam, gtsam_lag
-
-    return getattr(gtsam, name, None) or getattr(gtsam_lag, name)
-
-
-def batch(graph, backend):
-    return gtsam_solver("GtsamBatch")(graph) if backend == "gtsam" else Batch(graph, backend)
-
-
-def smoother(graph, window, prior, backend):
-    if backend == "gtsam":
-        return gtsam_solver("GtsamFixedLag")(graph, window, prior, tolerance=1e-9, iterations=60)
-    return FixedLag(graph, window, prior, backend, tolerance=1e-9, iterations=60)
+from dynamics_node.trajectory import Batch, FixedLag
 
 
 def assert_same(steps, right, tolerance=OPTIMUM):
@@ -38,12 +20,12 @@ def numbers(steps, k):
     return {name: steps[name][k] for name in told}
 
 
-@pytest.mark.parametrize("backend", ["numpy", "c", "gtsam"])
+@pytest.mark.parametrize("backend", ["numpy", "c"])
 @pytest.mark.parametrize("name", CASES)
 def test_optimum(name, backend):
     steps, prior = CASES[name]()
     right = dense.solve(steps, prior)
-    solver = batch(steps.graph, backend)
+    solver = Batch(steps.graph, backend)
     solution = solver.solve(steps, prior)
     assert_same(solution.steps, right)
     assert solution.cost == pytest.approx(dense.cost(right, prior), rel=OPTIMUM)
@@ -54,13 +36,12 @@ def test_optimum(name, backend):
     assert error(found, P, tail=3) <= SPREAD
 
 
-@pytest.mark.parametrize("backend", ["numpy", "gtsam"])
 @pytest.mark.parametrize("name", CASES)
-def test_fixed_lag(name, backend):
+def test_fixed_lag(name):
     """After every step its window is the optimum, what was forgotten being linearised where it was then."""
     steps, known = CASES[name]()
     graph, window = steps.graph, 4
-    lag, right = smoother(graph, window, known, backend), steps
+    lag, right = FixedLag(graph, window, known, "numpy", tolerance=1e-9, iterations=60), steps
     for k in range(9):
         lag.append(**numbers(steps, k))
         if k >= window:
@@ -70,27 +51,13 @@ def test_fixed_lag(name, backend):
     assert error(lag.covariance(), dense.covariance(right, known), tail=3) <= SPREAD
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_isam2(name):
-    """As far as the tolerance of what it linearises again."""
-    steps, prior = CASES[name]()
-    steps = Steps(steps.graph, steps.rows[:13].copy())
-    right = dense.solve(steps, prior)
-    isam = gtsam_solver("Isam2")(steps.graph, len(steps), prior, tolerance=1e-9, iterations=100)
-    for k in range(len(steps)):
-        isam.append(**numbers(steps, k))
-    assert_same(isam.steps, right, 100 * OPTIMUM)
-    assert error(isam.covariance(), dense.covariance(right, prior), tail=3) <= 100 * SPREAD
-
-
-@pytest.mark.parametrize("backend", ["numpy", "gtsam"])
-def test_far_start(backend):
+def test_far_start():
     """Where everything is zero most readings look like outliers, and the constraints are curved."""
     steps, prior = CASES["cauchy"]()
     right = dense.solve(steps, prior)
     for variable in steps.graph.variables:
         steps[variable.name][:] = 0.0
-    assert_same(batch(steps.graph, backend).solve(steps, prior, iterations=100).steps, right)
+    assert_same(Batch(steps.graph, "numpy").solve(steps, prior, iterations=100).steps, right)
 
 
 def test_dense_is_kalmans_smoother():

@@ -9,13 +9,13 @@ from functools import cache
 import numpy as np
 import planar_oracle
 import pytest
+from four_bar import FOUR_BAR_START
 from scipy.integrate import solve_ivp
 from trajectory_cases import system_of
 
 from dynamics_node.trajectory import FixedLag, prior
 from dynamics_node.trajectory.graph import weights_of
 from dynamics_node.trajectory.graphs import forward_graph
-from dynamics_node.trajectory.planar import FOUR_BAR_START
 
 DT, DURATION = 1e-3, 5.0
 TABLE_2 = {"trapezoidal q": 1e-2, "trapezoidal qd": 1e-2, "dynamics": 1e-4}

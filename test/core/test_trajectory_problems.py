@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import planar_oracle
 import pytest
+from four_bar import FOUR_BAR_START, four_bar
 from trajectory_cases import robot_of
 
 import dynamics_node as dn
@@ -19,7 +20,6 @@ from dynamics_node.trajectory import (
     TrajectoryError,
     WrongBranch,
 )
-from dynamics_node.trajectory.planar import FOUR_BAR_START, four_bar
 
 SAME_RULE = 1e-6  # rad or m after a second or two of falling, where errors grow by themselves
 

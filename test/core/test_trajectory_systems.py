@@ -4,6 +4,8 @@ import numpy as np
 import planar_oracle
 import pytest
 from balls import BallOracle
+from four_bar import FOUR_BAR_START, four_bar
+from natural_coordinates import Angle, Bar, Slider, planar_system
 from oracle import Oracle
 from robots import ROBOTS
 from tolerances import EXACT, error, solved
@@ -11,7 +13,6 @@ from trajectory_cases import MECHANISMS, PLANAR, TREES, position, rates, robot_o
 
 from dynamics_node.algorithms import crba, rnea
 from dynamics_node.algorithms.loop_closure import TURNED
-from dynamics_node.trajectory.planar import FOUR_BAR_START, Angle, Bar, Slider, four_bar, planar_system
 
 STEP = 1e-30
 LOOPED = (*PLANAR, *MECHANISMS)

@@ -7,15 +7,16 @@ import planar_oracle
 from balls import ankle, ball_robot
 from closed_loops import ALL as LOOPS
 from closed_loops import mechanism_of, states
+from four_bar import four_bar
 from linkages import parallelograms
 from mechanisms import joint, link, loop
 from mechanisms import robot as urdf
+from natural_coordinates import Angle, Bar, Slider, planar_system
 from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
 from dynamics_node.robot.random_positions import sample_positions
-from dynamics_node.trajectory.planar import Angle, Bar, Slider, four_bar, planar_system
 from dynamics_node.trajectory.systems import robot_system
 
 

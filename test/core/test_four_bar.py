@@ -1,26 +1,26 @@
-"""The demo of a trajectory passes, and fails when something is wrong; its truth is energy that stays."""
+"""The reproduction of paper 2 passes, and fails when something is wrong; its truth is energy that stays."""
 
 import numpy as np
 import pytest
 
-pytest.importorskip("matplotlib", reason="the demo's plot: pip install matplotlib")
+pytest.importorskip("matplotlib", reason="its plot: pip install matplotlib")
 
-from dynamics_demo import four_bar_trajectory as demo
-from dynamics_demo import four_bar_truth as truth
+import four_bar
+import four_bar_truth as truth
 
 
 def test_it_passes_and_draws(tmp_path, capsys):
     plot = tmp_path / "four_bar.png"
-    assert demo.main(seconds=0.5, plot=str(plot)) == 0
+    assert four_bar.reproduce(seconds=0.5, plot=str(plot)) == 0
     told = capsys.readouterr().out
-    assert "(0.002361)" in told and "demo: passed" in told
+    assert "(0.002361)" in told and "\npassed" in told
     assert plot.stat().st_size > 10_000 and plot.with_suffix(".html").stat().st_size > 10_000
 
 
 def test_it_fails_when_the_mechanism_is_another(monkeypatch, capsys):
     monkeypatch.setattr(truth, "GRAVITY", np.array([0.0, -9.81]))
     monkeypatch.setattr(truth, "Q", truth._mass()[1])
-    assert demo.main(seconds=0.2, plot="") == 1
+    assert four_bar.reproduce(seconds=0.2, plot="") == 1
     assert "FAILED: window 2, dependent" in capsys.readouterr().out
 
 

@@ -1,4 +1,4 @@
-"""The paper's four-bar by plain dense algebra: what the demo's trajectories are compared with.
+"""The paper's four-bar by plain dense algebra: what its trajectories are compared with.
 
 Natural coordinates (x1, y1, x2, y2) of P1 and P2, of which a rod has a constant mass matrix; accelerations
 from [M K^T; K 0] [qdd; -forces] = [Q; -dK/dt qd], integrated by SciPy's DOP853.

@@ -1,12 +1,18 @@
-"""Natural coordinates of planar mechanisms: the blocks, their equations and masses (paper 2, Appendix III).
+"""Planar mechanisms of points, bars, sliders and angles as Systems, in natural coordinates (paper 2).
 
 A bar needs no angle: its motion is that of two of its points, linear in their coordinates, so the mass matrix
-is constant (Garcia de Jalon and Bayo, Kinematic and Dynamic Simulation of Multibody Systems, sec. 4.2).
+is constant (paper 2, Appendix III; Garcia de Jalon and Bayo, Kinematic and Dynamic Simulation of Multibody
+Systems, sec. 4.2).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from dynamics_node.algorithms.constraint_elimination import Elimination
+from dynamics_node.symbolic import derivative_name, interpret, jacobian, solve_definite, symmetric, trace
+from dynamics_node.trajectory import Drawing, System, vector
 
 PERPENDICULAR = np.array([[0.0, -1.0], [1.0, 0.0]])
 
@@ -48,6 +54,112 @@ class Angle:
 
 
 Block = Bar | Slider | Angle
+
+
+def planar_system(
+    name,
+    points: dict[str, tuple[float, float] | None],
+    blocks: Sequence[Block],
+    independent: Sequence[str],
+    masses=None,
+    gravity=(0.0, -9.81),
+) -> System:
+    """points: {name: where it is fixed, m, or None: free}; blocks: Bars, Sliders and Angles; independent:
+    names of the coordinates that tell the others, of `x POINT`, `y POINT` and angles; masses: {free point:
+    kg}.
+
+    q: x and y of every free point, then the angles. Raises ValueError, by name, for what is not there, and
+    unless there are as many equations as dependent coordinates.
+    """
+    plane = Plane(points, tuple(blocks))
+    unknown = [one for one in independent if one not in plane.names]
+    if unknown:
+        raise ValueError(f"{name}: no coordinate {unknown[0]!r}; there are {', '.join(plane.names)}")
+    columns = tuple(plane.names.index(one) for one in independent)
+    rest = tuple(k for k in range(len(plane.names)) if k not in columns)
+    if len(blocks) != len(rest):
+        raise ValueError(
+            f"{name}: {len(blocks)} equations for {len(rest)} dependent coordinates; {len(columns)} are "
+            "independent"
+        )
+    M, weight = plane.masses(masses or {}, np.array(gravity, dtype=float))
+    motion = _Motion(plane, columns, rest, M, weight)
+    return System(
+        name=name,
+        q=vector("q", plane.names, "qd"),
+        independent=columns,
+        dependent=rest,
+        scalars={k: k for k in range(len(plane.names))},
+        positions=plane.equations,
+        velocities=motion.velocities,
+        accelerations=motion.accelerations,
+        turned=plane.turned,
+        inverse=motion.inverse,
+        forward=motion.forward,
+        lengths=tuple(range(len(plane.names) - len(plane.angles))),
+    )
+
+
+class _Motion:
+    """Rates and dynamics of coordinates that satisfy phi(q) = 0."""
+
+    def __init__(self, plane, columns, rest, M, weight):
+        self._independent, self._dependent, self._M, self._weight = list(columns), list(rest), M, weight
+        n = len(plane.names)
+        phi = trace(lambda q: {"phi": plane.equations(q)}, {"q": (n,)})
+        self._K = jacobian(phi, ["phi"], ["q"])
+        rate = trace(lambda q, qd: {"rate": self._jacobian(q) @ qd}, {"q": (n,), "qd": (n,)})
+        self._change = jacobian(rate, ["rate"], ["q"])
+
+    def _jacobian(self, q):
+        return interpret(self._K, q=q)[derivative_name("phi", "q")]
+
+    def velocities(self, q, qd):
+        return self._jacobian(q) @ qd
+
+    def accelerations(self, q, qd, qdd):
+        return self._jacobian(q) @ qdd + self._convective(q, qd)
+
+    def _convective(self, q, qd):
+        """dK/dt qd."""
+        return interpret(self._change, q=q, qd=qd)[derivative_name("rate", "q")] @ qd
+
+    def _elimination(self, q):
+        K = self._jacobian(q)
+        A = K[:, self._dependent]
+        return Elimination(A, np.ones(len(A))), K[:, self._independent]
+
+    def inverse(self, q, qd, qdd):
+        """R^T (M qdd - Q)."""
+        elimination, K = self._elimination(q)
+        Q = self._M @ qdd - self._weight
+        forces = elimination.solve_transposed(Q[self._dependent][:, None])[:, 0]
+        return Q[self._independent] - K.T @ forces
+
+    def forward(self, q, qd, tau):
+        """From R^T M R zdd = tau + R^T (Q - M S c) (paper 2, independent form)."""
+        elimination, K = self._elimination(q)
+        R = np.zeros((len(q), len(self._independent)), dtype=object)
+        R[self._independent, np.arange(len(self._independent))] = 1.0
+        R[self._dependent] = -elimination.solve(K)
+        Sc = np.zeros(len(q), dtype=object)
+        Sc[self._dependent] = -elimination.solve(self._convective(q, qd)[:, None])[:, 0]
+        right = tau + R.T @ (self._weight - self._M @ Sc)
+        return R @ solve_definite(symmetric(R.T @ self._M @ R), right[:, None])[:, 0] + Sc
+
+
+def planar_drawing(points, blocks, q) -> Drawing:
+    """The points and Bars of `planar_system` at q (count, nq), sliders' lines, too."""
+    free = [name for name, place in points.items() if place is None]
+    numbers = {name: k for k, name in enumerate(points)}
+    places = np.zeros((len(q), len(points), 3))
+    for name, place in points.items():
+        at = 2 * free.index(name) if place is None else 0
+        places[:, numbers[name], :2] = q[:, at : at + 2] if place is None else place
+    lines = dict.fromkeys((block.start, block.end) for block in blocks if not isinstance(block, Angle))
+    bars = tuple((numbers[start], numbers[end], k) for k, (start, end) in enumerate(lines))
+    names = tuple((k, name) for name, k in numbers.items())
+    return Drawing(places, bars, names, tuple(numbers[name] for name in free), planar=True)
 
 
 class Plane:
