@@ -6,6 +6,7 @@ from dynamics_node.algorithms import link_jacobian
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.estimation.observer_options import COMPONENTS
+from dynamics_node.functions.regression import named_in
 
 STATES = 4  # that are tried
 RELATIVE = 1e-4  # singular value of the Jacobian, of the largest, that tells a direction
@@ -34,6 +35,4 @@ def untold(robot, q, link, components) -> tuple[str, ...]:
     directions, values, _ = np.linalg.svd(J)
     values = np.append(values, np.zeros(len(J) - len(values)))
     lost = directions[:, values <= RELATIVE * values.max(initial=1e-300)]
-    return tuple(
-        name for name, row in zip(components, lost, strict=True) if np.abs(row).max(initial=0) > SHARE
-    )
+    return named_in(lost, components, SHARE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.estimation.payload_sums import LOST, Fitted
+from dynamics_node.functions.regression import spectrum
 from dynamics_node.identification.base_parameters import random_states
 from dynamics_node.identification.consistent import consistent_body
 from dynamics_node.robot import Robot
@@ -164,7 +165,7 @@ def _ball(mass, com, radius):
 def _told(information, felt):
     """Covariance (10, 10), and in words the parameters whose standard deviation is larger than SIZES. felt
     (10,): see `felt_parameters`."""
-    values, vectors = np.linalg.eigh(information * np.outer(SIZES, SIZES))
+    values, vectors, _ = spectrum(information, SIZES)
     values[values < LOST * values[-1]] = 0.0
     covariance = (vectors / np.maximum(values, 1.0 / BROAD**2)) @ vectors.T
     weak = vectors[:, values < 1.0]

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
+from dynamics_node.functions import regression
 
 FRICTION = 3  # columns: offset, Coulomb, viscous
 COLUMNS = PER_BODY + FRICTION + 1
@@ -104,7 +105,7 @@ def fitted(
     before, freedom = np.einsum("jkk->jk", full)[:, rest], count
     S, B = full[:, rest[:, None], rest], np.zeros((len(full), FRICTION, len(rest)))
     if friction:
-        B, lost = _explained(full, rubs, rest, np.einsum("jkk->jk", full))
+        B, lost = regression.nuisance_fit(full, rubs, rest, np.einsum("jkk->jk", full), LOST)
         S, freedom = S - full[:, rest[:, None], rubs] @ B, np.maximum(freedom - lost, 0.0)
     share = max(freedom.sum() - len(rest) + 1, 1.0) / max(freedom.sum(), 1.0)  # residuals are too small
     least = LEAST * np.maximum(np.sqrt(before[:, -1] / np.maximum(count, 1.0)), 1e-3)
@@ -123,26 +124,14 @@ def fitted(
 
 
 def _inflation(stretches, full, z, spread):
-    """(nv,), at least 1: how much more the scores of stretches vary than those of independent rows: see
-    identification/solve.py. z (nv, columns): what each torque is fitted with, -1 last."""
+    """(nv,): `regression.inflation` of each torque. z (nv, columns): what it is fitted with, -1 last."""
     found = np.ones(len(full))
     if len(stretches) < FEWEST:
         return found
     scores = np.einsum("gjkl,jl->jgk", np.array(stretches), z)[..., :-1]
     for joint, own in enumerate(scores):
-        values, vectors = _told(full[joint, :-1, :-1])
-        if len(values):
-            squares = np.sum((own @ vectors) ** 2 / values) / (len(values) * spread[joint] ** 2)
-            found[joint] = max(1.0, squares * len(own) / (len(own) - 1.0))
+        found[joint] = regression.inflation(own, full[joint, :-1, :-1], spread[joint], LOST)
     return found
-
-
-def _told(A):
-    """Eigenvalues above rounding, and scaled eigenvectors, of A (k, k)."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(A), 1e-300))
-    values, vectors = np.linalg.eigh(A * np.outer(scale, scale))
-    told = values > LOST * values.max(initial=0.0)
-    return values[told], scale[:, None] * vectors[:, told]
 
 
 def _tared(loaded):
@@ -158,33 +147,16 @@ def _empty(own):
     return full
 
 
-def _explained(S, gone, rest, before):
-    """B (..., gone, rest): how columns `gone` explain the rest best, and how many of them are independent.
-    before (..., k): squares of all columns, beside which what is left may be rounding."""
-    scale = 1.0 / np.sqrt(np.maximum(before[..., gone], 1e-300))
-    values, vectors = np.linalg.eigh(S[..., gone[:, None], gone] * scale[..., None] * scale[..., None, :])
-    kept = values > LOST
-    half = (
-        vectors
-        * scale[..., None]
-        * np.where(kept, 1.0 / np.sqrt(np.where(kept, values, 1.0)), 0.0)[..., None, :]
-    )
-    return half @ (np.swapaxes(half, -1, -2) @ S[..., gone[:, None], rest]), kept.sum(axis=-1)
-
-
 def _solved(S, before, spread):
     """z = (x, -1) of rows with these standard deviations, and of the payload alone, information and
     condition."""
     weights = 1.0 / spread**2
     total, size = np.einsum("j,jkl->kl", weights, S), weights @ before
     gone, own = np.arange(PER_BODY, len(total) - 1), np.r_[:PER_BODY, len(total) - 1]
-    B, _ = _explained(total, gone, own, size)
+    B, _ = regression.nuisance_fit(total, gone, own, size, LOST)
     total = total[own[:, None], own] - total[own[:, None], gone] @ B
-    scale = 1.0 / np.sqrt(np.maximum(size[:PER_BODY], 1e-300))
     information = 0.5 * (total + total.T)[:PER_BODY, :PER_BODY]
-    values, vectors = np.linalg.eigh(information * np.outer(scale, scale))
-    told = values > LOST * values.max(initial=0.0)
-    half = (vectors[:, told] * scale[:, None]) / np.sqrt(values[told])
+    directions = regression.spectrum(information, regression.column_scale(size[:PER_BODY]))
+    half = directions.half_inverse(LOST)
     x = np.append(half @ (half.T @ total[:PER_BODY, -1]), -1.0)
-    condition = np.sqrt(values[-1] / values[0]) if told.all() else np.inf
-    return np.concatenate([x[:-1], -B @ x, x[-1:]]), information, float(condition)
+    return np.concatenate([x[:-1], -B @ x, x[-1:]]), information, directions.condition(LOST)

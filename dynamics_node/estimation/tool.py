@@ -13,6 +13,7 @@ from dynamics_node.algorithms import carried_wrench, tool_regressor
 from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.spanning import spanning
 from dynamics_node.functions.arguments import Arguments, robot_signature
+from dynamics_node.functions.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import beyond, mass_and_moment, with_tool
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
@@ -102,16 +103,15 @@ def identify_tool(
         A = np.concatenate([A, Y], axis=-1)
     W = _whitening(_shown(A, left) if std is None else std)
     rows, rhs = _stacked(W @ A, matvec(W, left), prior if tool else None)
-    scale, condition = _scaled(rows, max_condition)
-    x = scale * np.linalg.lstsq(rows * scale, rhs, rcond=None)[0]
+    x, covariance, spectrum = fit_rows(rows, rhs)
+    _require_told(spectrum, max_condition)
     residuals = left - A @ x
-    covariance = np.linalg.inv((rows * scale).T @ (rows * scale)) * np.outer(scale, scale)
     mass, com, change = _tool(tree, joint, sensor, x[6:], covariance)
     chi_square = float(((rhs - rows @ x) ** 2).sum()) if std is not None else np.nan
     worst = int((matvec(W, residuals) ** 2).sum(axis=1).argmax())
     return Tool(
         joint, sensor, x[:6], mass, com, change @ covariance @ change.T,
-        condition, residuals, chi_square, len(rhs) - len(x), worst,
+        spectrum.condition(), residuals, chi_square, len(rhs) - len(x), worst,
     )  # fmt: skip
 
 
@@ -178,21 +178,15 @@ def _stacked(A, b, prior):
     return np.concatenate([rows, told]), np.concatenate([rhs, np.zeros(4)])
 
 
-def _scaled(rows, most):
-    """What makes columns of length one, and the condition then. Raises ValueError, naming what cannot be told
-    apart."""
-    length = np.linalg.norm(rows, axis=0)
-    scale = 1.0 / np.where(length > 0, length, 1.0)
-    _, sizes, directions = np.linalg.svd(rows * scale, full_matrices=False)
-    weak = directions[sizes * most < sizes[0]]
-    if len(weak):
-        named = [name for name, share in zip(NAMES, np.abs(weak).max(axis=0), strict=False) if share > SHARE]
-        condition = sizes[0] / max(sizes[-1], 1e-300)
+def _require_told(spectrum, most):
+    """Raise ValueError, naming what cannot be told apart."""
+    if (condition := spectrum.condition()) > most:
+        weak = spectrum.directions[:, ~spectrum.kept() | (spectrum.values * most**2 < spectrum.values[-1])]
+        named = named_in(weak, NAMES[: len(weak)], SHARE)
         raise ValueError(
             f"the poses do not excite {', '.join(named)}: these cannot be told apart (condition "
             f"{condition:.3g}, at most {most:g}); tilt the sensor further, about other axes"
         )
-    return scale, float(sizes[0] / sizes[-1])
 
 
 def _tool(tree, joint, sensor, added, covariance):

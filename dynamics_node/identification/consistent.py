@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
+from dynamics_node.functions.regression import column_scale, solve_definite_scaled
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.identification.solve import Solution
@@ -174,7 +175,7 @@ class _Fit:
         self.stiff[joints] = 1.0 / prior[joints] ** 2
         self.place = np.searchsorted(joints, bounded) + own.size  # of `bounded` in `moving`
         curvature = np.diagonal(self.quadratic)[self.place] + self.stiff[bounded]
-        self.unit = 1.0 / np.sqrt(np.maximum(curvature, 1e-300))  # (bounded,): one standard deviation
+        self.unit = column_scale(curvature)  # (bounded,): one standard deviation
 
     def minimum(self, near=None):
         """(p,): where the barrier alone keeps a parameter from zero, zero. near (p,): not far from it."""
@@ -215,7 +216,7 @@ class _Fit:
                 H[10 * k : 10 * k + 10, 10 * k : 10 * k + 10] += block
             H[np.diag_indices(len(H))] += self.stiff[self.moving]
             H[self.place, self.place] += barrier / p[self.bounded] ** 2
-            step = -_solved(H, gradient)
+            step = -solve_definite_scaled(H, gradient)
             decrement = -0.5 * gradient @ step
             if decrement <= max(weight * DONE if end else near, SLACK * self.misfit(p)):
                 return True
@@ -267,10 +268,3 @@ def _dual():
     """(10, 4, 4): what tells the parameters of a J, sum of all products."""
     flat = _BASIS.reshape(10, 16)
     return np.linalg.pinv(flat.T).reshape(10, 4, 4)
-
-
-def _solved(H, gradient):
-    """H^-1 gradient; what nothing tells of the joints stays."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(H), 1e-300))
-    scaled = H * np.outer(scale, scale) + 1e-14 * np.eye(len(H))
-    return scale * np.linalg.solve(scaled, scale * gradient)

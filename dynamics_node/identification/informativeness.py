@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.functions.regression import spectrum
 from dynamics_node.identification.base_parameters import BaseParameters, combination
 
 VAGUE = 1.0  # standard deviation, in sizes, beyond which a combination counts as not excited
@@ -46,7 +47,7 @@ def excitation(base: BaseParameters, information, found) -> Excitation:
 
 def _singular(information, sizes):
     """Singular values, largest first, and directions as rows."""
-    squares, vectors = np.linalg.eigh(information * np.outer(sizes, sizes))
+    squares, vectors, _ = spectrum(information, sizes)
     return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors.T[::-1]
 
 

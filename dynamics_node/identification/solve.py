@@ -1,22 +1,15 @@
 """Base parameters that fit best: ordinary, weighted and robust least squares.
 
-Rows close in time say nearly the same where what is left of the torques is an error of the model, or noise
-that lasts. So weights and covariances count effective rows, not rows: the scores W^T (tau - W x) of
-independent rows vary from stretch to stretch by as much as W^T W says, and those of dependent rows by more;
-how much more, averaged over all directions, is the inflation of a torque's variance (a cluster-robust
-covariance: Liang, Zeger 1986).
+Weights and covariances count effective rows, not rows: see `regression.inflation`.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.functions import regression
 from dynamics_node.identification.sums import FOLDS, STRETCHES, Sums
 
-KEPT = (
-    1e-12  # of the largest eigenvalue of the scaled information: directions below stay as they are described
-)
-SURE = 0.1  # of the condition number from which on directions are dropped: below, none is
 ROUNDS = 3  # of weights from residuals, residuals from weights
 LEAST = 1e-9  # of a torque: a residual that is not larger counts as that
 
@@ -74,7 +67,7 @@ def folds():
 def _solved(S, count, start, spread):
     """x (r,) of rows with such standard deviations (nv,), and those that it leaves."""
     information, right = _normal(S, spread, start)
-    x = start + told_inverse(information) @ right
+    x = start + regression.covariance_of(information) @ right
     freedom = count.sum() / max(1.0, count.sum() - len(x))  # residuals of a fit are too small
     size = np.sqrt(S[:, -1, -1] / np.maximum(count, 1.0))
     return x, np.maximum(residuals(S, count, x) * np.sqrt(freedom), LEAST * np.maximum(size, 1e-3))
@@ -89,7 +82,7 @@ def _judged(sums, x, spread, S, stretches=None):
     """The Solution x with what it is worth."""
     inflation = _inflation(sums, stretches, S, x, spread)
     information, _ = _normal(S, spread * np.sqrt(inflation), x)
-    return Solution(x, told_inverse(information), spread, information, inflation)
+    return Solution(x, regression.covariance_of(information), spread, information, inflation)
 
 
 def _inflation(sums, stretches, S, x, spread):
@@ -97,40 +90,8 @@ def _inflation(sums, stretches, S, x, spread):
     which = np.arange(STRETCHES) if stretches is None else np.asarray(stretches, dtype=int)
     which = which[sums.count[which].any(axis=1)]
     found, z = np.ones(len(S)), np.append(x, -1.0)
-    if len(which) < 2:
-        return found
     for joint, (felt, own) in enumerate(zip(sums.felt, sums.own, strict=True)):
         if len(felt) and S[joint].any():
             scores = (own[which] @ z[np.append(felt, len(x))])[:, :-1]
-            inverse = told_inverse(S[joint][np.ix_(felt, felt)])
-            rank = np.linalg.matrix_rank(inverse, hermitian=True)
-            squares = np.einsum("ga,ab,gb->", scores, inverse, scores) / (max(1, rank) * spread[joint] ** 2)
-            found[joint] = max(1.0, squares * len(which) / (len(which) - 1.0))
+            found[joint] = regression.inflation(scores, S[joint][np.ix_(felt, felt)], spread[joint])
     return found
-
-
-def told_inverse(information):
-    """Of what is told; zero in other directions."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diagonal(information), 1e-300))
-    outer = np.outer(scale, scale)
-    scaled = information * outer
-    if (inverse := _regular_inverse(scaled)) is not None:
-        return inverse * outer
-    values, vectors = np.linalg.eigh(scaled)
-    told = values > KEPT * values.max(initial=0.0)
-    return (vectors[:, told] / values[told]) @ vectors[:, told].T * outer
-
-
-def _regular_inverse(information):
-    """Of information in all directions, by Cholesky factors: several times faster than eigenvectors. None
-    where some direction could be untold: Frobenius norms are no less than the largest eigenvalues."""
-    from scipy.linalg.lapack import dpotrf, dpotri  # 0.1 s that a node need not wait
-
-    root, failed = dpotrf(information, lower=True)
-    if failed or not len(information):
-        return None
-    lower = dpotri(root, lower=True)[0]  # zero above the diagonal, as the root is
-    inverse = lower + lower.T
-    np.fill_diagonal(inverse, np.diagonal(lower))
-    condition = np.linalg.norm(inverse) * np.linalg.norm(information)
-    return inverse if condition * KEPT < SURE else None

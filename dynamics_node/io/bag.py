@@ -6,10 +6,10 @@ import numpy as np
 
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.functions import build_closing
-from dynamics_node.io.latest import Latest
 from dynamics_node.io.names import TableError, columns, joints_option
 from dynamics_node.io.recording import JOINT_STATE, joint_state_topics, joint_states
 from dynamics_node.io.table import Table
+from dynamics_node.robot.joint_buffer import JointBuffer
 from dynamics_node.robot.joint_names import Pairs, proposed_pair, renamed
 
 _LOOK = 1000  # messages from the first with all positions on, in which velocities and efforts are looked for
@@ -38,14 +38,69 @@ def read_bag(path, model, chunk, topic=None, pairs: Pairs = (), zero_velocity=Fa
             )
     counts, others = joint_state_topics(path)
     topic = _topic(path, topic, counts, others)
-    without = _look(path, topic, Latest(model, pairs, efforts=efforts))
+    without = _look(path, topic, _Latest(model, pairs, efforts=efforts))
     still = without["qd"] if zero_velocity else []
     told = tuple(kind for kind in ("qd", "tau") if not without[kind] or (kind == "qd" and zero_velocity))
 
     def chunks():
-        return _chunks(path, topic, model, Latest(model, pairs, still, efforts), told, chunk)
+        return _chunks(path, topic, model, _Latest(model, pairs, still, efforts), told, chunk)
 
     return Table(counts[topic], ("q", *told, "time"), chunks, without)
+
+
+class _Latest(JointBuffer):
+    """What the messages so far have of the scalar joints of a robot. still: joints whose velocity is zero
+    whatever comes; efforts: joints whose torques are needed, all independent ones by default.
+
+    Positions of dependent joints are the last message's or NaN: they follow from the others. untold: kinds
+    that no message has had yet of some joint; others: names in the messages that are none of the robot's.
+    """
+
+    def __init__(self, robot, pairs: Pairs = (), still=(), efforts=None):
+        scalar = [joint for joint in robot.tree.independent_joints if joint.type.is_scalar]
+        super().__init__((joint.name for joint in scalar), pairs)
+        self.tellers = [joint.name for joint in robot.independent_joints]
+        number = {name: k for k, name in enumerate(self.names)}
+        self._own = np.array([number[name] for name in self.tellers], dtype=int)
+        self._still = [number[name] for name in still]
+        self._dependent = sorted({*number.values()}.difference(self._own))
+        self._nq, self._q_at = robot.nq, [joint.q.start for joint in scalar]
+        needed = {"q": self.tellers, "qd": self.tellers, "tau": self.tellers if efforts is None else efforts}
+        self._waiting = {kind: {number[name] for name in names} for kind, names in needed.items()}
+        self.untold, self.others = set(self._waiting), set[str]()
+
+    def update(self, message):
+        """Take in a JointState. Raises TableError when it has a joint twice."""
+        try:
+            layout = self.layout(message.name)
+        except ValueError as error:
+            raise TableError(str(error)) from None
+        self.others.update(layout.strangers)
+        self.position[self._dependent] = np.nan
+        fields = (message.position, message.velocity, message.effort)
+        whole = [values if len(values) == len(message.name) else None for values in fields]
+        self.merge(layout.source, layout.target, *whole)
+        self.velocity[self._still] = 0.0
+        for kind in tuple(self.untold):
+            values = self._values(kind)
+            self._waiting[kind] = {k for k in self._waiting[kind] if not np.isfinite(values[k])}
+            if not self._waiting[kind]:
+                self.untold.remove(kind)
+
+    def without(self, kind):
+        """Names of the needed joints that no message has had a kind of: NaN is no value."""
+        return [self.names[k] for k in sorted(self._waiting[kind])]
+
+    def vector(self, kind):
+        """q (nq,), qd or tau (nv,)."""
+        if kind != "q":
+            return self._values(kind)[self._own]
+        q = np.full(self._nq, np.nan)
+        q[self._q_at] = self.position
+        return q
+
+    def _values(self, kind):
+        return {"q": self.position, "qd": self.velocity, "tau": self.effort}[kind]
 
 
 def positions_of(path, names, topic=None, pairs: Pairs = ()):
@@ -103,7 +158,7 @@ def _look(path, topic, latest):
 
 def _missing(topic, latest):
     """What to say about joints without positions: another name may be all."""
-    missing, others = latest.without("q"), sorted(latest.unknown)
+    missing, others = latest.without("q"), sorted(latest.others)
     told = f"no JointState on {topic} tells the position of {_listed(missing)}"
     there = [name for name in latest.tellers if name not in missing]
     if not others:
@@ -120,14 +175,14 @@ def _listed(names):
 
 
 def _chunks(path, topic, model, latest, told, chunk):
-    position = _closed_positions(model) if model.constrained else np.copy
+    position = _closed_positions(model) if model.constrained else lambda q: q
     needed, found = {"q", *told}, []
     for message, received in joint_states(path, topic):
         latest.update(message)
         if not latest.untold.isdisjoint(needed):
             continue
-        values = [latest.values[kind].copy() for kind in told]
-        found.append((position(latest.values["q"]), *values, _stamp(message, received)))
+        values = [latest.vector(kind) for kind in told]
+        found.append((position(latest.vector("q")), *values, _stamp(message, received)))
         if len(found) == chunk:
             yield _packed(found, told)
             found = []

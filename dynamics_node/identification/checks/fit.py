@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.functions.regression import covariance_of
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.identification.solve import told_inverse
 
 ROUNDS = 2  # of weights from residuals, residuals from weights
 LEAST = 1e-9  # of a torque: a residual that is not larger counts as that
@@ -53,10 +53,10 @@ class Fit:
         shared = self._inverse() @ self._sum(products)
         D = (columns - self._torques(shared)) / self.spread[:, None]
         D, b = D.reshape(-1, columns.shape[-1]), (self.left / self.spread).ravel()
-        inverse = told_inverse(D.T @ D)
-        y = inverse @ (D.T @ b)
+        covariance = covariance_of(D.T @ D)
+        y = covariance @ (D.T @ b)
         before, rest = max(float(b @ b), 1e-300), float(np.sum((b - D @ y) ** 2))
-        return y, np.sqrt(np.maximum(np.diagonal(inverse), 0.0) * rest / len(b)), 1.0 - rest / before
+        return y, np.sqrt(np.maximum(np.diagonal(covariance), 0.0) * rest / len(b)), 1.0 - rest / before
 
     def _torques(self, x):
         """(n, nv, ...) of x (r, ...)."""
@@ -68,7 +68,7 @@ class Fit:
         information = np.zeros((self.columns.parameters, self.columns.parameters))
         for own, felt, spread in zip(self._squares, self.columns.felt, self.spread, strict=True):
             information[np.ix_(felt, felt)] += own / spread**2
-        return told_inverse(information)
+        return covariance_of(information)
 
     def _sum(self, products):
         """(r, ...) of what the columns of each joint (k, ...) are multiplied with, weighted by the spread."""

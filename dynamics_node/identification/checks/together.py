@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.solve import folds, residuals, told_inverse
+from dynamics_node.functions.regression import covariance_of
+from dynamics_node.identification.solve import folds, residuals
 from dynamics_node.identification.sums import Sums
 
 APART = 1.5  # times what is left of a torque alone: beyond, it does not fit the others
@@ -49,7 +50,7 @@ def cross_validated(sums: Sums):
     for held, others in folds():
         for joint, own in enumerate(sums.own):
             S, rest = own[held].sum(axis=0), own[others].sum(axis=0)
-            x = told_inverse(rest[:-1, :-1]) @ rest[:-1, -1]
+            x = covariance_of(rest[:-1, :-1]) @ rest[:-1, -1]
             z = np.append(x, -1.0)
             squares[joint] += max(float(z @ S @ z), 0.0)
     return np.sqrt(squares / np.maximum(sums.count.sum(axis=0), 1.0))
@@ -61,7 +62,7 @@ def left_by_each_other(W, tau, joints):
     left = np.full((tau.shape[1], tau.shape[1]), np.inf)
     for joint in joints:
         columns = W[:, joint, W[:, joint].any(axis=0)]
-        rest = tau[:, joints] - columns @ (told_inverse(columns.T @ columns) @ (columns.T @ tau[:, joints]))
+        rest = tau[:, joints] - columns @ (covariance_of(columns.T @ columns) @ (columns.T @ tau[:, joints]))
         left[joint, joints] = np.sqrt(np.mean(rest**2, axis=0)) + 1e-12
     return left
 
@@ -70,7 +71,7 @@ def fitted(S, count) -> Together:
     """Of sums of squares S (nv, r + 1, r + 1) over count (nv,) rows; torques count by their own fit."""
     own = np.array([_own(one, rows) for one, rows in zip(S, count, strict=True)])
     total = np.einsum("j,jkl->kl", 1.0 / own**2, S)
-    x = told_inverse(total[:-1, :-1]) @ total[:-1, -1]
+    x = covariance_of(total[:-1, :-1]) @ total[:-1, -1]
     return Together(np.maximum(residuals(S, count, x), own), own)
 
 
@@ -103,7 +104,7 @@ def _own(S, count):
     felt = np.diagonal(S) > 0
     felt[-1] = True
     S = S[np.ix_(felt, felt)]
-    x = told_inverse(S[:-1, :-1]) @ S[:-1, -1]
+    x = covariance_of(S[:-1, :-1]) @ S[:-1, -1]
     least = 1e-6 * np.sqrt(S[-1, -1] / max(1.0, count)) + 1e-12
     freedom = np.sqrt(count / max(1.0, count - len(x)))  # residuals of a fit are too small
     return max(freedom * float(residuals(S[None], np.array([count]), x)[0]), least)
@@ -116,7 +117,7 @@ def _factor(S, own, joint):
     A = np.einsum("j,jkl->kl", weights, S)
     right = np.append((A - mine)[:-1, -1], 0.0)
     A[-1, -1], A[-1, :-1], A[:-1, -1] = mine[-1, -1], -mine[-1, :-1], -mine[:-1, -1]
-    inverted = told_inverse(A)
+    inverted = covariance_of(A)
     return float((inverted @ right)[-1]), float(np.sqrt(max(inverted[-1, -1], 0.0)))
 
 

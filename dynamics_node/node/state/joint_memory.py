@@ -4,32 +4,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.robot.joint_buffer import JointBuffer
 from dynamics_node.robot.joints import KINDS
 
 MAX_NAMES = 10_000
 JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out of order
 NEVER = np.iinfo(np.int64).min
-STRANGERS = 100  # unknown names that are remembered to tell a likely pair
 MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
 MIN_GAP = 1_000_000  # ns; nearer positions may be of two sources that differ a little
 
 
 class BadMessage(ValueError):
     """A message that is dropped whole; the text is the reason."""
-
-
-class _Layout(NamedTuple):
-    """Where the entries of a message go: its index -> joint number.
-
-    order: the index of every joint, None when some are not in the message. strangers: the first STRANGERS
-    names that are none of ours.
-    """
-
-    source: np.ndarray
-    target: np.ndarray
-    unknown: int
-    order: np.ndarray | None
-    strangers: tuple[str, ...] = ()
 
 
 class _Earlier(NamedTuple):
@@ -48,7 +34,7 @@ class _Earlier(NamedTuple):
         return _Earlier(position, stamp, max(self.newest, other.newest))
 
 
-class JointMemory:
+class JointMemory(JointBuffer):
     """Latest position, velocity and effort of every joint, with stamp (ns) and reception (steady ns).
 
     Never NaN in position once seen. velocity and effort are NaN where the last message had none.
@@ -57,26 +43,19 @@ class JointMemory:
     def __init__(self, joints, needed=slice(None), followers=()):
         """joints: those of the model with one coordinate; needed: which of them must be seen; followers:
         names of joints that mimic others, whose states say nothing new."""
-        self.names = tuple(joint.name for joint in joints)
-        self._number = {name: k for k, name in enumerate(self.names)}
+        super().__init__((joint.name for joint in joints), ignored=followers)
         self._continuous = np.array([KINDS[joint.kind].wraps for joint in joints], dtype=bool)
-        self._followers = frozenset(followers)
         self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])
         self._is_needed = np.zeros(len(self.names), dtype=bool)
         self._is_needed[needed] = True
-        self._layouts: dict[tuple[str, ...], _Layout] = {}
         self.unknown = 0
         self.strangers: tuple[str, ...] = ()
         self.reset()
 
-    def __getstate__(self):
-        """Without the names of messages, which are many and only save time."""
-        return {**self.__dict__, "_layouts": {}}
-
     def reset(self):
         """Forget everything."""
         n = len(self.names)
-        self.position, self.velocity, self.effort = np.full((3, n), np.nan)
+        self.clear()
         self.stamp, self.received = np.full((2, n), NEVER)
         self._before = self._between = _Earlier(self.position, self.stamp, NEVER)
         self._newest = NEVER
@@ -110,9 +89,9 @@ class JointMemory:
         self._remember_before(target[self.stamp[target] < stamp], stamp)
         self._newest, self._has_effort = max(self._newest, stamp), True
         self.position, self.stamp = self.position.copy(), self.stamp.copy()
-        self.position[target] = position[source]
-        self.velocity[target] = velocity[source] if velocity is not None else np.nan
-        self.effort[target] = effort[source] if effort is not None else np.nan
+        absent = np.full(n, np.nan)
+        velocity, effort = (absent if values is None else values for values in (velocity, effort))
+        self.merge(source, target, position, velocity, effort)
         self.stamp[target] = stamp
         self.received[target] = now
         return True
@@ -172,23 +151,12 @@ class JointMemory:
         lacking = ~np.isfinite(values[self._needed])
         return [self._needed_names[k] for k in np.flatnonzero(lacking)]
 
-    def layout(self, names) -> "_Layout":
-        """Where the entries of a message with these names go. Raises BadMessage."""
-        key = tuple(names)
-        if (layout := self._layouts.get(key)) is not None:
-            return layout
-        if len(key) > MAX_NAMES:
-            raise BadMessage(f"{len(key)} names; the limit is {MAX_NAMES}")
-        require_once(key)
-        known = [(k, self._number[name]) for k, name in enumerate(key) if name in self._number]
-        source, target = np.array(known, dtype=int).reshape(-1, 2).T
-        order = source[np.argsort(target)] if len(known) == len(self.names) else None
-        strangers = [name for name in key if name not in self._number and name not in self._followers]
-        layout = _Layout(source, target, len(strangers), order, tuple(strangers[:STRANGERS]))
-        if len(self._layouts) >= 64:  # somebody sends ever new names
-            self._layouts.clear()
-        self._layouts[key] = layout
-        return layout
+    def _new_layout(self, theirs):
+        """Raises BadMessage for too many names and for one that comes twice."""
+        if len(theirs) > MAX_NAMES:
+            raise BadMessage(f"{len(theirs)} names; the limit is {MAX_NAMES}")
+        require_once(theirs)
+        return super()._new_layout(theirs)
 
     def _with_position(self, layout, position):
         """The layout without the joints whose position is not finite. Raises BadMessage for a needed one;
