@@ -6,7 +6,7 @@ from dynamics_node.algorithms import link_jacobian
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.estimation.observer_options import COMPONENTS
-from dynamics_node.functions.regression import named_in
+from dynamics_node.identification.regression import named_in
 
 STATES = 4  # that are tried
 RELATIVE = 1e-4  # singular value of the Jacobian, of the largest, that tells a direction

@@ -12,9 +12,9 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.estimation.payload_sums import LOST, Fitted
-from dynamics_node.functions.regression import spectrum
 from dynamics_node.identification.base_parameters import random_states
 from dynamics_node.identification.consistent import consistent_body
+from dynamics_node.identification.regression import spectrum
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.subtree import central_moments

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.friction import SMOOTHING
 from dynamics_node.algorithms.regressors import PER_BODY
-from dynamics_node.functions import regression
+from dynamics_node.identification import regression
 
 FRICTION = 3  # columns: offset, Coulomb, viscous
 COLUMNS = PER_BODY + FRICTION + 1

@@ -13,7 +13,7 @@ from dynamics_node.algorithms import carried_wrench, tool_regressor
 from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.spanning import spanning
 from dynamics_node.functions.arguments import Arguments, robot_signature
-from dynamics_node.functions.regression import fit_rows, named_in
+from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
 from dynamics_node.robot.subtree import beyond, mass_and_moment, with_tool
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec

@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
-from dynamics_node.functions.regression import column_scale, solve_definite_scaled
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regression import column_scale, solve_definite_scaled
 from dynamics_node.identification.solve import Solution
 from dynamics_node.symbolic import pseudo_inertia
 

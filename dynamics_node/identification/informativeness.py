@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions.regression import spectrum
 from dynamics_node.identification.base_parameters import BaseParameters, combination
+from dynamics_node.identification.regression import spectrum
 
 VAGUE = 1.0  # standard deviation, in sizes, beyond which a combination counts as not excited
 NAMED = 0.2  # of the largest share, from which on a parameter is named

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import regression
+from dynamics_node.identification import regression
 from dynamics_node.identification.sums import FOLDS, STRETCHES, Sums
 
 ROUNDS = 3  # of weights from residuals, residuals from weights

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynamics_node.functions.regression import (
+from dynamics_node.identification.regression import (
     covariance_of,
     fit_rows,
     inflation,

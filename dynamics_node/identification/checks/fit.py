@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions.regression import covariance_of
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regression import covariance_of
 
 ROUNDS = 2  # of weights from residuals, residuals from weights
 LEAST = 1e-9  # of a torque: a residual that is not larger counts as that

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions.regression import covariance_of
+from dynamics_node.identification.regression import covariance_of
 from dynamics_node.identification.solve import folds, residuals
 from dynamics_node.identification.sums import Sums
 
