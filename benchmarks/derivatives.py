@@ -9,7 +9,7 @@ import time
 
 import harness
 import numpy as np
-from dynamics import STATES, microseconds, pinocchio_model, problem
+from dynamics import STATES, microseconds, pinocchio_model
 from robots import random_states, robot
 
 import dynamics_node as dn
@@ -28,7 +28,7 @@ def rows(name):
         peer = getattr(pin, function)
         theirs_time = microseconds(lambda k, f=peer: f(theirs, data, pq[k], qd[k], u[k]))
         begin = time.perf_counter()
-        ours = dn.build_derivatives(model, problem(model, kind), backend="c")
+        ours = dn.build(model, f"{kind}_dynamics_derivatives", backend="c")
         building = time.perf_counter() - begin
         out = ours(q[0], qd[0], u[0])
         call = microseconds(lambda k, f=ours, o=out: f(q[k], qd[k], u[k], out=o))

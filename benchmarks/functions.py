@@ -167,14 +167,14 @@ def quantities():
     loaded = dn.with_payload(model, TIP, 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
     q, qd, _ = (a[0] for a in random_states(model, 1))
     cases = {
-        "mass_matrix": ({}, (q,), lambda: dn.mass_matrix(loaded, q)),
-        "bias": ({}, (q, qd), lambda: dn.bias(loaded, q, qd)),
+        "mass_matrix": ({}, (q,), lambda: dn.evaluate(loaded, "mass_matrix", q)),
+        "bias": ({}, (q, qd), lambda: dn.evaluate(loaded, "bias", q, qd)),
         "operational_space_inertia": (
-            {"links": [TIP]}, (q,), lambda: dn.operational_space_inertia(loaded, q, [TIP]),
+            {"links": [TIP]}, (q,), lambda: dn.evaluate(loaded, "operational_space_inertia", q, links=[TIP]),
         ),
     }  # fmt: skip
     for name, (options, state, plain) in cases.items():
-        function = dn.build_quantity(model, name, backend="c", parameters=("inertia",), **options)
+        function = dn.build(model, name, backend="c", parameters=("inertia",), **options)
         function = function.with_model(loaded)
         ours, theirs = together(lambda f=function, s=state: f(*s), plain, repeat=5)
         yield row(f"panda with payload, {name}", ours, "NumPy", theirs, 0.05)

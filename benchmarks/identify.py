@@ -41,7 +41,7 @@ def regressors():
     peer = _Peer()
     states = random_states(model, max(COUNTS))
     double, single = (
-        dn.build_quantity(model, "joint_torque_regressor", backend="c", precision=precision)
+        dn.build(model, "joint_torque_regressor", backend="c", precision=precision)
         for precision in ("float64", "float32")
     )
     peer.require_same(double, [a[:5] for a in states])

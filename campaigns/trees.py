@@ -207,7 +207,9 @@ def _condition(M, states):
 
 def _parts(model, q, qd, qdd, f_ext):
     """Sum of the sizes of all that adds up to the torques, the largest of a state: (states,)."""
-    J = np.abs([dn.link_jacobian(model, q, body.name, "body") for body in model.bodies])
+    J = np.abs(
+        [dn.evaluate(model, "link_jacobian", q, link=body.name, reference="body") for body in model.bodies]
+    )
     rates = np.abs(qdd) + np.abs(qd) * np.abs(qd).sum(axis=-1, keepdims=True)
     accelerations = np.einsum("bsij,sj->sbi", J, rates) + np.repeat([0.0, 9.81], 3)
     wrenches = np.abs(f_ext) + np.einsum("bij,sbj->sbi", np.abs(model.inertias), accelerations)
@@ -224,7 +226,7 @@ def _quantities(model, reference, states):
         "link_jacobian": (np.array([reference.jacobian(x, link) for x in q]), 2, (q,), {"link": link}),
     }
     for name, (right, tail, arguments, options) in expected.items():
-        compiled = dn.build_quantity(model, name, backend="numpy", **options)
+        compiled = dn.build(model, name, backend="numpy", **options)
         for how, function in (("NumPy", getattr(dn, name)), ("Program", None)):
             found = function(model, *arguments, **options) if function else compiled(*arguments)
             worst = _beyond(found, right, states) if name == "bias" else error(found, right, tail).max()

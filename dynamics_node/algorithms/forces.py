@@ -46,7 +46,7 @@ def _add(total, tree, cluster, q, tau, redundant):
         names = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
         raise ModelError(
             f"joints bridged by {names} bear what their motion does not tell: {len(K)} components hold "
-            f"{len(cluster.dependent)} joints; redundant='least' of build_quantity takes the least ones"
+            f"{len(cluster.dependent)} joints; redundant='least' of build takes the least ones"
         )
     elimination = Elimination(K, np.ones(len(K)))
     multipliers = elimination.solve_transposed(tau[list(cluster.dependent)][:, None])[:, 0]

@@ -1,10 +1,13 @@
 """The quantities of a robot: one row each, which says what it reads and returns and how it is computed."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from dynamics_node.algorithms import cluster_dynamics as dynamics
 from dynamics_node.algorithms import quantity_ways as of
+from dynamics_node.algorithms import results
+from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.energy_and_momentum import centre_of_mass as tree_centre_of_mass
 from dynamics_node.algorithms.energy_and_momentum import centre_of_mass_motion as tree_centre_of_mass_motion
 from dynamics_node.algorithms.energy_and_momentum import kinetic_energy as tree_kinetic_energy
@@ -12,6 +15,7 @@ from dynamics_node.algorithms.energy_and_momentum import momentum_matrix as tree
 from dynamics_node.algorithms.energy_and_momentum import potential_energy as tree_potential_energy
 from dynamics_node.algorithms.energy_and_momentum import spatial_momentum as tree_spatial_momentum
 from dynamics_node.algorithms.frame_kinematics import link_motion as tree_link_motion
+from dynamics_node.algorithms.jacobian import link_pose as tree_link_pose
 from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.projection import Identity
 from dynamics_node.algorithms.quantity_ways import of_the_tree
@@ -19,34 +23,44 @@ from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_regressor
 from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_regressor
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
-from dynamics_node.algorithms.second_derivatives import SECOND, second_derivative_program
+from dynamics_node.algorithms.second_derivatives import SECOND, second_derivative_program, second_derivatives
 from dynamics_node.algorithms.sensor_wrench import carried_wrench as tree_carried_wrench
+from dynamics_node.robot import Problem, named
 
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
 class Quantity(NamedTuple):
-    """reads, returns: names of the arrays, in order; options: keywords of its ways. way: as of
-    quantity_ways.py; by_clusters: another one, on symbols of one state, for robots with loops. projects:
-    whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse. view(robot,
-    **options): the robot whose inertias count, where that is not the whole one.
+    """reads, returns: names of the arrays, in order; result: the NamedTuple of several; options, needs:
+    keywords, and those of them without a default. way: as of quantity_ways.py; by_clusters: another one, on
+    symbols of one state, for robots with loops. wrenches: whether external wrenches count, as another input.
+    projects: whether it needs G, not rates alone. inverts: whether the mass matrix must have an inverse.
+    view(robot, **options): the robot whose inertias count, where that is not the whole one.
 
     regrouped: whether base parameters tell it, see `economical`; reframed: whether it is computed in other
     frames than the robot's own, in which alone the columns of a regressor mean what they should. Inertias as
-    inputs are in those other frames: what is not reframed reads none. write(robot, parameters, **options):
-    makes the Program of what is derived from another one, in place of all these functions."""
+    inputs are in those other frames: what is not reframed reads none.
+
+    problem(robot, **options): the Problem that is solved, in place of a way; write(robot, problem, wrenches,
+    parameters): makes the Program of what is derived from the Program of that problem; a way then is on
+    numbers of one state. derivatives: the name of the quantity that has them."""
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
-    way: Callable
+    way: Callable | None = None
     by_clusters: Callable | None = None
+    wrenches: bool = False
     projects: bool = False
     inverts: bool = False
     view: Callable | None = None
     regrouped: bool = True
     reframed: bool = True
+    problem: Callable[..., Problem] | None = None
     write: Callable | None = None
+    derivatives: str | None = None
+    result: type | None = None
     options: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
 
     def ways(self, robot):
         """{what it is, for people: way} on symbols of one state."""
@@ -75,18 +89,60 @@ def _row(reads, returns, function, rows=(), columns=(), **facts):
     return Quantity(reads, returns, way, projects=bool(rows or columns), **facts)
 
 
-LINK, ABOUT = ("link", "reference"), ("about",)
+def _problem(kind, derivatives, write=None, result=None, **facts):
+    """A Problem, or its derivatives."""
+    known = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}[kind]
+    asked = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}[kind]
+    return Quantity(
+        ("q", "qd", *known, "gravity"),
+        asked if write is None else ("dq", "dqd", "dknown"),
+        wrenches=True,
+        problem=partial(named, kind),
+        write=write,
+        derivatives=derivatives,
+        result=result,
+        options=("forward_joints",) if kind == "hybrid" else (),
+        needs=("forward_joints",) if kind == "hybrid" else (),
+    )
+
+
+# keywords of rows
+LINK: dict[str, Any] = {"options": ("link", "reference"), "needs": ("link",)}
+ABOUT: dict[str, Any] = {"options": ("about",)}
+
+SOLVED = {
+    "inverse_dynamics": _problem("inverse", "inverse_dynamics_derivatives"),
+    "forward_dynamics": _problem("forward", "forward_dynamics_derivatives"),
+    "hybrid_dynamics": _problem("hybrid", "hybrid_dynamics_derivatives", result=results.HybridDynamics),
+    "inverse_dynamics_derivatives": _problem(
+        "inverse",
+        "inverse_dynamics_second_derivatives",
+        derivative_program,
+        results.InverseDynamicsDerivatives,
+    ),
+    "forward_dynamics_derivatives": _problem(
+        "forward", None, derivative_program, results.ForwardDynamicsDerivatives
+    ),
+    "hybrid_dynamics_derivatives": _problem(
+        "hybrid", None, derivative_program, results.HybridDynamicsDerivatives
+    ),
+    "inverse_dynamics_second_derivatives": Quantity(
+        (*QDD, "gravity"),
+        SECOND,
+        second_derivatives,
+        problem=partial(named, "inverse"),
+        write=second_derivative_program,
+        result=results.InverseDynamicsSecondDerivatives,
+    ),
+}
 
 DYNAMICS = {
     "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
-    "bias": Quantity((*QD, "gravity"), ("bias",), of.bias),
+    "bias": Quantity((*QD, "gravity"), ("bias",), of.bias, wrenches=True),
     "gravity_torque": Quantity((*Q, "gravity"), ("gravity_torque",), of.gravity_torque, projects=True),
     "coriolis_torque": Quantity(QD, ("coriolis_torque",), of.coriolis_torque),
     "coriolis_matrix": Quantity(QD, ("coriolis_matrix",), of.coriolis_matrix, projects=True),
-    "momentum": Quantity((*QD, "gravity"), ("momentum", "rate"), of.momentum),
-    "second_derivatives": Quantity(
-        (*QDD, "gravity"), SECOND, of.inverse_dynamics, write=second_derivative_program
-    ),
+    "momentum": Quantity((*QD, "gravity"), ("momentum", "rate"), of.momentum, result=results.Momentum),
 }
 
 WHOLE = {
@@ -95,7 +151,7 @@ WHOLE = {
         (*Q, "gravity"), ("potential_energy",), _one(tree_potential_energy), regrouped=False
     ),
     "spatial_momentum": _row(
-        QD, ("spatial_momentum",), _one(tree_spatial_momentum), regrouped=False, options=ABOUT
+        QD, ("spatial_momentum",), _one(tree_spatial_momentum), regrouped=False, **ABOUT
     ),
     "momentum_matrix": _row(
         Q,
@@ -103,20 +159,43 @@ WHOLE = {
         _one(tree_momentum_matrix),
         columns=(0,),
         regrouped=False,
-        options=ABOUT,
+        **ABOUT,
     ),
-    "centre_of_mass": _row(Q, ("position", "jacobian"), tree_centre_of_mass, columns=(1,), regrouped=False),
+    "centre_of_mass": _row(
+        Q,
+        ("position", "jacobian"),
+        tree_centre_of_mass,
+        columns=(1,),
+        regrouped=False,
+        result=results.CenterOfMass,
+    ),
     "centre_of_mass_motion": _row(
-        QDD, ("position", "velocity", "acceleration"), tree_centre_of_mass_motion, regrouped=False
+        QDD,
+        ("position", "velocity", "acceleration"),
+        tree_centre_of_mass_motion,
+        regrouped=False,
+        result=results.CenterOfMassMotion,
     ),
 }
 
 LINKS = {
-    "link_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, options=LINK),
-    "link_motion": _row(
-        QDD, ("rotation", "position", "velocity", "acceleration"), tree_link_motion, options=LINK
+    "link_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, **LINK),
+    "link_pose": _row(
+        Q,
+        ("rotation", "position"),
+        tree_link_pose,
+        result=results.FramePose,
+        options=("link",),
+        needs=("link",),
     ),
-    "jacobian_drift": Quantity(QD, ("jacobian_drift",), of.jacobian_drift, options=LINK),
+    "link_motion": _row(
+        QDD,
+        ("rotation", "position", "velocity", "acceleration"),
+        tree_link_motion,
+        result=results.FrameMotion,
+        **LINK,
+    ),
+    "jacobian_drift": Quantity(QD, ("jacobian_drift",), of.jacobian_drift, **LINK),
     "operational_space_inertia": Quantity(
         Q,
         ("inverse_inertia", "jacobian"),
@@ -124,7 +203,9 @@ LINKS = {
         by_clusters=dynamics.extended_forces,
         projects=True,
         inverts=True,
+        result=results.OperationalSpaceInertia,
         options=("links", "reference"),
+        needs=("links",),
     ),
     "carried_wrench": _row(
         (*QDD, "gravity"),
@@ -133,6 +214,7 @@ LINKS = {
         view=carried_alone,
         regrouped=False,
         options=("joint", "xyz", "rpy"),
+        needs=("joint",),
     ),
     "joint_wrenches": Quantity(
         (*QDD, "gravity"), ("wrenches",), of.joint_wrenches, regrouped=False, options=("redundant",)
@@ -153,6 +235,7 @@ REGRESSORS = {
         (*QD, "gravity"),
         ("momentum", "rate"),
         of.momentum_regressor,
+        result=results.MomentumRegressor,
         projects=True,
         regrouped=False,
         reframed=False,
@@ -162,12 +245,17 @@ REGRESSORS = {
         (*QD, "gravity"),
         ("kinetic", "potential"),
         tree_energy_regressor,
+        result=results.EnergyRegressor,
         regrouped=False,
         reframed=False,
     ),
     "joint_regressor": _row(
-        QDD, ("rotor", "viscous", "offset", "spring"), tree_joint_regressor, rows=(0, 1, 2, 3)
+        QDD,
+        ("rotor", "viscous", "offset", "spring"),
+        tree_joint_regressor,
+        rows=(0, 1, 2, 3),
+        result=results.JointRegressor,
     ),
 }
 
-QUANTITIES: dict[str, Quantity] = {**DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}
+QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.codegen.cache import cache_folder
-from dynamics_node.functions import SOLVERS, build_closing, build_for_service, build_quantity_for_service
+from dynamics_node.functions import SOLVERS, build_closing, build_for_service
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
@@ -39,9 +39,9 @@ def compile_robot(model, options):
         closing = build_closing(model, "c")
         print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
     for name in SERVED:
-        build_quantity_for_service(model, name, "c")
+        build_for_service(model, name, backend="c")
     if options.tip_links:
-        build_quantity_for_service(model, "operational_space_inertia", "c", links=options.tip_links)
+        build_for_service(model, "operational_space_inertia", backend="c", links=options.tip_links)
     for kind in options.problem:
         print(f"{kind} dynamics ... ", end="", flush=True)
         started = time.perf_counter()

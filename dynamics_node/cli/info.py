@@ -4,7 +4,7 @@ import numpy as np
 
 from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.functions import bias, mass_matrix
+from dynamics_node.functions import evaluate
 
 
 def add_parser(commands):
@@ -60,5 +60,5 @@ def _show_state(model, q):
     with np.printoptions(precision=4, suppress=True, linewidth=160):
         if model.constrained:
             print(f"closed position\n{q}")
-        print(f"gravity torques\n{bias(model, q, rest)}")
-        print(f"mass matrix\n{mass_matrix(model, q)}")
+        print(f"gravity torques\n{evaluate(model, 'bias', q, rest)}")
+        print(f"mass matrix\n{evaluate(model, 'mass_matrix', q)}")

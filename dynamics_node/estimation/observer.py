@@ -12,7 +12,8 @@ from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOption
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
-from dynamics_node.functions.recipe import Recipe
+from dynamics_node.functions.choices import Choice
+from dynamics_node.functions.recipe import Spec
 from dynamics_node.robot import Robot
 
 HOUR = 3600.0  # s
@@ -34,10 +35,10 @@ class MomentumObserver:
     again by the next step. time: of the last sample, None before the first.
     """
 
-    def __init__(self, robot: Robot, options: ObserverOptions, runners, recipes):
+    def __init__(self, robot: Robot, options: ObserverOptions, runners, specs):
         self.robot, self.options = robot, options
         self._runners: tuple[Runner, Runner] = runners  # of a cycle, of the first sample
-        self._recipes: tuple[Recipe, Recipe] = recipes
+        self._specs: tuple[Spec, Spec] = specs
         each = {name: options.each(name, robot.v_names) for name in _EACH}
         self._told = _told(options, **each)
         self._quicken()
@@ -81,11 +82,11 @@ class MomentumObserver:
     def with_model(self, robot: Robot) -> "MomentumObserver":
         """The same, without samples, of a robot that differs in what were `parameters` of `build_observer`,
         or in gravity: no compilation. Raises ValueError as `Solver.with_model`."""
-        for recipe in self._recipes:
-            recipe.require_changeable(robot)
-        pairs = zip(self._runners, self._recipes, strict=True)
-        runners = tuple(runner.with_parameters(recipe.values(robot)) for runner, recipe in pairs)
-        return MomentumObserver(robot, self.options, runners, self._recipes)
+        for spec in self._specs:
+            spec.require_changeable(robot)
+        pairs = zip(self._runners, self._specs, strict=True)
+        runners = tuple(runner.with_parameters(spec.values(robot)) for runner, spec in pairs)
+        return MomentumObserver(robot, self.options, runners, self._specs)
 
     def step(self, time, q, qd, tau, gravity=None, velocity_variance=None) -> bool:
         """Take in a sample; True when there is an estimate, from the second one on.
@@ -190,9 +191,18 @@ def build_observer(
         options.each(name, robot.v_names)
     begin = partial(_written, begin_program, robot, windows, parameters=parameters)
     cycle = partial(_written, cycle_program, robot, windows, options.link, places, parameters=parameters)
-    still = (False,) * robot.nv
-    recipes = tuple(Recipe(robot, still, write, None, backend, tuple(parameters)) for write in (cycle, begin))
-    return MomentumObserver(robot, options, tuple(recipe.runner() for recipe in recipes), recipes)
+    specs = tuple(
+        Spec(
+            robot=robot,
+            name="observer",
+            choice=Choice("best", None, backend),
+            forward=(False,) * robot.nv,
+            write=write,
+            parameters=tuple(parameters),
+        )
+        for write in (cycle, begin)
+    )
+    return MomentumObserver(robot, options, tuple(spec.runner() for spec in specs), specs)
 
 
 def _written(make, *arguments, wrenches=False, **more):

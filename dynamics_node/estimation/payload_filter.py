@@ -22,8 +22,7 @@ from dynamics_node.estimation.payload import (
     require_bearing,
 )
 from dynamics_node.estimation.payload_sums import COLUMNS, PayloadSums, fitted
-from dynamics_node.functions import InputError, build_quantity
-from dynamics_node.functions.solvers import Quantity
+from dynamics_node.functions import InputError, QuantityFunction, build
 from dynamics_node.identification.identify import IdentificationError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.validate import HUGE
@@ -41,8 +40,8 @@ class PayloadFunctions:
 
     robot: Robot
     link: str
-    momentum: Quantity
-    regressor: Quantity
+    momentum: QuantityFunction
+    regressor: QuantityFunction
     felt: np.ndarray
 
     def with_model(self, robot: Robot) -> "PayloadFunctions":
@@ -51,13 +50,13 @@ class PayloadFunctions:
 
 
 def payload_functions(robot: Robot, link: str, backend="auto", parameters=()) -> PayloadFunctions:
-    """backend, parameters: of `build_quantity`. Raises as it does and as `require_bearing`."""
+    """backend, parameters: of `build`. Raises as it does and as `require_bearing`."""
     require_bearing(robot, link)
-    momentum = build_quantity(robot, "momentum", backend, parameters)
+    momentum = build(robot, "momentum", backend=backend, parameters=parameters)
     momentum.prepare()
-    felt = felt_parameters(robot, build_quantity(robot, "joint_torque_regressor", "numpy", link=link))
+    felt = felt_parameters(robot, build(robot, "joint_torque_regressor", backend="numpy", link=link))
     return PayloadFunctions(
-        robot, link, momentum, build_quantity(robot, "momentum_regressor", backend, link=link), felt
+        robot, link, momentum, build(robot, "momentum_regressor", backend=backend, link=link), felt
     )
 
 

@@ -13,7 +13,7 @@ from dynamics_node.estimation.payload import (
     require_bearing,
 )
 from dynamics_node.estimation.payload_sums import PayloadSums, fitted, friction_columns
-from dynamics_node.functions import build, build_quantity
+from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.checks.looks import Look
 from dynamics_node.identification.identify import Chunks, IdentificationError
@@ -77,7 +77,7 @@ class _Rows:
     def __init__(self, robot, link, backend, counts):
         self._counts = counts
         self._low, self._high = np.full(robot.nq, np.inf), np.full(robot.nq, -np.inf)
-        self.regressor = build_quantity(robot, "joint_torque_regressor", backend, link=link)
+        self.regressor = build(robot, "joint_torque_regressor", backend=backend, link=link)
         self._nominal = build(robot, inverse_dynamics(robot), backend=backend)
         self._friction = LinearModel(robot, ("viscous", "coulomb"), backend)
 

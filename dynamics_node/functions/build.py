@@ -1,8 +1,8 @@
-"""Robot and what is asked -> Function: `build`, `build_quantity`, `build_derivatives`, `build_closing`."""
+"""Robot and what is asked -> Function: `build`, and `evaluate` for one call."""
 
 import contextlib
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,6 @@ import numpy as np
 from dynamics_node.algorithms import (
     QUANTITIES,
     cheapest,
-    derivative_program,
     dynamics_program,
     dynamics_programs,
     quantity_program,
@@ -22,12 +21,17 @@ from dynamics_node.codegen import CompileError, make
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.chain_functions import parallel_solver
-from dynamics_node.functions.choices import COMPILED, ChoiceError, resolve
+from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError, resolve
 from dynamics_node.functions.estimator import build_estimator
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.functions.loop_solver import Closing
-from dynamics_node.functions.recipe import Recipe
-from dynamics_node.functions.solvers import ForwardDynamics, HybridDynamics, InverseDynamics, Quantity, Solver
+from dynamics_node.functions.recipe import Spec
+from dynamics_node.functions.solvers import (
+    ForwardDynamicsFunction,
+    HybridDynamicsFunction,
+    InverseDynamicsFunction,
+    QuantityFunction,
+)
 from dynamics_node.graph import (
     Memory,
     Ordering,
@@ -41,151 +45,250 @@ from dynamics_node.graph import (
     quantity_runner,
     recursion_runner,
 )
-from dynamics_node.robot import Measured, Problem, Robot, state_shapes
+from dynamics_node.robot import Measured, Problem, Robot
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
 
 PRECISIONS = ("float64", "float32")
-_CALLABLE = {"inverse": InverseDynamics, "forward": ForwardDynamics, "hybrid": HybridDynamics}
+_CALLABLE = {
+    "inverse": InverseDynamicsFunction,
+    "forward": ForwardDynamicsFunction,
+    "hybrid": HybridDynamicsFunction,
+}
 
 
 def build(
-    model: Robot,
-    problem: Problem | Measured,
+    robot: Robot,
+    what: str | Problem | Measured,
+    *,
     solver="best",
     ordering="best",
     backend="auto",
     parameters=(),
     precision="float64",
+    forward_joints=None,
+    link=None,
+    links=None,
+    joint=None,
+    reference=None,
+    about=None,
+    xyz=None,
+    rpy=None,
+    redundant=None,
 ) -> Any:
-    """A callable that solves the problem for the robot: a Solver, or an Estimator of a measured problem (of
-    which only backend, as of `build_estimator`, and parameters can be chosen).
+    """A Function of a robot's state: code for this robot, compiled and cached.
 
-    solver: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for parallel
-    machines (docs/parallel.md); ordering (factor_graph): rnea, crba, aba, colamd, metis (nested dissection),
-    minimum_degree, best, or variable names; of cfa: cr, oee, thomas; backend: c (compiled for this robot and
-    cached), numpy, gtsam, cuda (batches on a GPU, the rest by c, see docs/gpu.md), or auto: c where it works,
-    and a GPU for batches where it pays. parameters: what `Solver.with_model` may change without
-    another build: 'inertia', 'armature'; precision: 'float64' or 'float32', see Function. Raises CompileError
-    for backend c without a compiler, DeviceError where no device computes, ChoiceError for a combination that
-    does not exist, ModelError (joints by name) where torques do not determine accelerations,
-    SingularPivotError for an ordering this robot does not allow, ImportError for an absent extra, ValueError
-    besides.
+    Parameters
+    ----------
+    robot : Robot
+    what : str, Problem or Measured
+        A quantity by name, a row of docs/quantities.md: "inverse_dynamics", "forward_dynamics",
+        "mass_matrix", ...; or a Problem, as of `hybrid_dynamics`; or a problem of sensors, of which the
+        result is an Estimator.
+    solver : str
+        Of a Problem: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for
+        parallel machines (docs/parallel.md).
+    ordering : str or iterable of str
+        Of 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
+        variable names; of 'cfa': cr, oee, thomas.
+    backend : str
+        c (compiled for this robot and cached), numpy, gtsam ('factor_graph' alone), cuda (batches on a GPU,
+        the rest by c, see docs/gpu.md), or auto: c where it works, and a GPU for batches where it pays.
+    parameters : iterable of str
+        What `with_model` may change without another build: 'inertia', 'armature'.
+    precision : str
+        'float64' or 'float32', see Function.
+    forward_joints, link, links, joint, reference, about, xyz, rpy, redundant
+        Options of quantities, see docs/quantities.md.
+
+    Returns
+    -------
+    Function
+        Called with the arrays that the quantity reads, it returns its result, a NamedTuple of several.
+
+    Raises
+    ------
+    ChoiceError
+        For a combination that does not exist.
+    CompileError
+        For backend c without a compiler.
+    DeviceError
+        Where no device computes.
+    ModelError
+        Where torques do not determine accelerations, joints by name, or a loop bridges the joint.
+    SingularPivotError
+        For an ordering that this robot does not allow.
+    UnsolvableError
+        For sensors that do not determine the motion.
+    KeyError
+        For an unknown link or joint.
+    ImportError
+        For an absent extra.
+    ValueError, TypeError
+        For an unknown name; for an option that the quantity lacks or needs.
+
+    Examples
+    --------
+    >>> inverse = dn.build(robot, "inverse_dynamics")  # doctest: +SKIP
+    >>> tau = inverse(q, qd, qdd)  # doctest: +SKIP
+    >>> J = dn.build(robot, "link_jacobian", link="tool")(q)  # doctest: +SKIP
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
-    if isinstance(problem, Measured):
-        _refuse_choice(solver, ordering, precision)
-        return build_estimator(model, problem, backend, parameters)
-    choice = resolve(solver, ordering, backend)
-    if problem.kind != "inverse":
-        require_determined(_with_generic(model, parameters), problem.forward)
-    in_parallel = partial(parallel_solver, precision=precision)
-    make_recipe = {"cluster": _recursion, "factor_graph": _elimination}.get(choice.solver, in_parallel)
-    description, recipe, program = make_recipe(model, problem, choice, parameters)
-    runner = recipe.runner(program=program)
-    return _CALLABLE[problem.kind](
-        signature=robot_signature(model).named(f"{problem.kind}_dynamics"),
-        runner=runner,
-        precision=precision,
-        model=model,
-        recipe=recipe,
-        description=description,
-        problem=problem,
-        choice=choice._replace(backend=runner.backend),
+    given = _options(
+        what if isinstance(what, str) else None,
+        forward_joints=forward_joints,
+        link=link,
+        links=links,
+        joint=joint,
+        reference=reference,
+        about=about,
+        xyz=xyz,
+        rpy=rpy,
+        redundant=redundant,
+    )
+    if isinstance(what, Measured):
+        if (solver, ordering, precision) != ("best", "best", "float64"):
+            raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
+        return build_estimator(robot, what, backend, parameters)
+    if isinstance(what, Problem):
+        return _build_problem(robot, what, resolve(solver, ordering, backend), parameters, precision)
+    row = QUANTITIES[what]
+    problem = None if row.problem is None else row.problem(robot, **given)
+    if problem is not None and row.write is None:
+        return _build_problem(robot, problem, resolve(solver, ordering, backend), parameters, precision)
+    if (solver, ordering) != ("best", "best"):
+        raise ChoiceError(f"{what} has one solver: leave solver and ordering at 'best'")
+    return _build_quantity(robot, what, given, problem, backend, parameters, precision)
+
+
+def evaluate(
+    robot: Robot,
+    name: str,
+    *arrays,
+    f_ext=None,
+    gravity=None,
+    errors="raise",
+    forward_joints=None,
+    link=None,
+    links=None,
+    joint=None,
+    reference=None,
+    about=None,
+    xyz=None,
+    rpy=None,
+    redundant=None,
+) -> Any:
+    """A quantity of a robot at once: nothing is compiled.
+
+    NumPy interprets the recursion: 0.2 to 0.9 ms a call for an arm. In a loop, or for many states, call the
+    Function of `build`, which takes about 1 us. The functions of the last 64 questions are kept, so a second
+    call with the same robot, name and options computes only.
+
+    Parameters
+    ----------
+    robot : Robot
+    name : str
+        A quantity of docs/quantities.md: "inverse_dynamics", "mass_matrix", ...
+    *arrays : array_like
+        What the quantity reads, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
+    f_ext : array_like (..., nbodies, 6), optional
+        Wrenches of the environment ON the bodies, in their axes at their origins, moment first.
+    gravity : array_like (..., 3), optional
+        In place of the robot's, m/s^2.
+    errors : str
+        'raise', or 'nan': a state without a result has NaN.
+    forward_joints, link, links, joint, reference, about, xyz, rpy, redundant
+        Options of quantities, see docs/quantities.md.
+
+    Returns
+    -------
+    ndarray or NamedTuple
+        As of the Function of `build`.
+
+    Raises
+    ------
+    InputError
+        For an argument that is none, argument and coordinate by name.
+    SolutionError
+        Where there is no finite result.
+    KeyError, ModelError, ValueError, TypeError
+        As `build`.
+
+    Examples
+    --------
+    >>> M = dn.evaluate(robot, "mass_matrix", q)  # doctest: +SKIP
+    >>> tau = dn.evaluate(robot, "inverse_dynamics", q, qd, qdd)  # doctest: +SKIP
+    """
+    given = _options(
+        name,
+        forward_joints=forward_joints,
+        link=link,
+        links=links,
+        joint=joint,
+        reference=reference,
+        about=about,
+        xyz=xyz,
+        rpy=rpy,
+        redundant=redundant,
+    )
+    function = _interpreted(robot, name, tuple((key, _frozen(value)) for key, value in given.items()))
+    named = {key: value for key, value in (("f_ext", f_ext), ("gravity", gravity)) if value is not None}
+    return function(*arrays, **named, errors=errors)
+
+
+@lru_cache(maxsize=64)
+def _interpreted(robot, name, options):
+    """The Function of a quantity that computes at call time, of trees and of robots with loops."""
+    row, given = QUANTITIES[name], dict(options)
+    problem = None if row.problem is None else row.problem(robot, **given)
+    if problem is not None and row.write is None:
+        return _build_problem(robot, problem, resolve(backend="numpy"), (), "float64", at_once=True)
+    return _build_quantity(robot, name, given, problem, "numpy", (), "float64", at_once=True)
+
+
+def build_derivatives(function, backend=None) -> QuantityFunction:
+    """See RobotFunction.derivatives."""
+    spec = function.spec
+    name = QUANTITIES[spec.name].derivatives if spec.name in QUANTITIES else None
+    if name is None:
+        derived = ", ".join(own for own, row in QUANTITIES.items() if row.derivatives)
+        raise ChoiceError(f"{spec.name} has no derivatives; there are those of {derived}")
+    backend = spec.choice.backend if backend is None else backend
+    return _build_quantity(
+        function.model, name, {}, spec.problem, backend, spec.parameters, function.precision
     )
 
 
-def _refuse_choice(solver, ordering, precision):
-    if (solver, ordering, precision) != ("best", "best", "float64"):
-        raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
-
-
-def build_for_service(model: Robot, problem: Problem, batches=False, **choice) -> Solver:
+def build_for_service(
+    robot: Robot,
+    what,
+    batches=False,
+    solver="best",
+    ordering="best",
+    backend="auto",
+    links=None,
+    joint=None,
+):
     """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
-    with `batches` also what many states need.
-
-    choice: solver, ordering, backend of `build`; raises as it does.
-    """
-    solver = build(model, problem, **choice, parameters=changeable(model))
-    solver.prepare(batches)
-    return solver
-
-
-def changeable(model: Robot):
-    """Parameters of what serves a robot whose payload changes."""
-    return PARAMETERS if model.tree.armature.any() else ("inertia",)
-
-
-def build_quantity_for_service(model: Robot, name: str, backend="auto", **options) -> Quantity:
-    """As `build_for_service`: a quantity of a robot whose payload changes. Raises as `build_quantity`."""
-    quantity = build_quantity(model, name, backend, changeable(model), **options)
-    quantity.prepare()
-    return quantity
-
-
-def build_quantity(
-    model: Robot, name: str, backend="auto", parameters=(), precision="float64", **options
-) -> Quantity:
-    """A Function of a robot's state, one of QUANTITIES, which says what each reads and returns: mass_matrix,
-    bias, gravity_torque, coriolis_torque, coriolis_matrix, momentum, kinetic_energy, potential_energy,
-    centre_of_mass, joint_wrenches, joint_torque_regressor, ... see docs/quantities.md. Options, by keyword:
-    link and reference of link_jacobian, link_motion, jacobian_drift; links and reference of
-    operational_space_inertia; about of spatial_momentum and momentum_matrix; redundant of joint_wrenches;
-    joint, xyz and rpy of carried_wrench: what a force/torque sensor at the joint, fixed or not, reads in free
-    air, see docs/sensors.md.
-
-    backend: c, numpy, cuda, or auto: c where it works; parameters: what `with_model` may change, and
-    precision, as of `build`. Raises ValueError for an unknown name, KeyError for an unknown link or joint,
-    ModelError for a joint that a loop bridges, what `build` raises for a backend.
-    """
-    if precision not in PRECISIONS:
-        raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
-    if name not in QUANTITIES:
-        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
-    parameters, quantity = _known_parameters(parameters), QUANTITIES[name]
-    forward = (quantity.inverts,) * model.nv
-    if quantity.inverts:
-        require_determined(_with_generic(model, parameters), np.array(forward))
-    shapes = state_shapes(model, quantity.reads)
-    numeric = None  # the Program itself is interpreted
-    if quantity.write is None and not model.constrained:
-        numeric = partial(quantity_runner, quantity.seen(model, options), name, shapes, forward, options)
-    recipe = Recipe(
-        model,
-        forward,
-        write=partial(_written_quantity, model, name, parameters, options),
-        numeric=numeric,
+    with `batches` also what many states need. Arguments and errors as of `build`."""
+    function = build(
+        robot,
+        what,
+        solver=solver,
+        ordering=ordering,
         backend=backend,
-        parameters=parameters,
-        view=None if quantity.view is None else partial(quantity.view, **options),
-        regrouped=quantity.regrouped,
+        parameters=changeable(robot),
+        links=links,
+        joint=joint,
     )
-    if backend == "numpy" and numeric is not None:
-        recipe = replace(recipe, write=None)
-    return _robot_function(model, name, recipe, precision)
+    function.prepare(batches)
+    return function
 
 
-def build_derivatives(
-    model: Robot, problem: Problem, backend="auto", wrenches=False, parameters=()
-) -> Quantity:
-    """The derivatives of a problem's result, as a function of its arguments: for inverse dynamics
-
-        dtau_dq, dtau_dqd, M = derivatives(q, qd, qdd)
-
-    for forward dynamics dqdd_dq, dqdd_dqd, dqdd_dtau of (q, qd, tau), and for hybrid dynamics, of (q, qd,
-    qdd, tau), the derivatives of what is asked by what is known, coordinate by coordinate. All are (..., nv,
-    nv), exact to rounding. Those by q are along the tangent space: column k belongs to the motion with
-    velocity k at rate 1 (a floating base turns and moves in its own axes; loops stay closed). wrenches:
-    f_ext is another argument; it stays constant in body axes. backend, parameters and errors as in
-    `build_quantity`.
-    """
-    parameters = _known_parameters(parameters)
-    if problem.kind != "inverse":
-        require_determined(_with_generic(model, parameters), problem.forward)
-    write = partial(_written_derivatives, model, problem, wrenches, parameters)
-    recipe = Recipe(model, problem.forward, write, None, backend, parameters)
-    return _robot_function(model, f"{problem.kind}_derivatives", recipe)
+def changeable(robot: Robot):
+    """Parameters of what serves a robot whose payload changes."""
+    return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
 def build_closing(mechanism: Robot, backend="auto") -> Closing:
@@ -208,6 +311,88 @@ def _known_parameters(parameters):
     return tuple(parameters)
 
 
+def _options(name, **options):
+    """Those that are given. Raises ValueError for an unknown quantity, TypeError for an option that it lacks
+    or needs."""
+    if name is not None and name not in QUANTITIES:
+        raise ValueError(f"unknown quantity {name!r}; there are {', '.join(QUANTITIES)}")
+    given = {option: value for option, value in options.items() if value is not None}
+    own, needs = ((), ()) if name is None else (QUANTITIES[name].options, QUANTITIES[name].needs)
+    if foreign := [option for option in given if option not in own]:
+        has = f"its options: {', '.join(own)}" if own else "it has no options"
+        raise TypeError(f"{name or 'a Problem'} has no option {', '.join(foreign)}; {has}")
+    if lacking := [option for option in needs if option not in given]:
+        raise TypeError(f"{name} needs the option {', '.join(lacking)}")
+    return given
+
+
+def _frozen(value):
+    """An option as a key of the cache."""
+    return value if isinstance(value, str) else tuple(value)
+
+
+def _build_problem(robot, problem, choice, parameters, precision, at_once=False):
+    """The Function that solves a Problem."""
+    if problem.kind != "inverse":
+        require_determined(_with_generic(robot, parameters), problem.forward)
+    ways: dict[str, Callable] = {
+        "cluster": partial(_recursion, at_once=at_once),
+        "factor_graph": _elimination,
+    }
+    make_spec = ways.get(choice.solver, partial(parallel_solver, precision=precision))
+    description, spec, program = make_spec(robot, problem, choice, parameters)
+    return _CALLABLE[problem.kind](
+        signature=robot_signature(robot).named(spec.name),
+        runner=spec.runner(program=program),
+        precision=precision,
+        model=robot,
+        spec=spec,
+        description=description,
+    )
+
+
+def _build_quantity(robot, name, options, problem, backend, parameters, precision, at_once=False):
+    """The Function of another row of QUANTITIES. at_once: what computes at call time, where there is any,
+    of robots with loops, too."""
+    row = QUANTITIES[name]
+    forward = (row.inverts,) * robot.nv if problem is None else problem.forward
+    if any(forward):
+        require_determined(_with_generic(robot, parameters), np.array(forward))
+    numeric = None  # the Program itself is interpreted
+    if row.way is not None and (at_once or (row.write is None and not robot.constrained)):
+        numeric = partial(quantity_runner, row.seen(robot, options), name, forward, options)
+    write = partial(_write_quantity, robot, name, problem, options, parameters)
+    spec = Spec(
+        robot=robot,
+        name=name,
+        options=options,
+        problem=problem,
+        choice=Choice("best", None, backend),
+        forward=forward,
+        write=None if backend == "numpy" and numeric else write,
+        numeric=numeric,
+        parameters=parameters,
+        view=None if row.view is None else partial(row.view, **options),
+        regrouped=row.regrouped,
+    )
+    return QuantityFunction(
+        signature=robot_signature(robot).named(name),
+        runner=spec.runner(),
+        model=robot,
+        spec=spec,
+        description=name,
+        precision=precision,
+        result=row.result,
+    )
+
+
+def _write_quantity(robot, name, problem, options, parameters, wrenches=False):
+    row = QUANTITIES[name]
+    if row.write is not None:
+        return row.write(robot, problem, wrenches, parameters)
+    return quantity_program(robot, name, parameters, wrenches, **options)
+
+
 def _with_generic(model, parameters):
     """The robot with values of its parameters that are zero nowhere by chance."""
     if not parameters:
@@ -215,19 +400,31 @@ def _with_generic(model, parameters):
     return model.with_tree(generic_parameters(model.tree, parameters))
 
 
-def _recursion(model, problem, choice, parameters):
-    """(description, Recipe, Program or None) of the cheapest recursion, over bodies or clusters of them."""
-    numeric = partial(recursion_runner, model, problem)
-    runner = numeric()
-    recipe = partial(Recipe, model, problem.forward, parameters=parameters, backend=choice.backend)
-    if choice.backend == "numpy" and runner is not None:
-        return runner.description, recipe(numeric=numeric), None
-    programs = dynamics_programs(model, problem, parameters=parameters)
+def _recursion(robot, problem, choice, parameters, at_once=False):
+    """(description, Spec, Program or None) of the cheapest recursion, over bodies or clusters of them."""
+    numeric = partial(recursion_runner, robot, problem) if at_once or not robot.constrained else None
+    spec = partial(_problem_spec, robot, problem, choice, parameters)
+    if choice.backend == "numpy" and numeric is not None:
+        return numeric().description, spec(numeric=numeric), None
+    programs = dynamics_programs(robot, problem, parameters=parameters)
     name, program = cheapest(programs)
-    write = partial(dynamics_program, model, problem, name, parameters=parameters)
+    write = partial(dynamics_program, robot, problem, name, parameters=parameters)
     others = tuple(way for way in programs if way != name)
-    rivals = partial(_by_others, model, problem, others, parameters) if others else None
-    return name, recipe(write=write, numeric=numeric, rivals=rivals), program
+    rivals = partial(_by_others, robot, problem, others, parameters) if others else None
+    return name, spec(write=write, numeric=numeric, rivals=rivals), program
+
+
+def _problem_spec(robot, problem, choice, parameters, **ways):
+    """The Spec of a Problem; ways: write, numeric and the like."""
+    return Spec(
+        robot=robot,
+        name=f"{problem.kind}_dynamics",
+        problem=problem,
+        choice=choice,
+        forward=problem.forward,
+        parameters=parameters,
+        **ways,
+    )
 
 
 def _by_others(model, problem, ways, parameters, wrenches=False):
@@ -236,23 +433,16 @@ def _by_others(model, problem, ways, parameters, wrenches=False):
 
 
 def _elimination(model, problem, choice, parameters):
-    """(description, Recipe, Program or None) of the factor graph in an ordering."""
+    """(description, Spec, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
     if choice.backend in COMPILED:
         ordering, program = _eliminated(model, problem, choice.ordering, parameters)
         write = partial(elimination_program, model, problem, ordering, parameters=parameters)
     numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)
-    recipe = Recipe(
-        model,
-        problem.forward,
-        write,
-        numeric,
-        choice.backend,
-        parameters,
-        refines=numeric is not None and program is not None and bool(program.limits),
-    )
+    refines = numeric is not None and program is not None and bool(program.limits)
+    spec = _problem_spec(model, problem, choice, parameters, write=write, numeric=numeric, refines=refines)
     description = ordering.name if isinstance(ordering, Ordering) else numeric().description
-    return description, recipe, program
+    return description, spec, program
 
 
 def _eliminated(model, problem, ordering, parameters):
@@ -274,28 +464,6 @@ def _numeric_elimination(model, problem, ordering, choice, parameters, optional)
             return None
         raise
     return partial(dynamics_runner, algorithm, problem, backend=backend)
-
-
-def _written_quantity(model, name, parameters, options, wrenches=False):
-    return quantity_program(model, name, parameters, **options)
-
-
-def _written_derivatives(model, problem, with_wrenches, parameters, wrenches=False):
-    return derivative_program(model, problem, with_wrenches, parameters)
-
-
-def _robot_function(model, name, recipe, precision="float64"):
-    """A quantity, or derivatives."""
-    runner = recipe.runner()
-    signature = robot_signature(model).named(name)
-    return Quantity(
-        signature=signature,
-        runner=runner,
-        model=model,
-        recipe=recipe,
-        description=name,
-        precision=precision,
-    )
 
 
 def _read(name):

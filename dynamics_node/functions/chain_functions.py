@@ -1,4 +1,4 @@
-"""The parallel solvers cfa, jsiia and abia as Functions: their Recipe, and the array module they run on."""
+"""The parallel solvers cfa, jsiia and abia as Functions: their Spec, and the array module they run on."""
 
 import importlib
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from dynamics_node.chains.on_cuda import CudaChains
 from dynamics_node.codegen.cuda.errors import CudaError
 from dynamics_node.codegen.errors import DeviceError
 from dynamics_node.functions.choices import Choice, ChoiceError
-from dynamics_node.functions.recipe import Recipe
+from dynamics_node.functions.recipe import Spec
 from dynamics_node.graph import dynamics_runner
 from dynamics_node.robot import Problem, Robot
 
@@ -32,7 +32,7 @@ AT_ONCE = {"numpy": 2**21, "cuda": 2**28}  # numbers of all states together: wha
 
 
 def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, precision="float64"):
-    """(description, Recipe, None): see build; all is computed in the precision. Raises ChoiceError for a
+    """(description, Spec, None): see build; all is computed in the precision. Raises ChoiceError for a
     problem or robot that these solvers are not for, ModelError for joints and links they leave out,
     ImportError without the array module."""
     _refuse(model, problem, choice)
@@ -40,8 +40,16 @@ def parallel_solver(model: Robot, problem: Problem, choice: Choice, parameters, 
     algorithm = ParallelDynamics(model.tree, problem, choice.solver, choice.ordering, backend, precision)
     _ = algorithm.robot, algorithm.way
     numeric = partial(dynamics_runner, algorithm, problem, backend=backend)
-    recipe = Recipe(model, problem.forward, numeric=numeric, backend=backend, parameters=parameters)
-    return algorithm.description, recipe, None
+    spec = Spec(
+        robot=model,
+        name=f"{problem.kind}_dynamics",
+        problem=problem,
+        choice=choice._replace(backend=backend),
+        forward=problem.forward,
+        numeric=numeric,
+        parameters=parameters,
+    )
+    return algorithm.description, spec, None
 
 
 def _refuse(model, problem, choice):

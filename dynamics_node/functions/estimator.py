@@ -11,8 +11,8 @@ import numpy as np
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.checks import InputError, SolutionError
-from dynamics_node.functions.choices import COMPILED, ChoiceError
-from dynamics_node.functions.recipe import Recipe
+from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError
+from dynamics_node.functions.recipe import Spec
 from dynamics_node.functions.solvers import RobotFunction
 from dynamics_node.graph import (
     Judgement,
@@ -68,12 +68,11 @@ class Estimator(RobotFunction):
     solvability: of the problem at generic states.
     """
 
-    problem: Measured
     solvability: Solvability
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(why=partial(_why_not, self.model, self.problem))
+        self._keep(why=partial(_why_not, self.model, self.spec.problem))
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -136,24 +135,25 @@ def build_estimator(model: Robot, problem: Measured, backend="auto", parameters=
     numeric = partial(measured_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
     write = partial(measured_program, model, problem, parameters)
     program = _program(write, backend)
-    recipe = Recipe(
-        model,
-        (False,) * model.nv,
-        None if program is None else write,
-        numeric,
-        "numpy" if program is None and backend == "auto" else backend,
-        parameters,
+    spec = Spec(
+        robot=model,
+        name="estimator",
+        problem=problem,
+        choice=Choice("best", None, "numpy" if program is None and backend == "auto" else backend),
+        forward=(False,) * model.nv,
+        write=None if program is None else write,
+        numeric=numeric,
+        parameters=parameters,
         refines=program is not None and bool(program.limits),
         regrouped=regroups(problem),
     )
-    runner = recipe.runner(program=program)
+    runner = spec.runner(program=program)
     return Estimator(
         signature=_signature(model, problem),
         runner=runner,
         model=model,
-        recipe=recipe,
+        spec=spec,
         description=_DESCRIPTIONS.get(runner.backend, "least squares"),
-        problem=problem,
         solvability=found,
     )
 

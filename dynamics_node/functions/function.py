@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from dynamics_node.functions.arguments import Arguments, Signature, plain_signat
 from dynamics_node.functions.checks import InputError, SolutionError, delivered
 
 ERRORS = ("raise", "nan")
-QUICK = ("_one_state", "_few")  # builtin functions of this process
+QUICK = ("_one_state", "_few", "_several")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -187,31 +188,43 @@ class Function:
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ProgramFunction(Function):
     """f(*arrays): arguments are the inputs by position or by name. defaults: {name: array} of the last
-    inputs, those that may be left out."""
+    inputs, those that may be left out; result: the NamedTuple of several results, by default a tuple."""
 
     defaults: dict[str, np.ndarray] = field(default_factory=dict)
+    result: type | None = None
     _shapes: list = field(init=False, repr=False)
     _rest: tuple = field(init=False, repr=False)
+    _several: Callable = field(init=False, repr=False)
 
     def __post_init__(self):
         super().__post_init__()
+        several = tuple if self.result is None else partial(tuple.__new__, self.result)
         self._keep(_shapes=list(self.runner.outputs.values()), _rest=tuple(self.defaults.values()))
+        self._keep(_several=several)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
         """out: an array for every result (a tuple if there are several), of many states written while they
         are computed: anything may be in it when the call raises; errors: 'raise' or 'nan'."""
-        arrays = self._placed(arrays, named) if named else arrays + self._rest
+        if named:
+            arrays, runner, one, few = self._by_name(arrays, named)
+        else:
+            arrays, runner, one, few = arrays + self._rest, self.runner, self._one_state, self._few
+        results: list | tuple
         if out is None:
-            results = tuple([np.empty(shape) for shape in self._shapes])
+            results = [np.empty(shape) for shape in self._shapes]
         else:
             results = out if type(out) is tuple else (out,)
-        if self._one_state(*arrays, *results) is not None:
-            found = self._few(*arrays)
-            results = self._states(found, self.runner, arrays, None if out is None else results, errors)
-        return results[0] if len(results) == 1 else results
+        if one(*arrays, *results) is not None:
+            results = self._states(few(*arrays), runner, arrays, None if out is None else results, errors)
+        if len(self._shapes) == 1:
+            return results[0]
+        return self._several(results) if out is None else results
+
+    def _by_name(self, arrays, named):
+        """All arguments in the order of the inputs, the Runner that takes them, and its quick ways."""
+        return self._placed(arrays, named), self.runner, self._one_state, self._few
 
     def _placed(self, arrays, named):
-        """All arguments in the order of the inputs."""
         names = list(self.runner.inputs)
         given = dict(zip(names, arrays, strict=False))
         if unknown := [n for n in named if n not in names or n in given]:

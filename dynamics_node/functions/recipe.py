@@ -1,7 +1,7 @@
-"""How the Runners of a robot's Function are made, and made anew for other inertias."""
+"""What a Function of a robot was built for; how its Runners are made, and made anew for other inertias."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 
 import numpy as np
@@ -10,14 +10,17 @@ from dynamics_node.algorithms import alike, parameter_values, reordered
 from dynamics_node.algorithms.loop_pivots import weak_coordinates
 from dynamics_node.algorithms.pivots import refuse_unwatched
 from dynamics_node.codegen import Backed, Runner, make
-from dynamics_node.robot import Robot
+from dynamics_node.functions.choices import Choice
+from dynamics_node.robot import Measured, Problem, Robot
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.robot.reframe import reframe
 
 
-@dataclass(frozen=True, eq=False)
-class Recipe:
-    """Picklable: what is needed later, with external wrenches, can be made then, in another process too.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Spec:
+    """name: of QUANTITIES, with its options; problem: the one that is solved, or None; choice: solver,
+    ordering and backend as they were chosen. Picklable: what is needed later, with external wrenches, can be
+    made then, in another process too.
 
     write(wrenches): the Program, None for what runs at call time only. numeric(wrenches): the Runner at call
     time, None where there is none; it serves where nothing is compiled and, if it `refines`, at states that
@@ -28,10 +31,13 @@ class Recipe:
     """
 
     robot: Robot
+    name: str
+    choice: Choice
     forward: tuple[bool, ...]
+    options: dict = field(default_factory=dict)
+    problem: Problem | Measured | None = None
     write: Callable | None = None
     numeric: Callable | None = None
-    backend: str = "auto"
     parameters: tuple[str, ...] = ()
     refines: bool = False
     view: Callable | None = None
@@ -45,13 +51,14 @@ class Recipe:
             assert numeric is not None
             return numeric
         program = self.write(wrenches=wrenches) if program is None else program
+        backend = self.choice.backend
         runner = make(
             program,
-            self.backend,
+            backend,
             {name: values for name, values in self.values(self.robot).items() if name in self.parameters},
             self.robot.quaternion_places,
             numeric,
-            reordered(self.robot, program) if self.backend != "numpy" else None,
+            reordered(self.robot, program) if backend != "numpy" else None,
             alike(self.robot, program),
             None if self.rivals is None else partial(_reordered, self.robot, self.rivals, wrenches),
         )
@@ -73,7 +80,7 @@ class Recipe:
             raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(other, own) - set(self.parameters):
             listed = ", ".join(sorted(constant))
-            raise ValueError(f"this solver was built for constant {listed}: see parameters of build")
+            raise ValueError(f"this function was built for constant {listed}: see `parameters` of build")
         if self.write is not None and np.any(self.forward):
             refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
 

@@ -1,4 +1,4 @@
-"""The Functions of a robot: what `build`, `build_quantity` and `build_derivatives` return."""
+"""The Functions of a robot: what `build` returns."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -6,11 +6,12 @@ from functools import cached_property, partial
 import numpy as np
 
 from dynamics_node.algorithms.health import why_not
+from dynamics_node.algorithms.quantities import QUANTITIES
+from dynamics_node.algorithms.results import HybridDynamics
 from dynamics_node.codegen import Runner, on_device
-from dynamics_node.functions.choices import Choice
 from dynamics_node.functions.function import Function, ProgramFunction
-from dynamics_node.functions.recipe import Recipe
-from dynamics_node.robot import Problem, Robot
+from dynamics_node.functions.recipe import Spec
+from dynamics_node.robot import Robot
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -19,80 +20,132 @@ class RobotFunction(Function):
     the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
     the model's.
 
-    description: what runs, for people: `aba`, `colamd`, ...; recipe: how its runner is made.
+    description: what runs, for people: `aba`, `colamd`, ...; spec: what it was built for.
     """
 
     model: Robot
-    recipe: Recipe
+    spec: Spec
     description: str
     _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_model returns
 
     def __post_init__(self):
-        self._keep(why=partial(_why, self.model, self.recipe.forward))
+        self._keep(why=partial(_why, self.model, self.spec.forward))
         super().__post_init__()
-
-    def with_model(self, model: Robot):
-        """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
-
-        Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
-        """
-        self.recipe.require_changeable(model)
-        runner = self.runner.with_parameters(self.recipe.values(model))
-        return replace(self, model=model, runner=runner)
-
-    @cached_property
-    def with_wrenches(self) -> Runner:
-        """The Runner that reads f_ext as well, made when it is asked for. Raises CompileError."""
-        shared = self._with_wrenches
-        if "f_ext" not in shared:
-            shared["f_ext"] = self.recipe.runner(wrenches=True)
-        return shared["f_ext"].with_parameters(self.recipe.values(self.model))
-
-    def prepare(self, batches=False):
-        """Do now what calls or `with_model` may need later, as code for wrenches and for `batches` of states.
-        Raises CompileError."""
-        _ = self.recipe.values(self.model)
-        super().prepare(batches)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Quantity(RobotFunction, ProgramFunction):
-    """A quantity of a robot, or derivatives: arguments are its inputs by position or by name; gravity may be
-    left out."""
-
-    def __post_init__(self):
-        if "gravity" in self.runner.inputs:
-            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
-        super().__post_init__()
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Solver(RobotFunction):
-    """One robot, one problem, one way to solve it: see RobotFunction for arguments, Function for errors."""
-
-    problem: Problem
-    choice: Choice
-    _nv: int = field(init=False, repr=False)
-    _gravity: np.ndarray = field(init=False, repr=False)
-
-    def __post_init__(self):
-        super().__post_init__()
-        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
 
     def __getstate__(self):
         state = super().__getstate__()
         state.pop("_pushed", None)
         return state
 
-    def prepare(self, batches=False):
-        """As of RobotFunction, with code for external wrenches."""
-        super().prepare(batches)
-        _ = self.with_wrenches
+    @property
+    def problem(self):
+        """The Problem that is solved; None for another quantity."""
+        return self.spec.problem
+
+    @property
+    def choice(self):
+        """Solver, ordering and backend; the backend is the one that runs."""
+        return self.spec.choice._replace(backend=self.runner.backend)
+
+    def with_model(self, model: Robot):
+        """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
+
+        Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
+        """
+        self.spec.require_changeable(model)
+        runner = self.runner.with_parameters(self.spec.values(model))
+        return replace(self, model=model, runner=runner)
+
+    def derivatives(self, backend: str | None = None) -> "QuantityFunction":
+        """The derivatives of the result as a Function of the same arguments, exact to rounding.
+
+        Parameters
+        ----------
+        backend : str, optional
+            Of the derivatives; by default the one that this function was built for.
+
+        Returns
+        -------
+        QuantityFunction
+            That of inverse dynamics returns `InverseDynamicsDerivatives`, that of forward and hybrid dynamics
+            theirs; that of `inverse_dynamics_derivatives` the second derivatives. Inertias are those of this
+            function's robot, and those that may change the same.
+
+        Raises
+        ------
+        ChoiceError
+            For a quantity whose derivatives are no quantity, or a backend that has none.
+
+        Examples
+        --------
+        >>> derivatives = dn.build(robot, "forward_dynamics").derivatives()  # doctest: +SKIP
+        >>> dqdd_dq, dqdd_dqd, dqdd_dtau = derivatives(q, qd, tau)  # doctest: +SKIP
+        """
+        from dynamics_node.functions.build import build_derivatives  # build makes Functions
+
+        return build_derivatives(self, backend)
+
+    @property
+    def reads_wrenches(self) -> bool:
+        """Whether f_ext may be an argument."""
+        name = self.spec.name
+        return name in QUANTITIES and QUANTITIES[name].wrenches
+
+    @cached_property
+    def with_wrenches(self) -> Runner:
+        """The Runner that reads f_ext as well, made when it is asked for. Raises CompileError."""
+        shared = self._with_wrenches
+        if "f_ext" not in shared:
+            shared["f_ext"] = self.spec.runner(wrenches=True)
+        return shared["f_ext"].with_parameters(self.spec.values(self.model))
 
     @cached_property
     def _pushed(self):
         """`solve` and `few` with wrenches."""
         return self._quick_ways(self.with_wrenches)
+
+    def prepare(self, batches=False):
+        """Do now what calls or `with_model` may need later, as code for wrenches and for `batches` of states.
+        Raises CompileError."""
+        _ = self.spec.values(self.model)
+        super().prepare(batches)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class QuantityFunction(RobotFunction, ProgramFunction):
+    """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity may be left out."""
+
+    def __post_init__(self):
+        if "gravity" in self.runner.inputs:
+            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
+        super().__post_init__()
+
+    def _by_name(self, arrays, named):
+        """With external wrenches another Runner runs."""
+        f_ext = named.pop("f_ext", None)
+        if f_ext is None:
+            return super()._by_name(arrays, named)
+        if not self.reads_wrenches:
+            raise TypeError(f"{self.signature.name} does not depend on external wrenches: leave f_ext out")
+        runner = self.with_wrenches
+        given = dict(zip(self.runner.inputs, self._placed(arrays, named), strict=False)) | {"f_ext": f_ext}
+        return tuple(given[name] for name in runner.inputs if name in given), runner, *self._pushed
+
+
+class DynamicsFunction(RobotFunction):
+    """One robot, one problem, one way to solve it: see RobotFunction for arguments, Function for errors."""
+
+    _nv: int
+    _gravity: np.ndarray
+
+    def __post_init__(self):
+        super().__post_init__()
+        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
+
+    def prepare(self, batches=False):
+        """As of RobotFunction, with code for external wrenches."""
+        super().prepare(batches)
+        _ = self.with_wrenches
 
     def _solve(self, found, f_ext, out, errors, *arrays):
         """The results where one state was declined. found: what `few` gave; arrays: all inputs but f_ext."""
@@ -101,10 +154,12 @@ class Solver(RobotFunction):
         return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)
 
 
+_complete = partial(tuple.__new__, HybridDynamics)  # half the time of the class itself
+
 # The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
 
 
-class InverseDynamics(Solver):
+class InverseDynamicsFunction(DynamicsFunction):
     """tau = f(q, qd, qdd)."""
 
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
@@ -125,7 +180,7 @@ class InverseDynamics(Solver):
         return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, qdd, g)[0]
 
 
-class ForwardDynamics(Solver):
+class ForwardDynamicsFunction(DynamicsFunction):
     """qdd = f(q, qd, tau)."""
 
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
@@ -146,7 +201,7 @@ class ForwardDynamics(Solver):
         return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, tau, g)[0]
 
 
-class HybridDynamics(Solver):
+class HybridDynamicsFunction(DynamicsFunction):
     """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
@@ -155,19 +210,19 @@ class HybridDynamics(Solver):
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if self._one_state(q, qd, qdd, tau, g, one, other) is None:
-                return one, other
+                return _complete((one, other))
             found = self._few(q, qd, qdd, tau, g)
         else:
             solve, few = self._pushed
             if solve(q, qd, qdd, tau, g, f_ext, one, other) is None:
-                return one, other
+                return _complete((one, other))
             found = few(q, qd, qdd, tau, g, f_ext)
         if found is None:
             forward = np.array(self.problem.forward)
             qdd, tau = _known(qdd, ~forward), _known(tau, forward)
         elif out is None:
-            return found
-        return self._solve(found, f_ext, out, errors, q, qd, qdd, tau, g)
+            return _complete(found)
+        return _complete(self._solve(found, f_ext, out, errors, q, qd, qdd, tau, g))
 
 
 def _known(value, known):

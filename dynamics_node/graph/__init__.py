@@ -25,8 +25,7 @@ from dynamics_node.graph.generic import (
 from dynamics_node.graph.gtsam import GtsamElimination, gtsam_elimination
 from dynamics_node.graph.matrix import graph_matrix, net_matrix
 from dynamics_node.graph.numeric_elimination import Elimination, elimination
-from dynamics_node.graph.numeric_quantities import NumericQuantity
-from dynamics_node.graph.numeric_recursions import Recursion
+from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
 from dynamics_node.graph.numeric_robots import (
     dynamics_runner,
     elimination_algorithm,

@@ -1,20 +1,18 @@
 """The Runner of a robot, with loops or without, at call time."""
 
+from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.graph.gtsam import gtsam_elimination
 from dynamics_node.graph.gtsam_sensors import GtsamLeastSquares
 from dynamics_node.graph.numeric_elimination import elimination
-from dynamics_node.graph.numeric_quantities import NumericQuantity
-from dynamics_node.graph.numeric_recursions import Recursion
+from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
 from dynamics_node.graph.numeric_runner import NumericRunner
 from dynamics_node.graph.sensor_fusion import MeasuredLeastSquares
 from dynamics_node.graph.watched import Watched
-from dynamics_node.robot import Measured, Problem, Robot, Shapes
+from dynamics_node.robot import Measured, Problem, Robot, state_shapes
 
 
-def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner | None:
-    """Of the recursion; None for a robot with loops, whose recursions are there as Programs only."""
-    if robot.constrained:
-        return None
+def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner:
+    """Of the recursion."""
     return dynamics_runner(Recursion(robot, problem), problem, wrenches)
 
 
@@ -41,9 +39,9 @@ def measured_runner(robot: Robot, problem: Measured, backend, wrenches=False) ->
     return NumericRunner(algorithm, problem.reads(robot), returns, backend)
 
 
-def quantity_runner(robot: Robot, name, reads: Shapes, forward, options, wrenches=False) -> NumericRunner:
-    """Of a quantity of a tree; reads: {name: shape}; forward (nv,): as of Watched. Raises as the quantity
-    does."""
+def quantity_runner(robot: Robot, name, forward, options, wrenches=False) -> NumericRunner:
+    """Of a quantity; forward (nv,): as of Watched. Raises as the quantity does."""
     algorithm = NumericQuantity(robot, name, options)
     returns = algorithm.returns
+    reads = state_shapes(robot, QUANTITIES[name].reads + ("f_ext",) * wrenches)
     return NumericRunner(Watched(algorithm, tuple(forward), returns), reads, returns)

@@ -8,7 +8,7 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
-from dynamics_node.functions import build_quantity
+from dynamics_node.functions import build
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
@@ -24,7 +24,7 @@ class LinearModel:
     terms: of TERMS, in the order of the columns: ten inertial parameters a body (`inertia`), called LINK.m,
     LINK.mx, ..., LINK.Izz as in `algorithms.regressors`; of each joint with one coordinate, dependent ones
     of loops too, JOINT.rotor, JOINT.viscous, ... . Rotor inertias that are no term count with the robot's
-    own values, see `known`. backend: what computes the regressors, as of `build_quantity`. measured: names of
+    own values, see `known`. backend: what computes the regressors, as of `build`. measured: names of
     the coordinates whose torques count, all by default; rows of the others are zero.
     """
 
@@ -146,11 +146,11 @@ class LinearModel:
 
     @cached_property
     def _inertial(self):
-        return build_quantity(self.robot, "joint_torque_regressor", self.backend)
+        return build(self.robot, "joint_torque_regressor", backend=self.backend)
 
     @cached_property
     def _of_joints(self):
-        return build_quantity(self.robot, "joint_regressor", self.backend)
+        return build(self.robot, "joint_regressor", backend=self.backend)
 
     def _joint_blocks(self, q, qd, qdd):
         """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`, creep wider."""

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from dynamics_node.functions import Solver
+from dynamics_node.functions import RobotFunction
 from dynamics_node.io.names import require
 
 
-def over_dask(solver: Solver, *arrays, errors="nan"):
+def over_dask(solver: RobotFunction, *arrays, errors="nan"):
     """The dask array of solver(*arrays) for inverse or forward dynamics: (..., nv), lazy.
 
     arrays: dask or NumPy arrays (..., coordinates) that broadcast, those of the call (q, qd, qdd or tau).

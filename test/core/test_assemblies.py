@@ -72,7 +72,7 @@ def test_every_assembly_is_served(name):
             (dn.inverse_dynamics(mechanism), {"solver": "factor_graph", "backend": "numpy"}),
         )
     )
-    mass_matrix = dn.build_quantity(mechanism, "mass_matrix", backend="numpy")
+    mass_matrix = dn.build(mechanism, "mass_matrix", backend="numpy")
     served = 0
     for q in regular_positions(mechanism):
         yd, ydd = random.uniform(-1, 1, (2, mechanism.nv))

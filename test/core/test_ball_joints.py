@@ -53,7 +53,7 @@ def test_inverse_and_forward(model, state, torques, backend):
     q, qd, qdd, f_ext = state
     inverse = dn.build(model, dn.inverse_dynamics(model), backend=backend)
     forward = dn.build(model, dn.forward_dynamics(model), backend=backend)
-    tolerance = solved(dn.mass_matrix(model, q))
+    tolerance = solved(dn.evaluate(model, "mass_matrix", q))
     assert error(inverse(q, qd, qdd, f_ext), torques).max() <= EXACT
     assert (error(forward(q, qd, torques, f_ext), qdd) <= tolerance).all()
     for k in range(3):
@@ -65,19 +65,24 @@ def test_inverse_and_forward(model, state, torques, backend):
 def test_quantities(model, oracle, state):
     q, link = state[0][:5], model.bodies[-1].name
     compiled = {
-        name: dn.build_quantity(model, name, backend="c", **more)
+        name: dn.build(model, name, backend="c", **more)
         for name, more in (("mass_matrix", {}), ("link_jacobian", {"link": link}))
     }
     for k, position in enumerate(q):
         M = oracle.mass_matrix(position) + np.diag(model.armature)
-        assert error(dn.mass_matrix(model, position), M, tail=2) <= EXACT
+        assert error(dn.evaluate(model, "mass_matrix", position), M, tail=2) <= EXACT
         assert error(compiled["mass_matrix"](q[k]), M, tail=2) <= EXACT
         for reference in ("body", "world_aligned"):
             J = oracle.jacobian(position, link, reference)
-            assert error(dn.link_jacobian(model, position, link, reference), J, tail=2) <= EXACT
+            assert (
+                error(
+                    dn.evaluate(model, "link_jacobian", position, link=link, reference=reference), J, tail=2
+                )
+                <= EXACT
+            )
         assert error(compiled["link_jacobian"](q[k]), J, tail=2) <= EXACT
         for found, right in zip(
-            dn.link_pose(model, position, link), oracle.pose(position, link), strict=True
+            dn.evaluate(model, "link_pose", position, link=link), oracle.pose(position, link), strict=True
         ):
             assert np.allclose(found, right, atol=1e-12)
 
@@ -89,8 +94,8 @@ def test_derivatives(seed, floating_base):
     oracle = BallOracle(model)
     q, qd, u, _ = random_states(model, 3, seed=40)
     order = np.ix_(oracle.order, oracle.order)
-    inverse = dn.build_derivatives(model, dn.inverse_dynamics(model))(q, qd, u)
-    forward = dn.build_derivatives(model, dn.forward_dynamics(model), backend="numpy")(q, qd, u)
+    inverse = dn.build(model, "inverse_dynamics_derivatives")(q, qd, u)
+    forward = dn.build(model, "forward_dynamics_derivatives", backend="numpy")(q, qd, u)
     for k in range(3):
         arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]
         dq, dv, M = pin.computeRNEADerivatives(oracle.pin, oracle.data, *arguments)
@@ -127,7 +132,7 @@ def test_every_ordering(backend):
     q, qd, qdd, f_ext = random_states(model, 3, seed=42)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
     hybrid = dn.hybrid_dynamics(model, ["j1"])
-    tolerance = solved(dn.mass_matrix(model, q))
+    tolerance = solved(dn.evaluate(model, "mass_matrix", q))
     for ordering in ORDERINGS:
         choice = {"solver": "factor_graph", "ordering": ordering, "backend": backend}
         found = dn.build(model, dn.inverse_dynamics(model), **choice)(q, qd, qdd, f_ext)

@@ -69,7 +69,7 @@ def test_closed_positions(mechanism, state):
     for tie in mechanism.constraints:
         for k in range(3):
             ends = [
-                dn.link_pose(mechanism.tree, q[k], mechanism.tree.bodies[b].name)
+                dn.evaluate(mechanism.tree, "link_pose", q[k], link=mechanism.tree.bodies[b].name)
                 if b >= 0
                 else (np.eye(3), 0.0)
                 for b in (tie.predecessor, tie.successor)
@@ -88,7 +88,7 @@ def test_dynamics_against_pinocchio(mechanism, state):
     forward = dn.build(mechanism, dn.forward_dynamics(mechanism), backend="c")
     tau = inverse(q, yd, ydd)
     assert error(forward(q, yd, tau), ydd).max() <= 1e-8
-    M = dn.build_quantity(mechanism, "mass_matrix")
+    M = dn.build(mechanism, "mass_matrix")
     for k in range(3):
         K = rates_by_pinocchio(mechanism, oracle, q[k])
         G = np.zeros((tree.nv, len(own)))
@@ -122,7 +122,7 @@ def test_rates_follow_from_positions(mechanism, state):
 def test_derivatives_along_closed_motions(mechanism, state):
     q, yd, ydd = (array[0] for array in state)
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")
-    dq, dqd, M = dn.build_derivatives(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
+    dq, dqd, M = dn.build(mechanism, "inverse_dynamics_derivatives", backend="numpy")(q, yd, ydd)
     tree = mechanism.tree
     for k in range(mechanism.nv):
         unit = np.eye(mechanism.nv)[k]
@@ -132,7 +132,7 @@ def test_derivatives_along_closed_motions(mechanism, state):
         assert np.allclose(dq[:, k], change, rtol=1e-5, atol=1e-6)
         change = np.subtract(*(inverse(q, yd + s * STEP * unit, ydd) for s in (1, -1))) / (2 * STEP)
         assert np.allclose(dqd[:, k], change, rtol=1e-5, atol=1e-6)
-    assert error(M, dn.build_quantity(mechanism, "mass_matrix", backend="numpy")(q), tail=2) <= EXACT
+    assert error(M, dn.build(mechanism, "mass_matrix", backend="numpy")(q), tail=2) <= EXACT
 
 
 def test_the_fast_way_to_close(mechanism, state):

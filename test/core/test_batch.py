@@ -197,7 +197,7 @@ def test_bad_states_are_flagged_and_the_others_right(backend, count, kind):
         solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[-1:]), backend=backend)
         arrays = [q, qd, u, u.copy()]
     elif kind == "derivatives":
-        solver = dn.build_derivatives(model, dn.inverse_dynamics(model), backend=backend)
+        solver = dn.build(model, "inverse_dynamics_derivatives", backend=backend)
         arrays = [q, qd, u]
     else:
         solver = dn.build(model, getattr(dn, f"{kind}_dynamics")(model), backend=backend)
@@ -312,8 +312,8 @@ def test_columns_that_are_computed_far_apart(dtype):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_regressors_of_many_states(precision):
     model = ROBOTS["panda7"].model()
-    function = dn.build_quantity(model, "joint_torque_regressor", backend="c", precision=precision)
-    plain = dn.build_quantity(model, "joint_torque_regressor", backend="numpy")
+    function = dn.build(model, "joint_torque_regressor", backend="c", precision=precision)
+    plain = dn.build(model, "joint_torque_regressor", backend="numpy")
     agreement = EXACT if precision == "float64" else SINGLE
     q, qd, qdd, _ = random_states(model, 4097, seed=3)
     right, whole = plain(q, qd, qdd), function(q, qd, qdd)
@@ -361,7 +361,7 @@ def test_results_over_inputs(count):
         given[:] = qdd[:count]
         assert solver(q[:count], qd[:count], given, out=out) is out
         assert np.array_equal(out, expected)
-    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
     memory = np.empty((len(q) + 1, 7, 7))
     f(q, qd, qdd, out=(memory[:-1], memory[1:], np.empty((len(q), 7, 7))))  # the later one wins
@@ -372,7 +372,7 @@ def test_out_of_many_states_run_one_by_one(monkeypatch):
     monkeypatch.setattr(render, "STRAIGHT", 0)
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = random_states(model, 2 * BATCH, seed=8)
-    f = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+    f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
     assert not f.runner.batches
     monkeypatch.setattr(Staged, "op_count", None)  # it takes milliseconds: no call counts

@@ -115,12 +115,12 @@ def test_against_complex_steps(name, kind, wrenches):
     }[kind](model)  # fmt: skip
     forward = np.array(problem.forward)
     q, qd, u, f_ext = random_states(model, 3, seed=31)
-    derivatives = dn.build_derivatives(model, problem, backend="numpy", wrenches=wrenches)
+    derivatives = dn.build(model, problem, backend="numpy").derivatives()
     known = (u, u) if kind == "hybrid" else (u,)
-    found = derivatives(q, qd, *known, *([f_ext] if wrenches else []))
+    found = derivatives(q, qd, *known, f_ext=f_ext if wrenches else None)
     for k in range(3):
         right = expected(model, q[k], qd[k], f_ext[k] if wrenches else None, u[k], forward)
-        tolerance = solved(dn.mass_matrix(model, q[k])) if forward.any() else EXACT
+        tolerance = solved(dn.evaluate(model, "mass_matrix", q[k])) if forward.any() else EXACT
         for f, r in zip(found, right, strict=True):
             assert error(f[k], r, tail=2) <= tolerance
 
@@ -131,9 +131,9 @@ def test_against_pinocchio(name):
     oracle = Oracle(ROBOTS[name], model)
     order = np.ix_(oracle.order, oracle.order)
     q, qd, u, f_ext = random_states(model, 5, seed=32)
-    inverse = dn.build_derivatives(model, dn.inverse_dynamics(model), backend="numpy", wrenches=True)
-    forward = dn.build_derivatives(model, dn.forward_dynamics(model), backend="numpy")
-    found, solution = inverse(q, qd, u, f_ext), forward(q, qd, u)
+    inverse = dn.build(model, "inverse_dynamics_derivatives", backend="numpy")
+    forward = dn.build(model, "forward_dynamics_derivatives", backend="numpy")
+    found, solution = inverse(q, qd, u, f_ext=f_ext), forward(q, qd, u)
     for k in range(5):
         arguments = [oracle.q(q[k]), oracle.v(qd[k]), oracle.v(u[k])]
         dq, dv, M = pin.computeRNEADerivatives(
@@ -158,21 +158,19 @@ def test_compiled_one_state_and_batch(name, joints):
     robot = ROBOTS[name]
     model = dn.load_robot(robot.file, floating_base=robot.floating_base, joints=joints)
     q, qd, u, _ = random_states(model, 100, seed=33)
-    for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
-        derivatives = dn.build_derivatives(model, problem, backend="c")
+    for name in ("inverse_dynamics_derivatives", "forward_dynamics_derivatives"):
+        derivatives = dn.build(model, name, backend="c")
         whole = derivatives(q, qd, u)
         some = derivatives(q[:5], qd[:5], u[:5])
-        plain = dn.build_derivatives(model, problem, backend="numpy")(q, qd, u)
-        tolerance = solved(dn.mass_matrix(model, q))
+        plain = dn.evaluate(model, name, q, qd, u)
+        tolerance = solved(dn.evaluate(model, "mass_matrix", q))
         for k in range(5):
             for one, few, many, right in zip(derivatives(q[k], qd[k], u[k]), some, whole, plain, strict=True):
                 assert error(one, right[k], tail=2) <= tolerance[k]
                 assert error(few[k], right[k], tail=2) <= tolerance[k]
                 assert error(many[k], right[k], tail=2) <= tolerance[k]
         moon = np.array([0.1, 0.0, -1.6])
-        right = dn.build_derivatives(replace(model, gravity=moon), problem, backend="numpy")(
-            q[0], qd[0], u[0]
-        )
+        right = dn.evaluate(replace(model, gravity=moon), name, q[0], qd[0], u[0])
         for one, r in zip(derivatives(q[0], qd[0], u[0], gravity=moon), right, strict=True):
             assert error(one, r, tail=2) <= tolerance[0]
 

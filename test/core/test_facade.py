@@ -144,16 +144,18 @@ def test_aba_refuses_mimic_joints():
 
 def test_unknown_names_list_what_there_is(panda):
     with pytest.raises(KeyError, match="unknown link 'nope'; the robot has: panda_hand"):
-        dn.link_jacobian(panda, np.zeros(7), "nope")
+        dn.evaluate(panda, "link_jacobian", np.zeros(7), link="nope")
     with pytest.raises(ValueError, match="unknown reference 'sideways'; choose one of world_aligned, body"):
-        dn.link_jacobian(panda, np.zeros(7), "panda_hand", "sideways")
+        dn.evaluate(panda, "link_jacobian", np.zeros(7), link="panda_hand", reference="sideways")
 
 
 def test_lambda_only_where_it_exists(panda):
-    inverse, _ = dn.operational_space_inertia(panda, np.full(7, 0.4), ["panda_hand"])
+    inverse, _ = dn.evaluate(panda, "operational_space_inertia", np.full(7, 0.4), links=["panda_hand"])
     inertia, condition = invert(inverse)
     assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
-    twice, _ = dn.operational_space_inertia(panda, np.full(7, 0.4), ["panda_hand", "panda_link8"])
+    twice, _ = dn.evaluate(
+        panda, "operational_space_inertia", np.full(7, 0.4), links=["panda_hand", "panda_link8"]
+    )
     inertia, condition = invert(twice)
     assert inertia is None and condition >= 1e12
 
@@ -218,11 +220,11 @@ def test_complex_arguments_and_integer_results_are_refused(panda):
 
 
 @pytest.mark.parametrize("function", [
-    dn.mass_matrix,
-    lambda m, q: dn.bias(m, q, [0.0] * 7),
-    lambda m, q: dn.link_jacobian(m, q, "panda_link7"),
-    lambda m, q: dn.link_pose(m, q, "panda_link7"),
-    lambda m, q: dn.operational_space_inertia(m, q, ["panda_link7"]),
+    lambda m, q: dn.evaluate(m, "mass_matrix", q),
+    lambda m, q: dn.evaluate(m, "bias", q, [0.0] * 7),
+    lambda m, q: dn.evaluate(m, "link_jacobian", q, link="panda_link7"),
+    lambda m, q: dn.evaluate(m, "link_pose", q, link="panda_link7"),
+    lambda m, q: dn.evaluate(m, "operational_space_inertia", q, links=["panda_link7"]),
 ])  # fmt: skip
 def test_functions_check_their_arguments(panda, quadruped, function):
     good = function(panda, [0.1] * 7)
@@ -237,7 +239,7 @@ def test_functions_refuse_quaternions_that_are_none(quadruped):
     q = quadruped.neutral()
     q[6] = 0.0
     with pytest.raises(dn.InputError, match="quaternion of 'floating_base' has norm 0"):
-        dn.mass_matrix(quadruped, q)
+        dn.evaluate(quadruped, "mass_matrix", q)
 
 
 def test_as_many_good_states_as_bodies_with_one_wrench(panda):

@@ -220,8 +220,8 @@ def test_quantities_follow_a_payload(linkage, name, backend):
         loaded = dn.with_payload(robot, link, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
         options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia" else {}
         given = state if name == "bias" else state[:1]
-        first = dn.build_quantity(robot, name, backend, parameters=["inertia"], **options)
-        changed, anew = first.with_model(loaded), dn.build_quantity(loaded, name, backend, **options)
+        first = dn.build(robot, name, backend=backend, parameters=["inertia"], **options)
+        changed, anew = first.with_model(loaded), dn.build(loaded, name, backend=backend, **options)
         changed = pickle.loads(pickle.dumps(changed))
         for states in (0, slice(3), slice(None)):
             found, right = (as_tuple(f(*(a[states] for a in given))) for f in (changed, anew))
@@ -251,9 +251,9 @@ def test_services_are_compiled_and_carry(robot):
     at_call = serving.operational_space_inertia([link], "body")
     assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
     assert serving.mass_matrix.runner.backend == serving.bias.runner.backend == "c"
-    anew = dn.build_quantity(loaded, "mass_matrix", "numpy")
+    anew = dn.build(loaded, "mass_matrix", backend="numpy")
     assert error(serving.mass_matrix(q), anew(q), tail=2) <= 1e-9
-    right = dn.build_quantity(loaded, "operational_space_inertia", "numpy", links=[link])(q)
+    right = dn.build(loaded, "operational_space_inertia", backend="numpy", links=[link])(q)
     for a, b in zip(compiled(q), right, strict=True):
         assert error(a, b, tail=2) <= 1e-9
 

@@ -14,20 +14,20 @@ from dynamics_node.symbolic import inverse_motion_transform
 def test_inverse_is_mass_times_acceleration_plus_bias(model):
     q, qd, qdd, _ = random_states(model, 20, seed=7)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
-    M = dn.mass_matrix(model, q)
-    assert error((M @ qdd[..., None])[..., 0] + dn.bias(model, q, qd), tau).max() <= EXACT
+    M = dn.evaluate(model, "mass_matrix", q)
+    assert error((M @ qdd[..., None])[..., 0] + dn.evaluate(model, "bias", q, qd), tau).max() <= EXACT
 
 
 def test_forward_undoes_inverse(model):
     q, qd, qdd, f_ext = random_states(model, 20, seed=8)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
     found = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau, f_ext)
-    assert np.all(error(found, qdd) <= solved(dn.mass_matrix(model, q)))
+    assert np.all(error(found, qdd) <= solved(dn.evaluate(model, "mass_matrix", q)))
 
 
 def test_mass_matrix_is_symmetric_and_positive(model):
     q = random_states(model, 20, seed=9)[0]
-    M = dn.mass_matrix(model, q)
+    M = dn.evaluate(model, "mass_matrix", q)
     assert error(M, np.swapaxes(M, -1, -2), tail=2).max() <= EXACT
     assert np.linalg.eigvalsh(M).min() > 0
 
@@ -40,14 +40,14 @@ def _kinetic_energy(model, q, qd):
 
 def test_kinetic_energy_is_the_quadratic_form_of_the_mass_matrix(model):
     q, qd, _, _ = random_states(model, 20, seed=10)
-    quadratic = 0.5 * np.einsum("...i,...ij,...j", qd, dn.mass_matrix(model, q), qd)
+    quadratic = 0.5 * np.einsum("...i,...ij,...j", qd, dn.evaluate(model, "mass_matrix", q), qd)
     assert error(_kinetic_energy(model, q, qd), quadratic, tail=0).max() <= EXACT
 
 
 def _potential_energy(model, q):
     energy = 0.0
     for body in model.bodies:
-        rotation, origin = dn.link_pose(model, q, body.name)
+        rotation, origin = dn.evaluate(model, "link_pose", q, link=body.name)
         mass = body.inertia[5, 5]
         first_moment = np.array([body.inertia[2, 4], body.inertia[0, 5], body.inertia[1, 3]])
         energy -= (mass * origin + rotation @ first_moment) @ model.gravity
@@ -76,8 +76,11 @@ def test_virtual_work_of_an_external_wrench(model):
     q, qd, _, _ = random_states(model, 1, seed=12)
     link = [name for name, frame in model.frames.items() if frame.body >= 0][-1]
     wrench = np.array([1.0, -2.0, 0.5, 3.0, 0.2, -1.0])
-    loaded = dn.bias(model, q[0], qd[0], dn.external_wrenches(model, {link: wrench}))
-    expected = dn.bias(model, q[0], qd[0]) - dn.link_jacobian(model, q[0], link, "body").T @ wrench
+    loaded = dn.evaluate(model, "bias", q[0], qd[0], f_ext=dn.external_wrenches(model, {link: wrench}))
+    expected = (
+        dn.evaluate(model, "bias", q[0], qd[0])
+        - dn.evaluate(model, "link_jacobian", q[0], link=link, reference="body").T @ wrench
+    )
     assert error(loaded, expected) <= EXACT
 
 

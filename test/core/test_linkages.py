@@ -113,7 +113,7 @@ def test_every_way_at_home(linkage: Linkage):
         assert error(many, np.tile(tau, (70, 1))).max() <= EXACT
     assert error(reference.by_multipliers(q, yd, tau), ydd) <= 1e-8
     for backend in backends:
-        quantity = dn.build_quantity(mechanism, "mass_matrix", backend=backend)
+        quantity = dn.build(mechanism, "mass_matrix", backend=backend)
         assert error(quantity(q), reference.projected(q), tail=2) <= EXACT
         closing = dn.build_closing(mechanism, backend)
         at, condition = closing(q)
@@ -121,7 +121,7 @@ def test_every_way_at_home(linkage: Linkage):
         rates, accelerations, G = closing.spread(q, yd, ydd)
         assert error(rates, spread.G @ yd) <= EXACT and error(G, spread.G, tail=2) <= EXACT
         assert error(accelerations, spread.G @ ydd + spread.g) <= EXACT
-        dq, dqd, M = dn.build_derivatives(mechanism, problems["inverse"], backend=backend)(q, yd, ydd)
+        dq, dqd, M = dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend)(q, yd, ydd)
         assert error(M, reference.projected(q), tail=2) <= EXACT
         assert error(dqd, _by_differences(lambda v: reference.torques(q, v, ydd), yd), tail=2) <= 1e-7
         moved = _by_differences(
@@ -393,9 +393,9 @@ def test_no_good_state_and_no_state_at_all(how):
 def test_quantities_of_no_good_state(backend):
     mechanism = dn.parse_robot(four_bar())
     quantities = (
-        (dn.build_quantity(mechanism, "mass_matrix", backend=backend), 1),
+        (dn.build(mechanism, "mass_matrix", backend=backend), 1),
         (
-            dn.build_derivatives(mechanism, dn.inverse_dynamics(mechanism), backend=backend),
+            dn.build(mechanism, "inverse_dynamics_derivatives", backend=backend),
             3,
         ),
     )
@@ -477,8 +477,8 @@ def test_what_moves_no_mass_is_told_by_name():
         lambda: dn.build(mechanism, forward, backend="numpy"),
         lambda: dn.build(mechanism, forward, solver="factor_graph"),
         lambda: dn.build(mechanism, dn.hybrid_dynamics(mechanism, ["axle"])),
-        lambda: dn.build_derivatives(mechanism, forward),
-        lambda: dn.build_quantity(mechanism, "operational_space_inertia", links=[link_name]),
+        lambda: dn.build(mechanism, "forward_dynamics_derivatives"),
+        lambda: dn.build(mechanism, "operational_space_inertia", links=[link_name]),
     )
     for build in refused:
         with pytest.raises(dn.ModelError, match="forward dynamics: 'axle' can move without moving any mass"):

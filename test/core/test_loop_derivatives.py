@@ -19,8 +19,8 @@ def test_derivatives_of_mechanisms(name, kind):
         problem = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}[kind](mechanism)
     q, yd, known = (a[0] for a in states(mechanism, 1, reach=0.03))
     arguments = (known, known) if kind == "hybrid" else (known,)
-    derivatives = dn.build_derivatives(mechanism, problem, backend="numpy")
     solver, forward = dn.build(mechanism, problem, backend="numpy"), np.array(problem.forward)
+    derivatives = solver.derivatives()
     independent, step = [joint.q.start for joint in mechanism.independent_joints], 1e-6
 
     def asked(q, yd, known):

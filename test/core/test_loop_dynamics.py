@@ -229,7 +229,7 @@ def test_a_joint_is_a_cluster_of_one(name):
         (found,) = interpret(program, **given, **known).values()
         assert error(found, expected).max() <= 1e-9
     link = model.bodies[-1].name
-    expected, _ = dn.operational_space_inertia(model, q, [link])
+    expected, _ = dn.evaluate(model, "operational_space_inertia", q, links=[link])
     symbols = trace(
         lambda q: {"inverse": dynamics.extended_forces(model, rates_at(model, q), q, [link])[0]},
         {"q": (model.nq,)},
@@ -254,8 +254,11 @@ def test_energy_of_a_geared_chain_stays():
     def energy(y, yd):
         q = position(y)
         _, rates, _ = dn.spanning(mechanism, q, yd)
-        kinetic = 0.5 * rates @ dn.mass_matrix(mechanism.tree, q) @ rates
-        poses = [(body, *dn.link_pose(mechanism.tree, q, body.name)) for body in mechanism.tree.bodies]
+        kinetic = 0.5 * rates @ dn.evaluate(mechanism.tree, "mass_matrix", q) @ rates
+        poses = [
+            (body, *dn.evaluate(mechanism.tree, "link_pose", q, link=body.name))
+            for body in mechanism.tree.bodies
+        ]
         height = sum(body.inertia[5, 5] * (R @ _com(body) + p) for body, R, p in poses)
         return kinetic - mechanism.gravity @ height
 
@@ -289,10 +292,13 @@ def test_energy_of_a_falling_four_bar_stays():
         q = position(y)
         G, _ = spread(mechanism, q, np.array([yd]))
         qd = (G @ [yd]).ravel()
-        kinetic = 0.5 * qd @ dn.mass_matrix(tree, q) @ qd
+        kinetic = 0.5 * qd @ dn.evaluate(tree, "mass_matrix", q) @ qd
         height = sum(
             body.inertia[5, 5]
-            * (dn.link_pose(tree, q, body.name)[0] @ _com(body) + dn.link_pose(tree, q, body.name)[1])
+            * (
+                dn.evaluate(tree, "link_pose", q, link=body.name)[0] @ _com(body)
+                + dn.evaluate(tree, "link_pose", q, link=body.name)[1]
+            )
             for body in tree.bodies
         )
         return kinetic - gravity @ height

@@ -75,7 +75,9 @@ def closed(request, tree):
     kind, (predecessor, successor) = request.param
     q = np.random.default_rng(7).uniform(-1, 1, tree.nq)
     (A, a), (B, b) = (
-        (np.eye(3), np.zeros(3)) if body < 0 else dn.link_pose(tree, q, tree.bodies[body].name)
+        (np.eye(3), np.zeros(3))
+        if body < 0
+        else dn.evaluate(tree, "link_pose", q, link=tree.bodies[body].name)
         for body in (predecessor, successor)
     )
     S, s = ANY.T, np.array([0.1, 0.2, -0.3])  # on the successor

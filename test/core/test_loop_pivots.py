@@ -72,9 +72,9 @@ class Case:
         self.tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(
             self.q, self.yd, self.ydd
         )
-        self.M = dn.build_quantity(mechanism, "mass_matrix", backend="numpy")(self.q)
+        self.M = dn.build(mechanism, "mass_matrix", backend="numpy")(self.q)
         least = np.abs(np.linalg.eigvalsh(self.M)).min(axis=-1)
-        G, M = closure_matrix(mechanism, self.q), dn.mass_matrix(mechanism.tree, self.q)
+        G, M = closure_matrix(mechanism, self.q), dn.evaluate(mechanism.tree, "mass_matrix", self.q)
         size = np.linalg.norm(M, axis=(1, 2)) * np.linalg.norm(G, axis=(1, 2)) ** 2
         self.ratio = size / np.maximum(least, 1e-300)
 
@@ -129,10 +129,10 @@ def test_derivatives_and_operational_space_inertia(name):
     case = case_of(name)
     mechanism, link = case.mechanism, case.mechanism.bodies[-1].name
     inverse = np.array([np.linalg.pinv(M) for M in case.M])
-    derivatives = dn.build_derivatives(mechanism, dn.forward_dynamics(mechanism), backend="numpy")
+    derivatives = dn.build(mechanism, "forward_dynamics_derivatives", backend="numpy")
     case.judge(derivatives(case.q, case.yd, case.tau, errors="nan")[2], inverse)
-    osi = dn.build_quantity(mechanism, "operational_space_inertia", backend="numpy", links=[link])
-    J = dn.build_quantity(mechanism, "link_jacobian", backend="numpy", link=link)(case.q)
+    osi = dn.build(mechanism, "operational_space_inertia", backend="numpy", links=[link])
+    J = dn.build(mechanism, "link_jacobian", backend="numpy", link=link)(case.q)
     case.judge(osi(case.q, errors="nan")[0], J @ inverse @ np.swapaxes(J, -1, -2))
     for call in (
         lambda: osi(case.q[0]),

@@ -25,7 +25,7 @@ def test_quantities_of_mechanisms(name, backend):
     link = mechanism.bodies[-1].name
 
     def built(quantity, **options):
-        return dn.build_quantity(mechanism, quantity, backend=backend, **options)
+        return dn.build(mechanism, quantity, backend=backend, **options)
 
     one = built("mass_matrix")
     M, h = one(q), built("bias")(q, yd)
@@ -37,7 +37,9 @@ def test_quantities_of_mechanisms(name, backend):
     assert error(inverse, J @ np.linalg.solve(M, np.swapaxes(J, 1, 2)), tail=2).max() <= 1e-8
     assert error(one(q[3]), M[3], tail=2) <= EXACT
     G, _ = spread(mechanism, q[3], yd[3])
-    ahead, behind = (dn.link_pose(mechanism.tree, q[3] + s * 1e-6 * (G @ yd[3]), link)[1] for s in (1, -1))
+    ahead, behind = (
+        dn.evaluate(mechanism.tree, "link_pose", q[3] + s * 1e-6 * (G @ yd[3]), link=link)[1] for s in (1, -1)
+    )
     assert np.allclose((ahead - behind) / 2e-6, (J[3] @ yd[3])[3:], atol=1e-7)
     if name != "belt_chain":
         with pytest.raises(dn.SolutionError, match="is open by"):
@@ -71,11 +73,11 @@ def test_numbers_of_the_tree_projected(name):
     q, yd, _ = states(mechanism, 3, reach=0.1)
     link = mechanism.bodies[-1].name
     assert (
-        error(dn.mass_matrix(mechanism, q), dn.build_quantity(mechanism, "mass_matrix")(q), tail=2).max()
+        error(dn.evaluate(mechanism, "mass_matrix", q), dn.build(mechanism, "mass_matrix")(q), tail=2).max()
         <= EXACT
     )
-    assert error(dn.bias(mechanism, q, yd), dn.build_quantity(mechanism, "bias")(q, yd)).max() <= EXACT
-    ours = dn.operational_space_inertia(mechanism, q, [link])
-    theirs = dn.build_quantity(mechanism, "operational_space_inertia", links=[link])(q)
+    assert error(dn.evaluate(mechanism, "bias", q, yd), dn.build(mechanism, "bias")(q, yd)).max() <= EXACT
+    ours = dn.evaluate(mechanism, "operational_space_inertia", q, links=[link])
+    theirs = dn.build(mechanism, "operational_space_inertia", links=[link])(q)
     for a, b in zip(ours, theirs, strict=True):
         assert error(a, b, tail=2).max() <= 1e-9

@@ -75,8 +75,8 @@ def test_the_independent_tree_with_reflected_inertia():
     reflected, bare = independent_tree(text), independent_tree(text, reflect=False)
     assert reflected.joint_names == bare.joint_names == exact.joint_names
     q = np.zeros(3)
-    M = dn.mass_matrix(exact, np.zeros(6))
-    near, far = dn.mass_matrix(reflected, q), dn.mass_matrix(bare, q)
+    M = dn.evaluate(exact, "mass_matrix", np.zeros(6))
+    near, far = dn.evaluate(reflected, "mass_matrix", q), dn.evaluate(bare, "mass_matrix", q)
     assert np.abs(M - near).max() < 0.3 * np.abs(M - far).max()
     turning = [
         body.joint.S[:, 0] @ body.inertia @ body.joint.S[:, 0]

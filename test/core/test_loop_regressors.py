@@ -96,7 +96,7 @@ def test_links(case):
         case.change(lambda state: case.at(state, "link_motion", **link)[1]), v[:, 3:], atol=1e-7
     )
     assert np.allclose(case.change(lambda state: case.at(state, "link_motion", **link)[2]), a, atol=1e-6)
-    R_now = dn.link_pose(case.robot.tree, case.q, link["link"])[0]
+    R_now = dn.evaluate(case.robot.tree, "link_pose", case.q, link=link["link"])[0]
     assert error(R, R_now, tail=2).max() <= EXACT
 
 
@@ -149,8 +149,8 @@ def test_second_derivatives():
     """Against differences of the first ones, along motions that keep the loops closed."""
     case, step = Case("five_bar"), 1e-6
     robot, q, yd, ydd = case.robot, case.q[0], case.yd[0], case.ydd[0]
-    first = dn.build_derivatives(robot, dn.inverse_dynamics(robot), backend="numpy")
-    found = dn.build_quantity(robot, "second_derivatives", backend="numpy")(q, yd, ydd)
+    first = dn.build(robot, "inverse_dynamics_derivatives", backend="numpy")
+    found = dn.build(robot, "second_derivatives", backend="numpy")(q, yd, ydd)
     places = [joint.q.start for joint in robot.independent_joints]
 
     def closed(k, s):

@@ -12,7 +12,6 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import joint_wrenches
-from dynamics_node.functions import evaluate_quantity
 
 PLANAR = ["four_bar", "tilted five_bar"]
 TOLERANCE = 1e-9  # of forces of 50 N
@@ -40,11 +39,9 @@ class Balance:
         pin.computeJointJacobians(self.model, self.data, self.q)
         self.place = [self.data.oMi[number].copy() for number in self.number]
         trees = [self.data.f[number].copy() for number in self.number]
-        state = {"q": q, "qd": yd, "qdd": ydd, "gravity": self.mechanism.gravity}
-        (wrenches,) = evaluate_quantity(self.mechanism, "joint_wrenches", state, **options)
+        wrenches = dn.evaluate(self.mechanism, "joint_wrenches", q, yd, ydd, **options)
         ours = [pin.Force(w[3:], w[:3]) for w in wrenches]
-        M, h = (evaluate_quantity(self.mechanism, name, state)[0] for name in ("mass_matrix", "bias"))
-        self.tau = M @ ydd + h
+        self.tau = dn.evaluate(self.mechanism, "inverse_dynamics", q, yd, ydd)
         self.loops = self.on_bodies(trees) - self.on_bodies(ours)
         axes = [pin.getJointJacobian(self.model, self.data, n, pin.LOCAL)[:, n - 1] for n in self.number]
         self.torques = np.array([axis @ w.vector for axis, w in zip(axes, ours, strict=True)])
@@ -160,7 +157,7 @@ def test_gears_and_belts_act_as_drives_do(name):
     mechanism = mechanism_of(name)
     q, yd, ydd = (a[0] for a in states(mechanism, 1))
     G, g = spread(mechanism, q, yd)
-    found = dn.build_quantity(mechanism, "joint_wrenches", backend="numpy")(q, yd, ydd)
+    found = dn.build(mechanism, "joint_wrenches", backend="numpy")(q, yd, ydd)
     right = joint_wrenches(mechanism.tree, q, G @ yd, G @ ydd + g)
     assert error(found, np.asarray(right, dtype=float), tail=2) <= EXACT
 
@@ -169,13 +166,13 @@ def test_what_is_not_determined_is_refused_by_name():
     mechanism = mechanism_of("five_bar")
     told = "joints bridged by 'j5' bear what their motion does not tell: 5 components hold 2 joints"
     with pytest.raises(dn.ModelError, match=told):
-        dn.build_quantity(mechanism, "joint_wrenches")
+        dn.build(mechanism, "joint_wrenches")
     with pytest.raises(ValueError, match="unknown choice 'most' for redundant; there are refuse, least"):
-        dn.build_quantity(mechanism, "joint_wrenches", redundant="most")
+        dn.build(mechanism, "joint_wrenches", redundant="most")
 
 
 def test_compiled_for_many_states():
     mechanism = mechanism_of("ball")
     q, yd, ydd = states(mechanism, 40, reach=0.05)
-    plain, compiled = (dn.build_quantity(mechanism, "joint_wrenches", backend) for backend in ("numpy", "c"))
+    plain, compiled = (dn.build(mechanism, "joint_wrenches", backend=backend) for backend in ("numpy", "c"))
     assert error(compiled(q, yd, ydd), plain(q, yd, ydd), tail=2).max() <= 1e-9

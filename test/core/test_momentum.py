@@ -21,7 +21,7 @@ def test_trees_against_pinocchio(name):
     model = robot.model()
     oracle = Oracle(robot, model)
     q, qd, _, _ = random_states(model, 5, seed=3)
-    found = dn.build_quantity(model, "momentum", backend="c")(q, qd)
+    found = dn.build(model, "momentum", backend="c")(q, qd)
     plain = momentum(model, q, qd)
     for k in range(5):
         theirs = oracle.q(q[k]), oracle.v(qd[k])
@@ -41,11 +41,11 @@ def test_joints_that_mimic(name):
     model = ROBOTS[name].model()
     q, qd, _, _ = random_states(model, 5, seed=3)
     p, rate = momentum(model, q, qd)
-    ahead, behind = (dn.mass_matrix(model, q + s * 1e-5 * qd) for s in (1, -1))
+    ahead, behind = (dn.evaluate(model, "mass_matrix", q + s * 1e-5 * qd) for s in (1, -1))
     change = (((ahead - behind) / 2e-5) @ qd[..., None])[..., 0]
     assert model.has_mimic
-    assert error(p, (dn.mass_matrix(model, q) @ qd[..., None])[..., 0]).max() <= EXACT
-    assert error(rate, change - dn.bias(model, q, qd)).max() <= 1e-7
+    assert error(p, (dn.evaluate(model, "mass_matrix", q) @ qd[..., None])[..., 0]).max() <= EXACT
+    assert error(rate, change - dn.evaluate(model, "bias", q, qd)).max() <= 1e-7
 
 
 LOOPS = ["five_bar", "differential", "belt_leg", "ball", "quadruped", "universal"]
@@ -57,9 +57,9 @@ def test_loops_along_the_motion(name):
     derivatives, of which the recursion uses none."""
     mechanism, q, yd = floating() if name == "quadruped" else fixed(name)
     p, rate = by_derivatives(mechanism, q, yd)
-    found = dn.build_quantity(mechanism, "momentum", backend="c")(q, yd)
-    plain = dn.build_quantity(mechanism, "momentum", backend="numpy")(q, yd)
-    assert error(p, (dn.mass_matrix(mechanism, q) @ yd[..., None])[..., 0]).max() <= EXACT
+    found = dn.build(mechanism, "momentum", backend="c")(q, yd)
+    plain = dn.build(mechanism, "momentum", backend="numpy")(q, yd)
+    assert error(p, (dn.evaluate(mechanism, "mass_matrix", q) @ yd[..., None])[..., 0]).max() <= EXACT
     for own in (found, plain):
         assert error(own[0], p).max() <= EXACT and error(own[1], rate).max() <= 1e-9
 
@@ -92,7 +92,7 @@ def by_derivatives(mechanism, q, yd):
     program = trace(later, {"q": (mechanism.nq,), "yd": (mechanism.nv,), "t": (1,)})
     state = {"q": q, "yd": yd, "t": np.zeros(1)}
     change = interpret(jacobian(program, ["p"], ["t"]), **state)[derivative_name("p", "t")][..., 0]
-    return interpret(program, **state)["p"], change - dn.bias(mechanism, q, yd)
+    return interpret(program, **state)["p"], change - dn.evaluate(mechanism, "bias", q, yd)
 
 
 def test_fewer_operations_than_a_derivative():
@@ -115,6 +115,6 @@ def test_payloads_and_rotors_are_inputs():
     loaded = dn.with_payload(model, "panda_link7", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
     loaded = dn.with_parameters(loaded, loaded.inertias, np.linspace(0.1, 0.3, 7))
     q, qd, _, _ = random_states(model, 5)
-    function = dn.build_quantity(model, "momentum", parameters=("inertia", "armature")).with_model(loaded)
+    function = dn.build(model, "momentum", parameters=("inertia", "armature")).with_model(loaded)
     for own, right in zip(function(q, qd), momentum(loaded, q, qd), strict=True):
         assert error(own, right).max() <= EXACT

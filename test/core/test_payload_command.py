@@ -29,7 +29,7 @@ def write(path, q, tau, names=PANDA_JOINTS):
 
 def hand(*states):
     """Torques of 0.7 kg."""
-    Y = dn.build_quantity(ROBOTS["panda7"].model(), "joint_torque_regressor", "numpy", link=HAND)(*states)
+    Y = dn.build(ROBOTS["panda7"].model(), "joint_torque_regressor", backend="numpy", link=HAND)(*states)
     return Y[..., :4] @ np.array([0.7, 0.0, 0.0, 0.02])
 
 

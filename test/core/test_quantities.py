@@ -11,14 +11,6 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_node.algorithms import QUANTITIES
 
-PLAIN = {
-    "mass_matrix": lambda model, q, qd: dn.mass_matrix(model, q),
-    "bias": lambda model, q, qd: dn.bias(model, q, qd),
-    "link_jacobian": lambda model, q, qd, **o: dn.link_jacobian(model, q, **o),
-    "operational_space_inertia": lambda model, q, qd, **o: dn.operational_space_inertia(model, q, **o),
-}
-
-
 CASES = [
     ("mass_matrix", None),
     ("bias", None),
@@ -36,10 +28,10 @@ def test_compiled_equals_numpy(name, robot, reference):
         "link_jacobian": {"link": links[0], "reference": reference},
         "operational_space_inertia": {"links": links, "reference": reference},
     }.get(name, {})
-    function = dn.build_quantity(model, name, backend="c", **options)
+    function = dn.build(model, name, backend="c", **options)
     reads = [{"q": q, "qd": qd}[read] for read in QUANTITIES[name].reads if read != "gravity"]
-    expected = PLAIN[name](model, q, qd, **options)
-    tolerance = np.maximum(EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.mass_matrix(model, q)).max())
+    expected = dn.evaluate(model, name, *reads, **options)
+    tolerance = np.maximum(EXACT, 1e2 * 2.2e-16 * np.linalg.cond(dn.evaluate(model, "mass_matrix", q)).max())
     one = [a[0].copy() for a in reads]
     places = as_tuple(function(*one))
     gravity = [model.gravity] if "gravity" in QUANTITIES[name].reads else []
@@ -64,13 +56,13 @@ def as_tuple(result):
 def test_out_and_errors():
     model = ROBOTS["panda7"].model()
     M = np.zeros((7, 7))
-    function = dn.build_quantity(model, "mass_matrix")
+    function = dn.build(model, "mass_matrix")
     q = np.linspace(-1, 1, 7)
-    assert function(q, out=M) is M and error(M, dn.mass_matrix(model, q), tail=2) <= EXACT
+    assert function(q, out=M) is M and error(M, dn.evaluate(model, "mass_matrix", q), tail=2) <= EXACT
     assert function([q.tolist()] * 2).shape == (2, 7, 7)
     with pytest.raises(dn.InputError, match=r"out must have shape \(7, 7\), not \(2, 7, 7\)"):
         function(q, out=np.zeros((2, 7, 7)))
-    osim = dn.build_quantity(model, "operational_space_inertia", links=["panda_hand"])
+    osim = dn.build(model, "operational_space_inertia", links=["panda_hand"])
     places = np.zeros((6, 6)), np.zeros((6, 7))
     assert osim(q, out=places) is places and places[1].any()
     many = np.zeros((3, 6, 6)), np.zeros((3, 6, 7))
@@ -79,13 +71,13 @@ def test_out_and_errors():
         osim(q, out=(places[0], np.zeros((7, 6))))
     with pytest.raises(dn.InputError, match="panda_joint3"):
         function(np.array([0, 0, np.nan, 0, 0, 0, 0]))
-    with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are mass_matrix"):
-        dn.build_quantity(model, "inertia")
+    with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are inverse_dynamics"):
+        dn.build(model, "inertia")
     with pytest.raises(KeyError, match="unknown link 'tool'"):
-        dn.build_quantity(model, "link_jacobian", link="tool")
-    bias = dn.build_quantity(model, "bias", backend="numpy")
-    assert bias(q, q) == pytest.approx(dn.bias(model, q, q))
+        dn.build(model, "link_jacobian", link="tool")
+    bias = dn.build(model, "bias", backend="numpy")
+    assert bias(q, q) == pytest.approx(dn.evaluate(model, "bias", q, q))
     moon = np.array([0.0, 0.0, -1.6])
-    assert bias(q, q, gravity=moon) == pytest.approx(dn.bias(model, q, q, gravity=moon))
+    assert bias(q, q, gravity=moon) == pytest.approx(dn.evaluate(model, "bias", q, q, gravity=moon))
     with pytest.raises(TypeError, match="bias takes q, qd, gravity: 3 arguments, not 2"):
         bias(q)

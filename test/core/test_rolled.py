@@ -61,7 +61,7 @@ def test_every_kind_of_robot(name):
     """Also robots that are too small for it: branches, sliding and floating joints, mimic joints."""
     model = ROBOTS[name].model()
     q, qd, u, f_ext = random_states(model, 5, seed=41)
-    condition = np.linalg.cond(dn.mass_matrix(model, q))
+    condition = np.linalg.cond(dn.evaluate(model, "mass_matrix", q))
     for k, (kind, problem) in enumerate(problems(model)):
         wrenches = (len(name) + k) % 2 == 0  # in turn
         parameters = ("inertia", "armature") if wrenches else ()
@@ -86,7 +86,7 @@ def test_facade_of_a_long_robot(branches):
         right = plain(q[:5], qd[:5], *(k[:5] for k in known), f_ext[:5])
         many = solver(q, qd, *known, f_ext)
         copy = pickle.loads(pickle.dumps(solver))
-        tolerance = EXACT if kind == "inverse" else solved(dn.mass_matrix(model, q[:5]))
+        tolerance = EXACT if kind == "inverse" else solved(dn.evaluate(model, "mass_matrix", q[:5]))
         for k in range(5):
             one = copy(q[k], qd[k], *(x[k] for x in known), f_ext[k])
             for found, whole, r in zip(*map(as_tuple, (one, many, right)), strict=True):
@@ -130,7 +130,7 @@ def test_what_is_short_or_coupled_is_not_rolled():
 def test_derivatives_too_long_to_compile_are_interpreted(monkeypatch, caplog):
     monkeypatch.setattr("dynamics_node.codegen.c.kernel.MOST_OPERATIONS", 1000)
     model = ROBOTS["panda7"].model()
-    derivatives = dn.build_derivatives(model, dn.inverse_dynamics(model))
+    derivatives = dn.build(model, "inverse_dynamics_derivatives")
     assert derivatives.runner.backend == "numpy" and "operations are too many to compile" in caplog.text
     with pytest.raises(dn.codegen.CompileError, match="too many to compile"):
-        dn.build_derivatives(model, dn.inverse_dynamics(model), backend="c")
+        dn.build(model, "inverse_dynamics_derivatives", backend="c")

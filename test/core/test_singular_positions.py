@@ -150,11 +150,11 @@ class SingularCase:
 def by_mass_matrix(model):
     """Compiled code that factors the mass matrix."""
     solver = dn.build(model, dn.forward_dynamics(model), backend="c")
-    recipe = replace(
-        solver.recipe,
+    spec = replace(
+        solver.spec,
         write=lambda wrenches: recursive_programs(model, solver.problem, wrenches)["crba + solve"],
     )
-    return replace(solver, runner=recipe.runner(), recipe=recipe, _with_wrenches={})
+    return replace(solver, runner=spec.runner(), spec=spec, _with_wrenches={})
 
 
 def built(**choice):
@@ -237,13 +237,11 @@ def test_hybrid_dynamics(name, backend):
 def test_derivatives_and_operational_space_inertia(name, backend):
     case = case_of(name)
     model, tau = case.model, case.torques()
-    derivatives = dn.build_derivatives(model, dn.forward_dynamics(model), backend=backend)
+    derivatives = dn.build(model, "forward_dynamics_derivatives", backend=backend)
     Mi = np.array([np.linalg.pinv(case.reference.mass_matrix(q)) for q in case.q])
     case.judge(derivatives(case.q, case.qd, tau, errors="nan")[2], Mi)
-    osi = dn.build_quantity(
-        model, "operational_space_inertia", backend=backend, links=[model.bodies[-1].name]
-    )
-    J = dn.link_jacobian(model, case.q, model.bodies[-1].name)
+    osi = dn.build(model, "operational_space_inertia", backend=backend, links=[model.bodies[-1].name])
+    J = dn.evaluate(model, "link_jacobian", case.q, link=model.bodies[-1].name)
     case.judge(osi(case.q, errors="nan")[0], J @ Mi @ np.swapaxes(J, -1, -2))
     many = [np.tile(x[0], (70, 1)) for x in (case.q, case.qd, tau)]
     for call in (
@@ -251,7 +249,7 @@ def test_derivatives_and_operational_space_inertia(name, backend):
         lambda: derivatives(*many),
         lambda: osi(case.q[0]),
         lambda: osi(many[0]),
-        lambda: dn.operational_space_inertia(model, case.q[0], [model.bodies[-1].name]),
+        lambda: dn.evaluate(model, "operational_space_inertia", case.q[0], links=[model.bodies[-1].name]),
     ):
         with pytest.raises(dn.SolutionError, match=f"'{case.named}'.* can move almost without"):
             call()
@@ -267,7 +265,9 @@ def test_with_model():
     for backend in ("c", "numpy"):
         solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
         regular = solver.with_model(loaded)
-        right = np.linalg.solve(dn.mass_matrix(loaded, q), tau - dn.bias(loaded, q, qd))
+        right = np.linalg.solve(
+            dn.evaluate(loaded, "mass_matrix", q), tau - dn.evaluate(loaded, "bias", q, qd)
+        )
         assert error(regular(q, qd, tau), right) < 1e-9
         with pytest.raises(dn.SolutionError, match="'pan'(, 'tilt')? can move"):
             regular.with_model(model)(q, qd, tau)
@@ -335,6 +335,6 @@ def test_the_icub_spreads_its_legs():
     qd, qdd = np.random.default_rng(0).uniform(-1, 1, (2, model.nv))
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     found = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
-    M = dn.mass_matrix(model, q)
+    M = dn.evaluate(model, "mass_matrix", q)
     assert np.linalg.cond(M) > 1e9
     assert error(found, qdd) <= solved(M)

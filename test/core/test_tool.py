@@ -88,15 +88,17 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
     oracle, mass, com = truth
     q, *_ = random_states(model, 8, seed=15)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
-    function = dn.build_quantity(model, "carried_wrench", backend, ["inertia"], joint=JOINT, **SENSOR)
+    function = dn.build(
+        model, "carried_wrench", backend=backend, parameters=["inertia"], joint=JOINT, **SENSOR
+    )
     zero = np.zeros_like(q)
     left = readings(oracle, q) - function.with_model(tool.on(model))(q, zero, zero)
     assert np.allclose(left, BIAS, atol=1e-9)
     loaded = tool.on(model)
     assert mass_and_moment(beyond(loaded, JOINT).inertia)[0] == pytest.approx(mass)
-    assert dn.mass_matrix(loaded, q[0]) == pytest.approx(dn.mass_matrix(tool.on(loaded), q[0])), (
-        "in place of it"
-    )
+    assert dn.evaluate(loaded, "mass_matrix", q[0]) == pytest.approx(
+        dn.evaluate(tool.on(loaded), "mass_matrix", q[0])
+    ), "in place of it"
 
 
 def test_lighter_than_described(model):

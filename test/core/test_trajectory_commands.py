@@ -88,7 +88,10 @@ def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     truth = dn.simulate(model, [0.3, 0.3], duration=0.4, dt=2e-3, friction=False)
     q = truth.q + 1e-4 * np.random.default_rng(1).normal(size=truth.q.shape)
     gyro = np.array(
-        [dn.link_jacobian(model, a, "link2", "body")[:3] @ b for a, b in zip(truth.q, truth.qd, strict=True)]
+        [
+            dn.evaluate(model, "link_jacobian", a, link="link2", reference="body")[:3] @ b
+            for a, b in zip(truth.q, truth.qd, strict=True)
+        ]
     )
     source, out = tmp_path / f"in{suffix}", tmp_path / "out.npz"
     time = 1.7e9 + truth.time

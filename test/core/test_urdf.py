@@ -310,7 +310,7 @@ def planar_arm(axis="0 0 1"):
 def test_a_planar_joint_is_two_slides_and_a_turn():
     model = parse_robot(planar_arm())
     assert model.joint_names == ("cart.x", "cart.y", "cart.theta", "j2")
-    rotation, place = dn.link_pose(model, np.array([0.5, -0.2, 0.3, 0.0]), "a")
+    rotation, place = dn.evaluate(model, "link_pose", np.array([0.5, -0.2, 0.3, 0.0]), link="a")
     assert np.allclose(place, [0.5, -0.2, 0.3])  # the joint's origin is 0.3 above
     assert np.allclose(rotation[:, 0], [np.cos(0.3), np.sin(0.3), 0])
 
@@ -321,11 +321,11 @@ def test_the_plane_of_a_planar_joint(axis):
     model = parse_robot(planar_arm(axis))
     normal = np.array(axis.split(), dtype=float)
     normal /= np.linalg.norm(normal)
-    _, origin = dn.link_pose(model, np.zeros(4), "a")
+    _, origin = dn.evaluate(model, "link_pose", np.zeros(4), link="a")
     for k in range(2):
-        _, place = dn.link_pose(model, np.eye(4)[k], "a")
+        _, place = dn.evaluate(model, "link_pose", np.eye(4)[k], link="a")
         assert abs((place - origin) @ normal) < 1e-12 and np.linalg.norm(place - origin) == pytest.approx(1)
-    rotation, _ = dn.link_pose(model, np.eye(4)[2], "a")
+    rotation, _ = dn.evaluate(model, "link_pose", np.eye(4)[2], link="a")
     assert np.allclose(rotation @ normal, normal)
 
 

@@ -120,12 +120,14 @@ def test_gravity_of_a_call(fake, arm):
 
 def test_quantities_and_derivatives(fake, arm):
     q, qd, qdd = states(arm)
-    masses = [dn.build_quantity(arm, "mass_matrix", backend) for backend in ("cuda", "c")]
+    masses = [dn.build(arm, "mass_matrix", backend=backend) for backend in ("cuda", "c")]
     close(masses[0](q), masses[1](q))
     found = masses[0](DeviceArray.of(q))
     assert found.shape == (COUNT, 2, 2)
     close(found.numpy(), masses[1](q))
-    derivatives = [dn.build_derivatives(arm, dn.inverse_dynamics(arm), backend) for backend in ("cuda", "c")]
+    derivatives = [
+        dn.build(arm, "inverse_dynamics_derivatives", backend=backend) for backend in ("cuda", "c")
+    ]
     for a, b in zip(derivatives[0](*there(q, qd, qdd)), derivatives[1](q, qd, qdd), strict=True):
         close(a.numpy(), b)
 

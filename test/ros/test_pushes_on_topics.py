@@ -24,9 +24,9 @@ def test_a_pushed_arm(rig, panda):
     torques = listened(r, JointState, "external_torques")
     wrenches, contacts = listened(r, WrenchStamped, "external_wrench_estimate"), listened(r, Bool, "contact")
     r.serving()
-    pushed = dn.link_jacobian(panda.model, panda.q, LINK, "body").T @ PUSH
+    pushed = dn.evaluate(panda.model, "link_jacobian", panda.q, link=LINK, reference="body").T @ PUSH
     rest = np.zeros(7)
-    effort = dn.bias(panda.model, panda.q, rest) - pushed
+    effort = dn.evaluate(panda.model, "bias", panda.q, rest) - pushed
     sent = []
 
     def send():

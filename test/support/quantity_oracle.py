@@ -36,7 +36,11 @@ class Quantities:
         h = self.call(pin.rnea, self.qd, still)[self.v]
         g = self.call(pin.computeGeneralizedGravity)[self.v]
         C = self.call(pin.computeCoriolisMatrix, self.qd)
+        dq, dqd, _ = pin.computeRNEADerivatives(self.model, self.data, self.q, self.qd, self.qdd)
+        rows = np.ix_(self.v, self.v)
         return {
+            "inverse_dynamics": [self.call(pin.rnea, self.qd, self.qdd)[self.v]],
+            "inverse_dynamics_derivatives": [dq[rows], dqd[rows], M[rows]],
             "mass_matrix": [M[np.ix_(self.v, self.v)]],
             "bias": [h],
             "gravity_torque": [g],
@@ -80,6 +84,7 @@ class Quantities:
         velocity = np.array(pin.getFrameVelocity(self.model, self.data, index, axes))
         return {
             "link_jacobian": [J[:, self.v]],
+            "link_pose": [pose.rotation.copy(), pose.translation.copy()],
             "link_motion": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
             "jacobian_drift": [motions[1]],
             "operational_space_inertia": [J @ np.linalg.solve(M, J.T), J[:, self.v]],

@@ -55,7 +55,7 @@ class _Solvers:
     def __init__(self, mechanism, backend):
         self.inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend=backend)
         self.forward = dn.build(mechanism, dn.forward_dynamics(mechanism), backend=backend)
-        self.mass_matrix = dn.build_quantity(mechanism, "mass_matrix", backend=backend)
+        self.mass_matrix = dn.build(mechanism, "mass_matrix", backend=backend)
 
 
 def _try(trial, reference, solvers, q, random):

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import health_program
-from dynamics_node.functions import bias, mass_matrix
+from dynamics_node.functions import evaluate
 from dynamics_node.robot.random_positions import sample_positions
 from dynamics_node.symbolic import interpret
 
@@ -73,7 +73,7 @@ def positions_within(model, seed=0):
 
 def condition_of(model, q) -> Condition:
     """Of M at q (n, nq)."""
-    M = mass_matrix(model, q)
+    M = evaluate(model, "mass_matrix", q)
     values, vectors = np.linalg.eigh(M)
     with np.errstate(divide="ignore", invalid="ignore"):
         conditions = np.where(values[:, 0] > 0, values[:, -1] / values[:, 0], np.inf)
@@ -87,7 +87,7 @@ def condition_of(model, q) -> Condition:
 def margins_of(model, q) -> list[Margin]:
     """Of the joints that have an effort limit and own a coordinate, the tightest first."""
     rest = np.zeros((len(q), model.nv))
-    torques = np.abs(bias(model, q, rest)).max(axis=0)
+    torques = np.abs(evaluate(model, "bias", q, rest)).max(axis=0)
     tree, names = model.tree, list(model.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
     found = [

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import quantity_program
-from dynamics_node.functions import build, build_derivatives, function
+from dynamics_node.functions import build, function
 from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.robot import Robot, inverse_dynamics
 from dynamics_node.symbolic import interpret, skew, trace
@@ -110,7 +110,7 @@ class TorqueRows:
 
     @cached_property
     def _derivatives(self):
-        return build_derivatives(self.model, inverse_dynamics(self.model), backend=self.backend)
+        return build(self.model, "inverse_dynamics_derivatives", backend=self.backend)
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,13 +30,12 @@ from dynamics_node.estimation import (
 from dynamics_node.functions import (
     Closing,
     Estimator,
-    Quantity,
-    Solver,
+    QuantityFunction,
+    RobotFunction,
+    build,
     build_closing,
     build_estimator,
     build_for_service,
-    build_quantity,
-    build_quantity_for_service,
     changeable,
 )
 from dynamics_node.node.state.lacking import lacking_without
@@ -115,16 +114,16 @@ class ServedRobot:
     not to be had, and why."""
 
     model: Robot
-    solver: Solver | Estimator
-    inverse: Solver
-    forward: Solver
-    mass_matrix: Quantity
-    bias: Quantity
-    inertias: dict[tuple[tuple[str, ...], str], Quantity]
+    solver: RobotFunction
+    inverse: RobotFunction
+    forward: RobotFunction
+    mass_matrix: QuantityFunction
+    bias: QuantityFunction
+    inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
     closing: Closing | None = None
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sensor_joint: str = ""
-    carried: Quantity | None = None
+    carried: QuantityFunction | None = None
     observer: MomentumObserver | None = None
     rates: JointFilter | None = None
     payload: PayloadFunctions | None = None
@@ -149,11 +148,11 @@ class ServedRobot:
         changed |= {"inertias": inertias, "carried": carried, "observer": observer, "payload": payload}
         return replace(self, model=model, **changed)
 
-    def operational_space_inertia(self, links, reference) -> Quantity:
+    def operational_space_inertia(self, links, reference) -> QuantityFunction:
         """Compiled for what is asked by default, at call time for others. Raises KeyError for an unknown
         link, ValueError for an unknown reference."""
         found = self.inertias.get((tuple(links), reference))
-        return found or build_quantity(self.model, INERTIA, "numpy", links=list(links), reference=reference)
+        return found or build(self.model, INERTIA, backend="numpy", links=list(links), reference=reference)
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ def _build(job):
     model = described_robot(job)
     solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
     beside = _beside(job.services)
-    quantity = partial(build_quantity_for_service, model, backend=beside)
+    quantity = partial(build_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
     return ServedRobot(
         model=model,

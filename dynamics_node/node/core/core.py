@@ -71,7 +71,7 @@ class Core:
 
     @property
     def solver(self) -> Any:
-        """InverseDynamics, ForwardDynamics, HybridDynamics or an Estimator, as its problem says."""
+        """A function of inverse, forward or hybrid dynamics or an Estimator, as its problem says."""
         return self.robot.solver
 
     @property

@@ -12,7 +12,7 @@ import numpy as np
 
 from dynamics_node.algorithms import QUANTITIES
 from dynamics_node.algorithms.regressors import NAMES
-from dynamics_node.functions import evaluate_quantity
+from dynamics_node.functions import evaluate
 from dynamics_node.node.core.silence import listed
 from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows, matrix_message
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
@@ -26,13 +26,15 @@ OF_ALL = ("joint_torque_regressor", "momentum_regressor")  # of every body, wher
 
 # What the axes of every result are, by letters of `_axes`; a result without any is one number.
 RESULTS: dict[str, tuple[str, ...]] = {
+    "inverse_dynamics": ("v",),
+    "inverse_dynamics_derivatives": ("vv",) * 3,
+    "inverse_dynamics_second_derivatives": ("vvv",) * 4,
     "mass_matrix": ("vv",),
     "bias": ("v",),
     "gravity_torque": ("v",),
     "coriolis_torque": ("v",),
     "coriolis_matrix": ("vv",),
     "momentum": ("v", "v"),
-    "second_derivatives": ("vvv",) * 4,
     "kinetic_energy": ("",),
     "potential_energy": ("",),
     "spatial_momentum": ("s",),
@@ -40,6 +42,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "centre_of_mass": ("x", "xv"),
     "centre_of_mass_motion": ("x", "x", "x"),
     "link_jacobian": ("mv",),
+    "link_pose": ("xx", "x"),
     "link_motion": ("xx", "x", "m", "m"),
     "jacobian_drift": ("m",),
     "operational_space_inertia": ("mm", "mv"),
@@ -61,20 +64,21 @@ class Axis(NamedTuple):
 
 def answer_quantity(core, request, response, now):
     """Fill in names and values of a GetQuantity. now: steady ns. Raises BadMessage, Silence and what
-    `evaluate_quantity` does."""
+    `evaluate` does."""
     name = request.quantity
-    if name not in QUANTITIES:
+    if name not in RESULTS:
         raise BadMessage(_unknown(name))
     options = _options(core, request)
     axes = _axes(core.model, options)
     _require_few(name, axes)
     q, qd = read_vectors(core, request.state, now)
     qdd = read_accelerations(core, request.state.joints.name, request.accelerations)
-    state = {"q": q, "qd": qd, "qdd": qdd}
-    if "gravity" in QUANTITIES[name].reads:
-        state["gravity"] = core.gravity(now)
-    found = evaluate_quantity(core.model, name, state, **options)
-    response.names = list(QUANTITIES[name].returns)
+    row, state = QUANTITIES[name], {"q": q, "qd": qd, "qdd": qdd}
+    arrays = [state[read] for read in row.reads if read in state]
+    gravity = core.gravity(now) if "gravity" in row.reads else None
+    found = evaluate(core.model, name, *arrays, gravity=gravity, **options)
+    found = found if row.result else (found,)
+    response.names = list(row.returns)
     response.values = [
         _message(result, array, [axes[letter] for letter in letters])
         for result, array, letters in zip(response.names, found, RESULTS[name], strict=True)
@@ -82,8 +86,8 @@ def answer_quantity(core, request, response, now):
 
 
 def _unknown(name):
-    near = get_close_matches(name, QUANTITIES, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
-    told = f"near it: {', '.join(near)}" if near else f"there are {', '.join(QUANTITIES)}"
+    near = get_close_matches(name, RESULTS, n=3, cutoff=0.5) if len(name) <= LONGEST_NAME else []
+    told = f"near it: {', '.join(near)}" if near else f"there are {', '.join(RESULTS)}"
     return f"unknown quantity {name[:LONGEST_NAME]!r}; {told}"
 
 

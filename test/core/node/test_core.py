@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from robots import ROBOTS
 
-from dynamics_node.functions import build_for_service, build_quantity
+from dynamics_node.functions import build, build_for_service
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.core import Core
 from dynamics_node.node.core.settings import Settings
@@ -22,7 +22,9 @@ def robot():
     model = ROBOTS["panda7"].model()
     inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
     forward = build_for_service(model, forward_dynamics(model), backend="numpy")
-    quantities = [build_quantity(model, name, "numpy", ["inertia"]) for name in ("mass_matrix", "bias")]
+    quantities = [
+        build(model, name, backend="numpy", parameters=["inertia"]) for name in ("mass_matrix", "bias")
+    ]
     return ServedRobot(model, inverse, inverse, forward, *quantities, {})
 
 

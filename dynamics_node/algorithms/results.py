@@ -1,0 +1,117 @@
+"""What quantities with several results return: one NamedTuple each. Leading axes are the batch."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class HybridDynamics(NamedTuple):
+    """qdd, tau (..., nv): complete, the known entries as they were given."""
+
+    qdd: np.ndarray
+    tau: np.ndarray
+
+
+class InverseDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of tau by q (along the tangent space), qd and qdd; the last is M."""
+
+    dtau_dq: np.ndarray
+    dtau_dqd: np.ndarray
+    dtau_dqdd: np.ndarray
+
+
+class ForwardDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of qdd by q (along the tangent space), qd and tau; the last is M^-1."""
+
+    dqdd_dq: np.ndarray
+    dqdd_dqd: np.ndarray
+    dqdd_dtau: np.ndarray
+
+
+class HybridDynamicsDerivatives(NamedTuple):
+    """Derivatives (..., nv, nv) of what is asked, coordinate by coordinate, by q (along the tangent space),
+    by qd and by what is known: row k is of qdd at a forward coordinate k, of tau elsewhere; column k of
+    `dknown` is by tau at a forward coordinate k, by qdd elsewhere."""
+
+    dq: np.ndarray
+    dqd: np.ndarray
+    dknown: np.ndarray
+
+
+class InverseDynamicsSecondDerivatives(NamedTuple):
+    """Second derivatives (..., nv, nv, nv) of tau: entry i, j, k of dq_dqd is the derivative of
+    d tau_i / d q_j by qd_k; dqdd_dq is dM/dq. What is not here is zero, or follows by symmetry."""
+
+    dq_dq: np.ndarray
+    dq_dqd: np.ndarray
+    dqd_dqd: np.ndarray
+    dqdd_dq: np.ndarray
+
+
+class Momentum(NamedTuple):
+    """momentum (..., nv): p = M qd; rate (..., nv): dp/dt = tau + rate."""
+
+    momentum: np.ndarray
+    rate: np.ndarray
+
+
+class CenterOfMass(NamedTuple):
+    """position (..., 3) m in root axes; jacobian (..., 3, nv): velocity = jacobian qd."""
+
+    position: np.ndarray
+    jacobian: np.ndarray
+
+
+class CenterOfMassMotion(NamedTuple):
+    """position, velocity, acceleration (..., 3) in root axes: m, m/s, m/s^2."""
+
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+
+
+class FramePose(NamedTuple):
+    """rotation (..., 3, 3) from link to root axes; position (..., 3) m of the link's origin."""
+
+    rotation: np.ndarray
+    position: np.ndarray
+
+
+class FrameMotion(NamedTuple):
+    """rotation (..., 3, 3) from link to root axes, position (..., 3) of the link's origin, velocity and
+    acceleration (..., 6), angular first: J qd and J qdd + dJ/dt qd."""
+
+    rotation: np.ndarray
+    position: np.ndarray
+    velocity: np.ndarray
+    acceleration: np.ndarray
+
+
+class OperationalSpaceInertia(NamedTuple):
+    """inverse_inertia (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
+
+    inverse_inertia: np.ndarray
+    jacobian: np.ndarray
+
+
+class MomentumRegressor(NamedTuple):
+    """Regressors (..., nv, 10 nbodies), or (..., nv, 10) of a link, of the momentum and of its rate."""
+
+    momentum: np.ndarray
+    rate: np.ndarray
+
+
+class EnergyRegressor(NamedTuple):
+    """Regressors (..., 10 nbodies) of the kinetic and of the potential energy."""
+
+    kinetic: np.ndarray
+    potential: np.ndarray
+
+
+class JointRegressor(NamedTuple):
+    """Columns (..., nv, joints) of rotor inertias, viscous friction, torque offsets and springs."""
+
+    rotor: np.ndarray
+    viscous: np.ndarray
+    offset: np.ndarray
+    spring: np.ndarray
