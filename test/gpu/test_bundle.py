@@ -32,7 +32,7 @@ KERNELS = (
     (Case("panda", "inverse", "double", "rows"), Way(), {}),
 )
 MODULES = ("run", "bits", "ceilings", "chains", "kernels", "record", "timing", "tools")
-LINKS = 10
+LINKS = 3
 
 
 class Fake(fake_cuda.Fake):

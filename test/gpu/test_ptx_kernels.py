@@ -26,15 +26,13 @@ if fault("cc"):
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 SHARED = ("gravity",)
 CASES = {  # robot, problem, precision, layout: counts
-    ("panda7", "forward", "float", "columns"): (1, 31, 128, 129, 1000),
-    ("panda7", "forward", "double", "rows"): (1, 31, 128, 129, 1000),
+    ("panda7", "forward", "float", "columns"): (1, 128, 300),
+    ("panda7", "forward", "double", "rows"): (31, 129),
     ("panda7", "inverse", "float", "rows"): (129,),
-    ("panda7", "inverse", "double", "columns"): (31, 1000),
-    ("solo12", "forward", "float", "rows"): (31, 1000),
+    ("panda7", "inverse", "double", "columns"): (31,),
     ("solo12", "forward", "double", "columns"): (129,),
-    ("solo12", "inverse", "double", "rows"): (1, 129),
+    ("solo12", "inverse", "double", "rows"): (129,),
     ("talos", "inverse", "float", "columns"): (129,),
-    ("talos", "inverse", "double", "rows"): (31,),
     ("five_bar", "forward", "float", "rows"): (129,),
 }
 

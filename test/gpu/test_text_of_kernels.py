@@ -58,7 +58,7 @@ def states(robot, program, count, dtype=np.float64):
 
 def result(program, variant, inputs, count, same=SAME, quaternions=()):
     """The only output of a Program by its text."""
-    run = built(kernel(program, variant, same, quaternions))
+    run = built(kernel(program, variant, same, quaternions), "-O0")
     (found,) = run(count, inputs, returned(program)).values()
     return found
 
@@ -259,7 +259,7 @@ def test_a_constant_without_a_place_in_float32():
 # --- NVRTC ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arch", [80, 90, 100, 120])
+@pytest.mark.parametrize("arch", [80, 120])
 def test_nvrtc_compiles_for_every_kind_of_device(arch):
     robot, program = case(*CASES[0])
     for variant in (

@@ -51,7 +51,7 @@ class Lanes:
         """The value of an operand as dtype, (count,)."""
         value = self._value(operand, dtype, instruction)
         if value.dtype == dtype:
-            return np.broadcast_to(value, (self.count,))
+            return value if value.shape == (self.count,) else np.broadcast_to(value, (self.count,))
         if value.dtype.itemsize < dtype.itemsize or bool in (value.dtype, dtype):
             raise unknown(instruction)
         if value.dtype.itemsize > dtype.itemsize:  # the low bits of a wider register
@@ -84,7 +84,8 @@ class Lanes:
                 return
             raise unknown(instruction)
         old = self.registers[operand]
-        value = np.broadcast_to(value, (self.count,))
+        if value.shape != old.shape:
+            value = np.broadcast_to(value, old.shape)
         if value.dtype != old.dtype:
             value = _fitted(value, old.dtype, instruction)
         self.registers[operand] = value if mask is None else np.where(mask, value, old)

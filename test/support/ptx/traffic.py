@@ -8,8 +8,7 @@ SECTOR, BANKS, WORD = 32, 32, 4
 def sectors(warp, addresses):
     """(requests, sectors): different sectors of 32 bytes of global memory that each warp touches. NumPy
     integers, (lanes,)."""
-    touched = np.unique(np.stack([warp, addresses // SECTOR]), axis=1)
-    return len(np.unique(warp)), touched.shape[1]
+    return len(np.unique(warp)), len(_different(warp, addresses // SECTOR)[0])
 
 
 def wavefronts(warp, lane, addresses, size):
@@ -18,7 +17,16 @@ def wavefronts(warp, lane, addresses, size):
     count as requests of their own."""
     lanes = BANKS * WORD // max(size, WORD)
     part = warp * (BANKS // lanes) + lane // lanes
-    words = np.unique(np.stack([part, addresses // WORD]), axis=1)
-    banks, words_each = np.unique(np.stack([words[0], words[1] % BANKS]), axis=1, return_counts=True)
-    parts, first = np.unique(banks[0], return_index=True)
-    return len(parts), int(np.maximum.reduceat(words_each, first).sum())
+    part, word, _ = _different(part, addresses // WORD)
+    part, _, words_each = _different(part, word % BANKS)
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    return len(first), int(np.maximum.reduceat(words_each, first).sum())
+
+
+def _different(a, b):
+    """The different pairs of two arrays of integers, in order, as two arrays, and how often each occurs."""
+    least = b.min()
+    width = b.max() - least + 1
+    pairs, times = np.unique(a * width + (b - least), return_counts=True)
+    a, b = np.divmod(pairs, width)
+    return a, b + least, times
