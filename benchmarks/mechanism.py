@@ -19,7 +19,14 @@ from mechanism_estimation import estimation
 from robots import robot
 
 import dynamics_node as dn
-from dynamics_node.trajectory import FixedLag, forward_graph, invert, prior, robot_system, simulate
+from dynamics_node.trajectory import (
+    FixedLag,
+    forward_graph,
+    inverse_trajectory,
+    prior,
+    robot_system,
+    simulate,
+)
 from dynamics_node.trajectory.graph import weights_of
 
 WINDOWS = range(2, 11)
@@ -72,7 +79,7 @@ def driven():
     zd = 2 * np.pi * 30 * (s * (1 - s)) ** 2 / FALL
     zdd = 2 * np.pi * 60 * s * (1 - s) * (1 - 2 * s) / FALL**2
     right = np.array([truth.torque(*one) for one in zip(z, zd, zdd, strict=True)])
-    motion = invert(four_bar(), t, z[:, None], start=np.array(FOUR_BAR_START))
+    motion = inverse_trajectory(four_bar(), t, z[:, None], start=np.array(FOUR_BAR_START))
     crank = np.abs(motion.q[:, 4] - z).max()
     yield _row("four-bar, inverse, crank", 1e3 * crank, "mrad", 1.0, "paper: less than 1")
     wrong = np.abs(motion.tau[:, 0] - right).max() / np.abs(right).max()

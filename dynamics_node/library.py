@@ -58,13 +58,13 @@ from dynamics_node.robot.inertial_parameters import with_parameters, with_payloa
 from dynamics_node.robot.sensors import SensorError, load_sensors
 from dynamics_node.robot.subtree import with_tool
 from dynamics_node.trajectory import (
-    Motion,
     SmootherOptions,
+    Trajectory,
     TrajectoryError,
-    estimate,
-    invert,
+    inverse_trajectory,
     robot_drawing,
     simulate,
+    smooth,
     write_animation,
 )
 
@@ -86,7 +86,6 @@ __all__ = [
     "ModelError",
     "ModelWarning",
     "MomentumObserver",
-    "Motion",
     "ObserverOptions",
     "Payload",
     "Problem",
@@ -96,6 +95,7 @@ __all__ = [
     "SmootherOptions",
     "SolutionError",
     "Solvability",
+    "Trajectory",
     "TrajectoryError",
     "UnsolvableError",
     "base_parameters",
@@ -103,7 +103,6 @@ __all__ = [
     "build_closing",
     "build_observer",
     "close_loops",
-    "estimate",
     "estimate_payload",
     "evaluate",
     "excite",
@@ -115,7 +114,7 @@ __all__ = [
     "identify",
     "identify_tool",
     "inverse_dynamics",
-    "invert",
+    "inverse_trajectory",
     "load_robot",
     "load_sensors",
     "measured",
@@ -124,6 +123,7 @@ __all__ = [
     "robot_drawing",
     "sensors",
     "simulate",
+    "smooth",
     "solvability",
     "spanning",
     "with_parameters",

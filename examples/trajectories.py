@@ -1,4 +1,4 @@
-"""A robot over time: simulate it, invert the motion, and estimate what pushed on it from noisy readings.
+"""A robot over time: simulate it, its inverse, and what pushed on it, from noisy readings.
 
 ./dev run -- python examples/trajectories.py [folder for pages that play the motions]
 """
@@ -24,21 +24,21 @@ def main():
     time = np.linspace(0.0, 1.0, 1001)
     lift = 1.0 - np.cos(np.pi * time)
     curve = q[robot.independent] + 0.2 * lift[:, None] * [-1.0, 1.0]
-    moved = dn.invert(robot, time, curve, start=q)
+    moved = dn.inverse_trajectory(robot, time, curve, start=q)
     print(f"torques of j1 and j2 along a curve, at its end: {moved.tau[-1].round(3)} N m")
     back = dn.simulate(robot, moved.q[0], moved.qd[0], steps=1000, torque=moved.tau)
     print(
         f"simulated with these torques it follows the curve within {np.abs(back.q - moved.q).max():.0e} rad"
     )
 
-    estimated = estimate(robot, q)
+    estimated = smooth(robot, q)
     for place, motion in {"fallen": fallen, "moved": moved, "estimated": estimated}.items():
         if len(sys.argv) > 1:
             page = Path(sys.argv[1]) / f"{place}.html"
             print(f"written: {dn.write_animation(page, motion, partial(dn.robot_drawing, robot))}")
 
 
-def estimate(robot, q):
+def smooth(robot, q):
     """Something pushes joint j1 by 0.5 N m from 0.3 s on; what encoders and motors tell has noise."""
     random = np.random.default_rng(0)
     hold = dn.build(robot, dn.inverse_dynamics(robot))
@@ -55,9 +55,9 @@ def estimate(robot, q):
         "q": truth.q + 1e-4 * random.normal(size=truth.q.shape),
         "tau": truth.tau - push + 0.02 * random.normal(size=push.shape),
     }
-    noise = dn.SmootherOptions(encoder_std=1e-4, torque_std=0.02, push_density=10.0)
-    found = dn.estimate(robot, truth.time, readings, options=noise)
-    value, std = found.push[-50, 0], found.std["push"][-50, 0]
+    noise = dn.SmootherOptions(encoder_std=1e-4, torque_std=0.02, external_torque_density=10.0)
+    found = dn.smooth(robot, truth.time, readings, options=noise)
+    value, std = found.external_torque[-50, 0], found.std["external_torque"][-50, 0]
     print(f"the push was found: {value:.2f} N m, standard deviation {std:.2f} (true: {push[-50, 0]:.2f})")
     return found
 

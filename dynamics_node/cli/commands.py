@@ -9,7 +9,6 @@ from dynamics_node.algorithms import ClosureError
 from dynamics_node.cli import (
     compiling,
     doctoring,
-    estimating,
     evaluating,
     exciting,
     explaining,
@@ -20,6 +19,7 @@ from dynamics_node.cli import (
     payload,
     sensors,
     simulating,
+    smoothing,
 )
 from dynamics_node.codegen import CompileError
 from dynamics_node.functions import SolutionError
@@ -38,7 +38,7 @@ COMMANDS = (
     sensors,
     simulating,
     inverting,
-    estimating,
+    smoothing,
     identifying,
     exciting,
     payload,

@@ -1,4 +1,4 @@
-"""dynamics invert: what torques move a robot along a curve."""
+"""dynamics inverse-trajectory: what torques move a robot along a curve."""
 
 from pathlib import Path
 
@@ -6,12 +6,14 @@ from dynamics_node.cli.motions import check_outputs, finish, motion_command, sta
 from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.io import read_table
-from dynamics_node.trajectory import invert
-from dynamics_node.trajectory.inversion import STDS
+from dynamics_node.trajectory import inverse_trajectory
+from dynamics_node.trajectory.inverse import STDS
 
 
 def add_parser(commands):
-    parser = motion_command(commands, "invert", invert_curve, "the torques that move a robot along a curve")
+    parser = motion_command(
+        commands, "inverse-trajectory", torques_of_curve, "the torques that move a robot along a curve"
+    )
     parser.add_argument(
         "--input", type=Path, required=True, metavar="FILE",
         help="the curve, a table or recording: time and q of all joints or of the independent ones, "
@@ -27,7 +29,7 @@ def add_parser(commands):
     )
 
 
-def invert_curve(robot, options):
+def torques_of_curve(robot, options):
     """Invert and write."""
     check_outputs(robot, options)
     curve = read_table(
@@ -44,7 +46,7 @@ def invert_curve(robot, options):
         finish(
             robot,
             options,
-            lambda: invert(
+            lambda: inverse_trajectory(
                 robot, curve["time"], curve["q"], **rates, start=start,
                 stds=options.stds, backend=options.backend,
                 progress=lambda done: advance(1),

@@ -64,7 +64,7 @@ def check_outputs(robot, options):
 
 
 def finish(robot, options, compute):
-    """Write the Motion of compute(), or, where that fails, what there was before, and raise."""
+    """Write the Trajectory of compute(), or, where that fails, what there was before, and raise."""
     started = time.perf_counter()
     try:
         motion = compute()

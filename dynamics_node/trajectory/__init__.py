@@ -18,13 +18,12 @@ from dynamics_node.trajectory.errors import (
     Unobservable,
     WrongBranch,
 )
-from dynamics_node.trajectory.estimation import estimate
 from dynamics_node.trajectory.factor import Factor, factor_program
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
-from dynamics_node.trajectory.inversion import invert
+from dynamics_node.trajectory.inverse import inverse_trajectory
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
 from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
 from dynamics_node.trajectory.readings import (
@@ -36,8 +35,9 @@ from dynamics_node.trajectory.readings import (
     torque,
     velocity_reading,
 )
-from dynamics_node.trajectory.results import Curve, Motion
+from dynamics_node.trajectory.results import Curve, Trajectory
 from dynamics_node.trajectory.simulation import simulate
+from dynamics_node.trajectory.smoothing import smooth
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable, positions, vector
 
@@ -49,7 +49,6 @@ __all__ = [
     "FixedLag",
     "InconsistentStart",
     "Loss",
-    "Motion",
     "NotConverged",
     "Prior",
     "SingularPosition",
@@ -57,6 +56,7 @@ __all__ = [
     "Solution",
     "Steps",
     "System",
+    "Trajectory",
     "TrajectoryError",
     "TrajectoryGraph",
     "Unobservable",
@@ -68,7 +68,6 @@ __all__ = [
     "cauchy",
     "encoder",
     "equality",
-    "estimate",
     "estimation_graph",
     "euler",
     "factor_program",
@@ -79,7 +78,7 @@ __all__ = [
     "imu",
     "inverse_dynamics",
     "inverse_graph",
-    "invert",
+    "inverse_trajectory",
     "position_constraint",
     "positions",
     "prior",
@@ -89,6 +88,7 @@ __all__ = [
     "robot_system",
     "simpson",
     "simulate",
+    "smooth",
     "torque",
     "trapezoidal",
     "vector",

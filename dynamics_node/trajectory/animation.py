@@ -1,4 +1,4 @@
-"""A Motion -> one HTML page that plays it: a canvas, a little script, nothing from elsewhere.
+"""A Trajectory -> one HTML page that plays it: a canvas, a little script, nothing from elsewhere.
 
 Names come from descriptions that anybody may have written: they stand in a block of JSON in which no
 character can end it, and the script puts them on the page as text alone. A policy in the page lets nothing
@@ -17,7 +17,7 @@ import numpy as np
 
 from dynamics_node.io.whole_files import write_text
 from dynamics_node.trajectory.drawing import Drawing
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.results import Trajectory
 
 SCRIPTS = ("scene.js", "plots.js", "player.js")
 FRAMES = 1500  # on the page at most; between two of them it shows what lies between
@@ -34,15 +34,15 @@ Space plays and pauses, arrows step.</p>
 <div id="chosen"></div><div id="plots"></div>"""
 
 
-def write_animation(path, motion: Motion, draw: Callable[[np.ndarray], Drawing], title="") -> Path:
+def write_animation(path, motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> Path:
     """The page, a file that opens from disk. draw: q (count, nq) -> Drawing, for a robot
-    `partial(robot_drawing, robot)`. Raises OSError, ValueError for a Motion without a row."""
+    `partial(robot_drawing, robot)`. Raises OSError, ValueError for a Trajectory without a row."""
     path = Path(path)
     write_text(path, animation(motion, draw, title))
     return path
 
 
-def animation(motion: Motion, draw: Callable[[np.ndarray], Drawing], title="") -> str:
+def animation(motion: Trajectory, draw: Callable[[np.ndarray], Drawing], title="") -> str:
     """The text of the page."""
     if not len(motion):
         raise ValueError(f"{motion.name}: there is no motion to show")
@@ -66,7 +66,7 @@ def animation(motion: Motion, draw: Callable[[np.ndarray], Drawing], title="") -
     )
 
 
-def payload(motion: Motion, drawing: Drawing) -> dict:
+def payload(motion: Trajectory, drawing: Drawing) -> dict:
     """What the script reads; what is not finite is null."""
     curves = motion.curves()
     colours = {name: k for k, name in enumerate(dict.fromkeys(curve.name for curve in curves))}

@@ -8,7 +8,7 @@ from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.functions import InputError
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.results import Trajectory
 from dynamics_node.trajectory.systems import System
 
 OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in a file leaves
@@ -83,8 +83,8 @@ def _vector(name, value, size):
     return array
 
 
-def refuse_turned(system: System, motion: Motion):
-    """Raise, with the Motion before: WrongBranch where a loop is closed with its ends turned away,
+def refuse_turned(system: System, motion: Trajectory):
+    """Raise, with the Trajectory before: WrongBranch where a loop is closed with its ends turned away,
     SingularPosition where a step went over a position at which the independent joints tell no others."""
     if not system.dependent or not len(motion):
         return

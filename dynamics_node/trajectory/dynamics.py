@@ -1,7 +1,7 @@
 """The equations of motion as factors of one step.
 
 The torque (nv,) is a sum of what is known, data, and of what is not, variables: `known` and `unknown` are
-their names, 'tau' what motors do, 'push' what else acts.
+their names, 'tau' what motors do, 'external_torque' what else acts.
 """
 
 from dynamics_node.trajectory.factor import Factor

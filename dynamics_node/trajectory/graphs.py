@@ -58,29 +58,34 @@ def inverse_graph(system: System, stage=4) -> TrajectoryGraph:
 
 
 def estimation_graph(
-    system: System, readings, push=True, rule="trapezoidal", coordinates="independent", determines="qdd"
+    system: System,
+    readings,
+    external_torque=True,
+    rule="trapezoidal",
+    coordinates="independent",
+    determines="qdd",
 ) -> TrajectoryGraph:
-    """q, qd, qdd and, unless it is false, `push` (nv,), the external torque, of what sensors read.
+    """q, qd, qdd and, unless it is false, `external_torque` (nv,), the external torque, of what sensors read.
 
     readings: factors of readings.py; their biases are variables, too, with random walks. The torque of the
     motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. determines:
-    what the equations of motion determine: 'qdd', or 'push', and then accelerations walk at random. rule:
-    euler or trapezoidal.
+    what the equations of motion determine: 'qdd', or 'external_torque', and then accelerations walk at
+    random. rule: euler or trapezoidal.
     """
     directions = _integrated(system, coordinates)
-    pushes = [system.torque("push")] if push else []
+    external = [system.torque("external_torque")] if external_torque else []
     biases = [bias for factor in readings if (bias := bias_of(factor)) is not None]
     motors = [system.torque()] if any("tau" in factor.now for factor in readings) else []
-    unknown = tuple(x.name for x in (*motors, *pushes))
+    unknown = tuple(x.name for x in (*motors, *external))
     factors = [
         *_closed(system, 3),
         inverse_dynamics(system, determines, known=() if motors else ("tau",), unknown=unknown),
         *_integrators(system, rule, directions),
         *([] if determines == "qdd" else [random_walk(system.qdd, directions)]),
-        *(random_walk(x) for x in (*pushes, *biases)),
+        *(random_walk(x) for x in (*external, *biases)),
         *readings,
     ]
-    variables = (system.q, system.qd, system.qdd, *motors, *pushes, *biases)
+    variables = (system.q, system.qd, system.qdd, *motors, *external, *biases)
     return TrajectoryGraph(variables, tuple(factors))
 
 

@@ -31,26 +31,27 @@ UNTOLD = 1.0  # s: what is known no better than after so long without a reading 
 READ = {Imu: imu, Gyro: gyro, Accelerometer: accelerometer}
 LEAST_STD = 1e-4  # rad/s or m/s^2, of IMUs; with less, rounding makes rates unobservable
 SLACK = 0.01  # of an encoder's noise: no step is known better, or rounding would tell accelerations
-VARIABLES = ("q", "qd", "qdd", "push")
-WALKS = ("random walk qdd", "random walk push")
+VARIABLES = ("q", "qd", "qdd", "external_torque")
+WALKS = ("random walk qdd", "random walk external_torque")
 
 
 @dataclass(frozen=True)
 class SmootherOptions:
     """Noise of one robot in SI units: encoder_std, rad or m, torque_std, N m or N: of all joints or of each
-    independent one; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; push_density: of the random walk of
-    external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more. start_velocity,
-    start_acceleration, start_push: standard deviations of what is zero at the start, as far as one knows."""
+    independent one; jerk_density: of white jerk, rad^2/s^5 or m^2/s^5; external_torque_density: of the random
+    walk of external torques, (N m)^2/s or N^2/s. period, s; window: steps, three or more. start_velocity,
+    start_acceleration, start_external_torque: standard deviations of what is zero at the start, as far as one
+    knows."""
 
     period: float = 0.002
     window: int = 10
     encoder_std: float | tuple[float, ...] = 1e-4
     torque_std: float | tuple[float, ...] = 0.2
     jerk_density: float = 1e4
-    push_density: float = 1e3
+    external_torque_density: float = 1e3
     start_velocity: float = 1.0
     start_acceleration: float = 100.0
-    start_push: float = 100.0
+    start_external_torque: float = 100.0
 
     def variances(self) -> dict[str, np.ndarray | float]:
         """{factor: variance of its rows} of the factors between steps."""
@@ -60,13 +61,18 @@ class SmootherOptions:
             "trapezoidal q": max(S * T**5 / 120, least),
             "trapezoidal qd": S * T**3 / 12,
             WALKS[0]: S * T,
-            WALKS[1]: self.push_density * T,
+            WALKS[1]: self.external_torque_density * T,
         }
 
     def untold(self) -> dict[str, float]:
         """{variable: the variance that it gathers in UNTOLD without readings}."""
         T, S = UNTOLD, self.jerk_density
-        return {"q": S * T**5 / 20, "qd": S * T**3 / 3, "qdd": S * T, "push": self.push_density * T}
+        return {
+            "q": S * T**5 / 20,
+            "qd": S * T**3 / 3,
+            "qdd": S * T,
+            "external_torque": self.external_torque_density * T,
+        }
 
 
 class Smoothed:
@@ -83,7 +89,7 @@ class Smoothed:
         self.names = tuple(system.directions[k] for k in self.scalars)
         own = [(sensor, _reading(robot, sensor)) for sensor in self.sensors]
         readings = [encoder(system), torque(system), *(factor for _, factor in own)]
-        self.graph = estimation_graph(system, readings, determines="push")
+        self.graph = estimation_graph(system, readings, determines="external_torque")
         self.deviations = {factor.name: _deviations(sensor, factor) for sensor, factor in own}
         self.read = ("encoder", "torque", *self.deviations)
         self.predict = _predicting(self.graph, self.read, backend)
@@ -112,11 +118,14 @@ def known_start(graph: TrajectoryGraph, options: SmootherOptions, start) -> Prio
     still = {variable.name: variable.neutral for variable in graph.variables} | {
         "q": np.asarray(start, float)
     }
-    columns = graph.columns["push"]
+    columns = graph.columns["external_torque"]
     found = interpret(_determined_program(graph), **still)
-    push = [graph.determined.index(k) for k in range(columns.start, columns.stop)]
-    known = prior(graph, still | {"tau": found["offset"][push]}, variances)
-    by = found["slopes"][push][:, [graph.order.index(k) for k in graph.free]] / options.start_push
+    external_torque = [graph.determined.index(k) for k in range(columns.start, columns.stop)]
+    known = prior(graph, still | {"tau": found["offset"][external_torque]}, variances)
+    by = (
+        found["slopes"][external_torque][:, [graph.order.index(k) for k in graph.free]]
+        / options.start_external_torque
+    )
     return replace(known, information=known.information + by.T @ by)
 
 

@@ -199,15 +199,15 @@ class JointSmoother:
         own = list(system.independent)
         q = steps["q"][row].copy()
         values = [q[[system.scalars[k] for k in own]]]
-        values += [steps["qd"][row][own], steps["qdd"][row][own], steps["push"][row].copy()]
-        columns = [graph.columns["push"].start + np.arange(len(own))]
+        values += [steps["qd"][row][own], steps["qdd"][row][own], steps["external_torque"][row].copy()]
+        columns = [graph.columns["external_torque"].start + np.arange(len(own))]
         columns = [graph.columns[name].start + np.array(own) for name in VARIABLES[:3]] + columns
         blocks = tuple(P[np.ix_(at, at)] for at in columns)
         chi_square, readings, worst = self._agreement(row)
-        position, velocity, acceleration, push = values
+        position, velocity, acceleration, external_torque = values
         return JointEstimate(
-            smoothed.independent, position, velocity, acceleration, push, blocks, q, steps["qd"][row].copy(),
-            chi_square, readings, worst, self._unobservable(blocks),
+            smoothed.independent, position, velocity, acceleration, external_torque, blocks, q,
+            steps["qd"][row].copy(), chi_square, readings, worst, self._unobservable(blocks),
         )  # fmt: skip
 
     def _agreement(self, row):

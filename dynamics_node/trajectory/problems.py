@@ -1,4 +1,4 @@
-"""What simulation, inversion and estimation share: systems, graphs, and Motions of Steps."""
+"""What simulation, inversion and estimation share: systems, graphs, and Trajectories of Steps."""
 
 from functools import lru_cache
 
@@ -10,7 +10,7 @@ from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.factor import NEXT, Factor
 from dynamics_node.trajectory.graph import Steps, weights_of
 from dynamics_node.trajectory.graphs import forward_graph, inverse_graph
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.results import Trajectory
 from dynamics_node.trajectory.systems import System, robot_system
 from dynamics_node.trajectory.variables import Variable
 
@@ -33,11 +33,11 @@ def graph_of(system: System, kind, *choices):
 # --- results ------------------------------------------------------------------------------------------------
 
 
-def motion_of(system: System, time, steps: Steps, **more) -> Motion:
-    """A Motion of what the steps are now; tau and push where the graph has them. more: fields of it."""
+def trajectory_of(system: System, time, steps: Steps, **more) -> Trajectory:
+    """The Trajectory that the steps hold now; torques where the graph has them. more: fields of it."""
     own, views = list(system.independent), steps.views
     count = len(steps)
-    return Motion(
+    return Trajectory(
         name=system.name,
         q_names=system.q_names,
         v_names=system.torque_names,
@@ -47,7 +47,7 @@ def motion_of(system: System, time, steps: Steps, **more) -> Motion:
         qd=views["qd"][:, own],
         qdd=views["qdd"][:, own],
         tau=views["tau"].copy(),
-        push=views["push"].copy() if "push" in views else None,
+        external_torque=views["external_torque"].copy() if "external_torque" in views else None,
         residuals=residuals(steps),
         steps=steps,
         **more,
@@ -79,8 +79,8 @@ def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program
     return trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes | factor.data)
 
 
-def told_at(error: TrajectoryError, place: str, motion: Motion | None) -> TrajectoryError:
-    """The error, with where it was and the Motion so far."""
+def told_at(error: TrajectoryError, place: str, motion: Trajectory | None) -> TrajectoryError:
+    """The error, with where it was and the Trajectory so far."""
     error.args = (f"{place}: {error}",)
     error.solution = motion
     return error

@@ -5,7 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-KINDS = {"q": "position", "qd": "velocity", "qdd": "acceleration", "tau": "torque", "push": "push"}
+KINDS = {
+    "q": "position",
+    "qd": "velocity",
+    "qdd": "acceleration",
+    "tau": "torque",
+    "external_torque": "external torque",
+}
 ROWS = ("time", *KINDS, "iterations")
 SIGMAS = 2.0  # standard deviations that a band is wide, to both sides
 
@@ -22,9 +28,9 @@ class Curve(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Motion:
+class Trajectory:
     """A trajectory. time (count,) s; q (count, nq): all positions, closed; qd, qdd, tau (count, nv): of the
-    independent joints, as everywhere; push (count, nv): torque from outside, where it was estimated.
+    independent joints, as everywhere; external_torque (count, nv): where it was estimated.
 
     q_names, v_names: of the coordinates. units: {kind: of every coordinate}. std: {kind: (count,
     coordinates)}, standard deviations of an estimate; covariance: {kind: (count, n, n)} of the independent
@@ -43,7 +49,7 @@ class Motion:
     qd: np.ndarray
     qdd: np.ndarray
     tau: np.ndarray
-    push: np.ndarray | None = None
+    external_torque: np.ndarray | None = None
     std: dict[str, np.ndarray] = field(default_factory=dict)
     covariance: dict[str, np.ndarray] = field(default_factory=dict)
     residuals: dict[str, np.ndarray] = field(default_factory=dict)
@@ -72,11 +78,11 @@ class Motion:
         """Of the coordinates of a kind."""
         return self.q_names if kind in ("q", "q_std") else self.v_names
 
-    def thinned(self, most) -> "Motion":
+    def thinned(self, most) -> "Trajectory":
         """At most so many rows, evenly taken; without `steps`."""
         return self._taken(slice(None, None, -(-len(self) // most) or 1))
 
-    def first(self, count) -> "Motion":
+    def first(self, count) -> "Trajectory":
         """The first rows; without `steps`."""
         return self._taken(slice(count))
 
@@ -116,7 +122,7 @@ def units_of(robot) -> dict[str, tuple[str, ...]]:
         kind: tuple(f"{'rad' if t else 'm'}/{s}" for t in turns) for kind, s in (("qd", "s"), ("qdd", "s²"))
     }
     torques = tuple("N m" if t else "N" for t in turns)
-    return {"q": tuple(positions), **per, "tau": torques, "push": torques}
+    return {"q": tuple(positions), **per, "tau": torques, "external_torque": torques}
 
 
 def _turning(joint):

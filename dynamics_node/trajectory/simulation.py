@@ -12,8 +12,8 @@ from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, U
 from dynamics_node.trajectory.fixed_lag import FixedLag
 from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.passive import DryFriction
-from dynamics_node.trajectory.problems import RobotOrSystem, graph_of, motion_of, system_of, told_at
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.problems import RobotOrSystem, graph_of, system_of, told_at, trajectory_of
+from dynamics_node.trajectory.results import Trajectory
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts
@@ -37,7 +37,7 @@ def simulate(
     friction=True,
     backend="auto",
     progress=None,
-) -> Motion:
+) -> Trajectory:
     """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps`
     steps of dt seconds (paper 2, Figs. 2 and 3).
 
@@ -48,7 +48,7 @@ def simulate(
     solved at a time (fixed lag), None: all at once. friction: damping, friction, springs and offsets of the
     robot's joints act. progress: called after every step with their number.
 
-    Raises InputError, and TrajectoryError with the Motion so far as its `solution`: InconsistentStart,
+    Raises InputError, and TrajectoryError with the Trajectory so far as its `solution`: InconsistentStart,
     WrongBranch, SingularPosition, NotConverged.
     """
     count = _count(duration, steps, dt) + 1
@@ -123,7 +123,7 @@ class _Run:
     def motion(self, system, time):
         steps = Steps(self.graph, self.steps.rows[: self.done + 1])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        return motion_of(system, time, steps, iterations=iterations)
+        return trajectory_of(system, time, steps, iterations=iterations)
 
 
 def _drive(torque, time, nv, independent, with_middle):

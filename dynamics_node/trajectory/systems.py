@@ -68,14 +68,14 @@ class System:
 
     @property
     def units(self) -> dict[str, tuple[str, ...]]:
-        """{kind: unit of every coordinate}, as of Motion."""
+        """{kind: unit of every coordinate}, as of Trajectory."""
         if self.robot:
             return units_of(self.robot)
         positions = tuple("m" if k in self.lengths else "rad" for k in range(len(self.directions)))
         own = [positions[k] for k in self.independent]
         torques = tuple("N" if unit == "m" else "N m" for unit in own)
         rates = {kind: tuple(f"{unit}/{s}" for unit in own) for kind, s in (("qd", "s"), ("qdd", "s²"))}
-        return {"q": positions, **rates, "tau": torques, "push": torques}
+        return {"q": positions, **rates, "tau": torques, "external_torque": torques}
 
     @cached_property
     def qd(self) -> Variable:

@@ -13,7 +13,7 @@ import four_bar_truth as truth
 import numpy as np
 from natural_coordinates import Angle, Bar, planar_drawing, planar_system
 
-from dynamics_node.trajectory import Motion, System, invert, simulate, write_animation
+from dynamics_node.trajectory import System, Trajectory, inverse_trajectory, simulate, write_animation
 
 FOUR_BAR_POINTS = {"A": (0.0, 0.0), "D": (4.0, 0.0), "P1": None, "P2": None}
 FOUR_BAR_BLOCKS = (
@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
     coordinates: str
     window: int
-    motion: Motion
+    motion: Trajectory
     errors: np.ndarray
     rate_errors: np.ndarray
 
@@ -119,7 +119,7 @@ def crank(time):
 def followed(time) -> Following:
     """Torques along the curve by the paper's four stages, and a simulation under them."""
     wanted, rate, acceleration = crank(time)
-    found = invert(
+    found = inverse_trajectory(
         four_bar(), time, wanted[:, None], rate[:, None], acceleration[:, None], start=FOUR_BAR_START
     )
     states = zip(found.q[:, :4], found.steps["qd"][:, :4], acceleration, strict=True)

@@ -25,7 +25,7 @@ from dynamics_node.algorithms import first_closed
 from dynamics_node.io import plot_curves
 from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
 from dynamics_node.trajectory.drawing import robot_drawing
-from dynamics_node.trajectory.results import Motion, units_of
+from dynamics_node.trajectory.results import Trajectory, units_of
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'\\u2028`${x}`]]>-->"
 IN_NODE = Path(__file__).parents[1] / "support" / "page_in_node.js"
@@ -35,7 +35,7 @@ def motion_of(model, q, **more):
     """Rates and torques that are told apart by their numbers."""
     count = len(q)
     rates = np.linspace(0, 1, count)[:, None] + np.arange(model.nv)
-    return Motion(
+    return Trajectory(
         name=model.name, q_names=model.q_names, v_names=model.v_names, units=units_of(model),
         time=5.0 + 0.01 * np.arange(count), q=q, qd=rates, qdd=10 * rates, tau=100 * rates, **more,
     )  # fmt: skip
@@ -122,9 +122,9 @@ def test_the_page_holds_the_motion(tmp_path):
     model = ROBOTS["panda"].model()
     q = random_positions(model, 40, seed=1)
     q[7, 0] = np.nan
-    push, std = np.ones((40, model.nv)), {"push": np.full((40, model.nv), 0.25)}
+    push, std = np.ones((40, model.nv)), {"external_torque": np.full((40, model.nv), 0.25)}
     path = write_animation(
-        tmp_path / "x.html", motion_of(model, q, push=push, std=std), partial(robot_drawing, model)
+        tmp_path / "x.html", motion_of(model, q, external_torque=push, std=std), partial(robot_drawing, model)
     )
     data = data_of(path.read_text(encoding="utf-8"))
     assert data["time"][0] == 0.0 and data["time"][-1] == pytest.approx(0.39)
@@ -133,7 +133,7 @@ def test_the_page_holds_the_motion(tmp_path):
     first = curves["position", "panda_joint1"]
     assert first["values"][7] is None and first["values"][8] == pytest.approx(q[8, 0], rel=1e-5)
     assert first["unit"] == "rad" and curves["torque", "panda_finger_joint1"]["unit"] == "N"
-    assert curves["push", "panda_joint2"]["band"][3] == 0.5 and first["band"] is None
+    assert curves["external torque", "panda_joint2"]["band"][3] == 0.5 and first["band"] is None
     assert len(data["points"]) == 40 and data["points"][7][5 * 3] is None
 
 

@@ -56,13 +56,13 @@ def dense(readings, options=OPTIONS):
     start = np.zeros((STEPS, 8))
     start[:, :2] = readings["encoder"][0]
     q_std = np.sqrt(max(S * T**5 / 120, (0.01 * 1e-4) ** 2))
-    deviations = q_std, np.sqrt(S * T**3 / 12), np.sqrt(S * T), np.sqrt(options.push_density * T)
+    deviations = q_std, np.sqrt(S * T**3 / 12), np.sqrt(S * T), np.sqrt(options.external_torque_density * T)
 
     def errors(flat):
         x = flat.reshape(STEPS, 4, 2)
         q, qd, qdd, push = x.transpose(1, 0, 2)
         parts = [q[0] - readings["encoder"][0], qd[0] / options.start_velocity]
-        parts += [qdd[0] / options.start_acceleration, push[0] / options.start_push]
+        parts += [qdd[0] / options.start_acceleration, push[0] / options.start_external_torque]
         steps = (
             np.diff(q, axis=0) - T / 2 * (qd[1:] + qd[:-1]),
             np.diff(qd, axis=0) - T / 2 * (qdd[1:] + qdd[:-1]),
@@ -133,11 +133,11 @@ def test_two_readings_at_a_step_count_as_two(smoothed, readings):
 
 
 @pytest.mark.parametrize("torque_std", [1e-2, 1e-4, 1e-6])
-@pytest.mark.parametrize("start_push", [100.0, np.inf])
-def test_accurate_torques_leave_everything_observable(smoothed, torque_std, start_push):
+@pytest.mark.parametrize("start_external_torque", [100.0, np.inf])
+def test_accurate_torques_leave_everything_observable(smoothed, torque_std, start_external_torque):
     """As simulated recordings have them: they tell the push, and nothing is lost of the rest."""
     swing = Swing()
-    options = replace(OPTIONS, torque_std=torque_std, start_push=start_push)
+    options = replace(OPTIONS, torque_std=torque_std, start_external_torque=start_external_torque)
     times = OPTIONS.period * np.arange(STEPS)
     exact = {"encoder": np.array([swing.state(t)[0] for t in times])}
     exact["torque"] = np.array([swing.torque(t) for t in times])
@@ -154,7 +154,7 @@ def test_accurate_torques_leave_everything_observable(smoothed, torque_std, star
 @pytest.mark.parametrize("torque_std", [1e-2, 1e-6])
 def test_what_nothing_tells_is_named(smoothed, readings, torque_std):
     """Without a prior and without a reading, however accurate the other readings are."""
-    options = replace(OPTIONS, torque_std=torque_std, start_push=np.inf)
+    options = replace(OPTIONS, torque_std=torque_std, start_external_torque=np.inf)
     untold = readings | {"torque": np.full((STEPS, 2), np.nan)}
     with pytest.raises(Unobservable, match="nothing tells tau joint1, tau joint2"):
         run(smoothed, untold, options)

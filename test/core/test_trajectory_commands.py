@@ -1,4 +1,4 @@
-"""dynamics simulate, invert, estimate: what they write is read again, and what is wrong is said in one line."""
+"""dynamics simulate, inverse-trajectory, smooth: what they write is read again, and what is wrong is said in one line."""
 
 import subprocess
 import sys
@@ -52,13 +52,16 @@ def test_simulate_writes_what_evaluate_reads(pendulum, tmp_path, capsys):
 
 
 def test_a_motion_is_inverted_and_simulated_again(linkage, tmp_path):
-    """The curve tells the driven joints alone; torques are read from the table that invert writes."""
+    """The curve tells the driven joints alone; torques are read from the table that inverse-trajectory writes."""
     pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
     time = np.linspace(0, 0.5, 501)
     curve = np.stack([-1.2 - 0.3 * np.sin(3 * time) ** 2, -1.9 + 0.2 * np.sin(2 * time) ** 2], axis=1)
     np.savez(tmp_path / "curve.npz", time=time, q=curve)
     out = tmp_path / "torques.csv"
-    assert main(["invert", linkage, "--input", str(tmp_path / "curve.npz"), "--output", str(out)]) == 0
+    assert (
+        main(["inverse-trajectory", linkage, "--input", str(tmp_path / "curve.npz"), "--output", str(out)])
+        == 0
+    )
     found = columns(out)
     assert np.abs(found["q.j1"] - curve[:, 0]).max() <= 1e-5
     again = tmp_path / "again.csv"
@@ -82,7 +85,7 @@ def test_a_linkage_by_numpy_and_its_plot(linkage, tmp_path, capsys):
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
-def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
+def test_smooth_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
     pytest.importorskip("pyarrow", reason="tables: pip install 'dynamics_node[tables]'")
     model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.4, dt=2e-3, friction=False)
@@ -116,18 +119,28 @@ def test_estimate_reads_joints_and_sensors(pendulum, tmp_path, suffix, capsys):
         )
     (tmp_path / "sensors.yaml").write_text(SENSORS)
     arguments = ["--input", str(source), "--sensors", str(tmp_path / "sensors.yaml"), "--jerk-density", "1e6"]
-    assert main(["estimate", pendulum, *arguments, "--output", str(out)]) == 0
+    assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
     told = capsys.readouterr().out
     assert "200 states" in told and "  tip " in told
     found, kept = np.load(out), np.arange(201) != 10
-    assert set(found.files) >= {"q", "qd", "qdd", "tau", "push", "q_std", "qd_std", "push_std", "time"}
+    assert set(found.files) >= {
+        "q",
+        "qd",
+        "qdd",
+        "tau",
+        "external_torque",
+        "q_std",
+        "qd_std",
+        "external_torque_std",
+        "time",
+    }
     assert np.abs(found["q"] - truth.q[kept]).max() <= 5e-4 and (found["qd_std"] > 0).all()
     alone = tmp_path / "alone.npz"
-    assert main(["estimate", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
+    assert main(["smooth", pendulum, *arguments, "--output", str(alone), "--window", "5"]) == 0
     assert (found["qd_std"][20:-20] < np.load(alone)["qd_std"][20:-20]).all()
 
 
-def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
+def test_smooth_of_a_bag(pendulum, tmp_path, capsys):
     """JointStates with joints that have other names; efforts are the torques of the motors."""
     model = dn.load_robot(pendulum)
     truth = dn.simulate(model, [0.3, 0.3], duration=0.2, dt=2e-3, friction=False)
@@ -137,10 +150,13 @@ def test_estimate_of_a_bag(pendulum, tmp_path, capsys):
     )
     out = tmp_path / "out.npz"
     arguments = ["--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*", "--jerk-density", "1e6"]
-    assert main(["estimate", pendulum, *arguments, "--output", str(out)]) == 0
+    assert main(["smooth", pendulum, *arguments, "--output", str(out)]) == 0
     found = np.load(out)
     assert np.abs(found["q"] - truth.q).max() <= 1e-5 and found["time"][0] == 1.0
-    assert main(["invert", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"]) == 0
+    assert (
+        main(["inverse-trajectory", pendulum, "--input", str(tmp_path / "bag"), "--joints-map", "a*=joint*"])
+        == 0
+    )
 
 
 def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
@@ -166,8 +182,8 @@ def test_what_there_was_before_an_error_is_written(linkage, tmp_path, capsys):
         ),
         (["simulate", "PENDULUM", "--torques", "/nowhere.npz"], "/nowhere.npz: no such file"),
         (["simulate", "nowhere_bar"], "nowhere_bar: no such file"),
-        (["invert", "PENDULUM", "--input", "/nowhere.npz"], "/nowhere.npz: no such file"),
-        (["estimate", "PENDULUM", "--input", "/nowhere.csv"], "/nowhere.csv: no such file"),
+        (["inverse-trajectory", "PENDULUM", "--input", "/nowhere.npz"], "/nowhere.npz: no such file"),
+        (["smooth", "PENDULUM", "--input", "/nowhere.csv"], "/nowhere.csv: no such file"),
     ],
 )
 def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monkeypatch):
@@ -184,10 +200,10 @@ def test_errors_are_one_line(arguments, words, capsys, pendulum, tmp_path, monke
 def test_what_a_table_lacks(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)))
-    assert main(["invert", pendulum, "--input", str(path)]) == 1
+    assert main(["inverse-trajectory", pendulum, "--input", str(path)]) == 1
     assert "x.npz has no time; there are q" in capsys.readouterr().err
     np.savez(path, q=np.zeros((5, 3)), time=np.arange(5.0))
-    assert main(["estimate", pendulum, "--input", str(path)]) == 1
+    assert main(["smooth", pendulum, "--input", str(path)]) == 1
     assert "q must have shape (5, 2), not (5, 3): q.joint1, q.joint2" in capsys.readouterr().err
 
 
@@ -195,9 +211,7 @@ def test_a_sensor_that_was_not_recorded(pendulum, tmp_path, capsys):
     path = tmp_path / "x.npz"
     np.savez(path, q=np.zeros((5, 2)), time=np.arange(5.0))
     (tmp_path / "sensors.yaml").write_text(SENSORS)
-    assert (
-        main(["estimate", pendulum, "--input", str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 1
-    )
+    assert main(["smooth", pendulum, "--input", str(path), "--sensors", str(tmp_path / "sensors.yaml")]) == 1
     assert "x.npz has no readings of sensor 'tip': columns tip.wx, tip.wy, tip.wz" in capsys.readouterr().err
 
 

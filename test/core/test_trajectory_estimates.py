@@ -61,7 +61,7 @@ def test_pushes_biases_and_accelerations(truth, measured):
     steps["q"][:] = truth["q"]
     little = {x.name: 1e3 for x in graph.variables}
     found = Batch(graph).solve(steps, prior(graph, {"q": truth["q"][0]}, little)).steps
-    assert np.abs(found["push"] - PUSH).max() <= 1e-6
+    assert np.abs(found["external_torque"] - PUSH).max() <= 1e-6
     assert np.abs(found["bias plate gyro"] - BIAS).max() <= 1e-6
     for name in truth:
         assert np.abs(found[name] - truth[name]).max() <= 1e-5 * max(1.0, np.abs(truth[name]).max())

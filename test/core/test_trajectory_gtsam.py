@@ -12,7 +12,7 @@ from trajectories import CASES, chain
 from two_links import Swing
 
 import dynamics_node as dn
-from dynamics_node.trajectory import Batch, FixedLag, Loss, estimate, invert, prior, vector
+from dynamics_node.trajectory import Batch, FixedLag, Loss, inverse_trajectory, prior, smooth, vector
 from dynamics_node.trajectory.factor import Factor
 from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
@@ -148,7 +148,9 @@ def test_a_fixed_lag_ends_as_all_steps_at_once(gtsam):
 def test_torques_along_a_curve(gtsam):
     """Of the four-bar, by the paper's four stages."""
     time = np.linspace(0.0, 0.2, 12)
-    motion = invert(four_bar(), time, np.sin(time)[:, None], start=np.array(FOUR_BAR_START), backend="numpy")
+    motion = inverse_trajectory(
+        four_bar(), time, np.sin(time)[:, None], start=np.array(FOUR_BAR_START), backend="numpy"
+    )
     start = prior(
         motion.steps.graph, {v.name: motion.steps[v.name][0] for v in motion.steps.graph.variables}, {}
     )
@@ -163,7 +165,7 @@ def test_a_recording_of_a_panda(gtsam):
     motion = arm.tracked(0.03)
     readings = arm.read(motion, np.random.default_rng(1))
     readings |= {"q": readings.pop("encoder"), "tau": readings.pop("torque")}
-    found = estimate(
+    found = smooth(
         arm.arm(), arm.T * np.arange(len(motion.q)), readings, arm.IMUS, options=arm.OPTIONS, backend="numpy"
     )
     assert_estimated(gtsam, found, readings["q"][0], arm.OPTIONS)
@@ -178,7 +180,7 @@ def test_a_recording_of_a_simulation(gtsam, torque_std):
     options = dn.SmootherOptions(torque_std=torque_std)
     assert_estimated(
         gtsam,
-        estimate(swing.model, time, readings, options=options, backend="numpy"),
+        smooth(swing.model, time, readings, options=options, backend="numpy"),
         readings["q"][0],
         options,
     )

@@ -83,4 +83,4 @@ def test_nothing_changes():
     program = factor_program(equality(system.q), (system.q,))
     found = interpret(program, q=q, q_next=system.q.moved(q, step))["residual"]
     assert np.allclose(found, step, atol=1e-13)
-    assert random_walk(system.torque("push")).name == "random walk push"
+    assert random_walk(system.torque("external_torque")).name == "random walk external_torque"

@@ -249,7 +249,7 @@ def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
     own = robot.independent if robot.constrained else slice(None)
     scale = 0.25 if name == "differential" else 1.0
     z, zd, zdd = (scale * x for x in curve(robot.nv))
-    motion = dn.invert(robot, TIME, q0[own] + z, zd, zdd, start=q0)
+    motion = dn.inverse_trajectory(robot, TIME, q0[own] + z, zd, zdd, start=q0)
     inverse = dn.build(robot, dn.inverse_dynamics(robot))
     q = np.tile(q0, (len(TIME), 1))
     q[:, own] = q0[own] + z
@@ -268,17 +268,17 @@ def test_a_curve_that_the_loops_do_not_follow():
     robot, q0 = dropped("differential")
     z = q0[robot.independent] + 0.5 * curve(2)[0]
     with pytest.raises(NotConverged, match=r"differential, stage 1 of 4: 0\.[23]\d* s after the start"):
-        dn.invert(robot, TIME, z, start=q0)
+        dn.inverse_trajectory(robot, TIME, z, start=q0)
 
 
 def test_the_papers_crank_follows_a_curve():
     """Crank below a mrad, by positions alone: rates come from a spline."""
     z, zd, zdd = (2.0 * x for x in curve(1))
     stages = []
-    motion = dn.invert(planar(), TIME, z, start=FOUR_BAR_START, progress=stages.append)
+    motion = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, progress=stages.append)
     assert stages == [1, 2, 3, 4]
     assert np.abs(motion.q[:, 4:] - z).max() <= 1e-6 and np.abs(motion.qd - zd).max() <= 1e-4
-    told = dn.invert(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
+    told = dn.inverse_trajectory(planar(), TIME, z, zd, zdd, start=FOUR_BAR_START)
     assert np.abs(motion.tau - told.tau).max() <= 1e-3 * np.abs(told.tau).max()
     for k in range(0, 1001, 50):
         found = planar_oracle.forward("paper", z[k], zd[k], told.tau[k])
@@ -290,7 +290,7 @@ def test_the_papers_crank_follows_a_curve():
 
 def test_the_soft_equality_costs_accuracy():
     z = 2.0 * curve(1)[0]
-    soft = dn.invert(planar(), TIME, z, start=FOUR_BAR_START, equality=1e-11)
+    soft = dn.inverse_trajectory(planar(), TIME, z, start=FOUR_BAR_START, equality=1e-11)
     assert np.abs(soft.q[:, 4:] - z).max() > 1e-5
 
 
@@ -306,13 +306,13 @@ def test_the_soft_equality_costs_accuracy():
 def test_what_cannot_be_inverted(change, words):
     arguments = {"time": TIME, "q": curve(1)[0], "start": FOUR_BAR_START} | change
     with pytest.raises(InputError, match=words):
-        dn.invert(planar(), **arguments)
+        dn.inverse_trajectory(planar(), **arguments)
 
 
 # --- estimation ---------------------------------------------------------------------------------------------
 
 PUSH = 0.05  # N m
-NOISE = SmootherOptions(encoder_std=1e-4, torque_std=1e-3, jerk_density=1e4, push_density=0.02)
+NOISE = SmootherOptions(encoder_std=1e-4, torque_std=1e-3, jerk_density=1e4, external_torque_density=0.02)
 
 
 @cache
@@ -343,23 +343,23 @@ def recorded():
 @pytest.mark.parametrize("window", [None, 10])
 def test_an_estimate_is_as_good_as_it_says(window):
     robot, truth, pushes, readings = recorded()
-    found = dn.estimate(robot, truth.time, readings, options=NOISE, window=window)
+    found = dn.smooth(robot, truth.time, readings, options=NOISE, window=window)
     calm = truth.time > 0.1
     for kind, own in (("q", truth.q), ("qd", truth.qd)):
         error = (getattr(found, kind) - own)[calm]
         assert np.sqrt((error**2).mean()) <= 1.5 * found.std[kind][calm].mean()
     assert np.sqrt(((found.q - truth.q) ** 2).mean()) < 0.6e-4  # half of what was read
     late = truth.time > 0.7
-    assert np.abs(found.push[late].mean(axis=0) - [PUSH, 0.0]).max() <= 0.1 * PUSH
-    for kind in ("q", "qd", "qdd", "push"):
+    assert np.abs(found.external_torque[late].mean(axis=0) - [PUSH, 0.0]).max() <= 0.1 * PUSH
+    for kind in ("q", "qd", "qdd", "external_torque"):
         variance = np.diagonal(found.covariance[kind], axis1=1, axis2=2)
         assert np.allclose(np.sqrt(variance), found.std[kind]) and (variance > 0).all()
 
 
 def test_all_readings_tell_more_than_those_before():
     robot, truth, _, readings = recorded()
-    whole = dn.estimate(robot, truth.time, readings, options=NOISE)
-    lagging = dn.estimate(robot, truth.time, readings, options=NOISE, window=3)
+    whole = dn.smooth(robot, truth.time, readings, options=NOISE)
+    lagging = dn.smooth(robot, truth.time, readings, options=NOISE, window=3)
     assert (whole.std["qdd"][50:-50] < 0.9 * lagging.std["qdd"][50:-50]).all()
     errors = [np.sqrt(((m.qdd - truth.qdd)[50:-50] ** 2).mean()) for m in (whole, lagging)]
     assert errors[0] < errors[1]
@@ -371,15 +371,15 @@ def test_what_was_not_read_is_left_out():
     gone = {name: rows.copy() for name, rows in readings.items()}
     gone["q"][200:220, 0] = np.nan
     gone["tau"][210] = np.nan
-    found = dn.estimate(robot, truth.time, gone, options=NOISE)
+    found = dn.smooth(robot, truth.time, gone, options=NOISE)
     assert np.abs(found.q - truth.q).max() <= 2e-3
     assert found.std["q"][210, 0] > 1.5 * found.std["q"][150, 0] > 0
-    without = dn.estimate(robot, truth.time, {"q": readings["q"]}, options=NOISE)
-    assert without.push is None and "push" not in without.std
+    without = dn.smooth(robot, truth.time, {"q": readings["q"]}, options=NOISE)
+    assert without.external_torque is None and "external_torque" not in without.std
     assert np.abs(without.q - truth.q).max() <= 1e-3
     jumping = {**readings, "q": readings["q"] + [0.0, 2 * np.pi] * (truth.time > 0.4)[:, None]}
     assert robot.independent_joints[1].type.wraps
-    found = dn.estimate(robot, truth.time, jumping, options=NOISE)
+    found = dn.smooth(robot, truth.time, jumping, options=NOISE)
     assert np.abs(found.q - truth.q).max() <= 1e-3
 
 
@@ -388,12 +388,12 @@ def test_readings_of_a_linkage_by_its_driven_joints():
     truth = dn.simulate(robot, q, duration=0.3, dt=2e-3, torque=[0.5, -0.5])
     own = truth.q[:, robot.independent]
     readings = {"q": own + 1e-4 * np.random.default_rng(0).normal(size=own.shape), "tau": truth.tau}
-    found = dn.estimate(robot, truth.time, readings, options=NOISE, start=q)
+    found = dn.smooth(robot, truth.time, readings, options=NOISE, start=q)
     assert np.abs(found.q - truth.q).max() <= 1e-3
     assert found.residuals["position constraint"].max() <= 1e-9
     open_at = {"q": np.tile([3.1, 0.0], (len(truth), 1)), "tau": truth.tau}
     with pytest.raises(InconsistentStart, match="the first readings do not close"):
-        dn.estimate(robot, truth.time, open_at, options=NOISE, start=q)
+        dn.smooth(robot, truth.time, open_at, options=NOISE, start=q)
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_readings_of_a_linkage_by_its_driven_joints():
 def test_readings_that_do_not_fit(change, words):
     robot, truth, _, readings = recorded()
     with pytest.raises(InputError, match=words):
-        dn.estimate(robot, truth.time, readings | change, options=NOISE)
+        dn.smooth(robot, truth.time, readings | change, options=NOISE)
 
 
 def test_errors_are_of_one_kind():

@@ -116,7 +116,7 @@ def test_what_graphs_leave_free(name):
     graph = estimation_graph(system, [velocity_reading(system, bias=True), torque(system)])
     assert len(graph.free) == 2 * nv + 2 * nv + len(system.directions)
     assert "tau" not in graph.data and "tau" in forward.data and forward.data["tau"] == (nv,)
-    assert len(estimation_graph(system, [], push=False).free) == 2 * nv
+    assert len(estimation_graph(system, [], external_torque=False).free) == 2 * nv
     soft = forward_graph(system, coordinates="dependent", soft=True)
     assert len(soft.free) == len(system.directions) + 2 * nv
 

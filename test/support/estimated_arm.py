@@ -19,7 +19,9 @@ from dynamics_node.trajectory.gate import Gate
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions
 
 ENCODER, TORQUE, GYRO, ACCELEROMETER = 5e-4, 0.1, 0.002, 0.02
-OPTIONS = SmootherOptions(encoder_std=ENCODER, torque_std=TORQUE, jerk_density=1e3, push_density=1e3)
+OPTIONS = SmootherOptions(
+    encoder_std=ENCODER, torque_std=TORQUE, jerk_density=1e3, external_torque_density=1e3
+)
 T = OPTIONS.period
 LAG = 5  # steps
 IMUS = tuple(
@@ -107,7 +109,7 @@ def drawn(count, random, options=OPTIONS) -> Motion:
         later = qdd + noise("random walk qdd")
         faster = qd + T / 2 * (qdd + later) + noise("trapezoidal qd")
         q = q + T / 2 * (qd + faster) + noise("trapezoidal q")
-        qd, qdd, push = faster, later, push + noise("random walk push")
+        qd, qdd, push = faster, later, push + noise("random walk external_torque")
     q, qd, qdd, push = (np.array(column) for column in zip(*rows, strict=True))
     return Motion(q, qd, qdd, dn.build(arm(), dn.inverse_dynamics(arm()))(q, qd, qdd) - push, push)
 

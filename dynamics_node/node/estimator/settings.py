@@ -54,7 +54,7 @@ class EstimatorSettings(DescriptionSettings):
     noise_jerk_density: float = parameter(
         1e3, "How fast accelerations change: density of white jerk, rad^2/s^5 or m^2/s^5", bounds=(1e-3, 1e10)
     )
-    noise_push_density: float = parameter(
+    noise_external_torque_density: float = parameter(
         1e3, "How fast external torques change: density of their random walk, (N m)^2/s or N^2/s",
         bounds=(1e-6, 1e12),
     )  # fmt: skip
@@ -91,7 +91,7 @@ class EstimatorSettings(DescriptionSettings):
             encoder_std=self.noise_encoder,
             torque_std=self.noise_torque,
             jerk_density=self.noise_jerk_density,
-            push_density=self.noise_push_density,
+            external_torque_density=self.noise_external_torque_density,
         )
 
 
@@ -121,15 +121,15 @@ def read_settings(values: dict[str, Any]) -> EstimatorSettings:
 
 
 def _refuse_uneven(settings):
-    """A jerk beside which torques and pushes are as good as exact: rounding would then leave nothing of what
-    tells accelerations."""
+    """A jerk beside which torques, of motors and external, are as good as exact: rounding would then leave
+    nothing of what tells accelerations."""
     T, torque = 1.0 / settings.rate, min(settings.noise_torque)
-    most = UNEVEN * (torque**2 / T + settings.noise_push_density)
+    most = UNEVEN * (torque**2 / T + settings.noise_external_torque_density)
     if settings.noise_jerk_density > most:
         raise ValueError(
             f"noise.jerk_density {settings.noise_jerk_density:g} is beyond {most:.3g}, which noise.torque "
-            f"{torque:g} and noise.push_density {settings.noise_push_density:g} allow at "
-            f"{settings.rate:g} Hz; raise one of them"
+            f"{torque:g} and noise.external_torque_density {settings.noise_external_torque_density:g} allow "
+            f"at {settings.rate:g} Hz; raise one of them"
         )
 
 

@@ -113,7 +113,11 @@ def test_a_reading_between_steps_goes_to_the_nearest_as_it_would_have_been_there
 )
 def test_what_carries_a_reading_to_its_step_is_no_surer_than_the_rates_are(robot, swing, encoder, jerk, push):
     """Encoders that are better than the rates by which their readings are carried, up to the limits of the parameters."""
-    options = {"noise__encoder": [encoder], "noise__jerk_density": jerk, "noise__push_density": push}
+    options = {
+        "noise__encoder": [encoder],
+        "noise__jerk_density": jerk,
+        "noise__external_torque_density": push,
+    }
     rig, random, number = Rig(robot, swing, **options), np.random.default_rng(0), 0
     for k in range(50):
         rig.states(k, offset=int(random.integers(-PERIOD // 2 + 1, PERIOD // 2)) if k else 0)

@@ -27,8 +27,8 @@ def settings(**values):
         ({"noise__encoder": []}, "noise.encoder needs a number"),
         ({"noise__torque": [0.0]}, "noise.torque has 0"),
         (
-            {"noise__jerk_density": 1e10, "noise__torque": [1e-6], "noise__push_density": 1e-6},
-            r"noise.jerk_density 1e\+10 is beyond 1e\+04, which noise.torque 1e-06 and noise.push_density 1e-06",
+            {"noise__jerk_density": 1e10, "noise__torque": [1e-6], "noise__external_torque_density": 1e-6},
+            r"noise.jerk_density 1e\+10 is beyond 1e\+04, which noise.torque 1e-06 and noise.external_torque_density 1e-06",
         ),
         ({"command_joints": ["a"]}, "command_joints goes with torque_source commanded"),
         ({"torque_source": "commanded", "command_joints": ["a", "a"]}, "command_joints names a joint twice"),

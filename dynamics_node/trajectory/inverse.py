@@ -14,12 +14,12 @@ from dynamics_node.trajectory.graph import Steps, prior
 from dynamics_node.trajectory.problems import (
     RobotOrSystem,
     graph_of,
-    motion_of,
     residuals,
     system_of,
     told_at,
+    trajectory_of,
 )
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.results import Trajectory
 from dynamics_node.trajectory.systems import System
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
@@ -28,7 +28,7 @@ DIFFERENCES = (1e-1, 1e1)  # of qd, qdd of dependent joints in stage 2: differen
 LOOSE = 1e-3  # change of a step after which a stage only hands on its values
 
 
-def invert(
+def inverse_trajectory(
     robot: RobotOrSystem,
     time,
     q,
@@ -41,7 +41,7 @@ def invert(
     equality=np.inf,
     backend="auto",
     progress=None,
-) -> Motion:
+) -> Trajectory:
     """The torques tau (nv,) of the independent joints along a curve, and the motion of all joints (paper 2,
     Fig. 4).
 
@@ -68,10 +68,10 @@ def invert(
             steps = _along(steps, backend) if stage == 1 else _at_once(steps, backend)
         except TrajectoryError as error:
             kept = getattr(error.solution, "steps", None) if stage == 4 else None
-            motion = None if kept is None else motion_of(system, time, kept)
+            motion = None if kept is None else trajectory_of(system, time, kept)
             raise told_at(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
-    motion = motion_of(system, time, steps)
+    motion = trajectory_of(system, time, steps)
     refuse_turned(system, motion)
     return motion
 

@@ -21,15 +21,15 @@ from dynamics_node.trajectory.joint_smoother import (
     SmootherOptions,
     known_start,
 )
-from dynamics_node.trajectory.problems import motion_of, told_at
+from dynamics_node.trajectory.problems import told_at, trajectory_of
 from dynamics_node.trajectory.recorded import first_position, recorded_steps
-from dynamics_node.trajectory.results import Motion
+from dynamics_node.trajectory.results import Trajectory
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
 SETTLED = 1e-9  # of the last change of a variable, beside its size, of a whole recording
 
 
-def estimate(
+def smooth(
     robot: Robot,
     time,
     readings: Mapping[str, np.ndarray],
@@ -40,19 +40,20 @@ def estimate(
     start=None,
     backend="auto",
     progress=None,
-) -> Motion:
-    """The most likely motion of a recording, with standard deviations and covariances, and the torque `push`
-    (nv,) from outside.
+) -> Trajectory:
+    """The most likely motion of a recording, with standard deviations and covariances, and
+    `external_torque` (nv,), of the environment at the independent joints.
 
     time (count,), s, rising. readings: {'q': (count, nq), or of the independent joints alone, (count, nv);
-    'tau': (count, nv), of the motors as commanded or measured, may be missing: then nothing tells pushes;
-    NAME of a sensor: (count, its rows)}; NaN where nothing was read. sensors: Imu, Gyro, Accelerometer.
+    'tau': (count, nv), of the motors as commanded or measured, may be missing: then nothing determines
+    external torques; NAME of a sensor: (count, its rows)}; NaN where nothing was read. sensors: Imu, Gyro,
+    Accelerometer.
     options: the noise, see SmootherOptions, whose period is not used: steps are as long as `time` has it.
     window: steps of a fixed lag, after which an estimate stays as it is, as a node would have it; None: all
     readings tell about all steps. start (nq,): a position near the first one, if the first reading does not
     say how loops are assembled. progress: told after every step.
 
-    Raises InputError, SensorError, and TrajectoryError with the Motion so far as its `solution`.
+    Raises InputError, SensorError, and TrajectoryError with the Trajectory so far as its `solution`.
     """
     options = options or SmootherOptions()
     smoothed = _smoothed(robot, tuple(sensors), backend)
@@ -81,8 +82,8 @@ def _smoothed(robot, sensors, backend):
 class _Run:
     """Steps as they are found. done: how many; P: covariances of all columns of these."""
 
-    def __init__(self, smoothed: Smoothed, steps: Steps, known, pushed):
-        self.smoothed, self.steps, self.known, self.pushed = smoothed, steps, known, pushed
+    def __init__(self, smoothed: Smoothed, steps: Steps, known, with_torques):
+        self.smoothed, self.steps, self.known, self.with_torques = smoothed, steps, known, with_torques
         self.done = 0
         self.iterations: Any = np.zeros(len(steps), dtype=int)
         columns = len(smoothed.graph.column_names)
@@ -111,21 +112,21 @@ class _Run:
         self.steps, self.iterations = solution.steps, solution.iterations
         self.P = batch.covariance(self.steps, self.known)
 
-    def motion(self, time) -> Motion:
+    def motion(self, time) -> Trajectory:
         system, graph = self.smoothed.system, self.smoothed.graph
         steps, P = Steps(graph, self.steps.rows[: self.done + 1]), self.P[: self.done]
         own = np.array(system.independent)
         places = {name: graph.columns[name].start + own for name in VARIABLES[:3]}
-        places["push"] = np.arange(*graph.columns["push"].indices(P.shape[1])[:2])
+        places["external_torque"] = np.arange(*graph.columns["external_torque"].indices(P.shape[1])[:2])
         covariance = {name: P[:, at][:, :, at] for name, at in places.items()}
         std = {name: np.sqrt(np.diagonal(block, axis1=1, axis2=2)) for name, block in covariance.items()}
         std["q"] = np.sqrt(np.diagonal(P, axis1=1, axis2=2)[:, graph.columns["q"]])
         iterations = self.iterations[: self.done] if np.ndim(self.iterations) else self.iterations
-        motion = motion_of(
+        motion = trajectory_of(
             system, np.array(time), steps, iterations=iterations, std=std, covariance=covariance
         )
-        if self.pushed:
+        if self.with_torques:
             return motion
-        std = {k: v for k, v in motion.std.items() if k != "push"}
-        covariance = {k: v for k, v in motion.covariance.items() if k != "push"}
-        return replace(motion, push=None, std=std, covariance=covariance)
+        std = {k: v for k, v in motion.std.items() if k != "external_torque"}
+        covariance = {k: v for k, v in motion.covariance.items() if k != "external_torque"}
+        return replace(motion, external_torque=None, std=std, covariance=covariance)

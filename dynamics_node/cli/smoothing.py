@@ -1,4 +1,4 @@
-"""dynamics estimate: what a robot did and what pushed on it, from a recording with noise."""
+"""dynamics smooth: what a robot did and what pushed on it, from a recording with noise."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.io import TableError, read_table
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors
-from dynamics_node.trajectory import SmootherOptions, estimate
+from dynamics_node.trajectory import SmootherOptions, smooth
 
 NOISE = {
     "encoder_std": "of a reading of a position, rad or m",
     "torque_std": "of the torques of the motors, N m or N",
     "jerk_density": "of white jerk, rad²/s⁵ or m²/s⁵: how fast accelerations change",
-    "push_density": "of the random walk of torques from outside, (N m)²/s or N²/s",
+    "external_torque_density": "of the random walk of torques from outside, (N m)²/s or N²/s",
 }
 
 
 def add_parser(commands):
     text = "motion and external torques from a recording, with standard deviations"
-    parser = motion_command(commands, "estimate", estimate_recording, text)
+    parser = motion_command(commands, "smooth", smooth_recording, text)
     parser.add_argument(
         "--input", type=Path, required=True, metavar="FILE",
         help="time, q, tau of the motors, and NAME.wx ... of sensors: .npz, .csv, .parquet; JointStates: a "
@@ -47,8 +47,8 @@ def add_parser(commands):
     )  # fmt: skip
 
 
-def estimate_recording(robot, options):
-    """Estimate and write; of a failure what there was before."""
+def smooth_recording(robot, options):
+    """Smooth and write; of a failure what there was before."""
     check_outputs(robot, options)
     sensors = load_sensors(options.sensors) if options.sensors else ()
     labels = dict(zip((s.name for s in sensors), fitting_labels(robot, sensors), strict=True))
@@ -73,7 +73,7 @@ def estimate_recording(robot, options):
         finish(
             robot,
             options,
-            lambda: estimate(
+            lambda: smooth(
                 robot, found["time"][rising], readings, sensors, options=noise,
                 window=options.window or None, backend=options.backend,
                 progress=lambda done: advance(1),
