@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.algorithms import bias, crba
+from dynamics_node.algorithms import crba, nonlinear_effects
 from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.dynamics_programs import problem_program
 from dynamics_node.algorithms.loading import robot_from_description
@@ -36,7 +36,7 @@ def projected_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
     transpose, is what the library has.)"""
     assert f_ext is None
     tree = robot.tree
-    torques = crba(tree, q) @ rates.accelerations(qdd) + bias(tree, q, rates.qd, gravity=gravity)
+    torques = crba(tree, q) @ rates.accelerations(qdd) + nonlinear_effects(tree, q, rates.qd, gravity=gravity)
     return rates.independent(torques)
 
 
@@ -48,7 +48,7 @@ def lagrange_dynamics(robot, rates, q, tau, f_ext=None, gravity=None):
     K, k = _independent_equations(robot, q, rates.qd)
     effort = np.zeros(tree.nv, dtype=object)
     effort[robot.independent] = tau
-    right = effort - bias(tree, q, rates.qd, gravity=gravity)
+    right = effort - nonlinear_effects(tree, q, rates.qd, gravity=gravity)
     solved = solve_definite(crba(tree, q), np.concatenate([K.T, right[:, None]], axis=1))
     MK, free = solved[:, :-1], solved[:, -1]
     multipliers = solve_definite(K @ MK, (k - K @ free)[:, None])[:, 0] if len(K) else np.zeros(0)

@@ -95,7 +95,7 @@ def exact_programs(mechanism):
     """{algorithm: Program}"""
     forward = dynamics_programs(mechanism, dn.forward_dynamics(mechanism))
     inverse = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism))
-    inertia = quantity_programs(mechanism, "operational_space_inertia", links=tips(mechanism))
+    inertia = quantity_programs(mechanism, "operational_space_inertia_inverse", links=tips(mechanism))
     return {
         "C-RNEA": inverse["rnea"],
         "C-ABA": forward["aba"],
@@ -115,7 +115,7 @@ def approximate_programs(model, links):
     return {
         "approximate RNEA": cheapest(dn.inverse_dynamics(model)),
         "approximate ABA": cheapest(dn.forward_dynamics(model)),
-        "approximate EFPA": quantity_program(model, "operational_space_inertia", links=links),
+        "approximate EFPA": quantity_program(model, "operational_space_inertia_inverse", links=links),
     }
 
 

@@ -196,7 +196,7 @@ def quantities():
     function, M = dn.build(model, "mass_matrix"), np.empty((7, 7))
     ours = microseconds(lambda k: function(q[k], out=M))
     yield harness.Row("panda mass matrix", ours, "us", "lower", "pin.crba", value, target=0.6)
-    function = dn.build(model, "operational_space_inertia", links=[TIP], reference="body")
+    function = dn.build(model, "operational_space_inertia_inverse", links=[TIP], reference="body")
     out = (np.empty((6, 6)), np.empty((6, 7)))
     ours = microseconds(lambda k: function(q[k], out=out))
     route, value = best_osim_route(theirs, q)

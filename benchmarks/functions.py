@@ -168,9 +168,10 @@ def quantities():
     q, qd, _ = (a[0] for a in random_states(model, 1))
     cases = {
         "mass_matrix": ({}, (q,), lambda: dn.evaluate(loaded, "mass_matrix", q)),
-        "bias": ({}, (q, qd), lambda: dn.evaluate(loaded, "bias", q, qd)),
-        "operational_space_inertia": (
-            {"links": [TIP]}, (q,), lambda: dn.evaluate(loaded, "operational_space_inertia", q, links=[TIP]),
+        "nonlinear_effects": ({}, (q, qd), lambda: dn.evaluate(loaded, "nonlinear_effects", q, qd)),
+        "operational_space_inertia_inverse": (
+            {"links": [TIP]}, (q,),
+            lambda: dn.evaluate(loaded, "operational_space_inertia_inverse", q, links=[TIP]),
         ),
     }  # fmt: skip
     for name, (options, state, plain) in cases.items():

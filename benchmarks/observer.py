@@ -45,7 +45,7 @@ class Estimator:
     def __init__(self, model, gain, constant):
         self._model, self._gain, self._constant = model, gain, constant
         self._M = dn.build(model, "mass_matrix")
-        self._bias = dn.build(model, "bias")
+        self._bias = dn.build(model, "nonlinear_effects")
         self._before: np.ndarray | None = None
 
     def step(self, q, qd, tau):
@@ -99,7 +99,7 @@ PANDA = robot("panda")
 
 def force_at_hand(q, torques):
     """Of the wrench pinv(J^T) f, J regular as it is here: (..., 3)."""
-    J = dn.evaluate(PANDA, "link_jacobian", q, link=LINK, reference="body")
+    J = dn.evaluate(PANDA, "frame_jacobian", q, link=LINK, reference="body")
     wrench = np.linalg.solve(J @ np.swapaxes(J, -1, -2), J @ torques[..., None])
     return wrench[..., 3:, 0]
 
@@ -125,7 +125,10 @@ def cycle():
     model = robot("panda")
     own = dn.build_observer(model, velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, link=LINK, backend="c")
     q, qd = REST.copy(), np.zeros(7)
-    tau, times = dn.evaluate(model, "bias", q, qd), iter(np.arange(10.0, 10_000.0, STEP).tolist())
+    tau, times = (
+        dn.evaluate(model, "nonlinear_effects", q, qd),
+        iter(np.arange(10.0, 10_000.0, STEP).tolist()),
+    )
     own.step(0.0, q, qd, tau), own.step(STEP, q, qd, tau)
     rest = (own._dt, own._told, own._kept, own._next, *own._results)
     kernel, g, variance = own._runners[0].solve, own._gravity, own._velocity_variance
@@ -143,7 +146,9 @@ def cycle():
     note = f"{len(own._runners[0].program.ops)} operations: torque, wrench, covariances, contact"
     yield harness.Row("panda, a cycle", ours, "us", "lower", target=3.0, reason=note)
     yield harness.Row("panda, a cycle", ours, "us", "lower", "builtin", theirs)
-    counts = [len(quantity_program(model, name).ops) for name in ("momentum", "bias")]
+    counts = [
+        len(quantity_program(model, name).ops) for name in ("generalized_momentum", "nonlinear_effects")
+    ]
     yield harness.Row("panda, p and its rate", counts[0], "ops", "lower", "bias alone", counts[1])
 
 

@@ -96,7 +96,7 @@ def accuracy(model, truth):
 
 def cost(model, joint):
     """Of what a sensor carries."""
-    compiled = dn.build(model, "carried_wrench", joint=joint)
+    compiled = dn.build(model, "sensor_wrench", joint=joint)
     q, out = np.full(model.nq, 0.3), np.zeros(6)
     least = np.inf
     for _ in range(20):

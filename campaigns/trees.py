@@ -208,7 +208,7 @@ def _condition(M, states):
 def _parts(model, q, qd, qdd, f_ext):
     """Sum of the sizes of all that adds up to the torques, the largest of a state: (states,)."""
     J = np.abs(
-        [dn.evaluate(model, "link_jacobian", q, link=body.name, reference="body") for body in model.bodies]
+        [dn.evaluate(model, "frame_jacobian", q, link=body.name, reference="body") for body in model.bodies]
     )
     rates = np.abs(qdd) + np.abs(qd) * np.abs(qd).sum(axis=-1, keepdims=True)
     accelerations = np.einsum("bsij,sj->sbi", J, rates) + np.repeat([0.0, 9.81], 3)
@@ -222,14 +222,18 @@ def _quantities(model, reference, states):
     bias = [reference.inverse(x, v, 0 * v) for x, v in zip(q, qd, strict=True)]
     expected = {
         "mass_matrix": (states.M, 2, (q,), {}),
-        "bias": (np.array(bias), 1, (q, qd), {}),
-        "link_jacobian": (np.array([reference.jacobian(x, link) for x in q]), 2, (q,), {"link": link}),
+        "nonlinear_effects": (np.array(bias), 1, (q, qd), {}),
+        "frame_jacobian": (np.array([reference.jacobian(x, link) for x in q]), 2, (q,), {"link": link}),
     }
     for name, (right, tail, arguments, options) in expected.items():
         compiled = dn.build(model, name, backend="numpy", **options)
         for how, function in (("NumPy", getattr(dn, name)), ("Program", None)):
             found = function(model, *arguments, **options) if function else compiled(*arguments)
-            worst = _beyond(found, right, states) if name == "bias" else error(found, right, tail).max()
+            worst = (
+                _beyond(found, right, states)
+                if name == "nonlinear_effects"
+                else error(found, right, tail).max()
+            )
             if not worst <= EXACT:
                 yield f"{name} by {how}: {worst:.1e}"
 

@@ -9,7 +9,7 @@ from dynamics_node.algorithms import (
     parse_robot,
     spanning,
 )
-from dynamics_node.codegen import DeviceArray
+from dynamics_node.codegen import CompileError, DeviceArray, DeviceError
 from dynamics_node.estimation import (
     JointFilter,
     MomentumObserver,
@@ -22,6 +22,7 @@ from dynamics_node.estimation import (
     payload_functions,
 )
 from dynamics_node.functions import (
+    ChoiceError,
     Estimate,
     Estimator,
     Function,
@@ -33,7 +34,7 @@ from dynamics_node.functions import (
     evaluate,
     function,
 )
-from dynamics_node.graph import Solvability, solvability
+from dynamics_node.graph import SingularPivotError, Solvability, solvability
 from dynamics_node.identification import (
     IdentificationError,
     Identified,
@@ -57,6 +58,7 @@ from dynamics_node.robot import (
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.robot.sensors import SensorError, load_sensors
 from dynamics_node.robot.subtree import with_tool
+from dynamics_node.symbolic import trace
 from dynamics_node.trajectory import (
     SmootherOptions,
     Trajectory,
@@ -70,8 +72,11 @@ from dynamics_node.trajectory import (
 
 __all__ = [
     "Box",
+    "ChoiceError",
     "ClosureError",
+    "CompileError",
     "DeviceArray",
+    "DeviceError",
     "Estimate",
     "Estimator",
     "ExcitationError",
@@ -92,6 +97,7 @@ __all__ = [
     "RecursivePayload",
     "Robot",
     "SensorError",
+    "SingularPivotError",
     "SmootherOptions",
     "SolutionError",
     "Solvability",
@@ -126,6 +132,7 @@ __all__ = [
     "smooth",
     "solvability",
     "spanning",
+    "trace",
     "with_parameters",
     "with_payload",
     "with_tool",

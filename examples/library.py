@@ -25,7 +25,7 @@ def main():
     print(f"forward dynamics undoes inverse dynamics of 1000 states within {worst:.1e} rad/s^2")
 
     link = model.bodies[-1].name
-    lambda_inverse, _ = dn.evaluate(model, "operational_space_inertia", q[0], links=[link])
+    lambda_inverse, _ = dn.evaluate(model, "operational_space_inertia_inverse", q[0], links=[link])
     print(f"effective mass of {link} along z of the world: {1 / lambda_inverse[5, 5]:.3f} kg")
 
 

@@ -88,14 +88,14 @@ def strangers_in_requests(target, random):
 def quantities_and_what_is_none(target, random):
     """get_quantity: second derivatives again and again, names of a megabyte, a million accelerations."""
     for _ in range(20):
-        request = GetQuantity.Request(quantity="second_derivatives", state=STATE)
+        request = GetQuantity.Request(quantity="inverse_dynamics_second_derivatives", state=STATE)
         _answered(target.ask(GetQuantity, "get_quantity", request))
     long = "x" * 1_000_000
     for fields in (
         {"quantity": long},
-        {"quantity": "link_motion", "link": long},
-        {"quantity": "operational_space_inertia", "links": [long] * 10},
-        {"quantity": "bias", "accelerations": [math.nan] * 1_000_000},
+        {"quantity": "frame_kinematics", "link": long},
+        {"quantity": "operational_space_inertia_inverse", "links": [long] * 10},
+        {"quantity": "nonlinear_effects", "accelerations": [math.nan] * 1_000_000},
     ):
         target.ask(GetQuantity, "get_quantity", GetQuantity.Request(state=STATE, **fields))
 

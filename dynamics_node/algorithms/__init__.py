@@ -8,27 +8,29 @@ from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.dynamics_programs import dynamics_program, dynamics_programs, recursive_programs
 from dynamics_node.algorithms.energy_and_momentum import (
-    centre_of_mass,
-    centre_of_mass_motion,
+    center_of_mass,
+    center_of_mass_motion,
+    centroidal_momentum,
+    centroidal_momentum_matrix,
     kinetic_energy,
-    momentum_matrix,
     potential_energy,
     spatial_momentum,
+    spatial_momentum_matrix,
 )
 from dynamics_node.algorithms.first_positions import continued, first_closed
-from dynamics_node.algorithms.frame_kinematics import link_motion
+from dynamics_node.algorithms.frame_kinematics import frame_kinematics
 from dynamics_node.algorithms.friction import friction_torque
-from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
+from dynamics_node.algorithms.jacobian import frame_jacobian, frame_pose
 from dynamics_node.algorithms.limbs import alike, limb_after_limb, reordered
 from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
 from dynamics_node.algorithms.loop_closure import ClosureError, close_loops
 from dynamics_node.algorithms.loops_file import read_loops_file
-from dynamics_node.algorithms.momentum import momentum
-from dynamics_node.algorithms.operational_space import operational_space_inertia
+from dynamics_node.algorithms.momentum import generalized_momentum
+from dynamics_node.algorithms.operational_space import operational_space_inertia_inverse
 from dynamics_node.algorithms.program_cost import cheapest, cost
 from dynamics_node.algorithms.quantities import QUANTITIES, Quantity
 from dynamics_node.algorithms.quantity_program import quantity_program, quantity_programs
-from dynamics_node.algorithms.reaction_wrenches import joint_wrenches
+from dynamics_node.algorithms.reaction_wrenches import reaction_wrenches
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, parameter_values
 from dynamics_node.algorithms.regressors import (
     energy_regressor,
@@ -38,9 +40,9 @@ from dynamics_node.algorithms.regressors import (
     joint_torque_regressor,
     momentum_regressor,
 )
-from dynamics_node.algorithms.rnea import bias, rnea
+from dynamics_node.algorithms.rnea import nonlinear_effects, rnea
 from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
-from dynamics_node.algorithms.sensor_wrench import carried_wrench, tool_regressor
+from dynamics_node.algorithms.sensor_wrench import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.spanning import spanning
 from dynamics_node.algorithms.wrench import external_wrenches
 
@@ -52,11 +54,11 @@ __all__ = [
     "Quantity",
     "aba",
     "alike",
-    "bias",
     "can_roll",
-    "carried_wrench",
-    "centre_of_mass",
-    "centre_of_mass_motion",
+    "center_of_mass",
+    "center_of_mass_motion",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
     "cheapest",
     "close_loops",
     "continued",
@@ -70,36 +72,38 @@ __all__ = [
     "energy_regressor",
     "external_wrenches",
     "first_closed",
+    "frame_jacobian",
+    "frame_kinematics",
+    "frame_pose",
     "friction_torque",
+    "generalized_momentum",
     "inertial_parameters",
     "inertias_of_parameters",
     "joint_regressor",
     "joint_torque_regressor",
-    "joint_wrenches",
     "kinetic_energy",
     "limb_after_limb",
-    "link_jacobian",
-    "link_motion",
-    "link_pose",
     "load_robot",
-    "momentum",
-    "momentum_matrix",
     "momentum_regressor",
-    "operational_space_inertia",
+    "nonlinear_effects",
+    "operational_space_inertia_inverse",
     "parameter_shapes",
     "parameter_values",
     "parse_robot",
     "potential_energy",
     "quantity_program",
     "quantity_programs",
+    "reaction_wrenches",
     "read_loops_file",
     "recursive_programs",
     "reordered",
     "rnea",
     "robot_from_description",
     "rolled_program",
+    "sensor_wrench",
     "spanning",
     "spatial_momentum",
+    "spatial_momentum_matrix",
     "step_program",
     "tool_regressor",
 ]

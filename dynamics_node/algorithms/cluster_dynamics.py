@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
-from dynamics_node.algorithms.jacobian import link_jacobian, link_pose
+from dynamics_node.algorithms.jacobian import frame_jacobian, frame_pose
 from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import inverse_congruence, matvec, rotation_transform, solve_definite, symmetric
@@ -73,7 +73,7 @@ def extended_forces(robot, rates, q, links, reference="world_aligned"):
                 _carry(tree, X_up, cluster, P)
                 for parent, own in U.items():
                     P[parent] = P[parent] - own @ solved[:, 6 * k : 6 * k + 6]
-    J = np.concatenate([rates.columns(link_jacobian(tree, q, link, reference)) for link in links])
+    J = np.concatenate([rates.columns(frame_jacobian(tree, q, link, reference)) for link in links])
     return symmetric(total), J
 
 
@@ -84,7 +84,7 @@ def _unit_wrenches(tree, q, link, reference):
         return {}
     P = frame.X.T
     if reference == "world_aligned":
-        P = P @ rotation_transform(link_pose(tree, q, link)[0]).T
+        P = P @ rotation_transform(frame_pose(tree, q, link)[0]).T
     return {frame.body: P}
 
 

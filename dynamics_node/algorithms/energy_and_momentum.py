@@ -1,73 +1,75 @@
-"""What the whole robot has: energies, spatial momentum, centre of mass. The root itself, and what is fixed to
+"""What the whole robot has: energies, spatial momentum, center of mass. The root itself, and what is fixed to
 it, does not count: it does not move."""
 
 import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.crba import composite_inertias
-from dynamics_node.algorithms.momentum import momentum
+from dynamics_node.algorithms.momentum import generalized_momentum
 from dynamics_node.algorithms.recursion import inward, joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import matvec, pseudo_inertia, skew
 
-ABOUT = ("origin", "centre_of_mass")
 _NO_GRAVITY = np.zeros(3)
 
 
 def kinetic_energy(model, q, qd):
     """(...) J, that of rotors included: qd M qd / 2. q (..., nq), qd (..., nv)."""
-    p, _ = momentum(model, q, qd, _NO_GRAVITY)
+    p, _ = generalized_momentum(model, q, qd, _NO_GRAVITY)
     return 0.5 * (p * qd).sum(axis=-1)
 
 
 def potential_energy(model, q, gravity=None):
-    """(...) J of all that moves, zero with its centre of mass at the origin of the root."""
+    """(...) J of all that moves, zero with its center of mass at the origin of the root."""
     g = model.gravity if gravity is None else gravity
     return -(g * _first_moment(model, joint_transforms(model, q))).sum(axis=-1)
 
 
-def spatial_momentum(model, q, qd, about="origin"):
-    """h (..., 6), angular first, in root axes, N m s and N s: about the origin of the root or the
-    'centre_of_mass'. Rotors are not counted. Raises ValueError for another `about`."""
-    _require_about(about)
+def spatial_momentum(model, q, qd):
+    """h (..., 6), angular first, about the origin of the root in its axes, N m s and N s. Rotors are not
+    counted."""
+    return _momentum(model, joint_transforms(model, q), qd)
+
+
+def spatial_momentum_matrix(model, q):
+    """A (..., 6, nv): spatial momentum is A qd."""
+    return np.stack(_momentum_columns(model, joint_transforms(model, q), q), axis=-1)
+
+
+def centroidal_momentum(model, q, qd):
+    """As `spatial_momentum`, about the center of mass (Orin, Goswami, Lee 2013)."""
     X_up = joint_transforms(model, q)
-    momenta = matvec(model.inertias, outward(model, X_up, joint_motions(model, qd)))
-    h = _at_root(model, X_up, inward(model, X_up, momenta))
-    return _about(h, _centre(model, X_up)) if about == "centre_of_mass" else h
+    return _about(_momentum(model, X_up, qd), _center(model, X_up))
 
 
-def momentum_matrix(model, q, about="origin"):
-    """A (..., 6, nv): spatial momentum is A qd, rotors aside (Orin, Goswami, Lee 2013)."""
-    _require_about(about)
+def centroidal_momentum_matrix(model, q):
+    """A (..., 6, nv): centroidal momentum is A qd."""
     X_up = joint_transforms(model, q)
-    columns = _momentum_columns(model, X_up, q)
-    if about == "origin":
-        return np.stack(columns, axis=-1)
-    centre = _centre(model, X_up)
-    return np.stack([_about(column, centre) for column in columns], axis=-1)
+    columns, center = _momentum_columns(model, X_up, q), _center(model, X_up)
+    return np.stack([_about(column, center) for column in columns], axis=-1)
 
 
-def centre_of_mass(model, q):
+def center_of_mass(model, q):
     """c (..., 3), m, in the root frame, and its Jacobian (..., 3, nv)."""
     X_up = joint_transforms(model, q)
     columns = _momentum_columns(model, X_up, q)
-    return _centre(model, X_up), np.stack([column[..., 3:] for column in columns], axis=-1) / _mass(model)
+    return _center(model, X_up), np.stack([column[..., 3:] for column in columns], axis=-1) / _mass(model)
 
 
-def centre_of_mass_motion(model, q, qd, qdd):
+def center_of_mass_motion(model, q, qd, qdd):
     """c, its velocity and acceleration (..., 3) in the root frame, m, m/s, m/s^2."""
     X_up = joint_transforms(model, q)
     momenta = matvec(model.inertias, outward(model, X_up, joint_motions(model, qd)))
     forces = body_wrenches(model, body_motions(model, X_up, qd, qdd, _NO_GRAVITY))
     total = [_at_root(model, X_up, inward(model, X_up, f))[..., 3:] / _mass(model) for f in (momenta, forces)]
-    return _centre(model, X_up), *total
+    return _center(model, X_up), *total
 
 
 def _mass(model):
     return sum(model.inertias[..., 5, 5])
 
 
-def _centre(model, X_up):
+def _center(model, X_up):
     return _first_moment(model, X_up) / _mass(model)
 
 
@@ -86,6 +88,12 @@ def _first_moment(model, X_up):
         else:
             total = total + carried
     return total
+
+
+def _momentum(model, X_up, qd):
+    """(..., 6) of all that moves, about the origin of the root."""
+    momenta = matvec(model.inertias, outward(model, X_up, joint_motions(model, qd)))
+    return _at_root(model, X_up, inward(model, X_up, momenta))
 
 
 def _at_root(model, X_up, wrenches):
@@ -111,8 +119,3 @@ def _about(h, point):
     """A momentum h (..., 6) about another point (..., 3) than the origin."""
     angular, linear = h[..., :3], h[..., 3:]
     return np.concatenate([angular - matvec(skew(point), linear), linear], axis=-1)
-
-
-def _require_about(about):
-    if about not in ABOUT:
-        raise ValueError(f"unknown point {about!r}; momentum is about the {' or the '.join(ABOUT)}")

@@ -8,10 +8,10 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import cross_motion, matvec, skew, transform_origin, transform_rotation, transpose
 
 
-def link_motion(model, q, qd, qdd, link, reference="world_aligned"):
+def frame_kinematics(model, q, qd, qdd, link, reference="world_aligned"):
     """R (..., 3, 3) from link to root axes, p (..., 3), the link's origin in the root frame, and its velocity
     and acceleration (..., 6), angular rows first: J qd and its derivative J qdd + dJ/dt qd, where J is that
-    of `link_jacobian` with the same reference. So 'world_aligned' has the classical acceleration of the
+    of `frame_jacobian` with the same reference. So 'world_aligned' has the classical acceleration of the
     origin, 'body' the spatial one in body axes; gravity does not count.
 
     q (..., nq), qd, qdd (..., nv). Raises KeyError for an unknown link, ValueError for an unknown reference.

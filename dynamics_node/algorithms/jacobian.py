@@ -8,7 +8,7 @@ from dynamics_node.symbolic import rotation_transform, transform_origin, transfo
 REFERENCES = ("world_aligned", "body")
 
 
-def link_jacobian(model, q, link, reference="world_aligned"):
+def frame_jacobian(model, q, link, reference="world_aligned"):
     """J (..., 6, nv), angular rows first: J qd = velocity of the link's origin.
 
     reference: 'world_aligned' (axes of the model root) or 'body' (axes of the link). Raises KeyError
@@ -27,7 +27,7 @@ def require_reference(reference):
         raise ValueError(f"unknown reference {reference!r}; choose one of {', '.join(REFERENCES)}")
 
 
-def link_pose(model, q, link):
+def frame_pose(model, q, link):
     """R (..., 3, 3) from link to root axes and p (..., 3), the link's origin in the root frame, m."""
     X = _columns_and_transform(model, q, link)[1]
     return transpose(transform_rotation(X)), transform_origin(X)

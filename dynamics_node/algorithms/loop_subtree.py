@@ -17,6 +17,6 @@ def carried_alone(robot: Robot, joint: str, **_) -> Robot:
             loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
             raise ModelError(
                 f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears, see the "
-                "quantity joint_wrenches"
+                "quantity reaction_wrenches"
             )
     return robot.with_tree(seen)

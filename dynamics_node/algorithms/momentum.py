@@ -7,7 +7,7 @@ from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, matvec
 
 
-def momentum(model, q, qd, gravity=None):
+def generalized_momentum(model, q, qd, gravity=None):
     """p (..., nv) = M(q) qd and rate (..., nv), with dp/dt = tau + rate, exactly, for every kind of joint.
 
     rate = (dM/dt) qd - h, h being the bias. No Coriolis matrix and no derivative is formed: S_i is constant

@@ -3,16 +3,16 @@
 import numpy as np
 
 from dynamics_node.algorithms.crba import crba
-from dynamics_node.algorithms.jacobian import link_jacobian
+from dynamics_node.algorithms.jacobian import frame_jacobian
 from dynamics_node.symbolic import inverse_congruence
 
 
-def operational_space_inertia(model, q, links, reference="world_aligned"):
+def operational_space_inertia_inverse(model, q, links, reference="world_aligned"):
     """Lambda^-1 (..., 6 k, 6 k) and J (..., 6 k, nv) of k links, angular rows first in each link.
 
     Lambda^-1 exists everywhere; its inverse only where the links can move freely (see `invert`).
     """
-    J = np.concatenate([link_jacobian(model, q, link, reference) for link in links], axis=-2)
+    J = np.concatenate([frame_jacobian(model, q, link, reference) for link in links], axis=-2)
     return inverse_congruence(crba(model, q), J), J
 
 

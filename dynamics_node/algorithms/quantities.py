@@ -5,17 +5,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dynamics_node.algorithms import cluster_dynamics as dynamics
+from dynamics_node.algorithms import energy_and_momentum as whole
 from dynamics_node.algorithms import quantity_ways as of
 from dynamics_node.algorithms import results
 from dynamics_node.algorithms.derivative_programs import derivative_program
-from dynamics_node.algorithms.energy_and_momentum import centre_of_mass as tree_centre_of_mass
-from dynamics_node.algorithms.energy_and_momentum import centre_of_mass_motion as tree_centre_of_mass_motion
-from dynamics_node.algorithms.energy_and_momentum import kinetic_energy as tree_kinetic_energy
-from dynamics_node.algorithms.energy_and_momentum import momentum_matrix as tree_momentum_matrix
-from dynamics_node.algorithms.energy_and_momentum import potential_energy as tree_potential_energy
-from dynamics_node.algorithms.energy_and_momentum import spatial_momentum as tree_spatial_momentum
-from dynamics_node.algorithms.frame_kinematics import link_motion as tree_link_motion
-from dynamics_node.algorithms.jacobian import link_pose as tree_link_pose
+from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
+from dynamics_node.algorithms.jacobian import frame_pose as tree_link_pose
 from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.projection import Identity
 from dynamics_node.algorithms.quantity_ways import of_the_tree
@@ -24,7 +19,7 @@ from dynamics_node.algorithms.regressors import energy_regressor as tree_energy_
 from dynamics_node.algorithms.regressors import joint_regressor as tree_joint_regressor
 from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_joint_torque_regressor
 from dynamics_node.algorithms.second_derivatives import SECOND, second_derivative_program, second_derivatives
-from dynamics_node.algorithms.sensor_wrench import carried_wrench as tree_carried_wrench
+from dynamics_node.algorithms.sensor_wrench import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, named
 
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
@@ -108,7 +103,6 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
 
 # keywords of rows
 LINK: dict[str, Any] = {"options": ("link", "reference"), "needs": ("link",)}
-ABOUT: dict[str, Any] = {"options": ("about",)}
 
 SOLVED = {
     "inverse_dynamics": _problem("inverse", "inverse_dynamics_derivatives"),
@@ -138,49 +132,56 @@ SOLVED = {
 
 DYNAMICS = {
     "mass_matrix": Quantity(Q, ("mass_matrix",), of.mass_matrix, projects=True),
-    "bias": Quantity((*QD, "gravity"), ("bias",), of.bias, wrenches=True),
+    "nonlinear_effects": Quantity(
+        (*QD, "gravity"), ("nonlinear_effects",), of.nonlinear_effects, wrenches=True
+    ),
     "gravity_torque": Quantity((*Q, "gravity"), ("gravity_torque",), of.gravity_torque, projects=True),
     "coriolis_torque": Quantity(QD, ("coriolis_torque",), of.coriolis_torque),
     "coriolis_matrix": Quantity(QD, ("coriolis_matrix",), of.coriolis_matrix, projects=True),
-    "momentum": Quantity((*QD, "gravity"), ("momentum", "rate"), of.momentum, result=results.Momentum),
+    "generalized_momentum": Quantity(
+        (*QD, "gravity"), ("momentum", "rate"), of.generalized_momentum, result=results.GeneralizedMomentum
+    ),
 }
 
 WHOLE = {
-    "kinetic_energy": _row(QD, ("kinetic_energy",), _one(tree_kinetic_energy)),
+    "kinetic_energy": _row(QD, ("kinetic_energy",), _one(whole.kinetic_energy)),
     "potential_energy": _row(
-        (*Q, "gravity"), ("potential_energy",), _one(tree_potential_energy), regrouped=False
+        (*Q, "gravity"), ("potential_energy",), _one(whole.potential_energy), regrouped=False
     ),
-    "spatial_momentum": _row(
-        QD, ("spatial_momentum",), _one(tree_spatial_momentum), regrouped=False, **ABOUT
+    "spatial_momentum": _row(QD, ("spatial_momentum",), _one(whole.spatial_momentum), regrouped=False),
+    "spatial_momentum_matrix": _row(
+        Q, ("spatial_momentum_matrix",), _one(whole.spatial_momentum_matrix), columns=(0,), regrouped=False
     ),
-    "momentum_matrix": _row(
+    "centroidal_momentum": _row(
+        QD, ("centroidal_momentum",), _one(whole.centroidal_momentum), regrouped=False
+    ),
+    "centroidal_momentum_matrix": _row(
         Q,
-        ("momentum_matrix",),
-        _one(tree_momentum_matrix),
+        ("centroidal_momentum_matrix",),
+        _one(whole.centroidal_momentum_matrix),
         columns=(0,),
         regrouped=False,
-        **ABOUT,
     ),
-    "centre_of_mass": _row(
+    "center_of_mass": _row(
         Q,
         ("position", "jacobian"),
-        tree_centre_of_mass,
+        whole.center_of_mass,
         columns=(1,),
         regrouped=False,
         result=results.CenterOfMass,
     ),
-    "centre_of_mass_motion": _row(
+    "center_of_mass_motion": _row(
         QDD,
         ("position", "velocity", "acceleration"),
-        tree_centre_of_mass_motion,
+        whole.center_of_mass_motion,
         regrouped=False,
         result=results.CenterOfMassMotion,
     ),
 }
 
 LINKS = {
-    "link_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, **LINK),
-    "link_pose": _row(
+    "frame_jacobian": Quantity(Q, ("jacobian",), of.jacobian, projects=True, **LINK),
+    "frame_pose": _row(
         Q,
         ("rotation", "position"),
         tree_link_pose,
@@ -188,36 +189,36 @@ LINKS = {
         options=("link",),
         needs=("link",),
     ),
-    "link_motion": _row(
+    "frame_kinematics": _row(
         QDD,
         ("rotation", "position", "velocity", "acceleration"),
-        tree_link_motion,
-        result=results.FrameMotion,
+        tree_frame_kinematics,
+        result=results.FrameKinematics,
         **LINK,
     ),
-    "jacobian_drift": Quantity(QD, ("jacobian_drift",), of.jacobian_drift, **LINK),
-    "operational_space_inertia": Quantity(
+    "frame_jacobian_bias": Quantity(QD, ("frame_jacobian_bias",), of.frame_jacobian_bias, **LINK),
+    "operational_space_inertia_inverse": Quantity(
         Q,
-        ("inverse_inertia", "jacobian"),
-        of.operational_space_inertia,
+        ("inertia_inverse", "jacobian"),
+        of.operational_space_inertia_inverse,
         by_clusters=dynamics.extended_forces,
         projects=True,
         inverts=True,
-        result=results.OperationalSpaceInertia,
+        result=results.OperationalSpaceInertiaInverse,
         options=("links", "reference"),
         needs=("links",),
     ),
-    "carried_wrench": _row(
+    "sensor_wrench": _row(
         (*QDD, "gravity"),
         ("wrench",),
-        _one(tree_carried_wrench),
+        _one(tree_sensor_wrench),
         view=carried_alone,
         regrouped=False,
         options=("joint", "xyz", "rpy"),
         needs=("joint",),
     ),
-    "joint_wrenches": Quantity(
-        (*QDD, "gravity"), ("wrenches",), of.joint_wrenches, regrouped=False, options=("redundant",)
+    "reaction_wrenches": Quantity(
+        (*QDD, "gravity"), ("wrenches",), of.reaction_wrenches, regrouped=False, options=("redundant",)
     ),
 }
 

@@ -10,10 +10,10 @@ import numpy as np
 from dynamics_node.algorithms.coriolis import coriolis_matrix as tree_coriolis_matrix
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.forces import loop_wrenches
-from dynamics_node.algorithms.frame_kinematics import link_motion
-from dynamics_node.algorithms.jacobian import link_jacobian
-from dynamics_node.algorithms.momentum import momentum as tree_momentum
-from dynamics_node.algorithms.reaction_wrenches import joint_wrenches as tree_joint_wrenches
+from dynamics_node.algorithms.frame_kinematics import frame_kinematics
+from dynamics_node.algorithms.jacobian import frame_jacobian
+from dynamics_node.algorithms.momentum import generalized_momentum as tree_momentum
+from dynamics_node.algorithms.reaction_wrenches import reaction_wrenches as tree_reaction_wrenches
 from dynamics_node.algorithms.regressors import momentum_regressor as tree_momentum_regressor
 from dynamics_node.algorithms.rnea import rnea
 from dynamics_node.symbolic import inverse_congruence
@@ -51,14 +51,14 @@ def inverse_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
     return rates.independent(rnea(robot.tree, q, rates.qd, rates.accelerations(qdd), f_ext, gravity))
 
 
-def bias(robot, rates, q, gravity=None, f_ext=None):
+def nonlinear_effects(robot, rates, q, gravity=None, f_ext=None):
     """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches."""
     return (inverse_dynamics(robot, rates, q, np.zeros(robot.nv), f_ext, gravity),)
 
 
 def coriolis_torque(robot, rates, q):
-    """`bias` without gravity."""
-    return bias(robot, rates, q, np.zeros(3))
+    """`nonlinear_effects` without gravity."""
+    return nonlinear_effects(robot, rates, q, np.zeros(3))
 
 
 def gravity_torque(robot, rates, q, gravity):
@@ -74,7 +74,7 @@ def coriolis_matrix(robot, rates, q):
     return (rates.rows(C + rates.along_change(crba(robot.tree, q))),)
 
 
-def momentum(robot, rates, q, gravity=None):
+def generalized_momentum(robot, rates, q, gravity=None):
     """p (..., nv) and rate (..., nv) with dp/dt = tau + rate: p = G^T p_tree, so
     dp/dt = tau + G^T rate_tree + (dG/dt)^T p_tree."""
     p, rate = tree_momentum(robot.tree, q, rates.qd, gravity)
@@ -89,26 +89,26 @@ def momentum_regressor(robot, rates, q, gravity, link=None):
 
 def jacobian(robot, rates, q, link, reference="world_aligned"):
     """J (..., 6, nv) of a link."""
-    return (rates.columns(link_jacobian(robot.tree, q, link, reference)),)
+    return (rates.columns(frame_jacobian(robot.tree, q, link, reference)),)
 
 
-def jacobian_drift(robot, rates, q, **options):
+def frame_jacobian_bias(robot, rates, q, **options):
     """dJ/dt qd (..., 6) of J of the independent joints."""
     rest = rates.accelerations(np.zeros(robot.nv))
-    return (link_motion(robot.tree, q, rates.qd, rest, **options)[3],)
+    return (frame_kinematics(robot.tree, q, rates.qd, rest, **options)[3],)
 
 
-def operational_space_inertia(robot, rates, q, links, reference="world_aligned"):
+def operational_space_inertia_inverse(robot, rates, q, links, reference="world_aligned"):
     """Lambda^-1 (..., 6 k, 6 k) and J (..., 6 k, nv) of k links."""
     (M,) = mass_matrix(robot, rates, q)
     J = np.concatenate([jacobian(robot, rates, q, link, reference)[0] for link in links], axis=-2)
     return inverse_congruence(M, J), J
 
 
-def joint_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):
-    """Wrenches (..., nbodies, 6) as of `algorithms.joint_wrenches`, drives standing at the independent
+def reaction_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):
+    """Wrenches (..., nbodies, 6) as of `algorithms.reaction_wrenches`, drives standing at the independent
     joints. redundant and errors as of `loop_wrenches`."""
     spread = rates.accelerations(qdd)
     tau = rnea(robot.tree, q, rates.qd, spread, gravity=gravity)
     f_ext = loop_wrenches(robot, q, tau, redundant)
-    return (tree_joint_wrenches(robot.tree, q, rates.qd, spread, gravity, f_ext),)
+    return (tree_reaction_wrenches(robot.tree, q, rates.qd, spread, gravity, f_ext),)

@@ -48,7 +48,7 @@ class InverseDynamicsSecondDerivatives(NamedTuple):
     dqdd_dq: np.ndarray
 
 
-class Momentum(NamedTuple):
+class GeneralizedMomentum(NamedTuple):
     """momentum (..., nv): p = M qd; rate (..., nv): dp/dt = tau + rate."""
 
     momentum: np.ndarray
@@ -77,7 +77,7 @@ class FramePose(NamedTuple):
     position: np.ndarray
 
 
-class FrameMotion(NamedTuple):
+class FrameKinematics(NamedTuple):
     """rotation (..., 3, 3) from link to root axes, position (..., 3) of the link's origin, velocity and
     acceleration (..., 6), angular first: J qd and J qdd + dJ/dt qd."""
 
@@ -87,10 +87,10 @@ class FrameMotion(NamedTuple):
     acceleration: np.ndarray
 
 
-class OperationalSpaceInertia(NamedTuple):
-    """inverse_inertia (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
+class OperationalSpaceInertiaInverse(NamedTuple):
+    """inertia_inverse (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
 
-    inverse_inertia: np.ndarray
+    inertia_inverse: np.ndarray
     jacobian: np.ndarray
 
 

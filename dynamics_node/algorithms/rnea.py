@@ -20,6 +20,6 @@ def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
     return joint_forces(model, inward(model, X_up, f)) + model.armature * qdd
 
 
-def bias(model, q, qd, f_ext=None, gravity=None):
+def nonlinear_effects(model, q, qd, f_ext=None, gravity=None):
     """h (..., nv) of M qdd + h = tau: gravity, Coriolis and centrifugal terms, external wrenches."""
     return rnea(model, q, qd, np.zeros_like(qd), f_ext, gravity)

@@ -21,7 +21,7 @@ from dynamics_node.symbolic import (
 )
 
 
-def carried_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
+def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Wrench (..., 6) at a sensor of a Robot in which only what is beyond the joint has inertia, see
     `only_beyond`.
 
@@ -44,7 +44,7 @@ def carried_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy
 
 def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Y (..., 6, 4): what a mass (kg) and a first moment (3,) (kg m, in sensor axes from its origin) fixed to
-    the sensor add to `carried_wrench`. Arguments as there, of floats; any Robot."""
+    the sensor add to `sensor_wrench`. Arguments as there, of floats; any Robot."""
     own = beyond(model, joint)
     if own.body >= 0:
         motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]

@@ -10,7 +10,7 @@ from dynamics_node.functions import SOLVERS, build_closing, build_for_service
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
-SERVED = ("mass_matrix", "bias")  # quantities that services of the node tell
+SERVED = ("mass_matrix", "nonlinear_effects")  # quantities that services of the node tell
 
 
 def add_parser(commands):
@@ -41,7 +41,7 @@ def compile_robot(model, options):
     for name in SERVED:
         build_for_service(model, name, backend="c")
     if options.tip_links:
-        build_for_service(model, "operational_space_inertia", backend="c", links=options.tip_links)
+        build_for_service(model, "operational_space_inertia_inverse", backend="c", links=options.tip_links)
     for kind in options.problem:
         print(f"{kind} dynamics ... ", end="", flush=True)
         started = time.perf_counter()

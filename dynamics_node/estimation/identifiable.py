@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms import link_jacobian
+from dynamics_node.algorithms import frame_jacobian
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.estimation.observer_options import COMPONENTS
@@ -29,7 +29,7 @@ def require_identifiable(robot, link, components):
 
 def untold(robot, q, link, components) -> tuple[str, ...]:
     """Components of a wrench at a link that torques at q (nq,) do not tell, or not apart from each other."""
-    J = sampled_rates(robot, q).columns(link_jacobian(robot.tree, q, link, "body"))[
+    J = sampled_rates(robot, q).columns(frame_jacobian(robot.tree, q, link, "body"))[
         [COMPONENTS.index(name) for name in components]
     ]
     directions, values, _ = np.linalg.svd(J)

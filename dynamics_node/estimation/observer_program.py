@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.quantity_ways import jacobian, mass_matrix, momentum
+from dynamics_node.algorithms.quantity_ways import generalized_momentum, jacobian, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot, Shapes, state_shapes
@@ -138,7 +138,7 @@ def _reads(robot) -> Shapes:
 def _dynamics(robot, q, qd, gravity):
     """p, rate, M, and {health} of robots with loops."""
     rates = rates_at(robot, q, qd)
-    p, rate = momentum(robot, rates, q, gravity)
+    p, rate = generalized_momentum(robot, rates, q, gravity)
     (M,) = mass_matrix(robot, rates_at(robot, q, explicit=True), q)
     return p, rate, symmetric(M), {"health": health(robot, q, rates)} if robot.constrained else {}
 

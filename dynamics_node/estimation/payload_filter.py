@@ -52,7 +52,7 @@ class PayloadFunctions:
 def payload_functions(robot: Robot, link: str, backend="auto", parameters=()) -> PayloadFunctions:
     """backend, parameters: of `build`. Raises as it does and as `require_bearing`."""
     require_bearing(robot, link)
-    momentum = build(robot, "momentum", backend=backend, parameters=parameters)
+    momentum = build(robot, "generalized_momentum", backend=backend, parameters=parameters)
     momentum.prepare()
     felt = felt_parameters(robot, build(robot, "joint_torque_regressor", backend="numpy", link=link))
     return PayloadFunctions(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.algorithms import carried_wrench, tool_regressor
+from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.spanning import spanning
 from dynamics_node.functions.arguments import Arguments, robot_signature
@@ -96,7 +96,7 @@ def identify_tool(
     readings = np.asarray(readings, dtype=float)
     _check_readings(readings, len(q), FEWEST if tool else 1)
     alone = carried_alone(robot, joint).tree
-    left = readings - carried_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
+    left = readings - sensor_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
     A = np.broadcast_to(np.eye(6), (len(q), 6, 6))
     if tool:
         Y = tool_regressor(tree, q, qd, qdd, gravity, joint=joint, **sensor)

@@ -70,7 +70,6 @@ def build(
     links=None,
     joint=None,
     reference=None,
-    about=None,
     xyz=None,
     rpy=None,
     redundant=None,
@@ -97,7 +96,7 @@ def build(
         What `with_model` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
-    forward_joints, link, links, joint, reference, about, xyz, rpy, redundant
+    forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/quantities.md.
 
     Returns
@@ -130,7 +129,7 @@ def build(
     --------
     >>> inverse = dn.build(robot, "inverse_dynamics")  # doctest: +SKIP
     >>> tau = inverse(q, qd, qdd)  # doctest: +SKIP
-    >>> J = dn.build(robot, "link_jacobian", link="tool")(q)  # doctest: +SKIP
+    >>> J = dn.build(robot, "frame_jacobian", link="tool")(q)  # doctest: +SKIP
     """
     parameters = _known_parameters(parameters)
     if precision not in PRECISIONS:
@@ -142,7 +141,6 @@ def build(
         links=links,
         joint=joint,
         reference=reference,
-        about=about,
         xyz=xyz,
         rpy=rpy,
         redundant=redundant,
@@ -174,7 +172,6 @@ def evaluate(
     links=None,
     joint=None,
     reference=None,
-    about=None,
     xyz=None,
     rpy=None,
     redundant=None,
@@ -198,7 +195,7 @@ def evaluate(
         In place of the robot's, m/s^2.
     errors : str
         'raise', or 'nan': a state without a result has NaN.
-    forward_joints, link, links, joint, reference, about, xyz, rpy, redundant
+    forward_joints, link, links, joint, reference, xyz, rpy, redundant
         Options of quantities, see docs/quantities.md.
 
     Returns
@@ -227,7 +224,6 @@ def evaluate(
         links=links,
         joint=joint,
         reference=reference,
-        about=about,
         xyz=xyz,
         rpy=rpy,
         redundant=redundant,

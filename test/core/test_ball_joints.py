@@ -66,7 +66,7 @@ def test_quantities(model, oracle, state):
     q, link = state[0][:5], model.bodies[-1].name
     compiled = {
         name: dn.build(model, name, backend="c", **more)
-        for name, more in (("mass_matrix", {}), ("link_jacobian", {"link": link}))
+        for name, more in (("mass_matrix", {}), ("frame_jacobian", {"link": link}))
     }
     for k, position in enumerate(q):
         M = oracle.mass_matrix(position) + np.diag(model.armature)
@@ -76,13 +76,13 @@ def test_quantities(model, oracle, state):
             J = oracle.jacobian(position, link, reference)
             assert (
                 error(
-                    dn.evaluate(model, "link_jacobian", position, link=link, reference=reference), J, tail=2
+                    dn.evaluate(model, "frame_jacobian", position, link=link, reference=reference), J, tail=2
                 )
                 <= EXACT
             )
-        assert error(compiled["link_jacobian"](q[k]), J, tail=2) <= EXACT
+        assert error(compiled["frame_jacobian"](q[k]), J, tail=2) <= EXACT
         for found, right in zip(
-            dn.evaluate(model, "link_pose", position, link=link), oracle.pose(position, link), strict=True
+            dn.evaluate(model, "frame_pose", position, link=link), oracle.pose(position, link), strict=True
         ):
             assert np.allclose(found, right, atol=1e-12)
 

@@ -69,7 +69,7 @@ def test_closed_positions(mechanism, state):
     for tie in mechanism.constraints:
         for k in range(3):
             ends = [
-                dn.evaluate(mechanism.tree, "link_pose", q[k], link=mechanism.tree.bodies[b].name)
+                dn.evaluate(mechanism.tree, "frame_pose", q[k], link=mechanism.tree.bodies[b].name)
                 if b >= 0
                 else (np.eye(3), 0.0)
                 for b in (tie.predecessor, tie.successor)

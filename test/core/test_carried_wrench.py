@@ -43,7 +43,7 @@ def test_as_pinocchio_says(name, joint, backend):
     q, qd, qdd, _ = random_states(model, 5, seed=3)
     oracle = JointWrench(ROBOTS[name], model, joint)
     expected = np.array([oracle(*state, **SENSOR) for state in zip(q, qd, qdd, strict=True)])
-    function = dn.build(model, "carried_wrench", backend=backend, joint=joint, **SENSOR)
+    function = dn.build(model, "sensor_wrench", backend=backend, joint=joint, **SENSOR)
     assert error(function(q, qd, qdd), expected).max() <= EXACT
     assert error(function(q[0], qd[0], qdd[0]), expected[0]) <= EXACT
     assert np.array_equal(pickle.loads(pickle.dumps(function))(q, qd, qdd), function(q, qd, qdd))
@@ -56,7 +56,7 @@ def test_a_payload_beyond_counts_and_another_does_not(backend):
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = (a[0] for a in random_states(model, 1, seed=4))
     function = dn.build(
-        model, "carried_wrench", backend=backend, parameters=["inertia"], joint=joint, **SENSOR
+        model, "sensor_wrench", backend=backend, parameters=["inertia"], joint=joint, **SENSOR
     )
     oracle = JointWrench(ROBOTS["panda7"], model, joint)
     bare = oracle(q, qd, qdd, **SENSOR)
@@ -74,7 +74,7 @@ def test_a_floating_robot_on_a_scale():
     model = ROBOTS["talos"].model()
     q = np.tile(model.neutral(), (1, 1))
     joint = "leg_left_6_joint"
-    wrench = dn.build(model, "carried_wrench", joint=joint)(q, np.zeros((1, model.nv)), np.zeros(model.nv))
+    wrench = dn.build(model, "sensor_wrench", joint=joint)(q, np.zeros((1, model.nv)), np.zeros(model.nv))
     mass = beyond(model, joint).inertia[5, 5]
     assert mass > 0 and np.allclose(np.linalg.norm(wrench[0, 3:]), 9.81 * mass)
 
@@ -91,14 +91,14 @@ def test_below_the_whole_robot():
         </robot>"""
     )
     for backend in ("numpy", "c"):
-        wrench = dn.build(model, "carried_wrench", backend=backend, joint="scale")([np.pi / 2], [2.0], [0.0])
+        wrench = dn.build(model, "sensor_wrench", backend=backend, joint="scale")([np.pi / 2], [2.0], [0.0])
         assert np.allclose(wrench, [2 * 9.81, 0, 0, 0, -2 * 4, 5 * 9.81])  # about the base: arm out along y
 
 
 def test_a_joint_that_a_loop_bridges_is_refused():
     mechanism = dn.parse_robot(five_bar())
     with pytest.raises(dn.ModelError, match="'j1' is bridged by '.*': what it carries is not all it bears"):
-        dn.build(mechanism, "carried_wrench", joint="j1")
+        dn.build(mechanism, "sensor_wrench", joint="j1")
 
 
 @pytest.mark.parametrize("parameters", [(), ("inertia",)])
@@ -106,7 +106,7 @@ def test_a_linkage_beyond(parameters):
     """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
     mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
-        dn.build(mechanism, "carried_wrench", backend=backend, parameters=parameters, joint="mount")
+        dn.build(mechanism, "sensor_wrench", backend=backend, parameters=parameters, joint="mount")
         for backend in ("numpy", "c")
     )
     q = states(mechanism, 1)[0][0]
@@ -118,7 +118,7 @@ def test_a_linkage_beyond(parameters):
 
 def test_unknown_joints_are_named():
     with pytest.raises(KeyError, match="unknown joint 'wrist'; the robot has: .*panda_hand_joint"):
-        dn.build(ROBOTS["panda7"].model(), "carried_wrench", joint="wrist")
+        dn.build(ROBOTS["panda7"].model(), "sensor_wrench", joint="wrist")
 
 
 def test_links_of_a_body_add_up_to_it():

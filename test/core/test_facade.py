@@ -144,17 +144,19 @@ def test_aba_refuses_mimic_joints():
 
 def test_unknown_names_list_what_there_is(panda):
     with pytest.raises(KeyError, match="unknown link 'nope'; the robot has: panda_hand"):
-        dn.evaluate(panda, "link_jacobian", np.zeros(7), link="nope")
+        dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="nope")
     with pytest.raises(ValueError, match="unknown reference 'sideways'; choose one of world_aligned, body"):
-        dn.evaluate(panda, "link_jacobian", np.zeros(7), link="panda_hand", reference="sideways")
+        dn.evaluate(panda, "frame_jacobian", np.zeros(7), link="panda_hand", reference="sideways")
 
 
 def test_lambda_only_where_it_exists(panda):
-    inverse, _ = dn.evaluate(panda, "operational_space_inertia", np.full(7, 0.4), links=["panda_hand"])
+    inverse, _ = dn.evaluate(
+        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand"]
+    )
     inertia, condition = invert(inverse)
     assert condition < 1e6 and np.allclose(inertia @ inverse, np.eye(6), atol=1e-8)
     twice, _ = dn.evaluate(
-        panda, "operational_space_inertia", np.full(7, 0.4), links=["panda_hand", "panda_link8"]
+        panda, "operational_space_inertia_inverse", np.full(7, 0.4), links=["panda_hand", "panda_link8"]
     )
     inertia, condition = invert(twice)
     assert inertia is None and condition >= 1e12
@@ -221,10 +223,10 @@ def test_complex_arguments_and_integer_results_are_refused(panda):
 
 @pytest.mark.parametrize("function", [
     lambda m, q: dn.evaluate(m, "mass_matrix", q),
-    lambda m, q: dn.evaluate(m, "bias", q, [0.0] * 7),
-    lambda m, q: dn.evaluate(m, "link_jacobian", q, link="panda_link7"),
-    lambda m, q: dn.evaluate(m, "link_pose", q, link="panda_link7"),
-    lambda m, q: dn.evaluate(m, "operational_space_inertia", q, links=["panda_link7"]),
+    lambda m, q: dn.evaluate(m, "nonlinear_effects", q, [0.0] * 7),
+    lambda m, q: dn.evaluate(m, "frame_jacobian", q, link="panda_link7"),
+    lambda m, q: dn.evaluate(m, "frame_pose", q, link="panda_link7"),
+    lambda m, q: dn.evaluate(m, "operational_space_inertia_inverse", q, links=["panda_link7"]),
 ])  # fmt: skip
 def test_functions_check_their_arguments(panda, quadruped, function):
     good = function(panda, [0.1] * 7)

@@ -212,14 +212,14 @@ def test_one_wrench_for_all_states(linkage, backend):
 
 
 @pytest.mark.parametrize("backend", RUNNERS)
-@pytest.mark.parametrize("name", ["mass_matrix", "bias", "operational_space_inertia"])
+@pytest.mark.parametrize("name", ["mass_matrix", "nonlinear_effects", "operational_space_inertia_inverse"])
 def test_quantities_follow_a_payload(linkage, name, backend):
     arm = ROBOTS["panda7"].model()
     q, qd, _, _ = random_states(arm, 100)
     for robot, link, state in ((arm, "panda_link7", (q, qd)), (linkage[0], "left_lower", linkage[1][:2])):
         loaded = dn.with_payload(robot, link, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
-        options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia" else {}
-        given = state if name == "bias" else state[:1]
+        options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia_inverse" else {}
+        given = state if name == "nonlinear_effects" else state[:1]
         first = dn.build(robot, name, backend=backend, parameters=["inertia"], **options)
         changed, anew = first.with_model(loaded), dn.build(loaded, name, backend=backend, **options)
         changed = pickle.loads(pickle.dumps(changed))
@@ -250,10 +250,10 @@ def test_services_are_compiled_and_carry(robot):
     compiled = serving.operational_space_inertia([link], REFERENCE)
     at_call = serving.operational_space_inertia([link], "body")
     assert (compiled.runner.backend, at_call.runner.backend) == ("c", "numpy")
-    assert serving.mass_matrix.runner.backend == serving.bias.runner.backend == "c"
+    assert serving.mass_matrix.runner.backend == serving.nonlinear_effects.runner.backend == "c"
     anew = dn.build(loaded, "mass_matrix", backend="numpy")
     assert error(serving.mass_matrix(q), anew(q), tail=2) <= 1e-9
-    right = dn.build(loaded, "operational_space_inertia", backend="numpy", links=[link])(q)
+    right = dn.build(loaded, "operational_space_inertia_inverse", backend="numpy", links=[link])(q)
     for a, b in zip(compiled(q), right, strict=True):
         assert error(a, b, tail=2) <= 1e-9
 

@@ -150,7 +150,7 @@ def test_another_constant_stays_beside_its_angle():
 
 def test_a_quantity_with_constants_and_inputs_among_its_outputs():
     robot = ROBOTS["panda"].model()
-    program = quantity_program(robot, "link_jacobian", link=robot.bodies[-1].name)
+    program = quantity_program(robot, "frame_jacobian", link=robot.bodies[-1].name)
     q = np.random.default_rng(0).uniform(-1, 1, program.inputs["q"])
     found = meaning(fused(program), q=q)
     for name, right in interpret(program, q=q).items():

@@ -15,7 +15,10 @@ def test_inverse_is_mass_times_acceleration_plus_bias(model):
     q, qd, qdd, _ = random_states(model, 20, seed=7)
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     M = dn.evaluate(model, "mass_matrix", q)
-    assert error((M @ qdd[..., None])[..., 0] + dn.evaluate(model, "bias", q, qd), tau).max() <= EXACT
+    assert (
+        error((M @ qdd[..., None])[..., 0] + dn.evaluate(model, "nonlinear_effects", q, qd), tau).max()
+        <= EXACT
+    )
 
 
 def test_forward_undoes_inverse(model):
@@ -47,7 +50,7 @@ def test_kinetic_energy_is_the_quadratic_form_of_the_mass_matrix(model):
 def _potential_energy(model, q):
     energy = 0.0
     for body in model.bodies:
-        rotation, origin = dn.evaluate(model, "link_pose", q, link=body.name)
+        rotation, origin = dn.evaluate(model, "frame_pose", q, link=body.name)
         mass = body.inertia[5, 5]
         first_moment = np.array([body.inertia[2, 4], body.inertia[0, 5], body.inertia[1, 3]])
         energy -= (mass * origin + rotation @ first_moment) @ model.gravity
@@ -76,10 +79,12 @@ def test_virtual_work_of_an_external_wrench(model):
     q, qd, _, _ = random_states(model, 1, seed=12)
     link = [name for name, frame in model.frames.items() if frame.body >= 0][-1]
     wrench = np.array([1.0, -2.0, 0.5, 3.0, 0.2, -1.0])
-    loaded = dn.evaluate(model, "bias", q[0], qd[0], f_ext=dn.external_wrenches(model, {link: wrench}))
+    loaded = dn.evaluate(
+        model, "nonlinear_effects", q[0], qd[0], f_ext=dn.external_wrenches(model, {link: wrench})
+    )
     expected = (
-        dn.evaluate(model, "bias", q[0], qd[0])
-        - dn.evaluate(model, "link_jacobian", q[0], link=link, reference="body").T @ wrench
+        dn.evaluate(model, "nonlinear_effects", q[0], qd[0])
+        - dn.evaluate(model, "frame_jacobian", q[0], link=link, reference="body").T @ wrench
     )
     assert error(loaded, expected) <= EXACT
 

@@ -168,8 +168,8 @@ def test_legged_robots_with_gears(name):
         back = interpret(program, q=q, qd=yd, tau=tau, gravity=mechanism.gravity)["qdd"]
         assert error(back, ydd).max() <= 1e-9
     feet = [body.name for body in mechanism.bodies[-2:]]
-    ways = quantity_programs(mechanism, "operational_space_inertia", links=feet).values()
-    right, *others = (interpret(way, q=q)["inverse_inertia"] for way in ways)
+    ways = quantity_programs(mechanism, "operational_space_inertia_inverse", links=feet).values()
+    right, *others = (interpret(way, q=q)["inertia_inverse"] for way in ways)
     assert len(others) == mechanism.constrained
     assert all(error(found, right, tail=2).max() <= 1e-9 for found in others)
 
@@ -229,7 +229,7 @@ def test_a_joint_is_a_cluster_of_one(name):
         (found,) = interpret(program, **given, **known).values()
         assert error(found, expected).max() <= 1e-9
     link = model.bodies[-1].name
-    expected, _ = dn.evaluate(model, "operational_space_inertia", q, links=[link])
+    expected, _ = dn.evaluate(model, "operational_space_inertia_inverse", q, links=[link])
     symbols = trace(
         lambda q: {"inverse": dynamics.extended_forces(model, rates_at(model, q), q, [link])[0]},
         {"q": (model.nq,)},
@@ -256,7 +256,7 @@ def test_energy_of_a_geared_chain_stays():
         _, rates, _ = dn.spanning(mechanism, q, yd)
         kinetic = 0.5 * rates @ dn.evaluate(mechanism.tree, "mass_matrix", q) @ rates
         poses = [
-            (body, *dn.evaluate(mechanism.tree, "link_pose", q, link=body.name))
+            (body, *dn.evaluate(mechanism.tree, "frame_pose", q, link=body.name))
             for body in mechanism.tree.bodies
         ]
         height = sum(body.inertia[5, 5] * (R @ _com(body) + p) for body, R, p in poses)
@@ -296,8 +296,8 @@ def test_energy_of_a_falling_four_bar_stays():
         height = sum(
             body.inertia[5, 5]
             * (
-                dn.evaluate(tree, "link_pose", q, link=body.name)[0] @ _com(body)
-                + dn.evaluate(tree, "link_pose", q, link=body.name)[1]
+                dn.evaluate(tree, "frame_pose", q, link=body.name)[0] @ _com(body)
+                + dn.evaluate(tree, "frame_pose", q, link=body.name)[1]
             )
             for body in tree.bodies
         )

@@ -131,8 +131,8 @@ def test_derivatives_and_operational_space_inertia(name):
     inverse = np.array([np.linalg.pinv(M) for M in case.M])
     derivatives = dn.build(mechanism, "forward_dynamics_derivatives", backend="numpy")
     case.judge(derivatives(case.q, case.yd, case.tau, errors="nan")[2], inverse)
-    osi = dn.build(mechanism, "operational_space_inertia", backend="numpy", links=[link])
-    J = dn.build(mechanism, "link_jacobian", backend="numpy", link=link)(case.q)
+    osi = dn.build(mechanism, "operational_space_inertia_inverse", backend="numpy", links=[link])
+    J = dn.build(mechanism, "frame_jacobian", backend="numpy", link=link)(case.q)
     case.judge(osi(case.q, errors="nan")[0], J @ inverse @ np.swapaxes(J, -1, -2))
     for call in (
         lambda: osi(case.q[0]),

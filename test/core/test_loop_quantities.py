@@ -28,17 +28,18 @@ def test_quantities_of_mechanisms(name, backend):
         return dn.build(mechanism, quantity, backend=backend, **options)
 
     one = built("mass_matrix")
-    M, h = one(q), built("bias")(q, yd)
+    M, h = one(q), built("nonlinear_effects")(q, yd)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
     assert error((M @ ydd[..., None])[..., 0] + h, tau).max() <= EXACT
-    J = built("link_jacobian", link=link)(q)
-    inverse, same = built("operational_space_inertia", links=[link])(q)
+    J = built("frame_jacobian", link=link)(q)
+    inverse, same = built("operational_space_inertia_inverse", links=[link])(q)
     assert error(same, J, tail=2).max() <= EXACT
     assert error(inverse, J @ np.linalg.solve(M, np.swapaxes(J, 1, 2)), tail=2).max() <= 1e-8
     assert error(one(q[3]), M[3], tail=2) <= EXACT
     G, _ = spread(mechanism, q[3], yd[3])
     ahead, behind = (
-        dn.evaluate(mechanism.tree, "link_pose", q[3] + s * 1e-6 * (G @ yd[3]), link=link)[1] for s in (1, -1)
+        dn.evaluate(mechanism.tree, "frame_pose", q[3] + s * 1e-6 * (G @ yd[3]), link=link)[1]
+        for s in (1, -1)
     )
     assert np.allclose((ahead - behind) / 2e-6, (J[3] @ yd[3])[3:], atol=1e-7)
     if name != "belt_chain":
@@ -60,8 +61,8 @@ def test_extended_forces(name, reference):
         mechanism.bodies[-2].name,
     ]
     options = {"links": links, "reference": reference}
-    ways = quantity_programs(mechanism, "operational_space_inertia", **options).values()
-    returns = QUANTITIES["operational_space_inertia"].returns
+    ways = quantity_programs(mechanism, "operational_space_inertia_inverse", **options).values()
+    returns = QUANTITIES["operational_space_inertia_inverse"].returns
     (right, J), (found, same) = ([interpret(way, q=q)[name] for name in returns] for way in ways)
     assert error(found, right, tail=2).max() <= 1e-9 and error(same, J, tail=2).max() <= EXACT
 
@@ -76,8 +77,14 @@ def test_numbers_of_the_tree_projected(name):
         error(dn.evaluate(mechanism, "mass_matrix", q), dn.build(mechanism, "mass_matrix")(q), tail=2).max()
         <= EXACT
     )
-    assert error(dn.evaluate(mechanism, "bias", q, yd), dn.build(mechanism, "bias")(q, yd)).max() <= EXACT
-    ours = dn.evaluate(mechanism, "operational_space_inertia", q, links=[link])
-    theirs = dn.build(mechanism, "operational_space_inertia", links=[link])(q)
+    assert (
+        error(
+            dn.evaluate(mechanism, "nonlinear_effects", q, yd),
+            dn.build(mechanism, "nonlinear_effects")(q, yd),
+        ).max()
+        <= EXACT
+    )
+    ours = dn.evaluate(mechanism, "operational_space_inertia_inverse", q, links=[link])
+    theirs = dn.build(mechanism, "operational_space_inertia_inverse", links=[link])(q)
     for a, b in zip(ours, theirs, strict=True):
         assert error(a, b, tail=2).max() <= 1e-9

@@ -60,7 +60,9 @@ def times(matrix, vector):
 
 
 def test_torques_and_coriolis_matrix(case):
-    (gravity,), (coriolis,), (bias,) = (case.of(n) for n in ("gravity_torque", "coriolis_torque", "bias"))
+    (gravity,), (coriolis,), (bias,) = (
+        case.of(n) for n in ("gravity_torque", "coriolis_torque", "nonlinear_effects")
+    )
     (C,) = case.of("coriolis_matrix")
     assert error(gravity + coriolis, bias).max() <= EXACT
     assert error(times(C, case.yd), coriolis).max() <= EXACT
@@ -75,28 +77,28 @@ def test_energies_and_momenta(case):
     (g,) = case.of("gravity_torque")
     power = case.change(lambda state: case.at(state, "potential_energy")[0])
     assert np.allclose(power, (g * case.yd).sum(axis=1), atol=1e-6)
-    (A,), (h,) = case.of("momentum_matrix"), case.of("spatial_momentum")
+    (A,), (h,) = case.of("spatial_momentum_matrix"), case.of("spatial_momentum")
     assert error(times(A, case.yd), h).max() <= EXACT
-    c, J = case.of("centre_of_mass")
-    position, velocity, acceleration = case.of("centre_of_mass_motion")
+    c, J = case.of("center_of_mass")
+    position, velocity, acceleration = case.of("center_of_mass_motion")
     assert error(times(J, case.yd), velocity).max() <= EXACT and error(position, c).max() <= EXACT
-    assert np.allclose(case.change(lambda state: case.at(state, "centre_of_mass")[0]), velocity, atol=1e-7)
-    change = case.change(lambda state: case.at(state, "centre_of_mass_motion")[1])
+    assert np.allclose(case.change(lambda state: case.at(state, "center_of_mass")[0]), velocity, atol=1e-7)
+    change = case.change(lambda state: case.at(state, "center_of_mass_motion")[1])
     assert np.allclose(change, acceleration, atol=1e-6)
 
 
 def test_links(case):
     link = {"link": case.robot.bodies[-1].name}
-    R, p, v, a = case.of("link_motion", **link)
-    (drift,) = case.of("jacobian_drift", **link)
-    (J,) = case.of("link_jacobian", **link)
+    R, p, v, a = case.of("frame_kinematics", **link)
+    (drift,) = case.of("frame_jacobian_bias", **link)
+    (J,) = case.of("frame_jacobian", **link)
     assert np.allclose(times(J, case.yd), v, atol=1e-10)
     assert np.allclose(times(J, case.ydd) + drift, a, atol=1e-10)
     assert np.allclose(
-        case.change(lambda state: case.at(state, "link_motion", **link)[1]), v[:, 3:], atol=1e-7
+        case.change(lambda state: case.at(state, "frame_kinematics", **link)[1]), v[:, 3:], atol=1e-7
     )
-    assert np.allclose(case.change(lambda state: case.at(state, "link_motion", **link)[2]), a, atol=1e-6)
-    R_now = dn.evaluate(case.robot.tree, "link_pose", case.q, link=link["link"])[0]
+    assert np.allclose(case.change(lambda state: case.at(state, "frame_kinematics", **link)[2]), a, atol=1e-6)
+    R_now = dn.evaluate(case.robot.tree, "frame_pose", case.q, link=link["link"])[0]
     assert error(R, R_now, tail=2).max() <= EXACT
 
 
@@ -115,7 +117,7 @@ def test_the_regressor_is_the_derivative_of_torques(case):
         program = dynamics_program(other.robot, dn.inverse_dynamics(other.robot), "rnea")
         tau = interpret(program, **case.state)["tau"]
         x = (p + step).ravel()
-        momentum, rate = other.of("momentum")
+        momentum, rate = other.of("generalized_momentum")
         assert error(Y @ x, tau).max() <= EXACT
         assert error(P @ x, momentum).max() <= EXACT and error(R @ x, rate).max() <= 1e-9
         assert np.allclose(T @ x, kinetic_energy(other.robot.tree, case.q, case.rates), rtol=EXACT)
@@ -150,7 +152,7 @@ def test_second_derivatives():
     case, step = Case("five_bar"), 1e-6
     robot, q, yd, ydd = case.robot, case.q[0], case.yd[0], case.ydd[0]
     first = dn.build(robot, "inverse_dynamics_derivatives", backend="numpy")
-    found = dn.build(robot, "second_derivatives", backend="numpy")(q, yd, ydd)
+    found = dn.build(robot, "inverse_dynamics_second_derivatives", backend="numpy")(q, yd, ydd)
     places = [joint.q.start for joint in robot.independent_joints]
 
     def closed(k, s):

@@ -11,7 +11,7 @@ from oracle import pin
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import joint_wrenches
+from dynamics_node.algorithms import reaction_wrenches
 
 PLANAR = ["four_bar", "tilted five_bar"]
 TOLERANCE = 1e-9  # of forces of 50 N
@@ -39,7 +39,7 @@ class Balance:
         pin.computeJointJacobians(self.model, self.data, self.q)
         self.place = [self.data.oMi[number].copy() for number in self.number]
         trees = [self.data.f[number].copy() for number in self.number]
-        wrenches = dn.evaluate(self.mechanism, "joint_wrenches", q, yd, ydd, **options)
+        wrenches = dn.evaluate(self.mechanism, "reaction_wrenches", q, yd, ydd, **options)
         ours = [pin.Force(w[3:], w[:3]) for w in wrenches]
         self.tau = dn.evaluate(self.mechanism, "inverse_dynamics", q, yd, ydd)
         self.loops = self.on_bodies(trees) - self.on_bodies(ours)
@@ -157,8 +157,8 @@ def test_gears_and_belts_act_as_drives_do(name):
     mechanism = mechanism_of(name)
     q, yd, ydd = (a[0] for a in states(mechanism, 1))
     G, g = spread(mechanism, q, yd)
-    found = dn.build(mechanism, "joint_wrenches", backend="numpy")(q, yd, ydd)
-    right = joint_wrenches(mechanism.tree, q, G @ yd, G @ ydd + g)
+    found = dn.build(mechanism, "reaction_wrenches", backend="numpy")(q, yd, ydd)
+    right = reaction_wrenches(mechanism.tree, q, G @ yd, G @ ydd + g)
     assert error(found, np.asarray(right, dtype=float), tail=2) <= EXACT
 
 
@@ -166,13 +166,15 @@ def test_what_is_not_determined_is_refused_by_name():
     mechanism = mechanism_of("five_bar")
     told = "joints bridged by 'j5' bear what their motion does not tell: 5 components hold 2 joints"
     with pytest.raises(dn.ModelError, match=told):
-        dn.build(mechanism, "joint_wrenches")
+        dn.build(mechanism, "reaction_wrenches")
     with pytest.raises(ValueError, match="unknown choice 'most' for redundant; there are refuse, least"):
-        dn.build(mechanism, "joint_wrenches", redundant="most")
+        dn.build(mechanism, "reaction_wrenches", redundant="most")
 
 
 def test_compiled_for_many_states():
     mechanism = mechanism_of("ball")
     q, yd, ydd = states(mechanism, 40, reach=0.05)
-    plain, compiled = (dn.build(mechanism, "joint_wrenches", backend=backend) for backend in ("numpy", "c"))
+    plain, compiled = (
+        dn.build(mechanism, "reaction_wrenches", backend=backend) for backend in ("numpy", "c")
+    )
     assert error(compiled(q, yd, ydd), plain(q, yd, ydd), tail=2).max() <= 1e-9

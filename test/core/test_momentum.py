@@ -9,7 +9,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import quadruped
-from dynamics_node.algorithms import crba, momentum, quantity_program, rnea
+from dynamics_node.algorithms import crba, generalized_momentum, quantity_program, rnea
 from dynamics_node.algorithms.rates import explicit_rates, rates_at
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
 
@@ -21,8 +21,8 @@ def test_trees_against_pinocchio(name):
     model = robot.model()
     oracle = Oracle(robot, model)
     q, qd, _, _ = random_states(model, 5, seed=3)
-    found = dn.build(model, "momentum", backend="c")(q, qd)
-    plain = momentum(model, q, qd)
+    found = dn.build(model, "generalized_momentum", backend="c")(q, qd)
+    plain = generalized_momentum(model, q, qd)
     for k in range(5):
         theirs = oracle.q(q[k]), oracle.v(qd[k])
         C = np.array(pin.computeCoriolisMatrix(oracle.pin, oracle.data, *theirs))
@@ -40,12 +40,12 @@ def test_joints_that_mimic(name):
     """M' qd by differences of our mass matrix, which Pinocchio has checked."""
     model = ROBOTS[name].model()
     q, qd, _, _ = random_states(model, 5, seed=3)
-    p, rate = momentum(model, q, qd)
+    p, rate = generalized_momentum(model, q, qd)
     ahead, behind = (dn.evaluate(model, "mass_matrix", q + s * 1e-5 * qd) for s in (1, -1))
     change = (((ahead - behind) / 2e-5) @ qd[..., None])[..., 0]
     assert model.has_mimic
     assert error(p, (dn.evaluate(model, "mass_matrix", q) @ qd[..., None])[..., 0]).max() <= EXACT
-    assert error(rate, change - dn.evaluate(model, "bias", q, qd)).max() <= 1e-7
+    assert error(rate, change - dn.evaluate(model, "nonlinear_effects", q, qd)).max() <= 1e-7
 
 
 LOOPS = ["five_bar", "differential", "belt_leg", "ball", "quadruped", "universal"]
@@ -57,8 +57,8 @@ def test_loops_along_the_motion(name):
     derivatives, of which the recursion uses none."""
     mechanism, q, yd = floating() if name == "quadruped" else fixed(name)
     p, rate = by_derivatives(mechanism, q, yd)
-    found = dn.build(mechanism, "momentum", backend="c")(q, yd)
-    plain = dn.build(mechanism, "momentum", backend="numpy")(q, yd)
+    found = dn.build(mechanism, "generalized_momentum", backend="c")(q, yd)
+    plain = dn.build(mechanism, "generalized_momentum", backend="numpy")(q, yd)
     assert error(p, (dn.evaluate(mechanism, "mass_matrix", q) @ yd[..., None])[..., 0]).max() <= EXACT
     for own in (found, plain):
         assert error(own[0], p).max() <= EXACT and error(own[1], rate).max() <= 1e-9
@@ -92,15 +92,17 @@ def by_derivatives(mechanism, q, yd):
     program = trace(later, {"q": (mechanism.nq,), "yd": (mechanism.nv,), "t": (1,)})
     state = {"q": q, "yd": yd, "t": np.zeros(1)}
     change = interpret(jacobian(program, ["p"], ["t"]), **state)[derivative_name("p", "t")][..., 0]
-    return interpret(program, **state)["p"], change - dn.evaluate(mechanism, "bias", q, yd)
+    return interpret(program, **state)["p"], change - dn.evaluate(mechanism, "nonlinear_effects", q, yd)
 
 
 def test_fewer_operations_than_a_derivative():
     """Why the recursion is used: dT/dq of the traced energy, less the weight, costs more."""
     model = ROBOTS["panda7"].model()
-    own = quantity_program(model, "momentum")
+    own = quantity_program(model, "generalized_momentum")
     energy = trace(
-        lambda q, qd: {"T": 0.5 * np.array(qd @ momentum(model, q, qd, np.zeros(3))[0], dtype=object)},
+        lambda q, qd: {
+            "T": 0.5 * np.array(qd @ generalized_momentum(model, q, qd, np.zeros(3))[0], dtype=object)
+        },
         {"q": (7,), "qd": (7,)},
     )
     weight = trace(
@@ -115,6 +117,6 @@ def test_payloads_and_rotors_are_inputs():
     loaded = dn.with_payload(model, "panda_link7", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
     loaded = dn.with_parameters(loaded, loaded.inertias, np.linspace(0.1, 0.3, 7))
     q, qd, _, _ = random_states(model, 5)
-    function = dn.build(model, "momentum", parameters=("inertia", "armature")).with_model(loaded)
-    for own, right in zip(function(q, qd), momentum(loaded, q, qd), strict=True):
+    function = dn.build(model, "generalized_momentum", parameters=("inertia", "armature")).with_model(loaded)
+    for own, right in zip(function(q, qd), generalized_momentum(loaded, q, qd), strict=True):
         assert error(own, right).max() <= EXACT

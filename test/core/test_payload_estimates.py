@@ -69,7 +69,7 @@ def test_the_regressor_of_a_link_is_what_pinocchio_adds(name, link):
     assert error(own(q, qd, qdd) @ parameters(), np.array(added)).max() <= 1e-10
     P, R = dn.build(model, "momentum_regressor", backend="c", link=link)(q, qd)
     with_body = dn.with_payload(model, link, MASS, COM, MOMENTS)
-    before, after = (dn.build(m, "momentum", backend="numpy")(q, qd) for m in (model, with_body))
+    before, after = (dn.build(m, "generalized_momentum", backend="numpy")(q, qd) for m in (model, with_body))
     for own, one, other in zip((P, R), before, after, strict=True):
         assert np.allclose(own @ parameters(), other - one, atol=1e-9)
 
@@ -320,7 +320,7 @@ def test_an_arm_at_rest_tells_what_gravity_turns(panda7):
     zero = np.zeros_like(q)
     tau = torques(q[:1], zero[:1], zero[:1]) + NOISE * np.random.default_rng(0).normal(size=q.shape)
     found = estimated(panda7, q, zero, zero, tau, friction=False)
-    down = dn.evaluate(panda7, "link_pose", REST, link=HAND)[0].T @ np.array([0.0, 0.0, 1.0])
+    down = dn.evaluate(panda7, "frame_pose", REST, link=HAND)[0].T @ np.array([0.0, 0.0, 1.0])
     across = np.eye(3) - np.outer(down, down)
     assert found.mass == pytest.approx(MASS, abs=0.05)
     assert np.allclose(across @ (found.mass * found.com), across @ (MASS * COM), atol=0.02)

@@ -26,7 +26,7 @@ def test_mass_matrix_and_bias(model, oracle, states):
         error(dn.evaluate(model, "mass_matrix", q), [oracle.mass_matrix(x) for x in q], tail=2).max() <= EXACT
     )
     expected = [oracle.inverse(x, v, 0 * v) for x, v in zip(q, qd, strict=True)]
-    assert error(dn.evaluate(model, "bias", q, qd), expected).max() <= EXACT
+    assert error(dn.evaluate(model, "nonlinear_effects", q, qd), expected).max() <= EXACT
 
 
 def test_forward(model, oracle, states):
@@ -64,7 +64,7 @@ def test_link_jacobians(model, oracle, states, reference):
         expected = [oracle.jacobian(x, link, reference) for x in q]
         assert (
             error(
-                dn.evaluate(model, "link_jacobian", q, link=link, reference=reference), expected, tail=2
+                dn.evaluate(model, "frame_jacobian", q, link=link, reference=reference), expected, tail=2
             ).max()
             <= EXACT
         )
@@ -73,7 +73,7 @@ def test_link_jacobians(model, oracle, states, reference):
 def test_link_poses(model, oracle, states):
     q = states[0][:10]
     for link in _some_links(model):
-        rotation, origin = dn.evaluate(model, "link_pose", q, link=link)
+        rotation, origin = dn.evaluate(model, "frame_pose", q, link=link)
         expected = [oracle.pose(x, link) for x in q]
         assert error(rotation, [e[0] for e in expected], tail=2).max() <= EXACT
         assert error(origin, [e[1] for e in expected]).max() <= EXACT
@@ -82,7 +82,7 @@ def test_link_poses(model, oracle, states):
 def test_operational_space(model, oracle, states):
     q = states[0][:10]
     links = _some_links(model)[-2:]
-    inverse, J = dn.evaluate(model, "operational_space_inertia", q, links=links)
+    inverse, J = dn.evaluate(model, "operational_space_inertia_inverse", q, links=links)
     for state in range(len(q)):
         M = oracle.mass_matrix(q[state])
         reference = np.concatenate([oracle.jacobian(q[state], link, "world_aligned") for link in links])

@@ -105,13 +105,17 @@ def test_parameters_follow_a_payload(name):
     other, given = loaded(bare), state(bare)
     values = parameter_values(other)
     link = other.bodies[-1].name
-    linked = ("link_jacobian", "link_pose", "link_motion", "jacobian_drift")
+    linked = ("frame_jacobian", "frame_pose", "frame_kinematics", "frame_jacobian_bias")
     options = {key: {"link": link} for key in linked}
-    options["operational_space_inertia"] = {"links": [link]}
-    options["joint_wrenches"] = {"redundant": "least"}
+    options["operational_space_inertia_inverse"] = {"links": [link]}
+    options["reaction_wrenches"] = {"redundant": "least"}
     large = {name for name, own in QUANTITIES.items() if own.problem}  # see below
     large -= {"inverse_dynamics_second_derivatives"} if bare.nv <= 2 else set()
-    large |= {"coriolis_matrix", "momentum_matrix", "centre_of_mass_motion"} if bare.nv > 12 else set()
+    large |= (
+        {"coriolis_matrix", "spatial_momentum_matrix", "centroidal_momentum_matrix", "center_of_mass_motion"}
+        if bare.nv > 12
+        else set()
+    )
     for quantity in (name for name, own in QUANTITIES.items() if own.view is None):
         if quantity in large:
             continue
@@ -146,4 +150,4 @@ def test_an_unknown_quantity_or_link():
     with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are inverse_dynamics"):
         quantity_programs(model, "inertia")
     with pytest.raises(KeyError, match="unknown link 'tool'"):
-        quantity_programs(model, "link_jacobian", link="tool")
+        quantity_programs(model, "frame_jacobian", link="tool")

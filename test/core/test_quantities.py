@@ -13,8 +13,8 @@ from dynamics_node.algorithms import QUANTITIES
 
 CASES = [
     ("mass_matrix", None),
-    ("bias", None),
-    *itertools.product(["link_jacobian", "operational_space_inertia"], ["world_aligned", "body"]),
+    ("nonlinear_effects", None),
+    *itertools.product(["frame_jacobian", "operational_space_inertia_inverse"], ["world_aligned", "body"]),
 ]
 
 
@@ -25,8 +25,8 @@ def test_compiled_equals_numpy(name, robot, reference):
     q, qd, _, _ = random_states(model, 10, seed=51)
     links = list(model.frames)[-1:] if robot == "talos" else list(model.frames)[-3::2]
     options = {
-        "link_jacobian": {"link": links[0], "reference": reference},
-        "operational_space_inertia": {"links": links, "reference": reference},
+        "frame_jacobian": {"link": links[0], "reference": reference},
+        "operational_space_inertia_inverse": {"links": links, "reference": reference},
     }.get(name, {})
     function = dn.build(model, name, backend="c", **options)
     reads = [{"q": q, "qd": qd}[read] for read in QUANTITIES[name].reads if read != "gravity"]
@@ -62,7 +62,7 @@ def test_out_and_errors():
     assert function([q.tolist()] * 2).shape == (2, 7, 7)
     with pytest.raises(dn.InputError, match=r"out must have shape \(7, 7\), not \(2, 7, 7\)"):
         function(q, out=np.zeros((2, 7, 7)))
-    osim = dn.build(model, "operational_space_inertia", links=["panda_hand"])
+    osim = dn.build(model, "operational_space_inertia_inverse", links=["panda_hand"])
     places = np.zeros((6, 6)), np.zeros((6, 7))
     assert osim(q, out=places) is places and places[1].any()
     many = np.zeros((3, 6, 6)), np.zeros((3, 6, 7))
@@ -74,10 +74,12 @@ def test_out_and_errors():
     with pytest.raises(ValueError, match="unknown quantity 'inertia'; there are inverse_dynamics"):
         dn.build(model, "inertia")
     with pytest.raises(KeyError, match="unknown link 'tool'"):
-        dn.build(model, "link_jacobian", link="tool")
-    bias = dn.build(model, "bias", backend="numpy")
-    assert bias(q, q) == pytest.approx(dn.evaluate(model, "bias", q, q))
+        dn.build(model, "frame_jacobian", link="tool")
+    bias = dn.build(model, "nonlinear_effects", backend="numpy")
+    assert bias(q, q) == pytest.approx(dn.evaluate(model, "nonlinear_effects", q, q))
     moon = np.array([0.0, 0.0, -1.6])
-    assert bias(q, q, gravity=moon) == pytest.approx(dn.evaluate(model, "bias", q, q, gravity=moon))
-    with pytest.raises(TypeError, match="bias takes q, qd, gravity: 3 arguments, not 2"):
+    assert bias(q, q, gravity=moon) == pytest.approx(
+        dn.evaluate(model, "nonlinear_effects", q, q, gravity=moon)
+    )
+    with pytest.raises(TypeError, match="nonlinear_effects takes q, qd, gravity: 3 arguments, not 2"):
         bias(q)

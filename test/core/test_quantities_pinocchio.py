@@ -80,12 +80,15 @@ def test_the_coriolis_matrix_is_half_of_what_changes(model):
 def test_energies_momentum_and_centre_of_mass(model, oracle, states):
     q, qd, qdd = states
     T, V = algorithms.kinetic_energy(model, q, qd), algorithms.potential_energy(model, q)
-    h = algorithms.spatial_momentum(model, q, qd, "centre_of_mass")
-    A = algorithms.momentum_matrix(model, q, "centre_of_mass")
-    c, J = algorithms.centre_of_mass(model, q)
-    motion = algorithms.centre_of_mass_motion(model, q, qd, qdd)
+    h = algorithms.centroidal_momentum(model, q, qd)
+    A = algorithms.centroidal_momentum_matrix(model, q)
+    c, J = algorithms.center_of_mass(model, q)
+    motion = algorithms.center_of_mass_motion(model, q, qd, qdd)
     about_origin = algorithms.spatial_momentum(model, q, qd)
-    assert error((algorithms.momentum_matrix(model, q) @ qd[..., None])[..., 0], about_origin).max() <= EXACT
+    assert (
+        error((algorithms.spatial_momentum_matrix(model, q) @ qd[..., None])[..., 0], about_origin).max()
+        <= EXACT
+    )
     assert error((A @ qd[..., None])[..., 0], h).max() <= EXACT
     assert error((J @ qd[..., None])[..., 0], motion[1]).max() <= EXACT
     if model.has_mimic:
@@ -113,9 +116,9 @@ def test_links(model, oracle, states, reference):
     change = pin.getFrameAcceleration if reference == "body" else pin.getFrameClassicalAcceleration
     for link in links[:: max(1, len(links) // 3)]:
         of_link = {"link": link, "reference": reference}
-        R, p, v, a = dn.evaluate(model, "link_motion", *states, **of_link)
-        J = dn.evaluate(model, "link_jacobian", q, **of_link)
-        drift = dn.evaluate(model, "jacobian_drift", q, qd, **of_link)
+        R, p, v, a = dn.evaluate(model, "frame_kinematics", *states, **of_link)
+        J = dn.evaluate(model, "frame_jacobian", q, **of_link)
+        drift = dn.evaluate(model, "frame_jacobian_bias", q, qd, **of_link)
         assert error((J @ qdd[..., None])[..., 0] + drift, a).max() <= EXACT
         for k, theirs in enumerate(each(oracle, states)):
             pin.forwardKinematics(theirs.model, theirs.data, *theirs.state)
@@ -129,7 +132,7 @@ def test_links(model, oracle, states, reference):
 
 
 def test_what_joints_bear(model, oracle, states):
-    wrenches = algorithms.joint_wrenches(model, *states)
+    wrenches = algorithms.reaction_wrenches(model, *states)
     for k, theirs in enumerate(each(oracle, states)):
         pin.rnea(theirs.model, theirs.data, *theirs.state)
         right = np.array([np.array(f)[SWAPPED] for f in theirs.data.f])[1:][theirs.bodies]
@@ -143,7 +146,7 @@ def test_regressors(model, oracle, states):
     Y = algorithms.joint_torque_regressor(model, q, qd, qdd)
     P, R = algorithms.momentum_regressor(model, q, qd)
     T, V = algorithms.energy_regressor(model, q, qd)
-    momenta = algorithms.momentum(model, q, qd)
+    momenta = algorithms.generalized_momentum(model, q, qd)
     assert error(Y @ p + model.armature * qdd, rnea(model, q, qd, qdd)).max() <= EXACT
     assert error(P @ p + model.armature * qd, momenta[0]).max() <= EXACT
     assert error(R @ p, momenta[1]).max() <= EXACT
@@ -163,13 +166,13 @@ def test_regressors(model, oracle, states):
 
 NEW = [
     "gravity_torque", "coriolis_torque", "coriolis_matrix", "kinetic_energy", "potential_energy", "spatial_momentum",
-    "momentum_matrix", "centre_of_mass", "centre_of_mass_motion", "link_motion", "jacobian_drift", "joint_wrenches",
+    "spatial_momentum_matrix", "centroidal_momentum", "centroidal_momentum_matrix", "center_of_mass", "center_of_mass_motion", "frame_kinematics", "frame_jacobian_bias", "reaction_wrenches",
     "joint_torque_regressor", "momentum_regressor", "energy_regressor", "joint_regressor",
 ]  # fmt: skip
 
 
 def options(name, robot):
-    linked = name in ("link_motion", "jacobian_drift")
+    linked = name in ("frame_kinematics", "frame_jacobian_bias")
     return {"link": list(robot.frames)[-1]} if linked else {}
 
 
@@ -248,9 +251,13 @@ def test_every_quantity_is_told():
 
 def test_what_is_asked_wrongly():
     model = ROBOTS["panda7"].model()
-    with pytest.raises(
-        ValueError, match="unknown point 'tip'; momentum is about the origin or the centre_of_mass"
-    ):
-        dn.build(model, "spatial_momentum", about="tip")
+    with pytest.raises(TypeError, match="spatial_momentum has no option link"):
+        dn.build(model, "spatial_momentum", link="tip")
+    with pytest.raises(TypeError, match="frame_jacobian needs the option link"):
+        dn.evaluate(model, "frame_jacobian", np.zeros(7))
+    with pytest.raises(dn.ChoiceError, match="mass_matrix"):
+        dn.build(model, "mass_matrix", solver="cfa")
+    with pytest.raises(dn.ChoiceError, match="mass_matrix has no derivatives"):
+        dn.build(model, "mass_matrix", backend="numpy").derivatives()
     with pytest.raises(KeyError, match="unknown link 'tool'"):
-        dn.build(model, "link_motion", link="tool")
+        dn.build(model, "frame_kinematics", link="tool")

@@ -23,7 +23,7 @@ def test_results_do_not_depend_on_body_frames(model):
         <= EXACT
     )
     link = list(model.frames)[-1]
-    J, J_other = (dn.evaluate(m, "link_jacobian", q, link=link) for m in (model, other))
+    J, J_other = (dn.evaluate(m, "frame_jacobian", q, link=link) for m in (model, other))
     assert error(J_other, J, tail=2).max() <= EXACT
 
 

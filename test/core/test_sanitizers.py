@@ -49,7 +49,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
         few(q[:0], qd[:0], qdd[:0], model.gravity)
         pickle.loads(pickle.dumps(solve)).with_model(model)(q[0], qd[0], qdd[0])
     link = list(model.frames)[-1]
-    dn.build(model, "operational_space_inertia", backend="c", links=[link])(q[0])
+    dn.build(model, "operational_space_inertia_inverse", backend="c", links=[link])(q[0])
 print("through")
 """
 

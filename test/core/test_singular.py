@@ -75,7 +75,7 @@ def test_a_singular_mass_matrix_is_refused_by_name(name):
     builds += [
         lambda: dn.build(model, problem, solver="factor_graph", backend="numpy"),
         lambda: dn.build(model, "forward_dynamics_derivatives"),
-        lambda: dn.build(model, "operational_space_inertia", links=[model.bodies[-1].name]),
+        lambda: dn.build(model, "operational_space_inertia_inverse", links=[model.bodies[-1].name]),
     ]
     for build in builds:
         with pytest.raises(ValueError) as caught:

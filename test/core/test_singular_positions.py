@@ -240,8 +240,8 @@ def test_derivatives_and_operational_space_inertia(name, backend):
     derivatives = dn.build(model, "forward_dynamics_derivatives", backend=backend)
     Mi = np.array([np.linalg.pinv(case.reference.mass_matrix(q)) for q in case.q])
     case.judge(derivatives(case.q, case.qd, tau, errors="nan")[2], Mi)
-    osi = dn.build(model, "operational_space_inertia", backend=backend, links=[model.bodies[-1].name])
-    J = dn.evaluate(model, "link_jacobian", case.q, link=model.bodies[-1].name)
+    osi = dn.build(model, "operational_space_inertia_inverse", backend=backend, links=[model.bodies[-1].name])
+    J = dn.evaluate(model, "frame_jacobian", case.q, link=model.bodies[-1].name)
     case.judge(osi(case.q, errors="nan")[0], J @ Mi @ np.swapaxes(J, -1, -2))
     many = [np.tile(x[0], (70, 1)) for x in (case.q, case.qd, tau)]
     for call in (
@@ -249,7 +249,9 @@ def test_derivatives_and_operational_space_inertia(name, backend):
         lambda: derivatives(*many),
         lambda: osi(case.q[0]),
         lambda: osi(many[0]),
-        lambda: dn.evaluate(model, "operational_space_inertia", case.q[0], links=[model.bodies[-1].name]),
+        lambda: dn.evaluate(
+            model, "operational_space_inertia_inverse", case.q[0], links=[model.bodies[-1].name]
+        ),
     ):
         with pytest.raises(dn.SolutionError, match=f"'{case.named}'.* can move almost without"):
             call()
@@ -266,7 +268,7 @@ def test_with_model():
         solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
         regular = solver.with_model(loaded)
         right = np.linalg.solve(
-            dn.evaluate(loaded, "mass_matrix", q), tau - dn.evaluate(loaded, "bias", q, qd)
+            dn.evaluate(loaded, "mass_matrix", q), tau - dn.evaluate(loaded, "nonlinear_effects", q, qd)
         )
         assert error(regular(q, qd, tau), right) < 1e-9
         with pytest.raises(dn.SolutionError, match="'pan'(, 'tilt')? can move"):

@@ -89,7 +89,7 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
     q, *_ = random_states(model, 8, seed=15)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
     function = dn.build(
-        model, "carried_wrench", backend=backend, parameters=["inertia"], joint=JOINT, **SENSOR
+        model, "sensor_wrench", backend=backend, parameters=["inertia"], joint=JOINT, **SENSOR
     )
     zero = np.zeros_like(q)
     left = readings(oracle, q) - function.with_model(tool.on(model))(q, zero, zero)

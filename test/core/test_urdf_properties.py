@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dynamics_node import bias, mass_matrix
+import dynamics_node as dn
 from dynamics_node.algorithms import parse_robot
 from dynamics_node.robot import ModelError
 
@@ -62,9 +62,9 @@ def test_any_tree_is_read(tree, floating_base):
     assert model.nv in (own, own + 6)
     assert all(parent < k for k, parent in enumerate(model.parents))
     if model.nv:
-        M = mass_matrix(model, model.neutral())
+        M = dn.evaluate(model, "mass_matrix", model.neutral())
         assert np.linalg.eigvalsh(M).min() > 0
-        assert np.isfinite(bias(model, model.neutral(), np.zeros(model.nv))).all()
+        assert np.isfinite(dn.evaluate(model, "nonlinear_effects", model.neutral(), np.zeros(model.nv))).all()
 
 
 @settings(max_examples=150, deadline=None)
@@ -108,4 +108,4 @@ def _model_or_one_line(text):
     else:
         assert np.isfinite(model.inertias).all()
         if model.nv:
-            assert np.isfinite(mass_matrix(model, model.neutral())).all()
+            assert np.isfinite(dn.evaluate(model, "mass_matrix", model.neutral())).all()

@@ -106,7 +106,7 @@ def test_services(bars, mechanism):
     response = bars.call(GetOperationalSpaceInertia, "get_operational_space_inertia", asked)
     found = np.array(response.inertia_inverse.data).reshape(12, 12)
     order = np.concatenate([LINEAR_FIRST, 6 + LINEAR_FIRST])
-    right = dn.build(mechanism, "operational_space_inertia", links=asked.links, backend="numpy")(own)
+    right = dn.build(mechanism, "operational_space_inertia_inverse", links=asked.links, backend="numpy")(own)
     assert error(found, right[0][np.ix_(order, order)], tail=2) <= 1e-9
     assert "singular" in response.message  # a planar mechanism cannot push out of its plane
 

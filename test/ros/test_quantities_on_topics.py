@@ -24,8 +24,10 @@ FORCES = [f"{part}.{axis}" for part in ("force", "moment") for axis in "xyz"]
 HAND, WRIST = "panda_hand", "panda_joint7"
 OPTIONS = {"link": {"link": HAND}, "links": {"links": [HAND]}, "joint": {"joint": WRIST}}
 LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
-MOTIONS = {"velocity", "acceleration", "jacobian_drift", "spatial_momentum", "momentum_matrix", "jacobian"}
-LOOSER = {"operational_space_inertia": 1e-9}
+MOTIONS = {"velocity", "acceleration", "frame_jacobian_bias", "jacobian"} | {
+    f"{kind}_momentum{matrix}" for kind in ("spatial", "centroidal") for matrix in ("", "_matrix")
+}
+LOOSER = {"operational_space_inertia_inverse": 1e-9}
 
 
 @pytest.fixture(scope="module")
@@ -89,17 +91,15 @@ def refused(response, words):
 # --- a fixed base -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("reference, about", [("", ""), ("body", "centre_of_mass")])
-def test_all_that_pinocchio_has(arm, panda, reference, about):
+@pytest.mark.parametrize("reference", ["", "body"])
+def test_all_that_pinocchio_has(arm, panda, reference):
     theirs = Quantities(panda.oracle, panda.q, panda.qd, panda.qdd)
-    right = theirs.all(HAND, WRIST, reference or "world_aligned", about or "origin")
+    right = theirs.all(HAND, WRIST, reference or "world_aligned")
     given = state(panda.names, panda.q, panda.qd)
     for quantity, arrays in right.items():
         own = () if quantity in OF_ALL else QUANTITIES[quantity].options
         options = {field: value for o in own for field, value in OPTIONS.get(o, {}).items()}
-        options |= {
-            field: value for field, value in (("reference", reference), ("about", about)) if field in own
-        }
+        options |= {"reference": reference} if "reference" in own else {}
         compare(ask(arm, quantity, given, panda.qdd, **options), arrays, quantity)
     assert {*RESULTS} - {*right} == {
         "inverse_dynamics_second_derivatives", "momentum_regressor", "joint_regressor",
@@ -118,7 +118,7 @@ def test_what_pinocchio_does_not_have(arm, panda):
     assert error(found["dqdd_dq"].reshape(7, 7, 7), by_q[2], tail=3) <= 1e-6
     found = results(ask(arm, "momentum_regressor", given))
     p = np.concatenate([inertial(panda.oracle.pin.inertias[k + 1]) for k in range(7)])
-    momentum, rate = Quantities(panda.oracle, q, qd, qdd).dynamics()["momentum"]
+    momentum, rate = Quantities(panda.oracle, q, qd, qdd).dynamics()["generalized_momentum"]
     assert error(found["momentum"] @ p, momentum) <= EXACT and error(found["rate"] @ p, rate) <= EXACT
     found = results(ask(arm, "joint_regressor", given, qdd))
     for name, values in (("rotor", qdd), ("viscous", qd), ("offset", np.ones(7)), ("spring", q)):
@@ -137,16 +137,16 @@ def test_rows_and_columns_have_names(arm, panda):
     motion, names = [f"{HAND}.{axis}" for axis in AXES], list(panda.names)
     pairs = [f"{a}, {b}" for a in names for b in names]
     for quantity, options, expected in (
-        ("link_jacobian", {"link": HAND}, [(motion, names)]),
-        ("jacobian_drift", {"link": HAND}, [(motion, ["jacobian_drift"])]),
+        ("frame_jacobian", {"link": HAND}, [(motion, names)]),
+        ("frame_jacobian_bias", {"link": HAND}, [(motion, ["frame_jacobian_bias"])]),
         ("joint_torque_regressor", {}, [(names, columns)]),
         ("energy_regressor", {}, [(columns, ["kinetic"]), (columns, ["potential"])]),
-        ("joint_wrenches", {}, [(bodies, FORCES)]),
-        ("carried_wrench", {"joint": WRIST}, [(FORCES, ["wrench"])]),
+        ("reaction_wrenches", {}, [(bodies, FORCES)]),
+        ("sensor_wrench", {"joint": WRIST}, [(FORCES, ["wrench"])]),
         ("kinetic_energy", {}, [(["kinetic_energy"], ["kinetic_energy"])]),
-        ("momentum_matrix", {}, [(AXES, names)]),
+        ("spatial_momentum_matrix", {}, [(AXES, names)]),
         ("inverse_dynamics_second_derivatives", {}, [(names, pairs)] * 4),
-        ("centre_of_mass", {}, [(list("xyz"), ["position"]), (list("xyz"), names)]),
+        ("center_of_mass", {}, [(list("xyz"), ["position"]), (list("xyz"), names)]),
     ):
         values = ask(arm, quantity, given, **options).values
         assert [(list(m.row_names), list(m.col_names)) for m in values] == expected, quantity
@@ -156,15 +156,15 @@ def test_the_header_is_that_of_the_state(other, panda):
     """Its own stamp, or that of the newest joint of the latest measured state, which an empty state means."""
     r = other
     measured = stamp_of(r.answered(panda.names, panda.q, panda.qd))
-    response = ask(r, "bias")
-    assert error(results(response)["bias"][:, 0], panda.torque()) <= EXACT
+    response = ask(r, "nonlinear_effects")
+    assert error(results(response)["nonlinear_effects"][:, 0], panda.torque()) <= EXACT
     assert measured <= stamp_of(response) <= r.next_stamp() and response.header.frame_id == "panda_link0"
     given = state(panda.names, panda.q)
     given.joints.header.stamp.sec = 12
-    response = ask(r, "bias", given)
-    assert error(results(response)["bias"][:, 0], panda.torque(qd=0 * panda.qd)) <= EXACT
+    response = ask(r, "nonlinear_effects", given)
+    assert error(results(response)["nonlinear_effects"][:, 0], panda.torque(qd=0 * panda.qd)) <= EXACT
     assert stamp_of(response) == 12 * 10**9
-    refused(ask(r, "link_motion", None, panda.qdd, link=HAND), "0 names in state.joints but 7 entries")
+    refused(ask(r, "frame_kinematics", None, panda.qdd, link=HAND), "0 names in state.joints but 7 entries")
     assert r.set_parameters(gravity=[0.0, 0.0, 0.0])[0]
     assert not results(ask(r, "gravity_torque"))["gravity_torque"].any()
     assert r.set_parameters(gravity=[0.0, 0.0, -9.81])[0]
@@ -178,7 +178,7 @@ def test_payloads_count(other, panda):
     given = state(panda.names, panda.q, panda.qd)
     for quantity in ("coriolis_matrix", "gravity_torque"):
         compare(ask(r, quantity, given), theirs.dynamics()[quantity], quantity)
-    compare(ask(r, "joint_wrenches", given, panda.qdd), [theirs.wrenches()], "joint_wrenches")
+    compare(ask(r, "reaction_wrenches", given, panda.qdd), [theirs.wrenches()], "reaction_wrenches")
     assert r.call(SetPayload, "set_payload", payload(mass=0)).success
 
 
@@ -200,12 +200,15 @@ def test_a_floating_base(dog, case):
     dynamics = theirs.dynamics()
     several = results(ask(dog, "coriolis_matrix", given))["coriolis_matrix"]  # of these several are right
     assert error(several @ theirs.qd[theirs.v], dynamics["coriolis_torque"][0]) <= EXACT
-    right = {name: dynamics[name] for name in ("mass_matrix", "bias", "gravity_torque", "coriolis_torque")}
-    right |= theirs.whole("origin") | theirs.regressors() | {"joint_wrenches": [theirs.wrenches()]}
+    right = {
+        name: dynamics[name]
+        for name in ("mass_matrix", "nonlinear_effects", "gravity_torque", "coriolis_torque")
+    }
+    right |= theirs.whole() | theirs.regressors() | {"reaction_wrenches": [theirs.wrenches()]}
     for quantity, arrays in right.items():
         compare(ask(dog, quantity, given, solo.qdd), arrays, quantity)
     right = theirs.of_link("FL_FOOT", "world_aligned")
-    for quantity in ("link_jacobian", "link_motion", "jacobian_drift"):
+    for quantity in ("frame_jacobian", "frame_kinematics", "frame_jacobian_bias"):
         compare(ask(dog, quantity, given, solo.qdd, link="FL_FOOT"), right[quantity], quantity)
     rows = ask(dog, "gravity_torque", given).values[0].row_names
     assert list(rows[:6]) == [f"floating_base.{axis}" for axis in AXES] and list(rows[6:]) == list(solo.names)
@@ -222,7 +225,7 @@ def test_closed_loops(bars):
     link = "right_upper"
     for quantity in RESULTS:
         row = QUANTITIES[quantity]
-        if quantity in ("carried_wrench", "joint_wrenches"):
+        if quantity in ("sensor_wrench", "reaction_wrenches"):
             continue
         options = (
             {"link": link} if "link" in row.options else {"links": [link]} if "links" in row.options else {}
@@ -235,11 +238,11 @@ def test_closed_loops(bars):
         for array, (name, matrix) in zip(arrays, found.items(), strict=True):
             if name in MOTIONS and len(array) == 6:
                 array = array[LINEAR_FIRST]
-            if name == "inverse_inertia":
+            if name == "inertia_inverse":
                 array = array[np.ix_(LINEAR_FIRST, LINEAR_FIRST)]
             assert error(matrix.ravel(), np.ravel(array)) <= LOOSER.get(quantity, EXACT), (quantity, name)
     assert list(ask(bars, "joint_regressor", given).values[0].col_names) == list(mechanism.tree.v_names)
-    refused(ask(bars, "joint_wrenches", given), "joints bridged by 'j5'")
+    refused(ask(bars, "reaction_wrenches", given), "joints bridged by 'j5'")
     refused(ask(bars, "gravity_torque", state(DRIVEN, [3.1, 0.0])), "'j5'")
 
 
@@ -252,18 +255,17 @@ WRONG = {
     "unknown quantity": ("gravity_tork", {}, "unknown quantity 'gravity_tork'; near it: gravity_torque"),
     "no quantity": ("", {}, "unknown quantity ''; there are inverse_dynamics, "),
     "hostile quantity": (HOSTILE, {}, "unknown quantity 'x\\n\\x1b[31myyy"),
-    "hostile link": ("link_motion", {"link": HOSTILE}, "unknown link 'x\\n\\x1b[31myyy"),
-    "unknown link": ("link_motion", {"link": "nose"}, "unknown link 'nose'; the robot has"),
-    "no link": ("link_jacobian", {}, "link_jacobian is of a link: name one"),
-    "unknown joint": ("carried_wrench", {"joint": "knee"}, "'knee'"),
-    "no joint": ("carried_wrench", {}, "carried_wrench is of a joint: name one"),
-    "no links": ("operational_space_inertia", {}, "no links: name some in the request"),
-    "a link twice": ("operational_space_inertia", {"links": [HAND] * 2}, f"link '{HAND}' is named twice"),
-    "links": ("operational_space_inertia", {"links": [HAND] * 50_000}, "50000 links; the robot has"),
-    "reference": ("link_motion", {"link": HAND, "reference": "sideways"}, "unknown reference 'sideways'"),
-    "about": ("spatial_momentum", {"about": "tip"}, "unknown point 'tip'"),
-    "foreign": ("bias", {"link": HAND, "about": "tip"}, "bias has no option link, about; it has none"),
-    "other": ("momentum_matrix", {"reference": "body"}, "momentum_matrix has no option reference; it has about"),
+    "hostile link": ("frame_kinematics", {"link": HOSTILE}, "unknown link 'x\\n\\x1b[31myyy"),
+    "unknown link": ("frame_kinematics", {"link": "nose"}, "unknown link 'nose'; the robot has"),
+    "no link": ("frame_jacobian", {}, "frame_jacobian is of a link: name one"),
+    "unknown joint": ("sensor_wrench", {"joint": "knee"}, "'knee'"),
+    "no joint": ("sensor_wrench", {}, "sensor_wrench is of a joint: name one"),
+    "no links": ("operational_space_inertia_inverse", {}, "no links: name some in the request"),
+    "a link twice": ("operational_space_inertia_inverse", {"links": [HAND] * 2}, f"link '{HAND}' is named twice"),
+    "links": ("operational_space_inertia_inverse", {"links": [HAND] * 50_000}, "50000 links; the robot has"),
+    "reference": ("frame_kinematics", {"link": HAND, "reference": "sideways"}, "unknown reference 'sideways'"),
+    "foreign": ("nonlinear_effects", {"link": HAND}, "nonlinear_effects has no option link; it has none"),
+    "other": ("frame_pose", {"reference": "body"}, "frame_pose has no option reference; it has link"),
 }  # fmt: skip
 
 
@@ -291,7 +293,7 @@ def test_bad_accelerations_are_refused(arm, case_name):
 
 
 def test_bad_states_are_refused(arm):
-    refused(ask(arm, "bias", state(NAMES, [np.nan] * 7)), "position of 'panda_joint1' is nan")
-    refused(ask(arm, "bias", state(NAMES[:6], [0] * 6)), "state without joint panda_joint7")
+    refused(ask(arm, "nonlinear_effects", state(NAMES, [np.nan] * 7)), "position of 'panda_joint1' is nan")
+    refused(ask(arm, "nonlinear_effects", state(NAMES[:6], [0] * 6)), "state without joint panda_joint7")
     strangers = [f"j{k}" for k in range(10_001)]
-    refused(ask(arm, "bias", state(strangers, [0] * 10_001)), "10001 names; the limit is 10000")
+    refused(ask(arm, "nonlinear_effects", state(strangers, [0] * 10_001)), "10001 names; the limit is 10000")

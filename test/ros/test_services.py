@@ -272,7 +272,9 @@ def test_before_there_is_a_model(rig):
         (GetOperationalSpaceInertia, "get_operational_space_inertia"),
     ):
         refused(r.call(kind, name), "no model yet")
-    refused(r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="bias")), "no model yet")
+    refused(
+        r.call(GetQuantity, "get_quantity", GetQuantity.Request(quantity="nonlinear_effects")), "no model yet"
+    )
 
 
 def test_empty_state_before_any_measurement(rig):

@@ -64,15 +64,15 @@ def programs(robot, more):
         problem = named(kind, robot, joints[: max(1, len(joints) // 2)])
         for way, program in recursive_programs(robot, problem).items():
             yield f"{kind} {way}", program
-    for way, program in quantity_programs(robot, "operational_space_inertia", links=(tip,)).items():
-        yield f"operational_space_inertia {way}", program
+    for way, program in quantity_programs(robot, "operational_space_inertia_inverse", links=(tip,)).items():
+        yield f"operational_space_inertia_inverse {way}", program
     if not more:
         return
     problem = dn.forward_dynamics(robot)
     yield "derivatives", derivative_program(robot, problem)
     if not robot.constrained:
         sensor = {"joint": joints[0], "xyz": (0.03, -0.05, 0.11), "rpy": (0.4, -0.7, 1.9)}
-        yield "carried_wrench", quantity_programs(robot, "carried_wrench", **sensor)["by the tree"]
+        yield "sensor_wrench", quantity_programs(robot, "sensor_wrench", **sensor)["by the tree"]
         yield "regressor", quantity_programs(robot, "joint_torque_regressor", link=tip)["by the tree"]
     yield "colamd", elimination_program(robot, problem, "colamd")
     yield "sensors", measured_program(robot, dn.measured(robot, sensed(robot, joints, tip)))

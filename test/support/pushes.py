@@ -28,7 +28,7 @@ def simulate(
     runs, nv = qd0.shape
     random = np.random.default_rng(seed)
     speed, phase = random.uniform(3.0, 9.0, (2, runs, nv))
-    hold = dn.build(robot, "bias")(q0, 0.0 * qd0)
+    hold = dn.build(robot, "nonlinear_effects")(q0, 0.0 * qd0)
     f_ext = None if wrench is None else dn.external_wrenches(robot, {link: wrench})
     follow = follower(robot)
     inertia = np.diagonal(dn.build(robot, "mass_matrix")(q0), axis1=1, axis2=2)
@@ -82,7 +82,7 @@ def follower(robot):
 
 def torques_of(robot, q, link, wrench):
     """J^T w (..., nv)."""
-    J = dn.evaluate(robot, "link_jacobian", q, link=link, reference="body")
+    J = dn.evaluate(robot, "frame_jacobian", q, link=link, reference="body")
     return (np.swapaxes(J, -1, -2) @ wrench[..., None])[..., 0]
 
 
@@ -132,7 +132,7 @@ def still(robot, q, wrench, link, time):
     """Runs of a robot that stands still at q (runs, nq), its motors bearing the wrench (runs, 6)."""
     zero = np.zeros((len(q), robot.nv))
     pushed = torques_of(robot, q, link, wrench)
-    tau = dn.build(robot, "bias")(q, zero) - pushed
+    tau = dn.build(robot, "nonlinear_effects")(q, zero) - pushed
     return Run(time, *(np.broadcast_to(a, (len(time), *a.shape)) for a in (q, zero, tau, pushed)))
 
 

@@ -22,12 +22,12 @@ class Quantities:
     def call(self, function, *state):
         return np.array(function(self.model, self.data, self.q, *state))
 
-    def all(self, link, joint, reference="world_aligned", about="origin"):
+    def all(self, link, joint, reference="world_aligned"):
         """{name: [arrays]}."""
-        found = self.dynamics() | self.whole(about) | self.of_link(link, reference) | self.regressors()
+        found = self.dynamics() | self.whole() | self.of_link(link, reference) | self.regressors()
         wrenches = self.wrenches()
         number = [body.joint.name for body in self.oracle.model.bodies].index(joint)
-        return found | {"joint_wrenches": [wrenches], "carried_wrench": [wrenches[number]]}
+        return found | {"reaction_wrenches": [wrenches], "sensor_wrench": [wrenches[number]]}
 
     def dynamics(self):
         still = np.zeros(self.model.nv)
@@ -42,29 +42,31 @@ class Quantities:
             "inverse_dynamics": [self.call(pin.rnea, self.qd, self.qdd)[self.v]],
             "inverse_dynamics_derivatives": [dq[rows], dqd[rows], M[rows]],
             "mass_matrix": [M[np.ix_(self.v, self.v)]],
-            "bias": [h],
+            "nonlinear_effects": [h],
             "gravity_torque": [g],
             "coriolis_torque": [h - g],
             "coriolis_matrix": [C[np.ix_(self.v, self.v)]],
-            "momentum": [(M @ self.qd)[self.v], (C.T @ self.qd)[self.v] - g],
+            "generalized_momentum": [(M @ self.qd)[self.v], (C.T @ self.qd)[self.v] - g],
         }
 
-    def whole(self, about):
+    def whole(self):
         pin.ccrba(self.model, self.data, self.q, self.qd)
         h, A = np.array(self.data.hg).copy(), np.array(self.data.Ag).copy()
         c = np.array(self.data.com[0]).copy()
-        if about == "origin":
-            h[3:] += np.cross(c, h[:3])
-            A[3:] += np.cross(c, A[:3].T).T
+        about_origin, rows = h.copy(), A.copy()
+        about_origin[3:] += np.cross(c, h[:3])
+        rows[3:] += np.cross(c, A[:3].T).T
         pin.centerOfMass(self.model, self.data, self.q, self.qd, self.qdd)
         motion = [np.array(getattr(self.data, name)[0]) for name in ("com", "vcom", "acom")]
         return {
             "kinetic_energy": [self.call(pin.computeKineticEnergy, self.qd)],
             "potential_energy": [self.call(pin.computePotentialEnergy)],
-            "spatial_momentum": [h],
-            "momentum_matrix": [A[:, self.v]],
-            "centre_of_mass": [c, self.call(pin.jacobianCenterOfMass)[:, self.v]],
-            "centre_of_mass_motion": motion,
+            "spatial_momentum": [about_origin],
+            "spatial_momentum_matrix": [rows[:, self.v]],
+            "centroidal_momentum": [h],
+            "centroidal_momentum_matrix": [A[:, self.v]],
+            "center_of_mass": [c, self.call(pin.jacobianCenterOfMass)[:, self.v]],
+            "center_of_mass_motion": motion,
         }
 
     def of_link(self, link, reference):
@@ -83,11 +85,11 @@ class Quantities:
         pose = self.data.oMf[index]
         velocity = np.array(pin.getFrameVelocity(self.model, self.data, index, axes))
         return {
-            "link_jacobian": [J[:, self.v]],
-            "link_pose": [pose.rotation.copy(), pose.translation.copy()],
-            "link_motion": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
-            "jacobian_drift": [motions[1]],
-            "operational_space_inertia": [J @ np.linalg.solve(M, J.T), J[:, self.v]],
+            "frame_jacobian": [J[:, self.v]],
+            "frame_pose": [pose.rotation.copy(), pose.translation.copy()],
+            "frame_kinematics": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
+            "frame_jacobian_bias": [motions[1]],
+            "operational_space_inertia_inverse": [J @ np.linalg.solve(M, J.T), J[:, self.v]],
         }
 
     def wrenches(self):

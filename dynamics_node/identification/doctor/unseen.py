@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynamics_node.algorithms import link_jacobian
+from dynamics_node.algorithms import frame_jacobian
 from dynamics_node.algorithms.accelerations import body_motions, body_wrench
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot import Robot
@@ -24,7 +24,7 @@ def unseen_parameters(model: Robot, seed=0):
     units, found = pseudo_inertia(_units()), {}
     for body, motion in zip(model.bodies, motions, strict=True):
         wrenches = np.stack([body_wrench(motion.U, motion.a, unit) for unit in units], axis=-1)
-        columns = transpose(link_jacobian(model, q, body.name, "body")) @ wrenches
+        columns = transpose(frame_jacobian(model, q, body.name, "body")) @ wrenches
         sizes = np.linalg.norm(columns, axis=(0, 1))
         unseen = sizes <= NOTHING * max(sizes.max(), 1e-300)
         if unseen.any():

@@ -87,7 +87,7 @@ def condition_of(model, q) -> Condition:
 def margins_of(model, q) -> list[Margin]:
     """Of the joints that have an effort limit and own a coordinate, the tightest first."""
     rest = np.zeros((len(q), model.nv))
-    torques = np.abs(evaluate(model, "bias", q, rest)).max(axis=0)
+    torques = np.abs(evaluate(model, "nonlinear_effects", q, rest)).max(axis=0)
     tree, names = model.tree, list(model.v_names)
     limits = {joint.name: joint.limits.effort for joint in tree.independent_joints if joint.type.is_scalar}
     found = [

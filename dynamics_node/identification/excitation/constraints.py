@@ -161,8 +161,8 @@ class BoxRows:
     @cached_property
     def _point(self):
         """q -> position (3,) and its Jacobian (3, nv)."""
-        motion = quantity_program(self.model, "link_motion", link=self.box.link)
-        jacobian = quantity_program(self.model, "link_jacobian", link=self.box.link)
+        motion = quantity_program(self.model, "frame_kinematics", link=self.box.link)
+        jacobian = quantity_program(self.model, "frame_jacobian", link=self.box.link)
         still = np.zeros(self.model.nv, dtype=object)
 
         def position(q):

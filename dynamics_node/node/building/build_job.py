@@ -48,7 +48,7 @@ from dynamics_node.robot.sensors import load_sensors
 log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
-INERTIA, REFERENCE = "operational_space_inertia", "world_aligned"
+INERTIA, REFERENCE = "operational_space_inertia_inverse", "world_aligned"
 NO_PAYLOAD = "no payload is estimated"  # how a note begins that says why
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
@@ -118,7 +118,7 @@ class ServedRobot:
     inverse: RobotFunction
     forward: RobotFunction
     mass_matrix: QuantityFunction
-    bias: QuantityFunction
+    nonlinear_effects: QuantityFunction
     inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
     closing: Closing | None = None
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class ServedRobot:
 
     def with_model(self, model: Robot) -> "ServedRobot":
         """All functions with the inertias of another Robot; nothing is compiled."""
-        names = ("solver", "inverse", "forward", "mass_matrix", "bias")
+        names = ("solver", "inverse", "forward", "mass_matrix", "nonlinear_effects")
         changed = {name: getattr(self, name).with_model(model) for name in names}
         inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
         carried = self.carried and self.carried.with_model(model)
@@ -193,12 +193,12 @@ def _build(job):
         inverse=build_for_service(model, inverse_dynamics(model), backend=job.services, batches=True),
         forward=build_for_service(model, forward_dynamics(model), backend=job.services, batches=True),
         mass_matrix=quantity("mass_matrix"),
-        bias=quantity("bias"),
+        nonlinear_effects=quantity("nonlinear_effects"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         closing=build_closing(model, beside) if model.constrained else None,
         lacking=lacking,
         sensor_joint=job.sensor_joint,
-        carried=quantity("carried_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        carried=quantity("sensor_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),

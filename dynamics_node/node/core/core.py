@@ -212,7 +212,7 @@ class Core:
     def weights(self, q):
         """(nv,): torques of gravity alone at a position (nq,) that was solved for."""
         zero = np.zeros(self.model.nv)
-        return self.robot.bias(q, zero, gravity=self.gravity.last(), errors="nan")
+        return self.robot.nonlinear_effects(q, zero, gravity=self.gravity.last(), errors="nan")
 
     def require_fresh(self, steady_now):
         """Raise Silence when what was measured is too old, by now, for what was computed from it."""

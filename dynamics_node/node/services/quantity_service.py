@@ -20,7 +20,7 @@ from dynamics_node.node.state.joint_memory import BadMessage
 
 MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joints, which take 3 s
 LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
-OPTIONS = ("link", "joint", "links", "reference", "about")  # fields of a request
+OPTIONS = ("link", "joint", "links", "reference")  # fields of a request
 NEEDED = ("link", "joint")  # of these, those without a default
 OF_ALL = ("joint_torque_regressor", "momentum_regressor")  # of every body, where a request names no link
 
@@ -30,24 +30,26 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "inverse_dynamics_derivatives": ("vv",) * 3,
     "inverse_dynamics_second_derivatives": ("vvv",) * 4,
     "mass_matrix": ("vv",),
-    "bias": ("v",),
+    "nonlinear_effects": ("v",),
     "gravity_torque": ("v",),
     "coriolis_torque": ("v",),
     "coriolis_matrix": ("vv",),
-    "momentum": ("v", "v"),
+    "generalized_momentum": ("v", "v"),
     "kinetic_energy": ("",),
     "potential_energy": ("",),
     "spatial_momentum": ("s",),
-    "momentum_matrix": ("sv",),
-    "centre_of_mass": ("x", "xv"),
-    "centre_of_mass_motion": ("x", "x", "x"),
-    "link_jacobian": ("mv",),
-    "link_pose": ("xx", "x"),
-    "link_motion": ("xx", "x", "m", "m"),
-    "jacobian_drift": ("m",),
-    "operational_space_inertia": ("mm", "mv"),
-    "carried_wrench": ("w",),
-    "joint_wrenches": ("bw",),
+    "spatial_momentum_matrix": ("sv",),
+    "centroidal_momentum": ("s",),
+    "centroidal_momentum_matrix": ("sv",),
+    "center_of_mass": ("x", "xv"),
+    "center_of_mass_motion": ("x", "x", "x"),
+    "frame_jacobian": ("mv",),
+    "frame_pose": ("xx", "x"),
+    "frame_kinematics": ("xx", "x", "m", "m"),
+    "frame_jacobian_bias": ("m",),
+    "operational_space_inertia_inverse": ("mm", "mv"),
+    "sensor_wrench": ("w",),
+    "reaction_wrenches": ("bw",),
     "joint_torque_regressor": ("vp",),
     "momentum_regressor": ("vp", "vp"),
     "energy_regressor": ("p", "p"),

@@ -168,7 +168,7 @@ class Services:
         order = linear_first(core.model)
         names = [core.model.v_names[k] for k in order]
         M = core.robot.mass_matrix(q)
-        h = core.robot.bias(q, qd, gravity=core.gravity(monotonic_ns()))
+        h = core.robot.nonlinear_effects(q, qd, gravity=core.gravity(monotonic_ns()))
         response.header = _header(core, request)
         response.mass_matrix = matrix_message(M[np.ix_(order, order)], names, names)
         response.bias_names, response.bias = names, doubles(h[order])

@@ -86,7 +86,7 @@ def test_torques_of_gravity_alone(panda, outputs):
     (weights,) = topics["~/gravity_torques"].sent
     model = served.core.model
     assert tuple(weights.name) == panda.names and weights.header.stamp == STAMP
-    assert error(weights.effort, dn.evaluate(model, "bias", panda.q, 0 * panda.q)) <= 1e-10
+    assert error(weights.effort, dn.evaluate(model, "nonlinear_effects", panda.q, 0 * panda.q)) <= 1e-10
     bars = Served(five_bar(), settings(backend="numpy"))
     q = dn.close_loops(bars.core.model, np.full(4, 0.1))
     bars.hear(bars.core.model.q_names, q, 0 * q)
@@ -137,7 +137,7 @@ def test_operational_space_of_a_floating_robot_with_loops():
     full[:7] = pose
     full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
     full = dn.close_loops(mechanism, full)
-    quantity = dn.build(mechanism, "operational_space_inertia", links=request.links, backend="numpy")
+    quantity = dn.build(mechanism, "operational_space_inertia_inverse", links=request.links, backend="numpy")
     right, order = quantity(full)[0], [3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8]
     found = np.array(answer.inertia_inverse.data).reshape(12, 12)
     assert error(found, right[np.ix_(order, order)], tail=2) <= 1e-9

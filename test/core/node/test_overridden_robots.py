@@ -49,7 +49,11 @@ def test_springs_and_offsets_are_no_push(tmp_path):
     for _ in range(5):
         served.wait(1)
         served.hear(
-            PANDA_JOINTS, q, np.zeros(7), dn.evaluate(model, "bias", q, np.zeros(7)) + held, stamp=served.ros
+            PANDA_JOINTS,
+            q,
+            np.zeros(7),
+            dn.evaluate(model, "nonlinear_effects", q, np.zeros(7)) + held,
+            stamp=served.ros,
         )
         found = observed(served.core, served.now)
     assert np.abs(found.torques).max() < 1e-9
@@ -73,7 +77,10 @@ def test_parameters_win_over_the_file(tmp_path):
     viscous, coulomb = np.array([2, 0.5, *5 * [2.0]]), np.array([3, 0, *5 * [3.0]])
     served.hear(theirs, q, qd)
     assert (
-        error(served.tau(), dn.evaluate(model, "bias", q, qd) + dn.friction_torque(qd, viscous, coulomb))
+        error(
+            served.tau(),
+            dn.evaluate(model, "nonlinear_effects", q, qd) + dn.friction_torque(qd, viscous, coulomb),
+        )
         <= 1e-10
     )
     assert np.allclose(dn.evaluate(served.core.model, "mass_matrix", q), dn.evaluate(model, "mass_matrix", q))
@@ -136,5 +143,5 @@ def test_a_robot_whose_bodies_are_others_is_another_robot(tmp_path):
             '<origin xyz="0.1 0 0"/><mass value="2"/>\n<inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/>',
         )
     )
-    right = dn.evaluate(other, "bias", np.array([0.3, 0.4]), np.array([0.5, 0.6]))
+    right = dn.evaluate(other, "nonlinear_effects", np.array([0.3, 0.4]), np.array([0.5, 0.6]))
     assert error(served.tau(), right) <= 1e-12 < error(plain.tau(), right)

@@ -81,14 +81,14 @@ def test_loops_on_a_floating_base():
     served = Served(differential(), settings(backend="numpy", floating_base=True))
     mechanism, names = served.core.model, served.core.model.joint_names
     q = np.random.default_rng(0).uniform(-0.1, 0.1, len(names))
-    answer = ask(served, "momentum_matrix", names, q)
+    answer = ask(served, "spatial_momentum_matrix", names, q)
     assert answer.success, answer.message
     full = mechanism.neutral()
     full[[joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]] = q
     full = dn.close_loops(mechanism, full)
-    right = dn.build(mechanism, "momentum_matrix", backend="numpy")(full)
+    right = dn.build(mechanism, "spatial_momentum_matrix", backend="numpy")(full)
     rows = [3, 4, 5, 0, 1, 2]
     found = np.array(answer.values[0].data).reshape(6, -1)
     assert error(found, right[np.ix_(rows, [*rows, *range(6, mechanism.nv)])], tail=2) <= EXACT
     assert list(answer.values[0].col_names[:2]) == ["floating_base.linear.x", "floating_base.linear.y"]
-    assert ask(served, "joint_wrenches", names, q).values[0].cols == 6
+    assert ask(served, "reaction_wrenches", names, q).values[0].cols == 6
