@@ -16,6 +16,10 @@ from dynamics_node.graph import ORDERINGS, SingularPivotError
 
 COMPILED = ("double_pendulum", "ur5")  # in every ordering
 SEARCHED = (*COMPILED, "kinova")  # for the best one, which takes seconds: of the last one for one problem
+FLAGS_OF_USERS = (
+    "solo12",
+    "panda_floating",
+)  # of larger robots; the others are compiled without optimization
 SMALL = ("double_pendulum", "ur5", "so101", "panda7", "xarm7", "kinova")
 PROBLEMS = ("inverse", "forward", "hybrid")
 ALGORITHMS = {
@@ -73,10 +77,8 @@ def turn(number):
 
 
 def has_flags_of_users(robot, problem, algorithm, backend):
-    """What is compiled by the default algorithm: every robot, and small ones for every problem."""
-    if algorithm != "default" or backend != "c":
-        return False
-    return robot in SMALL or compiled_problem(robot) == problem
+    """What is compiled by the default algorithm for small robots, for every problem, and for some larger ones."""
+    return (algorithm, backend) == ("default", "c") and robot in (*SMALL, *FLAGS_OF_USERS)
 
 
 @pytest.mark.timeout(600)
