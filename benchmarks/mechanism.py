@@ -27,7 +27,7 @@ from dynamics_node.trajectory import (
     robot_system,
     simulate,
 )
-from dynamics_node.trajectory.graph import weights_of
+from dynamics_node.trajectory.trajectory_graph import weights_of
 
 WINDOWS = range(2, 11)
 FALL = 5.0  # s

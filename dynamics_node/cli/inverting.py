@@ -7,7 +7,7 @@ from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, joints_map
 from dynamics_node.io import read_table
 from dynamics_node.trajectory import inverse_trajectory
-from dynamics_node.trajectory.inverse import STDS
+from dynamics_node.trajectory.inverse_problem import STDS
 
 
 def add_parser(commands):

@@ -1,15 +1,7 @@
 """Dynamics over many steps of time as one nonlinear least-squares problem (paper 2)."""
 
-from dynamics_node.trajectory.animation import write_animation
-from dynamics_node.trajectory.batch import Batch, Solution
-from dynamics_node.trajectory.constraints import (
-    acceleration_constraint,
-    position_constraint,
-    prior_factor,
-    velocity_constraint,
-)
-from dynamics_node.trajectory.drawing import Drawing, robot_drawing
-from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
+from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
+from dynamics_node.trajectory.batch_solver import Batch, Solution
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -18,28 +10,46 @@ from dynamics_node.trajectory.errors import (
     Unobservable,
     WrongBranch,
 )
-from dynamics_node.trajectory.factor import Factor, factor_program
+from dynamics_node.trajectory.factor import (
+    Factor,
+    Loss,
+    Variable,
+    cauchy,
+    factor_program,
+    geman_mcclure,
+    positions,
+    vector,
+)
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
-from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
-from dynamics_node.trajectory.inverse import inverse_trajectory
+from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
+from dynamics_node.trajectory.inverse_problem import inverse_trajectory
 from dynamics_node.trajectory.joint_smoother import SmootherOptions
-from dynamics_node.trajectory.losses import Loss, cauchy, geman_mcclure
-from dynamics_node.trajectory.readings import (
+from dynamics_node.trajectory.recorded_trajectory import smooth
+from dynamics_node.trajectory.robot_factors import (
+    acceleration_constraint,
     accelerometer,
     bias_of,
     encoder,
+    equality,
+    euler,
+    forward_dynamics,
     gyro,
     imu,
+    inverse_dynamics,
+    position_constraint,
+    prior_factor,
+    random_walk,
+    simpson,
     torque,
+    trapezoidal,
+    velocity_constraint,
     velocity_reading,
 )
-from dynamics_node.trajectory.results import Curve, Trajectory
 from dynamics_node.trajectory.simulation import simulate
-from dynamics_node.trajectory.smoothing import smooth
 from dynamics_node.trajectory.systems import System, robot_system
-from dynamics_node.trajectory.variables import Variable, positions, vector
+from dynamics_node.trajectory.trajectory import Curve, Trajectory
+from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior
 
 __all__ = [
     "Batch",
@@ -73,7 +83,9 @@ __all__ = [
     "factor_program",
     "forward_dynamics",
     "forward_graph",
+    "from_gtsam",
     "geman_mcclure",
+    "gtsam_key",
     "gyro",
     "imu",
     "inverse_dynamics",
@@ -89,6 +101,7 @@ __all__ = [
     "simpson",
     "simulate",
     "smooth",
+    "to_gtsam",
     "torque",
     "trapezoidal",
     "vector",

@@ -8,8 +8,8 @@ from dynamics_node.algorithms.loop_closure import TURNED
 from dynamics_node.functions import InputError
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.errors import InconsistentStart, SingularPosition, WrongBranch
-from dynamics_node.trajectory.results import Trajectory
 from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory.trajectory import Trajectory
 
 OPEN = 1e-6  # m, rad or 1 that loops may be open at the start: what rounding in a file leaves
 LENGTH = 1e-6  # that a quaternion may be off unit length

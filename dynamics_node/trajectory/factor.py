@@ -1,15 +1,124 @@
-"""A factor of a trajectory: an error of the variables of a step, and of the step after it."""
+"""Variables of a step of a trajectory, factors between them and the step after it, losses of outliers.
+
+Robust losses (Zhang 1997, Parameter estimation techniques: a tutorial with application to conic fitting, sec.
+9.4) are fractions, which a Program can hold: no comparison, no root.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
-from dynamics_node.robot import Shapes
+from dynamics_node.algorithms.tangent import tangent_map
+from dynamics_node.robot import Robot, Shapes
 from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, trace
-from dynamics_node.trajectory.losses import Loss
-from dynamics_node.trajectory.variables import Variable
+
+# --- variables ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A variable of every step: `size` numbers, changed along `tangent` directions.
+
+    names (tangent,): of the directions, for people. moved: x (..., size), step (..., tangent) -> x after the
+    step, exact to first order; difference: to, start -> the step by which `moved` takes start to `to`;
+    tangent_map: x -> (..., size, tangent), by what x changes along its directions. All of floats or symbols.
+    rate: the variable that is its derivative by time; neutral (size,): a value to begin with.
+    """
+
+    name: str
+    names: tuple[str, ...]
+    neutral: np.ndarray
+    moved: Callable
+    difference: Callable
+    tangent_map: Callable
+    rate: str = ""
+
+    @property
+    def size(self):
+        return len(self.neutral)
+
+    @property
+    def tangent(self):
+        return len(self.names)
+
+
+def vector(name, names, rate="") -> Variable:
+    """A Variable of plain numbers."""
+    names = tuple(names)
+    return Variable(name, names, np.zeros(len(names)), _added, _subtracted, _unchanged, rate)
+
+
+def positions(tree: Robot, name="q", rate="qd") -> Variable:
+    """The positions q (nq,) of a tree, which change along its velocities."""
+    joints = tree.independent_joints
+
+    def moved(q, step):
+        parts = [joint.type.moved(q[..., joint.q], step[..., joint.v]) for joint in joints]
+        return np.concatenate(parts, axis=-1) if parts else q
+
+    def difference(to, start):
+        parts = [joint.type.difference(to[..., joint.q], start[..., joint.q]) for joint in joints]
+        return np.concatenate(parts, axis=-1) if parts else to - start
+
+    return Variable(name, tree.v_names, tree.neutral(), moved, difference, partial(tangent_map, tree), rate)
+
+
+def _added(x, step):
+    return x + step
+
+
+def _subtracted(to, start):
+    return to - start
+
+
+def _unchanged(x):
+    return np.broadcast_to(np.eye(x.shape[-1]), (*x.shape, x.shape[-1]))
+
+
+# --- losses -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Loss:
+    """threshold: in standard deviations, the error beyond which a factor loses its weight. weight: s ->
+    derivative of the cost by s, of floats or symbols; cost: s -> what is summed in place of s."""
+
+    name: str
+    threshold: float
+    weight: Callable
+    cost: Callable
+
+    def __post_init__(self):
+        if not self.threshold > 0:
+            raise ValueError(f"threshold of loss {self.name!r} must be positive, not {self.threshold}")
+
+
+def cauchy(threshold=2.385) -> Loss:
+    """c^2 log(1 + s / c^2): 95 % as efficient as least squares where there are no outliers."""
+    square = threshold * threshold
+    return Loss(
+        "cauchy",
+        threshold,
+        lambda s: 1.0 / (1.0 + s * (1.0 / square)),
+        lambda s: square * np.log1p(s / square),
+    )
+
+
+def geman_mcclure(threshold=3.0) -> Loss:
+    """s / (1 + s / c^2): an outlier costs no more than c^2 and has no weight at all far away."""
+    square = threshold * threshold
+
+    def weight(s):
+        share = 1.0 / (1.0 + s * (1.0 / square))
+        return share * share
+
+    return Loss("geman_mcclure", threshold, weight, lambda s: s / (1.0 + s / square))
+
+
+# --- factors ------------------------------------------------------------------------------------------------
+
 
 NEXT = "_next"
 

@@ -6,12 +6,11 @@ import numpy as np
 
 from dynamics_node.codegen import make
 from dynamics_node.symbolic import Program, trace
-from dynamics_node.trajectory.batch import refuse_bad
-from dynamics_node.trajectory.covariances import covariances
-from dynamics_node.trajectory.elimination import packed, told
+from dynamics_node.trajectory.batch_solver import refuse_bad
 from dynamics_node.trajectory.errors import NotConverged
-from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph
-from dynamics_node.trajectory.sweeps import Sweeps, run
+from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, run
+from dynamics_node.trajectory.step_elimination import packed, told
+from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph
 
 
 class FixedLag:

@@ -1,16 +1,21 @@
 """The graphs of the usual problems (paper 2, Figs. 2 to 4, and an estimation)."""
 
-from dynamics_node.trajectory.constraints import (
+from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
+    bias_of,
+    equality,
+    euler,
+    forward_dynamics,
+    inverse_dynamics,
     position_constraint,
     prior_factor,
+    random_walk,
+    simpson,
+    trapezoidal,
     velocity_constraint,
 )
-from dynamics_node.trajectory.dynamics import forward_dynamics, inverse_dynamics
-from dynamics_node.trajectory.graph import TrajectoryGraph
-from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
-from dynamics_node.trajectory.readings import bias_of
 from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph
 
 RULES = ("euler", "trapezoidal", "simpson")
 COORDINATES = ("independent", "dependent")

@@ -21,11 +21,11 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu, Sensor, SensorError
 from dynamics_node.symbolic import Program, interpret, trace
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import Prior, TrajectoryGraph, prior
 from dynamics_node.trajectory.graphs import estimation_graph
-from dynamics_node.trajectory.linearised import determined, reading_program
-from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu, torque
+from dynamics_node.trajectory.robot_factors import accelerometer, encoder, gyro, imu, torque
+from dynamics_node.trajectory.step_elimination import determined, reading_program
 from dynamics_node.trajectory.systems import robot_system
+from dynamics_node.trajectory.trajectory_graph import Prior, TrajectoryGraph, prior
 
 UNTOLD = 1.0  # s: what is known no better than after so long without a reading is not told by any
 READ = {Imu: imu, Gyro: gyro, Accelerometer: accelerometer}

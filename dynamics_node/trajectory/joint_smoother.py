@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.trajectory.covariances import covariances
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import weights_of
+from dynamics_node.trajectory.gauss_newton import covariances, run
 from dynamics_node.trajectory.joint_graph import VARIABLES, Smoothed, SmootherOptions, known_start
-from dynamics_node.trajectory.sweeps import run
+from dynamics_node.trajectory.trajectory_graph import weights_of
 
 __all__ = ["FIRST", "JointEstimate", "JointSmoother", "Smoothed", "SmootherOptions"]
 FIRST = 3  # steps that tell rates; before there are so many, Gauss-Newton finds none from IMUs alone

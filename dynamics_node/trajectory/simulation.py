@@ -7,13 +7,19 @@ import numpy as np
 
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import closed_start, refuse_turned
-from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 from dynamics_node.trajectory.passive import DryFriction
-from dynamics_node.trajectory.problems import RobotOrSystem, graph_of, system_of, told_at, trajectory_of
-from dynamics_node.trajectory.results import Trajectory
+from dynamics_node.trajectory.trajectory import (
+    RobotOrSystem,
+    Trajectory,
+    graph_of,
+    system_of,
+    told_at,
+    trajectory_of,
+)
+from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior, weights_of
 
 STARTED = 1e-10  # variance of the start, in units squared
 INTEGRATED = 1e-2  # of the integrators (paper 2, Table 2): only what they weigh beside each other counts

@@ -14,9 +14,8 @@ from dynamics_node.algorithms.rates import Rates
 from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import Program, interpret
+from dynamics_node.trajectory.factor import Variable, positions, vector
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
-from dynamics_node.trajectory.results import units_of
-from dynamics_node.trajectory.variables import Variable, positions, vector
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -126,6 +125,27 @@ def _forward_program(robot: Robot) -> Program:
     """The recursion with the fewest operations."""
     programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
     return min(programs.values(), key=lambda one: len(one.ops))
+
+
+def units_of(robot) -> dict[str, tuple[str, ...]]:
+    """{kind: unit of every coordinate} of a Robot: rad and N m where it turns, m and N where it
+    slides, 1 of quaternions."""
+    positions: list[str] = []
+    for joint in robot.tree.independent_joints:
+        at = joint.type.quaternion
+        turning = ["rad" if at is None else "1"] * joint.type.nq
+        positions += ["m" if k in joint.type.lengths else unit for k, unit in enumerate(turning)]
+    turns = [t for joint in robot.independent_joints for t in _turning(joint)]
+    per = {
+        kind: tuple(f"{'rad' if t else 'm'}/{s}" for t in turns) for kind, s in (("qd", "s"), ("qdd", "s²"))
+    }
+    torques = tuple("N m" if t else "N" for t in turns)
+    return {"q": tuple(positions), **per, "tau": torques, "external_torque": torques}
+
+
+def _turning(joint):
+    """Which of its velocities are angular."""
+    return joint.S[:3].any(axis=0)[: joint.v.stop - joint.v.start].tolist()
 
 
 # --- without loops ------------------------------------------------------------------------------------------

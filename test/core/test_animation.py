@@ -23,9 +23,9 @@ import dynamics_node as dn
 from dynamics_demo.robots import UPRIGHT, differential, five_bar
 from dynamics_node.algorithms import first_closed
 from dynamics_node.io import plot_curves
-from dynamics_node.trajectory.animation import FRAMES, animation, write_animation
-from dynamics_node.trajectory.drawing import robot_drawing
-from dynamics_node.trajectory.results import Trajectory, units_of
+from dynamics_node.trajectory.animated_page import FRAMES, animation, robot_drawing, write_animation
+from dynamics_node.trajectory.systems import units_of
+from dynamics_node.trajectory.trajectory import Trajectory
 
 EVIL = "</script><script>alert(1)</script><img src=x onerror=alert(2)>&\"'\\u2028`${x}`]]>-->"
 IN_NODE = Path(__file__).parents[1] / "support" / "page_in_node.js"

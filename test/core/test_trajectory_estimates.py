@@ -8,8 +8,8 @@ import dynamics_node as dn
 from dynamics_node.robot.sensors import Accelerometer, Gyro
 from dynamics_node.symbolic import interpret, trace
 from dynamics_node.trajectory import Batch, FixedLag, estimation_graph, forward_graph, prior
-from dynamics_node.trajectory.graph import weights_of
-from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, torque
+from dynamics_node.trajectory.robot_factors import accelerometer, encoder, gyro, torque
+from dynamics_node.trajectory.trajectory_graph import weights_of
 
 DT, COUNT = 2e-3, 60
 PUSH = np.array([0.02, -0.01])

@@ -8,7 +8,7 @@ from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
 from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory import factor_program
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
-from dynamics_node.trajectory.readings import accelerometer, encoder, gyro, imu, torque, velocity_reading
+from dynamics_node.trajectory.robot_factors import accelerometer, encoder, gyro, imu, torque, velocity_reading
 
 STEP = 1e-30
 LARGE = {"solo12", "quadruped", "panda", "floating balls"}  # of whose joints and loops smaller ones have all

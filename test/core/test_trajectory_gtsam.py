@@ -12,13 +12,23 @@ from trajectories import CASES, chain
 from two_links import Swing
 
 import dynamics_node as dn
-from dynamics_node.trajectory import Batch, FixedLag, Loss, inverse_trajectory, prior, smooth, vector
+from dynamics_node.trajectory import (
+    Batch,
+    FixedLag,
+    Loss,
+    from_gtsam,
+    gtsam_key,
+    inverse_trajectory,
+    prior,
+    smooth,
+    to_gtsam,
+    vector,
+)
 from dynamics_node.trajectory.factor import Factor
-from dynamics_node.trajectory.graph import TrajectoryGraph, weights_of
 from dynamics_node.trajectory.graphs import forward_graph
-from dynamics_node.trajectory.gtsam import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.joint_smoother import known_start
 from dynamics_node.trajectory.systems import robot_system
+from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, weights_of
 
 STILL = 1e-5  # of a step of Gauss and Newton, beside the standard deviation of its direction
 

@@ -7,7 +7,7 @@ from trajectory_cases import position, rates, system_of, values
 
 from dynamics_node.symbolic import interpret
 from dynamics_node.trajectory import factor_program
-from dynamics_node.trajectory.integrators import equality, euler, random_walk, simpson, trapezoidal
+from dynamics_node.trajectory.robot_factors import equality, euler, random_walk, simpson, trapezoidal
 
 NAMES = ("paper", "slides", "double_pendulum", "balls", "floating", "differential", "ankle")
 ORDERS = {"euler": 1, "trapezoidal": 2, "simpson": 4}

@@ -6,11 +6,9 @@ from trajectories import CASES
 from trajectory_cases import system_of
 
 from dynamics_node.trajectory import FixedLag, SingularPosition, forward_graph, prior
-from dynamics_node.trajectory.elimination import forward_program
-from dynamics_node.trajectory.factor import Factor
-from dynamics_node.trajectory.graph import TrajectoryGraph
-from dynamics_node.trajectory.orders import last_first
-from dynamics_node.trajectory.variables import vector
+from dynamics_node.trajectory.factor import Factor, vector
+from dynamics_node.trajectory.step_elimination import forward_program
+from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph, last_first
 
 
 def test_rows_that_fill_few_right_sides_are_eliminated_first():

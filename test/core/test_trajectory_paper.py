@@ -14,8 +14,8 @@ from scipy.integrate import solve_ivp
 from trajectory_cases import system_of
 
 from dynamics_node.trajectory import FixedLag, prior
-from dynamics_node.trajectory.graph import weights_of
 from dynamics_node.trajectory.graphs import forward_graph
+from dynamics_node.trajectory.trajectory_graph import weights_of
 
 DT, DURATION = 1e-3, 5.0
 TABLE_2 = {"trapezoidal q": 1e-2, "trapezoidal qd": 1e-2, "dynamics": 1e-4}

@@ -11,14 +11,14 @@ from trajectory_cases import position, rates, robot_of, system_of
 from dynamics_node.robot.random_positions import sample_positions
 from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
 from dynamics_node.symbolic import interpret, trace
-from dynamics_node.trajectory.constraints import prior_factor
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
-from dynamics_node.trajectory.readings import (
+from dynamics_node.trajectory.robot_factors import (
     accelerometer,
     bias_of,
     encoder,
     gyro,
     imu,
+    prior_factor,
     torque,
     velocity_reading,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.symbolic import interpret, trace
 from dynamics_node.trajectory import Prior, Steps
 from dynamics_node.trajectory.factor import NEXT
-from dynamics_node.trajectory.graph import weights_of
+from dynamics_node.trajectory.trajectory_graph import weights_of
 
 H = 2e-3  # of differences of sixth order
 STENCIL = {1: 3 / 4, 2: -3 / 20, 3: 1 / 60}

@@ -10,10 +10,9 @@ from dynamics_node.graph.gtsam import require_gtsam
 from dynamics_node.robot import Shapes
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.errors import SingularPosition
-from dynamics_node.trajectory.factor import Factor
-from dynamics_node.trajectory.graph import Prior, Steps, TrajectoryGraph, weights_of
-from dynamics_node.trajectory.sweeps import run
-from dynamics_node.trajectory.variables import Variable
+from dynamics_node.trajectory.factor import Factor, Variable
+from dynamics_node.trajectory.gauss_newton import run
+from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, weights_of
 
 LOSSES = {"cauchy": "Cauchy", "geman_mcclure": "GemanMcClure"}  # of the same thresholds, half of our costs
 

@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynamics_node.trajectory.covariances import covariances
-from dynamics_node.trajectory.elimination import LEAST, SINGULAR, WEAK, told
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
-from dynamics_node.trajectory.graph import DAMPING, Prior, Steps, TrajectoryGraph
-from dynamics_node.trajectory.sweeps import Sweeps
+from dynamics_node.trajectory.gauss_newton import Sweeps, covariances
+from dynamics_node.trajectory.step_elimination import LEAST, SINGULAR, WEAK, told
+from dynamics_node.trajectory.trajectory_graph import DAMPING, Prior, Steps, TrajectoryGraph
 
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
 CLOSED = 1e-9  # error of an exact factor that is left

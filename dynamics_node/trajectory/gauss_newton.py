@@ -1,4 +1,7 @@
-"""One Gauss-Newton step over rows of a trajectory: forward to eliminate, backward to substitute."""
+"""One Gauss-Newton step over rows of a trajectory: forward to eliminate, backward to substitute.
+
+What the elimination leaves also determines the covariances of all steps (Rauch, Tung and Striebel 1965).
+"""
 
 from functools import lru_cache
 from math import inf, isfinite
@@ -6,7 +9,7 @@ from math import inf, isfinite
 import numpy as np
 
 from dynamics_node.codegen import Runner, Scan, make
-from dynamics_node.trajectory.elimination import (
+from dynamics_node.trajectory.step_elimination import (
     LEAST,
     SINGULAR,
     WEAK,
@@ -15,7 +18,7 @@ from dynamics_node.trajectory.elimination import (
     carry_size,
     forward_program,
 )
-from dynamics_node.trajectory.graph import CHANGE, DAMPING, LINKED, Steps, TrajectoryGraph
+from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Steps, TrajectoryGraph
 
 
 @lru_cache(maxsize=16)  # of the graphs at hand
@@ -100,3 +103,40 @@ def _views(outputs, out):
         found[name] = out[:, start : start + numbers.size].reshape(len(out), *numbers.shape)
         start += numbers.size
     return found
+
+
+# --- covariances --------------------------------------------------------------------------------------------
+
+
+def covariances(graph: TrajectoryGraph, found) -> np.ndarray:
+    """(count, columns, columns) of all directions at every step. found: {name: (count, *shape)}, as of
+    Sweeps: P = (H^-1 - H^-1 F^T S^-1 F H^-1) + G P_next G^T with G = H^-1 F^T S^-1 F_next, backward."""
+    P = _inverse(found["L"], found["inverse"])
+    if len(P) > 1:  # nothing follows the last step
+        linked = {name: rows[:-1] for name, rows in found.items()}
+        gain = P[:-1] @ np.swapaxes(linked["by_own"], 1, 2)
+        gain = gain @ _inverse(linked["L_links"], linked["inverse_links"])
+        P[:-1] -= gain @ linked["by_own"] @ P[:-1]
+        gain = gain @ linked["by_next"]
+        for k in range(len(P) - 2, -1, -1):
+            P[k] += gain[k] @ P[k + 1] @ gain[k].T
+    return _of_all(graph, 0.5 * (P + np.swapaxes(P, 1, 2)), found["slopes"])
+
+
+def _inverse(below, inverse):
+    """(count, n, n): of L^T D L, from L below the diagonal and 1 / D (count, n)."""
+    n = inverse.shape[1]
+    L = np.zeros((len(inverse), n, n))
+    rows, columns = np.tril_indices(n, -1)
+    L[:, rows, columns] = below
+    L[:, np.arange(n), np.arange(n)] = 1.0
+    half = np.linalg.inv(L)
+    return half @ (inverse[..., None] * np.swapaxes(half, 1, 2))
+
+
+def _of_all(graph, free, slopes):
+    """(count, columns, columns) of all directions from those (count, free, free) of the free ones."""
+    B = np.zeros((len(free), len(graph.column_names), free.shape[-1]))
+    B[:, graph.order, :] = np.eye(free.shape[-1])
+    B[:, graph.determined, :] = -slopes
+    return B @ free @ np.swapaxes(B, 1, 2)

@@ -1,4 +1,4 @@
-"""What torque moves a robot along a curve: the paper's four stages."""
+"""The torques that move a robot along a curve: the paper's four stages."""
 
 from typing import Any
 
@@ -7,20 +7,20 @@ import numpy as np
 from dynamics_node.algorithms import first_closed
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
-from dynamics_node.trajectory.batch import Batch
+from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.graph import Steps, prior
-from dynamics_node.trajectory.problems import (
+from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory.trajectory import (
     RobotOrSystem,
+    Trajectory,
     graph_of,
     residuals,
     system_of,
     told_at,
     trajectory_of,
 )
-from dynamics_node.trajectory.results import Trajectory
-from dynamics_node.trajectory.systems import System
+from dynamics_node.trajectory.trajectory_graph import Steps, prior
 
 STDS = (1e-5, 1e-4, 1e-2)  # of q, qd, qdd of the curve, in its units
 INTEGRATED = 1e-9  # of the trapezoids between steps: so hard that a simulation gives the motion back

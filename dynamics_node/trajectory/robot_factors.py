@@ -1,0 +1,359 @@
+"""The factors of a robot: constraints, dynamics, rules of integration, and the readings of its sensors.
+
+Torques (nv,) of the equations of motion are a sum of data, `known`, and variables, `unknown`: 'tau' of the
+motors, 'external_torque' of the environment.
+
+Rules of integration: positions with quaternions have no sum, so a step is measured in the chart `difference`
+around its own position, whose coordinates c change by D qd, D = dc/dq dq/dt. Of joints with one coordinate D
+is the identity, and the rules are the plain ones. directions: those that have a row, all by default.
+
+The reading of the sensor NAME is the data `reading NAME`; a bias is a variable `bias NAME` (see `bias_of`)
+that the sensor adds to the true value. A sensor without a reading at a step has no weight there; against
+outliers: `dataclasses.replace(factor, loss=cauchy())`.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+
+from dynamics_node.algorithms.accelerations import body_motions
+from dynamics_node.algorithms.reduced_frames import economical
+from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.graph.sensor_factors import sensor_transform
+from dynamics_node.robot import Robot, Shapes
+from dynamics_node.robot.sensors import Accelerometer, Gyro, Imu
+from dynamics_node.symbolic import (
+    Program,
+    derivative_name,
+    interpret,
+    jacobian,
+    trace,
+    transform_origin,
+    transform_rotation,
+)
+from dynamics_node.trajectory.factor import Factor, Variable, vector
+from dynamics_node.trajectory.passive import PassiveTorques
+from dynamics_node.trajectory.systems import System
+
+
+def position_constraint(system: System) -> Factor:
+    """phi(q) = 0 determines the dependent positions."""
+    return _constraint(system, "position", system.positions, ("q",))
+
+
+def velocity_constraint(system: System) -> Factor:
+    """K(q) qd = 0 determines the dependent velocities."""
+    return _constraint(system, "velocity", system.velocities, ("q", "qd"))
+
+
+def acceleration_constraint(system: System) -> Factor:
+    """K qdd + dK/dt qd = 0 determines the dependent accelerations."""
+    return _constraint(system, "acceleration", system.accelerations, ("q", "qd", "qdd"))
+
+
+def _constraint(system, kind, function, now):
+    """The last of the variables is determined."""
+    return Factor(
+        name=f"{kind} constraint",
+        residual=lambda **x: function(*(x[name] for name in now)),
+        rows=tuple(f"{kind} {system.directions[k]}" for k in system.dependent),
+        now=now,
+        determines=tuple((now[-1], k) for k in system.dependent),
+    )
+
+
+def prior_factor(x: Variable, directions=None) -> Factor:
+    """x is near the data `prior NAME` (size,), along `directions`, all by default."""
+    chosen = list(range(x.tangent)) if directions is None else list(directions)
+    value = f"prior {x.name}"
+    return Factor(
+        name=value,
+        residual=lambda **v: x.difference(v[x.name], v[value])[chosen],
+        rows=tuple(x.names[k] for k in chosen),
+        now=(x.name,),
+        data={value: (x.size,)},
+    )
+
+
+# --- dynamics -----------------------------------------------------------------------------------------------
+
+
+def inverse_dynamics(
+    system: System, determines: str | None, known=(), unknown=(), passive: PassiveTorques | None = None
+) -> Factor:
+    """ID(q, qd, qdd) - torque = 0, with passive torques beside ID if they are given.
+
+    determines: 'qdd', of the independent directions (a forward problem), or one of `unknown` (an inverse
+    one), exactly; None: rows with a variance, in N m or N.
+    """
+    if determines == "qdd":
+        determined = tuple(("qdd", k) for k in system.independent)
+    elif determines is None or determines in unknown:
+        determined = tuple((determines, k) for k in range(len(system.independent)) if determines)
+    else:
+        raise ValueError(f"inverse dynamics determine 'qdd' or one of {unknown}, not {determines!r}")
+
+    tangent = {} if passive is None else passive.data
+
+    def residual(q, qd, qdd, **torques):
+        own = {name: torques.pop(name) for name in tangent}
+        overcome = () if passive is None else (passive.torque(q, qd, **own),)
+        return system.inverse(q, qd, qdd, *overcome) - sum(torques.values())
+
+    return Factor(
+        name="dynamics",
+        residual=residual,
+        rows=system.torque_names,
+        now=("q", "qd", "qdd", *unknown),
+        data={name: (len(system.independent),) for name in known} | tangent,
+        determines=determined,
+        definite=determines == "qdd",
+    )
+
+
+def forward_dynamics(system: System, directions=None, known=(), unknown=()) -> Factor:
+    """qdd - FD(q, qd, torque) of some directions, all by default, with a variance, in rad/s^2 or m/s^2: the
+    paper's f_dyn."""
+    chosen = list(range(len(system.directions)) if directions is None else directions)
+
+    def residual(q, qd, qdd, **torques):
+        return (qdd - system.forward(q, qd, sum(torques.values())))[chosen]
+
+    return Factor(
+        name="dynamics",
+        residual=residual,
+        rows=tuple(system.directions[k] for k in chosen),
+        now=("q", "qd", "qdd", *unknown),
+        data={name: (len(system.independent),) for name in known},
+    )
+
+
+# --- from one step to the next ------------------------------------------------------------------------------
+
+
+DT: Shapes = {"dt": (1,)}
+
+
+def euler(x: Variable, directions=None) -> Factor:
+    """Explicit, of first order: x_next - x - dt xd."""
+
+    def residual(dt, **v):
+        step = x.difference(v[x.name + "_next"], v[x.name])
+        return (step - dt * v[x.rate])[chosen]
+
+    chosen = _chosen(x, directions)
+    return _between("euler", x, chosen, residual, after=(x.name,))
+
+
+def trapezoidal(x: Variable, directions=None) -> Factor:
+    """Of second order: x_next - x - dt/2 (xd + xd_next)."""
+
+    def residual(dt, **v):
+        step, rate = _in_chart(x, v[x.name], v[x.name + "_next"], v[x.rate + "_next"])
+        return (step - 0.5 * dt * (v[x.rate] + rate))[chosen]
+
+    chosen = _chosen(x, directions)
+    return _between("trapezoidal", x, chosen, residual, after=(x.name, x.rate))
+
+
+def simpson(system: System, directions=None, passive: PassiveTorques | None = None) -> Factor:
+    """Of fourth order, rows of q, then of qd: Lobatto IIIA with three stages (Hairer, Norsett and Wanner,
+    Solving Ordinary Differential Equations I, sec. II.7; Hermite-Simpson collocation).
+
+    The middle of a step is that of the cubics through both ends, its acceleration follows from forward
+    dynamics with the torque `tau_middle` (nv,), data, and passive torques if they are given. Dependent joints
+    of loops are there off their closed position by dt^4, their accelerations too: the order stays.
+    """
+    x, chosen = system.q, _chosen(system.q, directions)
+
+    tangent = {} if passive is None else {f"{name}_middle": shape for name, shape in passive.data.items()}
+
+    def residual(dt, tau_middle, q, qd, qdd, q_next, qd_next, qdd_next, **dry):
+        step, rate = _in_chart(x, q, q_next, qd_next)
+        middle = x.moved(q, 0.5 * step + 0.125 * dt * (qd - rate))
+        v = 0.5 * (qd + qd_next) + 0.125 * dt * (qdd - qdd_next)
+        own = {name.removesuffix("_middle"): numbers for name, numbers in dry.items()}
+        overcome = () if passive is None else (passive.torque(middle, v, **own),)
+        a = system.forward(middle, v, tau_middle, *overcome)
+        there = _in_chart(x, q, middle, v)[1]
+        of_q = step - dt * (1 / 6) * (qd + 4 * there + rate)
+        of_qd = qd_next - qd - dt * (1 / 6) * (qdd + 4 * a + qdd_next)
+        return np.concatenate([of_q[chosen], of_qd[chosen]])
+
+    return Factor(
+        name="simpson",
+        residual=residual,
+        rows=tuple(f"{name} {x.names[k]}" for name in ("q", "qd") for k in chosen),
+        now=("q", "qd", "qdd"),
+        after=("q", "qd", "qdd"),
+        data=DT | {"tau_middle": (len(system.independent),)} | tangent,
+    )
+
+
+def equality(x: Variable, directions=None, name="equality") -> Factor:
+    """x_next - x: that little changes."""
+
+    def residual(**v):
+        return x.difference(v[x.name + "_next"], v[x.name])[chosen]
+
+    chosen = _chosen(x, directions)
+    rows = tuple(x.names[k] for k in chosen)
+    return Factor(name=f"{name} {x.name}", residual=residual, rows=rows, now=(x.name,), after=(x.name,))
+
+
+def random_walk(x: Variable, directions=None) -> Factor:
+    """x_next - x of what nothing else drives, as a bias; its variance grows with dt."""
+    return equality(x, directions, name="random walk")
+
+
+def _between(rule, x, chosen, residual, after):
+    return Factor(
+        name=f"{rule} {x.name}",
+        residual=residual,
+        rows=tuple(x.names[k] for k in chosen),
+        now=(x.name, x.rate),
+        after=after,
+        data=DT,
+    )
+
+
+def _chosen(x, directions):
+    return list(range(x.tangent)) if directions is None else list(directions)
+
+
+def _in_chart(x, start, to, rates):
+    """The step (tangent,) from start to `to`, and by what it changes at rates (tangent,) there."""
+    found = interpret(_chart(x), start=start, to=to)
+    return found["step"], found["D"] @ rates
+
+
+@lru_cache(maxsize=64)  # variables of the systems at hand
+def _chart(x: Variable) -> Program:
+    """start, to -> step (tangent,) and D (tangent, tangent), by what it changes along the directions."""
+    shapes = {"start": (x.size,), "to": (x.size,)}
+    step = trace(lambda start, to: {"step": x.difference(to, start)}, shapes)
+    derived = jacobian(step, ["step"], ["to"])
+
+    def function(start, to):
+        by = interpret(derived, start=start, to=to)[derivative_name("step", "to")]
+        return {"step": interpret(step, start=start, to=to)["step"], "D": by @ x.tangent_map(to)}
+
+    return trace(function, shapes)
+
+
+# --- readings -----------------------------------------------------------------------------------------------
+
+
+ROUNDING = 1e-14  # entries of a transform beside 1 that were meant to be zero
+
+
+def encoder(system: System, directions=None, name="encoder", bias=False) -> Factor:
+    """Positions, rad or m, of some directions with one coordinate, of all by default. A continuous joint's
+    reading is taken as it is: one that jumps by a turn is to be unwrapped before."""
+    chosen = _with_one_coordinate(system, directions)
+    places = [system.scalars[k] for k in chosen]
+    return _reading(name, [system.directions[k] for k in chosen], ("q",), lambda q: q[places], bias)
+
+
+def velocity_reading(system: System, directions=None, name="velocity", bias=False) -> Factor:
+    """Rates qd of some directions, of all by default."""
+    chosen = list(range(len(system.directions)) if directions is None else directions)
+    return _reading(name, [system.directions[k] for k in chosen], ("qd",), lambda qd: qd[chosen], bias)
+
+
+def torque(system: System, name="torque", bias=False, variable="tau") -> Factor:
+    """The variable `tau` (nv,), N m or N, as sensors at the joints or motors report it."""
+    return _reading(name, system.torque_names, (variable,), lambda **x: x[variable], bias)
+
+
+def gyro(robot: Robot, sensor: Gyro | Imu, bias=False) -> Factor:
+    """The angular velocity (3) of a link in the sensor's axes, rad/s."""
+    return _of_link(robot, sensor, bias, ("q", "qd"), _turning)
+
+
+def accelerometer(robot: Robot, sensor: Accelerometer | Imu, bias=False) -> Factor:
+    """The proper acceleration (3) of a point of a link in the sensor's axes, m/s^2."""
+    return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _proper_acceleration)
+
+
+def imu(robot: Robot, sensor: Imu, bias=False) -> Factor:
+    """A gyro's three rows, then an accelerometer's."""
+    return _of_link(robot, sensor, bias, ("q", "qd", "qdd"), _both)
+
+
+def bias_of(factor: Factor) -> Variable | None:
+    """The Variable of a factor's bias, None if it has none."""
+    name = _bias(factor.name)
+    return vector(name, factor.rows) if name in factor.now else None
+
+
+def _with_one_coordinate(system, directions):
+    if directions is None:
+        return list(system.scalars)
+    for k in directions:
+        if k not in system.scalars:
+            raise ValueError(f"{system.name}: {system.directions[k]!r} has no position of its own to read")
+    return list(directions)
+
+
+def _reading(name, rows, now, predicted, bias):
+    reading, offset = f"reading {name}", _bias(name)
+
+    def residual(**x):
+        found = predicted(**{one: x[one] for one in now}) - x[reading]
+        return found + x[offset] if bias else found
+
+    return Factor(
+        name=name,
+        residual=residual,
+        rows=tuple(rows),
+        now=(*now, offset) if bias else now,
+        data={reading: (len(rows),)},
+    )
+
+
+def _bias(name):
+    return f"bias {name}"
+
+
+# --- sensors on links ---------------------------------------------------------------------------------------
+
+
+def _of_link(robot, sensor, bias, now, kind):
+    """kind: Motion of the body, E (3, 3) and r (3,) of the sensor on it -> what it reads."""
+    body = robot.tree.frame(sensor.link).body
+    if body < 0:
+        raise ValueError(
+            f"sensor {sensor.name!r}: link {sensor.link!r} is fixed to the world and never moves"
+        )
+    tree = economical(robot)[0].tree  # whose operations the dynamics share
+    X = sensor_transform(tree, sensor.link, sensor.xyz, sensor.rpy)
+    X = np.where(np.abs(X) < ROUNDING, 0.0, X)
+    E, r = transform_rotation(X), transform_origin(X)
+
+    def predicted(q, qd, qdd=None):
+        qdd = np.zeros(tree.nv) if qdd is None else qdd
+        return kind(body_motions(tree, joint_transforms(tree, q), qd, qdd)[body], E, r)
+
+    rows = [f"{part} {axis}" for part in _PARTS[kind] for axis in "xyz"]
+    return _reading(sensor.name, rows, now, predicted, bias)
+
+
+def _turning(motion, E, r):
+    return E @ motion.w
+
+
+def _proper_acceleration(motion, E, r):
+    """Gravity is in the acceleration of the root already."""
+    return E @ (motion.a + motion.U @ r)
+
+
+def _both(motion, E, r):
+    return np.concatenate([_turning(motion, E, r), _proper_acceleration(motion, E, r)])
+
+
+_PARTS = {
+    _turning: ("angular velocity",),
+    _proper_acceleration: ("acceleration",),
+    _both: ("angular velocity", "acceleration"),
+}
