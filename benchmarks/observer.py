@@ -268,7 +268,7 @@ def delay(ratios):
 
 
 def rows():
-    """Of all parts, as `./dev bench measured` takes them."""
+    """Of all parts, as `./dev bench sensor_problems` takes them."""
     return [found for part in (cycle, honest, false_alarms, delays) for found in part()]
 
 

@@ -16,23 +16,23 @@ def main():
     robot = dn.parse_robot(humanoid(), floating_base=True)
     q, still = robot.neutral(), np.zeros(robot.nv)
 
-    # At rest, all weight on the left foot: inverse dynamics is a measured problem, too.
+    # At rest, all weight on the left foot: inverse dynamics is a sensor problem, too.
     at_rest = [JointAcceleration(joint.name, std=0.0, value=0.0) for joint in robot.independent_joints]
-    on_one_foot = dn.measured(robot, [*at_rest, ExternalWrench("left_foot", rows="unknown")])
+    on_one_foot = dn.sensor_problem(robot, [*at_rest, ExternalWrench("left_foot", rows="unknown")])
     truth = dn.build(robot, on_one_foot, backend="numpy")(q, still, {})
 
     # Accelerations are known roughly, feet measure all but the yaw torque: paper 4, eq. (24).
     all_but_yaw = ("measured", "measured", "unknown", "measured", "measured", "measured")
     sensors = [JointAcceleration(joint.name, std=0.5, value=0.0) for joint in robot.independent_joints]
     sensors += [ExternalWrench(foot, rows=all_but_yaw, std=2.0) for foot in FEET]
-    print(dn.solvability(robot, dn.measured(robot, sensors), q))
+    print(dn.observability(robot, dn.sensor_problem(robot, sensors), q))
 
     torques = [joint for joint in robot.independent_joints if joint.type.is_scalar]
     sensors += [JointTorque(joint.name, std=0.5) for joint in torques]
     sensors += [Imu("torso", std=(0.01, 0.01, 0.01, 0.1, 0.1, 0.1))]
-    problem = dn.measured(robot, sensors, covariance=["tau"])
+    problem = dn.sensor_problem(robot, sensors, covariance=["tau"])
     estimator = dn.build(robot, problem, backend="numpy")
-    print(estimator.solvability)
+    print(estimator.observability)
 
     random = np.random.default_rng(0)
     foot = truth.f_ext[robot.frame("left_foot").body]

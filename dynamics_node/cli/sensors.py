@@ -4,9 +4,9 @@ import numpy as np
 
 from dynamics_node.algorithms import first_closed
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.functions import UnsolvableError
-from dynamics_node.graph import solvability
-from dynamics_node.robot import measured
+from dynamics_node.functions import UnobservableError
+from dynamics_node.graph import observability
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 
 
@@ -19,12 +19,12 @@ def add_parser(commands):
 
 
 def show_sensors(model, options):
-    """Print a row for every sensor and what they determine. Raises UnsolvableError where that is not all."""
-    problem = measured(model, load_sensors(options.sensors))
-    found = solvability(model, problem, _position(model, options.at))
+    """Print a row for every sensor and what they determine; UnobservableError where that is not all."""
+    problem = sensor_problem(model, load_sensors(options.sensors))
+    found = observability(model, problem, _position(model, options.at))
     _print_table(problem)
-    if not found.solvable:
-        raise UnsolvableError(found)
+    if not found.observable:
+        raise UnobservableError(found)
     print(f"{found}; {found.degrees_of_freedom} readings more than needed")
 
 

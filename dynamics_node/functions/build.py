@@ -45,7 +45,7 @@ from dynamics_node.graph import (
     quantity_runner,
     recursion_runner,
 )
-from dynamics_node.robot import Measured, Problem, Robot
+from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
 
 PRECISIONS = ("float64", "float32")
@@ -58,7 +58,7 @@ _CALLABLE = {
 
 def build(
     robot: Robot,
-    what: str | Problem | Measured,
+    what: str | Problem | SensorProblem,
     *,
     solver="best",
     ordering="best",
@@ -79,7 +79,7 @@ def build(
     Parameters
     ----------
     robot : Robot
-    what : str, Problem or Measured
+    what : str, Problem or SensorProblem
         A quantity by name, a row of docs/quantities.md: "inverse_dynamics", "forward_dynamics",
         "mass_matrix", ...; or a Problem, as of `hybrid_dynamics`; or a problem of sensors, of which the
         result is an Estimator.
@@ -116,7 +116,7 @@ def build(
         Where torques do not determine accelerations, joints by name, or a loop bridges the joint.
     SingularPivotError
         For an ordering that this robot does not allow.
-    UnsolvableError
+    UnobservableError
         For sensors that do not determine the motion.
     KeyError
         For an unknown link or joint.
@@ -145,9 +145,9 @@ def build(
         rpy=rpy,
         redundant=redundant,
     )
-    if isinstance(what, Measured):
+    if isinstance(what, SensorProblem):
         if (solver, ordering, precision) != ("best", "best", "float64"):
-            raise ChoiceError("measured problems leave solver, ordering and precision at their defaults")
+            raise ChoiceError("sensor problems leave solver, ordering and precision at their defaults")
         return build_estimator(robot, what, backend, parameters)
     if isinstance(what, Problem):
         return _build_problem(robot, what, resolve(solver, ordering, backend), parameters, precision)

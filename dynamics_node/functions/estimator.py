@@ -16,16 +16,16 @@ from dynamics_node.functions.recipe import Spec
 from dynamics_node.functions.solvers import RobotFunction
 from dynamics_node.graph import (
     Judgement,
-    Solvability,
+    Observability,
     chi_square_limit,
     judge,
-    measured_program,
-    measured_runner,
+    observability,
     regroups,
-    solvability,
+    sensor_program,
+    sensor_runner,
 )
 from dynamics_node.graph.markowitz import NoPivotError
-from dynamics_node.robot import Measured, Robot
+from dynamics_node.robot import Robot, SensorProblem
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
@@ -33,16 +33,18 @@ _DESCRIPTIONS = dict.fromkeys(COMPILED, "permuted LU") | {"gtsam": "least square
 LONGEST = 150_000  # operations of a Program that `auto` compiles
 
 
-class UnsolvableError(ValueError):
-    """Sensors that do not determine the motion; tells what is open and which sensor would help. solvability:
-    the same as data."""
+class UnobservableError(ValueError):
+    """Sensors that do not determine the motion; names what is open and which sensor would help.
 
-    def __init__(self, found: Solvability):
+    observability: the same as data.
+    """
+
+    def __init__(self, found: Observability):
         super().__init__(str(found))
-        self.solvability = found
+        self.observability = found
 
     def __reduce__(self):
-        return type(self), (self.solvability,)
+        return type(self), (self.observability,)
 
 
 class Estimate(NamedTuple):
@@ -65,10 +67,10 @@ class Estimate(NamedTuple):
 class Estimator(RobotFunction):
     """estimate = estimator(q, qd, readings): what sensors say about a motion, see `measured`.
 
-    solvability: of the problem at generic states.
+    observability: of the problem at generic states.
     """
 
-    solvability: Solvability
+    observability: Observability
 
     def __post_init__(self):
         super().__post_init__()
@@ -77,7 +79,7 @@ class Estimator(RobotFunction):
     @property
     def degrees_of_freedom(self) -> int:
         """Of chi_square."""
-        return self.solvability.degrees_of_freedom
+        return self.observability.degrees_of_freedom
 
     @cached_property
     def limit(self) -> float:
@@ -119,21 +121,21 @@ class Estimator(RobotFunction):
         return q, qd, readings, self.model.gravity if gravity is None else gravity
 
 
-def build_estimator(model: Robot, problem: Measured, backend="auto", parameters=()) -> Estimator:
-    """The Estimator of a measured problem.
+def build_estimator(model: Robot, problem: SensorProblem, backend="auto", parameters=()) -> Estimator:
+    """The Estimator of a sensor problem.
 
     backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
     where it works and the Program is not too long. Where compiled code would lose digits, and where rank
-    drops, least squares is asked. Raises UnsolvableError for sensors that do not determine the motion at
+    drops, least squares is asked. Raises UnobservableError for sensors that do not determine the motion at
     generic states, or say something exactly twice; ChoiceError, CompileError, ImportError as `build`.
     """
     if backend not in BACKENDS:
-        raise ChoiceError(f"measured problems have backends {', '.join(BACKENDS)}, not {backend!r}")
-    found = solvability(model, problem)
-    if not found.solvable:
-        raise UnsolvableError(found)
-    numeric = partial(measured_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
-    write = partial(measured_program, model, problem, parameters)
+        raise ChoiceError(f"sensor problems have backends {', '.join(BACKENDS)}, not {backend!r}")
+    found = observability(model, problem)
+    if not found.observable:
+        raise UnobservableError(found)
+    numeric = partial(sensor_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
+    write = partial(sensor_program, model, problem, parameters)
     program = _program(write, backend)
     spec = Spec(
         robot=model,
@@ -154,7 +156,7 @@ def build_estimator(model: Robot, problem: Measured, backend="auto", parameters=
         model=model,
         spec=spec,
         description=_DESCRIPTIONS.get(runner.backend, "least squares"),
-        solvability=found,
+        observability=found,
     )
 
 
@@ -186,7 +188,7 @@ def _why_not(model, problem, q, qd=None, readings=None, gravity=None):
     if reason := why_not(model, None, q):
         return reason
     for position in np.reshape(q, (-1, model.nq)):
-        found = solvability(model, problem, position)
-        if not found.solvable:
+        found = observability(model, problem, position)
+        if not found.observable:
             return f"sensors do not determine the motion at this position: {found}"
     return None

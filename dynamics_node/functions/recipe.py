@@ -11,7 +11,7 @@ from dynamics_node.algorithms.loop_pivots import weak_coordinates
 from dynamics_node.algorithms.pivots import refuse_unwatched
 from dynamics_node.codegen import Backed, Runner, make
 from dynamics_node.functions.choices import Choice
-from dynamics_node.robot import Measured, Problem, Robot
+from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.robot.reframe import reframe
 
@@ -35,7 +35,7 @@ class Spec:
     choice: Choice
     forward: tuple[bool, ...]
     options: dict = field(default_factory=dict)
-    problem: Problem | Measured | None = None
+    problem: Problem | SensorProblem | None = None
     write: Callable | None = None
     numeric: Callable | None = None
     parameters: tuple[str, ...] = ()

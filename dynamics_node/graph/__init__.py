@@ -29,18 +29,18 @@ from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
 from dynamics_node.graph.numeric_robots import (
     dynamics_runner,
     elimination_algorithm,
-    measured_runner,
     quantity_runner,
     recursion_runner,
+    sensor_runner,
 )
 from dynamics_node.graph.numeric_runner import NumericRunner
-from dynamics_node.graph.observability import Help, Solvability, solvability
+from dynamics_node.graph.observability import Help, Observability, observability
 from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
 from dynamics_node.graph.ordering_search import Found, Memory, best_ordering
 from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph, robot_factors
-from dynamics_node.graph.sensor_fusion import MeasuredLeastSquares
-from dynamics_node.graph.sensor_program import measured_program, regroups
+from dynamics_node.graph.sensor_fusion import SensorLeastSquares
+from dynamics_node.graph.sensor_program import regroups, sensor_program
 from dynamics_node.graph.variables import Variable
 from dynamics_node.graph.watch import eliminate_watched, growth, weakest_pivot
 from dynamics_node.graph.watched import Watched
@@ -57,16 +57,16 @@ __all__ = [
     "IllPosedError",
     "Judgement",
     "LinearFactor",
-    "MeasuredLeastSquares",
     "Memory",
     "NumericQuantity",
     "NumericRunner",
+    "Observability",
     "Ordering",
     "Plan",
     "Rank",
     "Recursion",
+    "SensorLeastSquares",
     "SingularPivotError",
-    "Solvability",
     "Suspect",
     "Variable",
     "Watched",
@@ -92,10 +92,9 @@ __all__ = [
     "gtsam_elimination",
     "joint_values",
     "judge",
-    "measured_program",
-    "measured_runner",
     "named_ordering",
     "net_matrix",
+    "observability",
     "ordering_of",
     "plan_elimination",
     "plan_ordering",
@@ -104,7 +103,8 @@ __all__ = [
     "regroups",
     "require_posed",
     "robot_factors",
-    "solvability",
+    "sensor_program",
+    "sensor_runner",
     "stacked",
     "to_dot",
     "to_svg",

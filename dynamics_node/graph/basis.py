@@ -5,7 +5,7 @@ import numpy as np
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.markowitz import NoPivotError
 from dynamics_node.graph.permuted import scalar_columns, scalar_rows
-from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.graph.variables import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH
 from dynamics_node.symbolic import pivoted
 
@@ -19,7 +19,7 @@ class RedundantError(ValueError):
     """Exact rows that imply each other."""
 
 
-def choose_basis(system: MeasuredSystem) -> tuple[int, ...]:
+def choose_basis(system: SensorSystem) -> tuple[int, ...]:
     """Numbers of the noisy rows, at a generic state (the first of the system), that determine best what exact
     ones leave open. Raises NoPivotError where none do, RedundantError where exact rows imply each other."""
     noisy = sum(factor.rows for factor in system.noisy)

@@ -1,9 +1,9 @@
-"""Sensors that a robot might have besides: what `solvability` proposes."""
+"""Sensors that a robot might have besides: what `observability` proposes."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dynamics_node.robot import Measured
+from dynamics_node.robot import SensorProblem
 from dynamics_node.robot.sensors import (
     MEASURED,
     UNKNOWN,
@@ -18,7 +18,7 @@ from dynamics_node.robot.sensors import (
 )
 
 
-def candidates(robot, problem: Measured) -> Iterator[Sensor]:
+def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
     """One row of an external wrench, the torque or acceleration of a joint, an accelerometer, angular
     accelerations, a force/torque sensor: one of each at every place. Their noise means nothing."""
     for contact in problem.contacts:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.graph.sensor_fusion import solved
-from dynamics_node.robot import Measured
+from dynamics_node.robot import SensorProblem
 
 FALSE_ALARMS = 0.001  # of states at which sensors are as good as they say
 UNCHECKED = 1e-9  # variance of a residual, beside that of its reading
@@ -70,7 +70,7 @@ def chi_square_limit(degrees_of_freedom: int, false_alarms=FALSE_ALARMS) -> floa
     return float(chdtri(degrees_of_freedom, false_alarms)) if degrees_of_freedom else 0.0
 
 
-def judge(robot, problem: Measured, q, qd, readings, gravity=None) -> Judgement | None:
+def judge(robot, problem: SensorProblem, q, qd, readings, gravity=None) -> Judgement | None:
     """Of one state q (nq,), qd (nv,), readings (m,); None where it is not determined."""
     (state,) = solved(robot, problem, q[None], qd[None], readings[None], gravity)
     if state.fit is None:

@@ -24,7 +24,7 @@ import numpy as np
 from dynamics_node.graph.basis import choose_basis
 from dynamics_node.graph.markowitz import best_plan
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_rows
-from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.symbolic import solve_definite, symmetric
 
 
@@ -63,7 +63,7 @@ class Gain(NamedTuple):
 # --- once per robot and sensors -----------------------------------------------------------------------------
 
 
-def plan_estimate(system: MeasuredSystem, basis=None) -> EstimatePlan:
+def plan_estimate(system: SensorSystem, basis=None) -> EstimatePlan:
     """The plan of a system at several generic states. basis: numbers of noisy rows, by default those of
     `choose_basis`. Raises NoPivotError where something is left undetermined, RedundantError where exact rows
     imply each other."""
@@ -77,7 +77,7 @@ def plan_estimate(system: MeasuredSystem, basis=None) -> EstimatePlan:
 # --- at every state -----------------------------------------------------------------------------------------
 
 
-def estimate(plan: EstimatePlan, system: MeasuredSystem, responses=False) -> Estimate:
+def estimate(plan: EstimatePlan, system: SensorSystem, responses=False) -> Estimate:
     """Of a system of the structure that was planned for. responses: needed for `spread`; where rows
     are redundant they are there anyway."""
     batch = _Batch(system)

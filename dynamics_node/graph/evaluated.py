@@ -5,14 +5,14 @@ from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.symbolic import Expression, interpret, trace
 
 
-def at_states(function, reads, state) -> MeasuredSystem:
+def at_states(function, reads, state) -> SensorSystem:
     """The system that function(**symbols) gives, as numbers at states {input: (count, *shape)}; what is the
     same at all of them has no leading axis. reads: {input: shape}."""
-    traced: list[MeasuredSystem] = []
+    traced: list[SensorSystem] = []
 
     def flat(**symbols):
         traced.append(function(**symbols))

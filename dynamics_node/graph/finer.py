@@ -13,7 +13,7 @@ import numpy as np
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import FactoredTransforms, joint_transforms
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.graph.variables import ACCELERATION, Variable, acceleration, wrench
 from dynamics_node.symbolic import Shift, pseudo_inertia, skew, transpose
 
@@ -22,7 +22,7 @@ for _k in range(3):
     _HAT[:, _k] = skew(np.eye(3)[_k]).ravel()
 
 
-def finer(system: MeasuredSystem, tree, q, rates, gravity) -> MeasuredSystem:
+def finer(system: SensorSystem, tree, q, rates, gravity) -> SensorSystem:
     """The system of one state on symbols; rates (nv of the tree,): of all joints."""
     return _Finer(tree, q, rates, gravity).system(system)
 

@@ -1,4 +1,4 @@
-"""Measured problems by GTSAM: the second route, and an independent check."""
+"""Sensor problems by GTSAM: the second route, and an independent check."""
 
 from dataclasses import dataclass, replace
 
@@ -6,9 +6,9 @@ import numpy as np
 
 from dynamics_node.graph.gtsam import gaussian_factors, require_gtsam
 from dynamics_node.graph.reduced import recursion_order
-from dynamics_node.graph.sensor_system import measured_system, measured_values
+from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import Robot
-from dynamics_node.robot.sensor_problem import RESULTS, Measured
+from dynamics_node.robot.sensor_problem import RESULTS, SensorProblem
 
 REFINEMENTS = 2  # what rounding beside right angles and constraints costs
 
@@ -20,7 +20,7 @@ class GtsamLeastSquares:
     where they are asked for, ImportError without GTSAM."""
 
     model: Robot
-    problem: Measured
+    problem: SensorProblem
     description = "least squares (gtsam)"
 
     def __post_init__(self):
@@ -33,7 +33,7 @@ class GtsamLeastSquares:
         return replace(self, model=model)
 
     def __call__(self, q, qd, readings, gravity=None):
-        """As of MeasuredLeastSquares."""
+        """As of SensorLeastSquares."""
         states = [
             self._one(q[k], qd[k], readings[k], gravity[k] if np.ndim(gravity) == 2 else gravity)
             for k in range(len(q))
@@ -42,11 +42,11 @@ class GtsamLeastSquares:
         return {name: np.array([state[name] for state in states]) for name in names}
 
     def _one(self, q, qd, readings, gravity):
-        system = measured_system(self.model, self.problem, q, qd, readings, gravity)
+        system = sensor_system(self.model, self.problem, q, qd, readings, gravity)
         values = _optimum(system)
         if values is None:
             return {k: np.full(shape, np.nan) for k, shape in self.problem.returns(self.model).items()}
-        found = dict(zip(RESULTS, measured_values(self.model, self.problem, values), strict=True))
+        found = dict(zip(RESULTS, sensor_values(self.model, self.problem, values), strict=True))
         left = [factor.given(values).rhs for factor in system.noisy]
         by_label = dict(zip(sum(system.labels, ()), np.concatenate([np.zeros(0), *left]), strict=True))
         found["residuals"] = np.array([by_label.get(label, 0.0) for label in self.problem.readings])

@@ -6,9 +6,9 @@ from dynamics_node.graph.gtsam_sensors import GtsamLeastSquares
 from dynamics_node.graph.numeric_elimination import elimination
 from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
 from dynamics_node.graph.numeric_runner import NumericRunner
-from dynamics_node.graph.sensor_fusion import MeasuredLeastSquares
+from dynamics_node.graph.sensor_fusion import SensorLeastSquares
 from dynamics_node.graph.watched import Watched
-from dynamics_node.robot import Measured, Problem, Robot, state_shapes
+from dynamics_node.robot import Problem, Robot, SensorProblem, state_shapes
 
 
 def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner:
@@ -31,9 +31,9 @@ def dynamics_runner(algorithm, problem: Problem, wrenches=False, backend="numpy"
     return NumericRunner(own, problem.reads(robot, wrenches), returns, backend)
 
 
-def measured_runner(robot: Robot, problem: Measured, backend, wrenches=False) -> NumericRunner:
-    """Of a measured problem, by numpy or gtsam; its results are NaN where something is not determined."""
-    solve = GtsamLeastSquares if backend == "gtsam" else MeasuredLeastSquares
+def sensor_runner(robot: Robot, problem: SensorProblem, backend, wrenches=False) -> NumericRunner:
+    """Of a sensor problem, by numpy or gtsam; its results are NaN where something is not determined."""
+    solve = GtsamLeastSquares if backend == "gtsam" else SensorLeastSquares
     returns = problem.returns(robot)
     algorithm = Watched(solve(robot, problem), (False,) * robot.nv, returns)
     return NumericRunner(algorithm, problem.reads(robot), returns, backend)

@@ -15,8 +15,8 @@ from dynamics_node.graph.least_squares import Space, determined_by, space
 from dynamics_node.graph.reduced import Reduced, factor_rows, reduced
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import repeated, stacked, unobservable
-from dynamics_node.graph.sensor_system import MeasuredSystem, measured_system, site_of
-from dynamics_node.robot import Measured
+from dynamics_node.graph.sensor_system import SensorSystem, sensor_system, site_of
+from dynamics_node.robot import SensorProblem
 from dynamics_node.robot.sensors import Sensor
 
 STATES = 4  # generic ones
@@ -30,8 +30,8 @@ class Help(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Solvability:
-    """Of a measured problem at generic states, and at a position where one is given (None otherwise).
+class Observability:
+    """Of a sensor problem at generic states, and at a position where one is given (None otherwise).
 
     rows, unknowns: of the linear system; structural_rank, rank, rank_here of it. unobservable: what no state
     determines, in words, external wrenches and accelerations first; unobservable_here: what is open at the
@@ -53,14 +53,14 @@ class Solvability:
     help: tuple[Help, ...] = ()
 
     @property
-    def solvable(self) -> bool:
+    def observable(self) -> bool:
         """Whether everything is determined, and nothing said exactly twice: at generic states, and at the
         position."""
         return not (self.unobservable or self.repeated or self.unobservable_here or self.repeated_here)
 
     def __str__(self):
         size = f"{self.rows} equations of rank {self.rank} for {self.unknowns} unknowns"
-        parts = [f"{'solvable' if self.solvable else 'not solvable'}: {size}"]
+        parts = [f"{'observable' if self.observable else 'not observable'}: {size}"]
         if self.rank_here is not None and self.rank_here != self.rank:
             parts.append(f"of rank {self.rank_here} at this position")
         if self.unobservable:
@@ -79,14 +79,14 @@ class Solvability:
         return "; ".join(parts)
 
 
-def solvability(robot, problem: Measured, q=None) -> Solvability:
-    """Of a measured problem of a robot, at generic states and at a position q (nq,), closed where there are
+def observability(robot, problem: SensorProblem, q=None) -> Observability:
+    """Of a sensor problem of a robot, at generic states and at a position q (nq,), closed where there are
     loops."""
     generic = [_At(robot, problem, q_k) for q_k in _generic_positions(robot)]
     best = max(generic, key=lambda at: at.rank)
     here = None if q is None else _At(robot, problem, np.asarray(q, dtype=float))
     noisy = sum(factor.rows for factor in best.system.noisy)
-    return Solvability(
+    return Observability(
         rows=sum(factor.rows for factor in (*best.system.exact, *best.system.noisy)),
         unknowns=best.unknowns,
         structural_rank=_structural_rank(generic),
@@ -107,7 +107,7 @@ class _At:
     def __init__(self, robot, problem, q):
         self._robot, self._problem, self._q = robot, problem, q
         still, nothing = np.zeros(robot.nv), np.zeros(len(problem.readings))
-        self.system: MeasuredSystem = measured_system(robot, problem, q, still, nothing)
+        self.system: SensorSystem = sensor_system(robot, problem, q, still, nothing)
         self.few: Reduced = reduced(self.system)
         self._exact, _ = stacked(self.few.exact, None, self.few.size)
         self._noisy, _ = stacked(self.few.noisy, None, self.few.size)

@@ -1,4 +1,4 @@
-"""A measured problem in few unknowns: all variables as affine functions of the free ones.
+"""A sensor problem in few unknowns: all variables as affine functions of the free ones.
 
 Accelerations A, wrenches F and torques have equations of their own with the identity before them (paper 1,
 eqs. (5)-(7)); in the order of the recursions each follows from those before. What is left free are joint
@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.sensor_system import MeasuredSystem
+from dynamics_node.graph.sensor_system import SensorSystem
 from dynamics_node.graph.variables import ACCELERATION, TORQUE, WRENCH, Variable
 
 CANCELLED = 1e-12  # coefficients beside the terms of which they are the sum
@@ -40,7 +40,7 @@ class Reduced(NamedTuple):
         return sum(x.dim for x in self.free)
 
 
-def reduced(system: MeasuredSystem) -> Reduced:
+def reduced(system: SensorSystem) -> Reduced:
     """The same problem in the free variables; of floats."""
     own = {x: factor for factor in system.exact if (x := _own(factor)) is not None}
     free = tuple(x for x in system.variables if x not in own)

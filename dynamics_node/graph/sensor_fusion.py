@@ -1,4 +1,4 @@
-"""Measured problems at call time: weighted least squares under the exact dynamics, by NumPy."""
+"""Sensor problems at call time: weighted least squares under the exact dynamics, by NumPy."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -8,20 +8,20 @@ import numpy as np
 
 from dynamics_node.graph.least_squares import Fit, Space, solve, space
 from dynamics_node.graph.reduced import Reduced, reduced
-from dynamics_node.graph.sensor_system import MeasuredSystem, measured_system, measured_values
+from dynamics_node.graph.sensor_system import SensorSystem, sensor_system, sensor_values
 from dynamics_node.graph.variable_names import in_words
-from dynamics_node.robot import Measured, Robot
+from dynamics_node.robot import Robot, SensorProblem
 
 CHUNK = 64  # states whose rows are in memory together
 OPEN = 1e-7  # entries of what is left open that count, beside what they could be
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredLeastSquares:
+class SensorLeastSquares:
     """See the package; states at which something is not determined have no result."""
 
     model: Robot
-    problem: Measured
+    problem: SensorProblem
     description = "least squares"
 
     def with_model(self, model):
@@ -92,9 +92,9 @@ class State(NamedTuple):
     fit: Fit | None
 
 
-def solved(robot, problem: Measured, q, qd, readings, gravity=None):
+def solved(robot, problem: SensorProblem, q, qd, readings, gravity=None):
     """The State of every one of some states, q (count, nq) ..."""
-    system = measured_system(robot, problem, q, qd, readings, gravity)
+    system = sensor_system(robot, problem, q, qd, readings, gravity)
     few = reduced(system)
     results = affine_results(robot, problem, few)
     roots = [np.linalg.inv(np.linalg.cholesky(covariance)) for covariance in system.covariances]
@@ -114,7 +114,7 @@ def solved(robot, problem: Measured, q, qd, readings, gravity=None):
 def affine_results(robot, problem, few: Reduced):
     """qdd, tau, f_ext, each (count, 1 + n, *shape)."""
     columns = {x: np.swapaxes(value, -1, -2) for x, value in few.values.items()}
-    return measured_values(robot, problem, columns)
+    return sensor_values(robot, problem, columns)
 
 
 def stacked(rows, state, size):
@@ -130,7 +130,7 @@ def _at(array, k, axes):
     return array[k] if array.ndim > axes else array
 
 
-def repeated(system: MeasuredSystem, few: Reduced, determined: Space) -> tuple[str, ...]:
+def repeated(system: SensorSystem, few: Reduced, determined: Space) -> tuple[str, ...]:
     """Exact sensors, or what else is taken as exact, that others say already."""
     found, top = [], 0
     names = {id(system.exact[number]): labels for number, labels in system.exact_labels.items()}
@@ -144,7 +144,7 @@ def repeated(system: MeasuredSystem, few: Reduced, determined: Space) -> tuple[s
     return tuple(found)
 
 
-def unobservable(robot, problem: Measured, few: Reduced, determined: Space, state=0) -> tuple[str, ...]:
+def unobservable(robot, problem: SensorProblem, few: Reduced, determined: Space, state=0) -> tuple[str, ...]:
     """In words what is left open at a state, what is asked first: joints, external wrenches, then torques."""
     found: list[str] = []
     if not determined.open.size:

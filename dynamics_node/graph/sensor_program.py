@@ -1,4 +1,4 @@
-"""A measured problem as a Program: any sensors in place of torques or accelerations that are known.
+"""A sensor problem as a Program: any sensors in place of torques or accelerations that are known.
 
 Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of
 the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of
@@ -20,15 +20,15 @@ from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_
 from dynamics_node.graph.evaluated import at_states
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.sensor_system import (
-    MeasuredSystem,
-    measured_system,
-    measured_values,
+    SensorSystem,
+    sensor_system,
+    sensor_values,
     spanned_measured_system,
 )
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.robot.regroup import regroup
-from dynamics_node.robot.sensor_problem import Measured
+from dynamics_node.robot.sensor_problem import SensorProblem
 from dynamics_node.robot.sensors import ForceTorque
 from dynamics_node.symbolic import Program, matvec, trace, transpose
 
@@ -36,8 +36,8 @@ STATES = 6
 RESULTS = ("qdd", "tau", "f_ext")
 
 
-def measured_program(robot: Robot, problem: Measured, parameters=(), wrenches=False) -> Program:
-    """The Program of a measured problem: inputs and outputs are those that it reads and returns, then health.
+def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches=False) -> Program:
+    """The Program of a sensor problem: inputs and outputs are those that it reads and returns, then health.
 
     parameters: of 'inertia' and 'armature', those that are inputs, see `parameter_values`; wrenches: are
     among what it returns already. Raises NoPivotError where sensors leave something undetermined at generic
@@ -53,7 +53,7 @@ def measured_program(robot: Robot, problem: Measured, parameters=(), wrenches=Fa
     return min(programs, key=lambda program: len(program.ops))
 
 
-def regroups(problem: Measured):
+def regroups(problem: SensorProblem):
     """Whether base parameters serve: where no wrench at a joint is read, which alone would tell."""
     return not any(isinstance(sensor, ForceTorque) for sensor in problem.sensors)
 
@@ -69,7 +69,7 @@ class _Writing:
         self.reads = problem.reads(robot) | parameter_shapes(robot, parameters)
         generic = self.generic()
         state = self.states(generic, STATES, seed=20)
-        coarse = measured_system(generic, problem, state["q"], state["qd"], state["readings"])
+        coarse = sensor_system(generic, problem, state["q"], state["qd"], state["readings"])
         self.labels = [label for labels in coarse.labels for label in labels]
         numbers = at_states(self.system, self.reads, state)
         self.plan: EstimatePlan = plan_estimate(numbers, choose_basis(coarse))
@@ -102,7 +102,7 @@ class _Writing:
         values = own_values(own.tree)
         return state | {"gravity": self.robot.gravity} | {name: values[name] for name in self.parameters}
 
-    def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> MeasuredSystem:
+    def system(self, q, qd, readings, gravity, inertia=None, armature=None) -> SensorSystem:
         """On symbols."""
         own = with_inputs(self.own, inertia, armature, self.regrouped)
         rates = rates_at(own, q, qd, explicit=True).qd
@@ -127,7 +127,7 @@ class _Writing:
 
     def results(self, values):
         """qdd, tau and f_ext, in the robot's own frames."""
-        qdd, tau, f_ext = measured_values(self.own, self.problem, values)
+        qdd, tau, f_ext = sensor_values(self.own, self.problem, values)
         return qdd, tau, matvec(transpose(self.T), f_ext)
 
     def covariance(self, name, gain):

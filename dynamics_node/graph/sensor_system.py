@@ -1,4 +1,4 @@
-"""Measured problem -> rows: the exact dynamics, and what sensors read (paper 4, eqs. 14 and 17)."""
+"""Sensor problem -> rows: the exact dynamics, and what sensors read (paper 4, eqs. 14 and 17)."""
 
 from dataclasses import replace
 from typing import NamedTuple
@@ -14,12 +14,12 @@ from dynamics_node.graph.loop_factors import with_blocks
 from dynamics_node.graph.robot_graph import robot_factors
 from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
 from dynamics_node.graph.variables import Variable, external_wrench, torque
-from dynamics_node.robot.sensor_problem import Measured, deviations
+from dynamics_node.robot.sensor_problem import SensorProblem, deviations
 from dynamics_node.robot.sensors import ExternalWrench
 
 
-class MeasuredSystem(NamedTuple):
-    """The rows of a measured problem at states.
+class SensorSystem(NamedTuple):
+    """The rows of a sensor problem at states.
 
     exact: the dynamics, then assumptions and sensors without noise. noisy: of one sensor each, with their
     covariances (rows, rows), the names of their rows (`labels`) and of the sensor. exact_labels: names of
@@ -39,7 +39,7 @@ class MeasuredSystem(NamedTuple):
         return tuple(dict.fromkeys(x for factor in (*self.exact, *self.noisy) for x in factor.blocks))
 
 
-def measured_system(robot, problem: Measured, q, qd, readings, gravity=None, kept=None) -> MeasuredSystem:
+def sensor_system(robot, problem: SensorProblem, q, qd, readings, gravity=None, kept=None) -> SensorSystem:
     """The rows at closed q (..., nq), qd (..., nv), readings (..., m) in the order of `problem.readings`;
     gravity (..., 3) in place of the model's; kept as of `robot_factors`. On symbols loops need
     `spanned_measured_system`."""
@@ -48,8 +48,8 @@ def measured_system(robot, problem: Measured, q, qd, readings, gravity=None, kep
 
 
 def spanned_measured_system(
-    robot, problem: Measured, q, rates, readings, gravity=None, kept=None
-) -> MeasuredSystem:
+    robot, problem: SensorProblem, q, rates, readings, gravity=None, kept=None
+) -> SensorSystem:
     """The same from the velocities of all joints, rates (..., nv of the tree): on symbols, too."""
     site = site_of(robot, problem, q, rates, gravity)
     exact = [*_dynamics(robot, problem, q, rates, gravity, kept), *_no_wrench(site, problem)]
@@ -72,10 +72,10 @@ def spanned_measured_system(
                 np.diag(std[uncertain] ** 2) if sensor.covariance is None else np.array(sensor.covariance)
             )
     rows = (tuple(exact), tuple(noisy), tuple(covariances))
-    return MeasuredSystem(*rows, tuple(names), tuple(owners), exact_names)
+    return SensorSystem(*rows, tuple(names), tuple(owners), exact_names)
 
 
-def measured_values(robot, problem: Measured, values):
+def sensor_values(robot, problem: SensorProblem, values):
     """qdd, tau (..., nv), f_ext (..., nbodies, 6) from the values of all variables, {variable: array}."""
     some = next(iter(values.values()))
     batch, dtype = some.shape[:-1], some.dtype
@@ -89,7 +89,7 @@ def measured_values(robot, problem: Measured, values):
     return qdd, tau, f_ext
 
 
-def site_of(robot, problem: Measured, q, rates, gravity=None) -> Site:
+def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
     """Where the sensors sit at q (..., nq) and the velocities of all joints, rates (..., nv of the tree)."""
     tree = robot.tree
     X_up = joint_transforms(tree, q)

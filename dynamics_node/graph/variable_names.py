@@ -9,13 +9,13 @@ from dynamics_node.graph.variables import (
     WRENCH,
     Variable,
 )
-from dynamics_node.robot.sensor_problem import Measured
+from dynamics_node.robot.sensor_problem import SensorProblem
 
 _TURNING = [f"{what} {axis}" for what in ("moment", "force") for axis in "xyz"]
 _MOVING = [f"{what} acceleration {axis}" for what in ("angular", "linear") for axis in "xyz"]
 
 
-def in_words(robot, problem: Measured, variable: Variable) -> tuple[str, ...]:
+def in_words(robot, problem: SensorProblem, variable: Variable) -> tuple[str, ...]:
     """What every entry of a variable is: `torque of joint 'knee'`, `external moment z on link 'foot'`."""
     bodies, number = robot.tree.bodies, variable.body
     if variable.kind == EXTERNAL:

@@ -12,7 +12,7 @@ class Variable(NamedTuple):
     tau and qdd belong to the body whose joint owns the coordinates. Constraints are numbered on after the
     bodies: F of a loop joint that is cut, C (force of a gear, a belt or the like). mu: see
     `minimum_torque_factors`. W (what the environment does to a link) is numbered as the contacts of a
-    measured problem. Printed as in the paper: A1, F1, ...
+    sensor problem. Printed as in the paper: A1, F1, ...
     """
 
     kind: str

@@ -10,7 +10,7 @@ from dynamics_node.robot.problem import (
     named,
 )
 from dynamics_node.robot.robot import Body, Cluster, Frame, Joint, Robot
-from dynamics_node.robot.sensor_problem import Contact, Measured, measured
+from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 __all__ = [
@@ -21,17 +21,17 @@ __all__ = [
     "Coordinates",
     "Frame",
     "Joint",
-    "Measured",
     "ModelError",
     "ModelWarning",
     "Problem",
     "Robot",
+    "SensorProblem",
     "Shapes",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",
-    "measured",
     "named",
+    "sensor_problem",
     "state_shapes",
     "warned",
 ]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from dynamics_node.robot.sensor_problem import Contact, Measured, measured
+from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_problem
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
@@ -70,13 +70,13 @@ __all__ = [
     "KINDS",
     "Contact",
     "Coordinates",
-    "Measured",
     "Problem",
+    "SensorProblem",
     "Shapes",
     "forward_dynamics",
     "hybrid_dynamics",
     "inverse_dynamics",
-    "measured",
     "named",
+    "sensor_problem",
     "state_shapes",
 ]

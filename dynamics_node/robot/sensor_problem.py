@@ -25,7 +25,7 @@ class Contact(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Measured:
+class SensorProblem:
     """sensors, the names of the rows of each, and of which results the covariance is asked. Made by
     `measured`.
 
@@ -36,7 +36,7 @@ class Measured:
     sensors: tuple[Sensor, ...]
     labels: tuple[tuple[str, ...], ...]
     covariance: tuple[str, ...] = ()
-    kind: ClassVar[str] = "measured"
+    kind: ClassVar[str] = "sensors"
 
     @cached_property
     def readings(self) -> tuple[str, ...]:
@@ -101,7 +101,9 @@ class Measured:
         return shapes | more | {f"{name}_covariance": squares[name] for name in self.covariance}
 
 
-def measured(robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()) -> Measured:
+def sensor_problem(
+    robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable[str] = ()
+) -> SensorProblem:
     """The exact dynamics, and these sensors: what they read is as good as their std or covariance says.
     covariance: of which of 'qdd', 'tau' and 'f_ext' it is asked for.
 
@@ -118,7 +120,7 @@ def measured(robot: Coordinates, sensors: Iterable[Sensor], covariance: Iterable
         raise ValueError(
             f"covariances are there of {', '.join(RESULTS)}, not of {', '.join(sorted(covariance))}"
         )
-    return Measured(sensors, labels, names)
+    return SensorProblem(sensors, labels, names)
 
 
 def deviations(sensor: Sensor, count: int) -> np.ndarray:

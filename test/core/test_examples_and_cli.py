@@ -150,11 +150,11 @@ def test_sensors_of_a_robot(capsys, tmp_path, monkeypatch):
     assert (
         "panda_joint1 torque" in out and "wx wy wz ax ay az" in out and "= 0" in out and "covariance" in out
     )
-    assert error.startswith("dynamics: not solvable: ") and "torque of joint 'panda_finger_joint1'" in error
+    assert error.startswith("dynamics: not observable: ") and "torque of joint 'panda_finger_joint1'" in error
     assert "one more sensor would settle it: panda_finger_joint1 torque" in error
     file.write_text(SENSORS + "  - {type: torque, joint: panda_finger_joint1, std: 0.0, value: 0}\n")
     assert main(["sensors", panda(), str(file), "--at", *["0.1"] * 8]) == 0
-    assert "solvable: " in (out := capsys.readouterr().out) and "6 readings more than needed" in out
+    assert "observable: " in (out := capsys.readouterr().out) and "6 readings more than needed" in out
     assert main(["sensors", panda(), str(file), "--at", "0.1"]) == 1
     assert "--at needs 8 finite numbers: panda_joint1" in capsys.readouterr().err
     file.write_text("sensors:\n- {type: torque, joint: knee, std: 1}")

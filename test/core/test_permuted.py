@@ -13,18 +13,18 @@ import dynamics_node as dn
 from dynamics_node.graph.estimate import estimate, plan_estimate
 from dynamics_node.graph.markowitz import NoPivotError, best_plan
 from dynamics_node.graph.permuted import inverse_of_transform
-from dynamics_node.graph.sensor_system import measured_system, measured_values
-from dynamics_node.robot import measured
+from dynamics_node.graph.sensor_system import sensor_system, sensor_values
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import inverse_motion_transform, motion_transform, rpy_rotation
 
 
 def system_of(model, sensors, count=6, seed=20):
     """(problem, system, state) at random states."""
-    problem = measured(model, sensors)
+    problem = sensor_problem(model, sensors)
     q, qd, _, _ = random_states(model, count, seed=seed)
     readings = np.random.default_rng(seed).uniform(-5, 5, (count, len(problem.readings)))
-    return problem, measured_system(model, problem, q, qd, readings), (q, qd, readings)
+    return problem, sensor_system(model, problem, q, qd, readings), (q, qd, readings)
 
 
 def joints(model, kind):
@@ -54,7 +54,7 @@ def test_plans_made_elsewhere_solve_inverse_and_forward_dynamics(name, kind):
     _, generic, _ = system_of(model, sensors)
     plan = plan_estimate(generic)
     problem, system, (q, qd, readings) = system_of(model, sensors, count=5, seed=1)
-    found = measured_values(model, problem, estimate(plan, system).values)
+    found = sensor_values(model, problem, estimate(plan, system).values)
     if kind is s.JointTorque:
         tau = found[1]
         right = dn.build(model, dn.forward_dynamics(model), backend="numpy")(q, qd, tau)
@@ -115,6 +115,6 @@ def test_a_contradiction_is_not_spread_by_the_choice_of_the_basis():
         problem, system, (_, _, readings) = system_of(model, [*sensors, *known])
         plan = plan_estimate(system)
         assert len(plan.redundant) == 1
-        tau = measured_values(model, problem, estimate(plan, system).values)[1]
+        tau = sensor_values(model, problem, estimate(plan, system).values)[1]
         at = problem.readings.index("fine")
         np.testing.assert_allclose(tau[:, 0], readings[:, at], atol=1e-5)

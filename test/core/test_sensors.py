@@ -80,7 +80,7 @@ def test_rows_of_a_wrench_are_six_roles(rows):
 
 def test_readings_are_named_in_order():
     rows = ("zero", "unknown", "measured", "zero", "zero", "measured")
-    problem = dn.measured(
+    problem = dn.sensor_problem(
         gripper(),
         [
             s.JointTorque("left", std=0.1),
@@ -93,7 +93,7 @@ def test_readings_are_named_in_order():
     assert list(problem.readings) == ["left torque", *six, "l wrench.mz", "l wrench.fz"]
     assert problem.reads(gripper())["readings"] == (9,)
     assert problem.places == (slice(0, 1), slice(1, 7), None, slice(7, 9))
-    assert hash(problem) == hash(dn.measured(gripper(), problem.sensors))
+    assert hash(problem) == hash(dn.sensor_problem(gripper(), problem.sensors))
 
 
 @pytest.mark.parametrize(
@@ -116,44 +116,44 @@ def test_readings_are_named_in_order():
 )  # fmt: skip
 def test_a_sensor_that_fits_no_robot_is_named(sensor, said):
     with pytest.raises(dn.SensorError, match=said):
-        dn.measured(gripper(), [sensor])
+        dn.sensor_problem(gripper(), [sensor])
 
 
 def test_a_sensor_twice():
     twice = [s.JointTorque("left", std=1), s.JointTorque("left", std=2)]
     with pytest.raises(dn.SensorError, match="'left torque' is there twice.*name"):
-        dn.measured(gripper(), twice)
-    dn.measured(gripper(), [twice[0], s.JointTorque("left", std=2, name="again")])
+        dn.sensor_problem(gripper(), twice)
+    dn.sensor_problem(gripper(), [twice[0], s.JointTorque("left", std=2, name="again")])
     rows = [s.Gyro("l", std=1, name="a"), s.JointTorque("left", std=1, name="a.wx")]
     with pytest.raises(dn.SensorError, match="'a.wx' is there twice"):
-        dn.measured(gripper(), rows)
+        dn.sensor_problem(gripper(), rows)
 
 
 def test_nothing_drives_floating_and_dependent_joints():
     floating = dn.parse_robot(robot(link("a")), floating_base=True)
     with pytest.raises(dn.SensorError, match="nothing drives floating joint 'floating_base'"):
-        dn.measured(floating, [s.JointTorque("floating_base", std=1)])
+        dn.sensor_problem(floating, [s.JointTorque("floating_base", std=1)])
     linkage = dn.parse_robot(four_bar())
     own = {joint.name for joint in linkage.independent_joints}
     other = next(body.joint.name for body in linkage.bodies if body.joint.name not in own)
     with pytest.raises(dn.SensorError, match=f"'{other} torque'.*follows from a loop.*{own.pop()}"):
-        dn.measured(linkage, [s.JointTorque(other, std=1)])
+        dn.sensor_problem(linkage, [s.JointTorque(other, std=1)])
 
 
 def test_a_robot_that_does_not_move():
     rigid = dn.parse_robot(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
     with pytest.raises(dn.SensorError, match="robot 'r' has no joint that moves"):
-        dn.measured(rigid, [s.ForceTorque("j", std=1)])
+        dn.sensor_problem(rigid, [s.ForceTorque("j", std=1)])
 
 
 def test_covariances_are_asked_by_name():
-    assert dn.measured(gripper(), [], ["tau", "qdd"]).covariance == ("qdd", "tau")
+    assert dn.sensor_problem(gripper(), [], ["tau", "qdd"]).covariance == ("qdd", "tau")
     with pytest.raises(ValueError, match="qdd, tau, f_ext, not of q"):
-        dn.measured(gripper(), [], ["q"])
+        dn.sensor_problem(gripper(), [], ["q"])
 
 
 def test_readings_by_name():
-    problem = dn.measured(
+    problem = dn.sensor_problem(
         gripper(), [s.JointTorque("left", std=1), s.Gyro("l", std=1), s.Gyro("r", std=1, value=0)]
     )
     found = problem.gathered({"l gyro": np.ones((5, 3)), "left torque": 2.0})

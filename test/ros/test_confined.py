@@ -50,7 +50,7 @@ def used(tmp_path_factory):
     namespaces. expected: patterns."""
     sensors = tmp_path_factory.mktemp("sensors") / "sensors.yaml"
     sensors.write_text(MEASURED)
-    measured = {"problem": "measured", "sensors_file": str(sensors), "backend": "numpy"}
+    measured = {"problem": "sensors", "sensors_file": str(sensors), "backend": "numpy"}
     rigs = [support.Rig(support_robot(), parameters) for parameters in (*USES, measured)]
     for rig in rigs:
         rig.until(lambda rig=rig: NODE in rig.neighbours())

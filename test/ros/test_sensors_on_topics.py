@@ -1,4 +1,4 @@
-"""A measured problem over real topics: a Panda pushed at its hand, whose sensors read what Pinocchio says."""
+"""A sensor problem over real topics: a Panda pushed at its hand, whose sensors read what Pinocchio says."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from sensor_msgs.msg import Imu
 from sensor_truth import Truth
 from tolerances import error
 
-from dynamics_node.robot import measured
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 
 JOINTS = [f"panda_joint{k}" for k in range(1, 8)]
@@ -31,7 +31,7 @@ sensors:
 class Touched:
     def __init__(self, path):
         path.write_text(SENSORS)
-        given = {"problem": "measured", "sensors_file": str(path), "joint_state_timeout": 5.0}
+        given = {"problem": "sensors", "sensors_file": str(path), "joint_state_timeout": 5.0}
         self.rig = support.Rig(ROBOTS["panda7"], given | {"sensor_timeout": 1.0})
         node, model = self.rig.node, ROBOTS["panda7"].model()
         self.wrist = node.create_publisher(WrenchStamped, "dynamics_node/sensors/wrist", 50)
@@ -41,7 +41,7 @@ class Touched:
         self.q, self.qd, self.qdd = np.random.default_rng(4).uniform(-0.5, 0.5, (3, 7))
         self.q[3] -= 1.5
         truth = Truth(ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, NONE, NONE, PUSH)])
-        problem = measured(model, load_sensors(path))
+        problem = sensor_problem(model, load_sensors(path))
         readings = truth.readings(problem)
         self.readings = {
             s.name: readings[at] for s, at in zip(problem.sensors, problem.places, strict=True) if at

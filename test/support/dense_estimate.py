@@ -1,4 +1,4 @@
-"""Measured problems by other means than the library's: M, h and Jacobians of Pinocchio, unknowns qdd, tau and wrenches,
+"""Sensor problems by other means than the library's: M, h and Jacobians of Pinocchio, unknowns qdd, tau and wrenches,
 and Karush, Kuhn and Tucker's one dense system."""
 
 import numpy as np

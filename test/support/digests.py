@@ -17,7 +17,7 @@ import dynamics_node as dn
 from dynamics_demo import robots as linkages
 from dynamics_node.algorithms import derivative_program, quantity_programs, recursive_programs
 from dynamics_node.codegen.c.render import render
-from dynamics_node.graph import elimination_program, measured_program
+from dynamics_node.graph import elimination_program, sensor_program
 from dynamics_node.robot import named, sensors
 
 TURNS = "0.3 -0.7 1.1", "0 0 1.5707963", "-1.2 0.4 0.9", "1.5707963 0 0.2", "0.7 0.1 -2", "0.1 3 0.3"
@@ -75,7 +75,7 @@ def programs(robot, more):
         yield "sensor_wrench", quantity_programs(robot, "sensor_wrench", **sensor)["by the tree"]
         yield "regressor", quantity_programs(robot, "joint_torque_regressor", link=tip)["by the tree"]
     yield "colamd", elimination_program(robot, problem, "colamd")
-    yield "sensors", measured_program(robot, dn.measured(robot, sensed(robot, joints, tip)))
+    yield "sensors", sensor_program(robot, dn.sensor_problem(robot, sensed(robot, joints, tip)))
 
 
 def sensed(robot, joints, tip):

@@ -60,7 +60,7 @@ class Truth:
         return frame.parentJoint, frame.placement * placement(xyz, rpy)
 
     def values(self, problem):
-        """{variable: value} of all that a measured problem of this robot may ask for."""
+        """{variable: value} of all that a sensor problem of this robot may ask for."""
         found = {}
         for i, body in enumerate(self.model.bodies):
             number = self._number(body)

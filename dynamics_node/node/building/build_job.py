@@ -39,7 +39,7 @@ from dynamics_node.functions import (
     changeable,
 )
 from dynamics_node.node.state.lacking import lacking_without
-from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, measured, named
+from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.files import file_trouble
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.overrides import read_parameters_file
@@ -61,7 +61,7 @@ class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
     loops_file, parameters_file, sensors_file: paths of a sidecar file, of numbers that count instead of the
-    description's, and of a measured problem's sensors, or ''; names: pairs of what drivers call joints and
+    description's, and of a sensor problem's sensors, or ''; names: pairs of what drivers call joints and
     what the description does; sensor_joint: that of a force/torque sensor, or ''; filter: position_std and
     jerk_density of a JointFilter; payload_link: of which is estimated what it carries, or ''. The robot has
     the drivers' names. tuned: of several ways to compile the fastest is looked for."""
@@ -107,7 +107,7 @@ class Job:
 class ServedRobot:
     """A checked Robot with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes its loops; lacking: {sensor of a measured problem: what is open without it, in
+    what closes its loops; lacking: {sensor of a sensor problem: what is open without it, in
     words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
     observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
     one coordinate, if one is asked for; payload: what estimates what a link carries, or None; notes: what was
@@ -183,7 +183,7 @@ def do(job):
 
 def _build(job):
     model = described_robot(job)
-    solver, lacking = (_estimator if job.problem == "measured" else _solver)(model, job)
+    solver, lacking = (_estimator if job.problem == "sensors" else _solver)(model, job)
     beside = _beside(job.services)
     quantity = partial(build_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
@@ -215,7 +215,7 @@ def _estimator(model, job):
     """And what is open without each of its sensors."""
     sensors = load_sensors(job.sensors_file)
     lacking = lacking_without(model, sensors)
-    problem = measured(model, sensors)
+    problem = sensor_problem(model, sensors)
     return build_estimator(model, problem, job.backend, changeable(model)), lacking
 
 

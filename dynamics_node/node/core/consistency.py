@@ -127,10 +127,10 @@ def _check_compensation(settings):
 
 
 def _check_sensors(settings):
-    if settings.problem != "measured":
+    if settings.problem != "sensors":
         return
     if not settings.sensors_file:
-        raise ValueError("problem measured needs sensors_file")
+        raise ValueError("problem sensors needs sensors_file")
     if settings.state_source == "reference":
         raise ValueError("problem measured has its state from joint_states: state_source must be measured")
     if settings.driven_joints:
@@ -181,7 +181,7 @@ def _check_observer(settings):
 
 def check_against(settings: Settings, model: Robot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    if settings.problem != "measured":
+    if settings.problem != "sensors":
         named(settings.problem, model, settings.forward_joints)
     joints = model.tree.joint_names
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)

@@ -28,7 +28,7 @@ from dynamics_node.text import shown
 
 class Result(NamedTuple):
     """State and torques over the coordinates of the tree; clamped: names of the limited joints; wrenches: of
-    a measured problem {link: (6,) by the environment ON it, in its axes at its origin}."""
+    a sensor problem {link: (6,) by the environment ON it, in its axes at its origin}."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -127,7 +127,7 @@ class Core:
             self.robot.observer.resume(before)
 
     def _sensors_of(self, robot, before=None) -> "Estimation | None":
-        """What a measured problem needs besides; None of other problems."""
+        """What a sensor problem needs besides; None of other problems."""
         if not isinstance(robot.solver, Estimator):
             return None
         return Estimation(robot.model, robot.solver, self.joints.names, robot.lacking).resumed(before)

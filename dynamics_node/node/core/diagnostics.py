@@ -74,7 +74,7 @@ def _of_core(core: Core) -> dict[str, Any]:
 
 
 def _sensors(core, now):
-    """Of a measured problem: how old every reading is, and how well they agree."""
+    """Of a sensor problem: how old every reading is, and how well they agree."""
     if core.sensors is None:
         return ""
     ages = core.sensors.readings.ages(now).items()

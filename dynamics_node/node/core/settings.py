@@ -12,7 +12,7 @@ from dynamics_node.node.core.table import parameter, parameters_of
 from dynamics_node.robot import KINDS
 
 STD = 1e-9, 1e9  # of noise: its square is divided by
-PROBLEMS = (*KINDS, "measured")
+PROBLEMS = (*KINDS, "sensors")
 GROUPS = (*DESCRIBED, "driven", "compensate", "wrench_sensor", "observer", "filter", "payload_estimation")
 
 
@@ -180,7 +180,7 @@ class Settings(DescriptionSettings):
             services,
             loops_file=self.loops_file,
             parameters_file=self.parameters_file,
-            sensors_file=self.sensors_file if self.problem == "measured" else "",
+            sensors_file=self.sensors_file if self.problem == "sensors" else "",
             names=self.name_pairs(),
             links=self.tip_links,
             sensor_joint=self.wrench_sensor_joint,

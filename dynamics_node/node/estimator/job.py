@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from dynamics_node.functions import Closing, build_closing
 from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.state.sensor_readings import Topic, topics_of
-from dynamics_node.robot import Robot, measured
+from dynamics_node.robot import Robot, sensor_problem
 from dynamics_node.robot.joint_names import Pairs
 from dynamics_node.robot.sensors import load_sensors
 from dynamics_node.trajectory.joint_smoother import Smoothed
@@ -50,7 +50,7 @@ class EstimatorJob:
         _refuse_floating(robot)
         sensors = load_sensors(self.sensors_file) if self.sensors_file else ()
         smoothed = Smoothed(robot, sensors, self.backend)
-        topics = topics_of(measured(robot, sensors))
+        topics = topics_of(sensor_problem(robot, sensors))
         smoothed.compile()
         closing = build_closing(robot, self.backend) if robot.constrained else None
         return EstimatedRobot(robot, smoothed, topics, closing)

@@ -127,7 +127,7 @@ def _controller_input(topic):
 
 
 def _sensor_inputs(core):
-    """One of every topic that tells of a sensor of a measured problem."""
+    """One of every topic that tells of a sensor of a sensor problem."""
     if core is None or core.sensors is None:
         return ()
     kinds = {IMU: Imu, WRENCH: WrenchStamped}

@@ -15,7 +15,7 @@ JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a t
 
 
 class Estimation:
-    """Of one robot with a measured problem; arguments as of SensorReadings. readings: the latest; chi_square:
+    """Of one robot with a sensor problem; arguments as of SensorReadings. readings: the latest; chi_square:
     of the last estimate."""
 
     def __init__(self, model, estimator: Estimator, joint_names, lacking):

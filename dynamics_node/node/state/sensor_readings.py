@@ -1,4 +1,4 @@
-"""What the sensors of a measured problem read at the moment. Without ROS.
+"""What the sensors of a sensor problem read at the moment. Without ROS.
 
 Joint torques are the efforts of joint_states; every other sensor is heard on a topic.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.node.core.silence import Silence, listed
 from dynamics_node.node.state.joint_memory import BadMessage
-from dynamics_node.robot import Measured
+from dynamics_node.robot import SensorProblem
 from dynamics_node.robot.sensors import (
     MEASURED,
     Accelerometer,
@@ -57,7 +57,7 @@ class Topic(NamedTuple):
     sensors: tuple[Sensor, ...]
 
 
-def topics_of(problem: Measured) -> tuple[Topic, ...]:
+def topics_of(problem: SensorProblem) -> tuple[Topic, ...]:
     """The topics that tell of a problem's sensors. Raises ValueError naming the sensor: one that no message
     carries, a name that is no topic, a topic with two types."""
     found: dict[str, Topic] = {}
@@ -94,7 +94,7 @@ class SensorReadings:
     """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it,
     in words}."""
 
-    def __init__(self, problem: Measured, joint_names, lacking):
+    def __init__(self, problem: SensorProblem, joint_names, lacking):
         self.topics, self._lacking = topics_of(problem), lacking
         self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
         self._heard = [sensor.name for topic in self.topics for sensor in topic.sensors]

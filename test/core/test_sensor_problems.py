@@ -83,7 +83,7 @@ def noise(problem, random, scale=1.0):
 @pytest.mark.parametrize("name", ["panda", "ur5", "baxter", "solo12", "simple_humanoid", "talos"])
 def test_exact_readings_give_the_motion_back(name):
     truth = truth_of(name)
-    problem = dn.measured(truth.model, [x for x in redundant(truth.model) if x.value is None])
+    problem = dn.sensor_problem(truth.model, [x for x in redundant(truth.model) if x.value is None])
     estimator = dn.build(truth.model, problem, backend="numpy")
     found = estimator(*truth.state[:2], truth.readings(problem))
     assert error(found.qdd, truth.state[2]) <= ACCURATE
@@ -110,7 +110,7 @@ def test_inverse_and_forward_dynamics_are_measured_problems(name):
     for kind, sensors in kinds.items():
         if kind == "inverse" and model.floating_base:
             continue  # its base moves as it must
-        problem = dn.measured(model, [*sensors, *wrenches])
+        problem = dn.sensor_problem(model, [*sensors, *wrenches])
         found = dn.build(model, problem, backend="numpy")(q, qd, truth.readings(problem))
         assert error(found.qdd, qdd) <= ACCURATE, kind
         assert error(found.tau[-len(driven(model)) :], truth.tau[-len(driven(model)) :]) <= ACCURATE, kind
@@ -123,7 +123,7 @@ def test_torques_alone_are_forward_dynamics(name):
     model = ROBOTS[name].model()
     q, qd, qdd, _ = random_states(model, 2, seed=3)
     motors = [s.JointTorque(joint, std=0.1 * (k % 2)) for k, joint in enumerate(driven(model))]
-    estimator = dn.build(model, dn.measured(model, motors), backend="numpy")
+    estimator = dn.build(model, dn.sensor_problem(model, motors), backend="numpy")
     tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd)
     tau[:, : model.nv - len(driven(model))] = 0.0
     found = estimator(q, qd, tau[:, model.nv - len(driven(model)) :])
@@ -139,7 +139,7 @@ def test_torques_alone_are_forward_dynamics(name):
 @pytest.mark.parametrize("name", ["panda", "ur5", "solo12", "simple_humanoid"])
 def test_against_one_dense_system(name):
     truth = truth_of(name)
-    problem = dn.measured(truth.model, redundant(truth.model), ["qdd", "tau"])
+    problem = dn.sensor_problem(truth.model, redundant(truth.model), ["qdd", "tau"])
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
     found = dn.build(truth.model, problem, backend="numpy")(*truth.state[:2], readings)
     right = Dense(truth, problem).solve(readings)
@@ -152,7 +152,7 @@ def test_against_one_dense_system(name):
 def test_gtsam_agrees(name):
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     truth = truth_of(name)
-    problem = dn.measured(truth.model, redundant(truth.model))
+    problem = dn.sensor_problem(truth.model, redundant(truth.model))
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(1))
     routes = [dn.build(truth.model, problem, backend=backend) for backend in ("numpy", "gtsam")]
     ours, theirs = (route(*truth.state[:2], readings) for route in routes)
@@ -165,14 +165,14 @@ def test_gtsam_has_no_covariances():
     pytest.importorskip("gtsam", reason="pip install 'gtsam>=4.3'")
     model = ROBOTS["ur5"].model()
     with pytest.raises(ValueError, match="no covariances"):
-        dn.build(model, dn.measured(model, redundant(model), ["tau"]), backend="gtsam")
+        dn.build(model, dn.sensor_problem(model, redundant(model), ["tau"]), backend="gtsam")
 
 
 def test_without_gtsam_it_is_said_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "gtsam", None)
     model = ROBOTS["ur5"].model()
     with pytest.raises(ImportError, match="backend 'gtsam' needs GTSAM.*pip install"):
-        dn.build(model, dn.measured(model, redundant(model)), backend="gtsam")
+        dn.build(model, dn.sensor_problem(model, redundant(model)), backend="gtsam")
 
 
 RUNS = 400
@@ -185,7 +185,9 @@ def test_errors_are_as_large_as_the_covariance_says(name):
     stats = pytest.importorskip("scipy.stats")
     truth = truth_of(name)
     model = truth.model
-    problem = dn.measured(model, [x for x in redundant(model) if x.value is None], ["qdd", "tau", "f_ext"])
+    problem = dn.sensor_problem(
+        model, [x for x in redundant(model) if x.value is None], ["qdd", "tau", "f_ext"]
+    )
     estimator, random = dn.build(model, problem, backend="numpy"), np.random.default_rng(2)
     readings = truth.readings(problem) + np.array([noise(problem, random) for _ in range(RUNS)])
     found = estimator(*truth.state[:2], readings)
@@ -219,7 +221,7 @@ def nees(errors, covariances):
 def test_a_sensor_that_is_wrong_is_found(name):
     """Every sensor in turn is off by 30 standard deviations of what the others leave to it."""
     truth = truth_of(name)
-    problem = dn.measured(truth.model, redundant(truth.model))
+    problem = dn.sensor_problem(truth.model, redundant(truth.model))
     estimator, random = dn.build(truth.model, problem, backend="numpy"), np.random.default_rng(4)
     good = truth.readings(problem) + noise(problem, random, 0.3)
     judged = estimator.judge(*truth.state[:2], good)
@@ -242,12 +244,12 @@ def test_the_suspect_explains_what_its_removal_leaves():
     """What chi-square falls by without a sensor is computed, and is so when it is left out."""
     truth = truth_of("ur5")
     sensors = list(redundant(truth.model))
-    problem = dn.measured(truth.model, sensors)
+    problem = dn.sensor_problem(truth.model, sensors)
     readings = truth.readings(problem) + noise(problem, np.random.default_rng(8), 2.0)
     whole = dn.build(truth.model, problem, backend="numpy").judge(*truth.state[:2], readings)
     falls = {suspect.sensor: suspect.explains for suspect in whole.suspects}
     for left_out in (sensors[0], sensors[8]):
-        less = dn.measured(truth.model, [x for x in sensors if x is not left_out])
+        less = dn.sensor_problem(truth.model, [x for x in sensors if x is not left_out])
         kept = np.delete(readings, problem.places[sensors.index(left_out)])
         rest = dn.build(truth.model, less, backend="numpy").judge(*truth.state[:2], kept)
         np.testing.assert_allclose(whole.chi_square - rest.chi_square, falls[left_out.name], rtol=1e-8)
@@ -259,7 +261,7 @@ def test_the_suspect_explains_what_its_removal_leaves():
 def test_batches_gravity_names_and_other_processes():
     truth = truth_of("ur5")
     model, (q, qd, _) = truth.model, truth.state
-    problem = dn.measured(model, redundant(model))
+    problem = dn.sensor_problem(model, redundant(model))
     estimator = dn.build(model, problem, backend="numpy")
     readings = truth.readings(problem) + np.random.default_rng(0).normal(size=(3, 2, len(problem.readings)))
     found = estimator(q, qd, readings)
@@ -278,7 +280,7 @@ def test_batches_gravity_names_and_other_processes():
 
 def test_other_inertias_without_another_build():
     truth = truth_of("ur5")
-    problem = dn.measured(truth.model, [x for x in redundant(truth.model) if x.value is None])
+    problem = dn.sensor_problem(truth.model, [x for x in redundant(truth.model) if x.value is None])
     heavy = dn.with_payload(truth.model, tips(truth.model)[0], 5.0, [0, 0, 0.1], 0.01 * np.eye(3))
     estimator = dn.build(truth.model, problem, backend="numpy", parameters=["inertia"])
     other = dn.build(heavy, problem, backend="numpy")
@@ -289,7 +291,7 @@ def test_other_inertias_without_another_build():
 
 def test_what_is_wrong_with_a_call_is_named():
     truth = truth_of("ur5")
-    problem = dn.measured(truth.model, redundant(truth.model))
+    problem = dn.sensor_problem(truth.model, redundant(truth.model))
     estimator = dn.build(truth.model, problem, backend="numpy")
     q, qd, _ = truth.state
     good = truth.readings(problem)
@@ -313,5 +315,5 @@ def test_what_is_wrong_with_a_call_is_named():
 )
 def test_choices_that_do_not_exist(choice):
     model = ROBOTS["ur5"].model()
-    with pytest.raises(ValueError, match="measured problems"):
-        dn.build(model, dn.measured(model, redundant(model)), **choice)
+    with pytest.raises(ValueError, match="sensor problems"):
+        dn.build(model, dn.sensor_problem(model, redundant(model)), **choice)

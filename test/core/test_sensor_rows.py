@@ -1,4 +1,4 @@
-"""The rows of measured problems: the true motion, as Pinocchio has it, satisfies every one."""
+"""The rows of sensor problems: the true motion, as Pinocchio has it, satisfies every one."""
 
 import re
 from pathlib import Path
@@ -14,8 +14,8 @@ from sensor_truth import Truth
 from tolerances import EXACT
 
 from dynamics_node.algorithms import load_robot
-from dynamics_node.graph.sensor_system import measured_system, measured_values
-from dynamics_node.robot import measured
+from dynamics_node.graph.sensor_system import sensor_system, sensor_values
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import trace
 
@@ -70,9 +70,9 @@ def relative_residual(factor, values):
 @pytest.mark.parametrize("name", TREES)
 def test_the_true_motion_satisfies_every_row(name):
     for truth in truths(name):
-        problem = measured(truth.model, all_sensors(truth.model))
+        problem = sensor_problem(truth.model, all_sensors(truth.model))
         q, qd, _ = truth.state
-        system = measured_system(truth.model, problem, q, qd, truth.readings(problem))
+        system = sensor_system(truth.model, problem, q, qd, truth.readings(problem))
         values = truth.values(problem)
         for factor in (*system.exact, *system.noisy):
             assert relative_residual(factor, values) <= EXACT, factor
@@ -85,8 +85,8 @@ def test_the_true_motion_satisfies_every_row(name):
 @pytest.mark.parametrize("name", TREES)
 def test_results_are_taken_from_the_values_of_the_variables(name):
     truth = next(truths(name, 1))
-    problem = measured(truth.model, all_sensors(truth.model))
-    qdd, tau, f_ext = measured_values(truth.model, problem, truth.values(problem))
+    problem = sensor_problem(truth.model, all_sensors(truth.model))
+    qdd, tau, f_ext = sensor_values(truth.model, problem, truth.values(problem))
     free = [body.joint.v for body in truth.model.bodies if body.joint.type.is_free]
     driven = np.delete(np.arange(truth.model.nv), [k for v in free for k in range(truth.model.nv)[v]])
     np.testing.assert_allclose(qdd, truth.state[2])
@@ -98,12 +98,12 @@ def test_results_are_taken_from_the_values_of_the_variables(name):
 def test_a_batch_has_the_rows_of_its_states(name):
     together = list(truths(name))
     model = together[0].model
-    problem = measured(model, all_sensors(model))
+    problem = sensor_problem(model, all_sensors(model))
     q, qd = (np.stack([truth.state[k] for truth in together]) for k in (0, 1))
     readings = np.stack([truth.readings(problem) for truth in together])
-    system = measured_system(model, problem, q, qd, readings)
+    system = sensor_system(model, problem, q, qd, readings)
     for k in range(len(together)):
-        one = measured_system(model, problem, q[k], qd[k], readings[k])
+        one = sensor_system(model, problem, q[k], qd[k], readings[k])
         for factor, its in zip((*system.exact, *system.noisy), (*one.exact, *one.noisy), strict=True):
             rhs = np.broadcast_to(factor.rhs, (len(together), factor.rows))
             np.testing.assert_allclose(rhs[k], its.rhs, atol=1e-12)
@@ -116,11 +116,11 @@ def test_a_batch_has_the_rows_of_its_states(name):
 def test_symbols_give_the_same_rows(name):
     truth = next(truths(name, 1))
     model, (q, qd, _) = truth.model, truth.state
-    problem = measured(model, all_sensors(model))
+    problem = sensor_problem(model, all_sensors(model))
     readings = truth.readings(problem)
 
     def rows(q, qd, readings, gravity):
-        system = measured_system(model, problem, q, qd, readings, gravity)
+        system = sensor_system(model, problem, q, qd, readings, gravity)
         found = [np.concatenate([f.rhs for f in (*system.exact, *system.noisy)])]
         found += [block.ravel() for f in (*system.exact, *system.noisy) for block in f.blocks.values()]
         return {"all": np.concatenate([np.asarray(array, dtype=object) for array in found])}
@@ -160,8 +160,8 @@ def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
         there = Truth(turning, other, *spread, w, held)
         sensors = [s.ForceTorque(FIXED[name], std=1.0, xyz=XYZ, rpy=RPY)]
         sensors += [s.ExternalWrench(at[0], std=1.0) for at in w]
-        problem = measured(model, sensors)
-        system = measured_system(model, problem, q, qd, there.readings(measured(other, sensors)))
+        problem = sensor_problem(model, sensors)
+        system = sensor_system(model, problem, q, qd, there.readings(sensor_problem(other, sensors)))
         for factor in (*system.exact, *system.noisy):
             assert relative_residual(factor, truth.values(problem)) <= EXACT, factor
 

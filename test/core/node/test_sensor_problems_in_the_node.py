@@ -1,4 +1,4 @@
-"""Measured problems in the node, with plain values: a Panda with torque sensors, a wrist sensor and an IMU,
+"""Sensor problems in the node, with plain values: a Panda with torque sensors, a wrist sensor and an IMU,
 pushed at its hand. Against Pinocchio."""
 
 import re
@@ -17,7 +17,7 @@ from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, topics_of
-from dynamics_node.robot import measured
+from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 
 HAND = "panda_link7"
@@ -45,7 +45,7 @@ class Touched:
     """A Panda whose sensors read what Pinocchio says."""
 
     def __init__(self, file, **values):
-        self.served = serve("panda7", problem="measured", sensors_file=str(file), **values)
+        self.served = serve("panda7", problem="sensors", sensors_file=str(file), **values)
         model = self.served.core.model
         random = np.random.default_rng(4)
         q, self.qd, self.qdd = random.uniform(-1, 1, (3, model.nv))
@@ -53,7 +53,7 @@ class Touched:
         self.truth = Truth(
             ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, (0, 0, 0), (0, 0, 0), PUSH)]
         )
-        self.problem = measured(model, load_sensors(file))
+        self.problem = sensor_problem(model, load_sensors(file))
         self.readings = self.truth.readings(self.problem)
         self.sensors = self.served.core.sensors.readings
 
@@ -172,19 +172,19 @@ def test_topics(file):
     (SENSORS + "  - {type: acceleration, joint: panda_joint1, std: 1.0}\n", "hears no message that tells acceleration"),
     (SENSORS.replace("type: force_torque", "type: force"), "line 5"),
     (SENSORS.replace("panda_joint7, std: [", "panda_joint9, std: ["), "joint 'panda_joint9'"),
-    ("sensors:\n  - {type: torque, joint: panda_joint1, std: 1}\n", "not solvable"),
+    ("sensors:\n  - {type: torque, joint: panda_joint1, std: 1}\n", "not observable"),
 ])  # fmt: skip
 def test_sensors_that_are_refused(tmp_path, text, reason):
     path = tmp_path / "sensors.yaml"
     path.write_text(text)
-    chosen = settings(problem="measured", sensors_file=str(path), backend="numpy")
+    chosen = settings(problem="sensors", sensors_file=str(path), backend="numpy")
     found = do(chosen.job(ROBOTS["panda7"].file.read_text()))
     assert isinstance(found, Failure)
     assert re.search(reason, found.reason), found.reason
 
 
 def test_what_does_not_go_together():
-    with pytest.raises(ValueError, match="problem measured needs sensors_file"):
-        settings(problem="measured")
+    with pytest.raises(ValueError, match="problem sensors needs sensors_file"):
+        settings(problem="sensors")
     with pytest.raises(ValueError, match="state_source must be measured"):
-        settings(problem="measured", sensors_file="x.yaml", state_source="reference")
+        settings(problem="sensors", sensors_file="x.yaml", state_source="reference")

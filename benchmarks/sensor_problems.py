@@ -1,4 +1,4 @@
-"""Measured problems: a humanoid's joint torques from its sensors, and paper 4's figures as operations.
+"""Sensor problems: a humanoid's joint torques from its sensors, and paper 4's figures as operations.
 
 SuperLU gets everything but the numbers for nothing: rows and columns of its matrix are in our order, which
 fills in least, so that permc_spec NATURAL leaves nothing symbolic to find, and the matrix at every state is
@@ -15,11 +15,11 @@ from robots import random_chain, robot, robot_file
 
 import dynamics_node as dn
 from dynamics_node.algorithms import recursive_programs
-from dynamics_node.graph import measured_program
+from dynamics_node.graph import sensor_program
 from dynamics_node.graph.estimate import plan_estimate
 from dynamics_node.graph.markowitz import best_plan
 from dynamics_node.graph.permuted import Turn, scalar_rows
-from dynamics_node.graph.sensor_system import measured_system, measured_values
+from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import sensors as s
 from dynamics_node.robot.random_positions import sample_positions
 
@@ -40,7 +40,7 @@ def on_two_feet(model, both=False):
     sensors = [s.JointAcceleration(name, std=0.5) for name in driven]
     sensors += [s.Accelerometer(base, std=0.02, **AT), s.AngularAcceleration(base, std=0.3)]
     second = s.ExternalWrench(FEET[1], std=1.0) if both else s.ExternalWrench(FEET[1], rows="unknown")
-    return dn.measured(model, [*sensors, s.ExternalWrench(FEET[0], std=1.0), second])
+    return dn.sensor_problem(model, [*sensors, s.ExternalWrench(FEET[0], std=1.0), second])
 
 
 def states_of(model, problem, count=STATES):
@@ -91,7 +91,7 @@ def square_systems(model, problem, q, qd, readings):
     """Permuted matrices (CSC) and right-hand sides at every state, and the columns."""
     from scipy.sparse import csc_matrix
 
-    system = measured_system(model, problem, q, qd, readings)
+    system = sensor_system(model, problem, q, qd, readings)
     plan = plan_estimate(system).lu
     factors = (*system.exact, *system.noisy)
     rows, rhs = scalar_rows(factors, plan.columns, plan.pattern)
@@ -163,7 +163,7 @@ def berdy_solver(idt, driven):
 
 def accuracy(model, problem, estimator, q, qd, readings):
     """The largest relative error of qdd, tau and f_ext."""
-    system = measured_system(model, problem, q, qd, readings)
+    system = sensor_system(model, problem, q, qd, readings)
     variables, factors = system.variables, (*system.exact, *system.noisy)
     columns = tuple((x, k) for x in variables for k in range(x.dim))
     rows, rhs = scalar_rows(factors, columns)
@@ -178,7 +178,7 @@ def accuracy(model, problem, estimator, q, qd, readings):
         for variable in variables:
             values[variable] = x[start : start + variable.dim].astype(float)
             start += variable.dim
-        for ours, right in zip(found[:3], measured_values(model, problem, values), strict=True):
+        for ours, right in zip(found[:3], sensor_values(model, problem, values), strict=True):
             worst = max(worst, np.abs(ours[state] - right).max() / max(1e-6, np.abs(right).max()))
     return harness.Row(
         "the same, error", worst, "", "lower", target=1e-9, reason="beside a dense solve in numpy.longdouble"
@@ -243,14 +243,14 @@ def counted(n):
     """{what: operations, or entries that fill in} of a chain of n joints."""
     model, found = random_chain(n), {}
     for kind, sensor in (("inverse", s.JointAcceleration), ("forward", s.JointTorque)):
-        problem = dn.measured(model, joints(model, sensor))
-        found[f"{kind} LU"] = arithmetic(measured_program(model, problem))
+        problem = dn.sensor_problem(model, joints(model, sensor))
+        found[f"{kind} LU"] = arithmetic(sensor_program(model, problem))
         found[f"{kind} fill"] = fill(model, problem).fill
         problem = getattr(dn, f"{kind}_dynamics")(model)
         found[kind] = min(map(arithmetic, recursive_programs(model, problem).values()))
     if n > 3:
-        problem = dn.measured(model, load_cells(model))
-        found["cells LU"] = arithmetic(measured_program(model, problem))
+        problem = dn.sensor_problem(model, load_cells(model))
+        found["cells LU"] = arithmetic(sensor_program(model, problem))
         plan = fill(model, problem)
         found["cells fill"], found["cells turns"] = plan.fill, sum(isinstance(x, Turn) for x in plan.steps)
     return found
@@ -259,7 +259,7 @@ def counted(n):
 def fill(model, problem):
     """The plan in the robot's own frames."""
     q, qd, readings = states_of(model, problem, 6)
-    system = measured_system(model, problem, q, qd, readings)
+    system = sensor_system(model, problem, q, qd, readings)
     return best_plan((*system.exact, *system.noisy))
 
 
@@ -290,10 +290,10 @@ def count(name, value, reason="", peer="", peer_value=None, target=None):
 
 
 def main():
-    options = harness.arguments("measured").parse_args()
+    options = harness.arguments("sensor_problems").parse_args()
     os.sched_setaffinity(0, {os.cpu_count() - 1})
     rows = [found for part in (humanoid, chains) for found in part()]
-    harness.finish("measured", rows, harness.versions("numpy", "scipy", "idyntree"), options.save)
+    harness.finish("sensor_problems", rows, harness.versions("numpy", "scipy", "idyntree"), options.save)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def test_exact_readings_give_the_motion_back(name, tmp_path):
     ]
     sensors += [s.JointAcceleration(body.joint.name, std=0.5) for body in mechanism.bodies]
     sensors += [s.Imu(last, std=0.01, xyz=XYZ, rpy=RPY)]
-    problem = dn.measured(mechanism, sensors, ["tau"])
+    problem = dn.sensor_problem(mechanism, sensors, ["tau"])
     estimator = dn.build(mechanism, problem, backend="numpy")
     own = {f"{joint.name} torque": tau[joint.v] for joint in mechanism.independent_joints}
     by_name = {x.name: own.get(x.name) if x.name in own else truth.reading(x) for x in sensors}
@@ -72,7 +72,7 @@ def test_exact_readings_give_the_motion_back(name, tmp_path):
     assert error(found.tau, tau) <= ACCURATE
     assert found.chi_square <= 1e-9
     assert estimator.degrees_of_freedom > 0
-    less = dn.measured(mechanism, [x for x in sensors if not isinstance(x, s.JointTorque)])
+    less = dn.sensor_problem(mechanism, [x for x in sensors if not isinstance(x, s.JointTorque)])
     again = dn.build(mechanism, less, backend="numpy")(
         q, qd, {k: v for k, v in by_name.items() if "torque" not in k}
     )
@@ -98,7 +98,7 @@ def test_a_floating_base_that_is_held(tmp_path):
         [*moving, s.ExternalWrench(root, rows="unknown")],
         [*motors, *moving, held],
     ):
-        problem = dn.measured(mechanism, sensors)
+        problem = dn.sensor_problem(mechanism, sensors)
         given = {x.name: readings[x.name] for x, at in zip(sensors, problem.labels, strict=True) if at}
         found = dn.build(mechanism, problem, backend="numpy")(q, qd, given)
         assert error(found.qdd, qdd) <= ACCURATE
@@ -108,7 +108,7 @@ def test_a_floating_base_that_is_held(tmp_path):
 
 def test_open_loops_have_no_result(tmp_path):
     mechanism, _, _, (q, qd, _) = moving(palletizer, tmp_path)
-    problem = dn.measured(
+    problem = dn.sensor_problem(
         mechanism, [s.JointAcceleration(joint.name, std=0.1) for joint in mechanism.independent_joints]
     )
     estimator = dn.build(mechanism, problem, backend="numpy")
@@ -139,5 +139,5 @@ def test_a_force_sensor_where_a_loop_ends_on_either_side_is_refused():
     with pytest.raises(
         dn.SensorError, match="'jd force torque': loop 'tie' ends at a link that is fixed to both sides"
     ):
-        dn.measured(mechanism, [s.ForceTorque("jd", std=1)])
-    dn.measured(mechanism, [s.ForceTorque("jb", std=1)])
+        dn.sensor_problem(mechanism, [s.ForceTorque("jd", std=1)])
+    dn.sensor_problem(mechanism, [s.ForceTorque("jb", std=1)])

@@ -1,4 +1,4 @@
-"""Measured problems as Programs: against Pinocchio, against least squares by NumPy, and where rank drops."""
+"""Sensor problems as Programs: against Pinocchio, against least squares by NumPy, and where rank drops."""
 
 import pickle
 
@@ -16,7 +16,7 @@ from tolerances import EXACT, error
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.graph import measured_program
+from dynamics_node.graph import sensor_program
 from dynamics_node.robot import sensors as s
 from dynamics_node.symbolic import interpret
 
@@ -79,8 +79,8 @@ def test_the_true_motion_is_found(name, sensors):
     model = ROBOTS[name].model()
     # priors of the true motion are true
     chosen = [sensor for sensor in sensors(model) if sensor.value is None]
-    problem = dn.measured(model, chosen)
-    program = measured_program(model, problem)
+    problem = dn.sensor_problem(model, chosen)
+    program = sensor_program(model, problem)
     q, qd, qdd, _ = random_states(model, 5, seed=5)
     touched = [(tip(model), XYZ, RPY, np.arange(1.0, 7.0))] if sensors is from_the_root else []
     held = [(tip(model), XYZ, RPY, range(6))]
@@ -108,7 +108,7 @@ def test_the_true_motion_is_found(name, sensors):
 def test_readings_that_disagree_give_what_least_squares_gives(name, sensors, backend):
     model = ROBOTS[name].model()
     asked = RESULTS if (name, backend) == ("panda", "interpreter") else ("f_ext",)
-    problem = dn.measured(model, sensors(model), covariance=asked)
+    problem = dn.sensor_problem(model, sensors(model), covariance=asked)
     q, qd, _, _ = random_states(model, 16, seed=7)
     readings = np.random.default_rng(3).uniform(-10, 10, (16, len(problem.readings)))
     right = dn.build(model, problem, backend="numpy")(q, qd, readings)
@@ -121,7 +121,7 @@ def test_readings_that_disagree_give_what_least_squares_gives(name, sensors, bac
         again = pickle.loads(pickle.dumps(estimator))(q, qd, readings)
         np.testing.assert_array_equal(again.tau, found["tau"])
     else:
-        program = measured_program(model, problem)
+        program = sensor_program(model, problem)
         found = interpret(program, q=q, qd=qd, readings=readings, gravity=model.gravity)
     for field in (*RESULTS, *(f"{x}_covariance" for x in asked)):
         tail = right._asdict()[field].ndim - 1
@@ -135,7 +135,7 @@ def test_readings_that_disagree_give_what_least_squares_gives(name, sensors, bac
 
 def test_states_that_are_bad_are_nan_and_the_others_right():
     model = ROBOTS["panda"].model()
-    estimator = dn.build(model, dn.measured(model, just_enough(model)), backend="c")
+    estimator = dn.build(model, dn.sensor_problem(model, just_enough(model)), backend="c")
     q, qd, _, _ = random_states(model, 6, seed=2)
     readings = np.ones((6, model.nv))
     right = estimator(q, qd, readings)
@@ -150,7 +150,7 @@ def test_states_that_are_bad_are_nan_and_the_others_right():
 def test_a_payload_needs_no_compiling():
     model = ROBOTS["panda"].model()
     for sensors, changed in ((just_enough, "tau"), (from_the_root, "f_ext")):
-        problem = dn.measured(model, sensors(model))
+        problem = dn.sensor_problem(model, sensors(model))
         estimator = dn.build(model, problem, backend="c", parameters=("inertia",))
         loaded = dn.with_payload(model, tip(model), 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
         q, qd, _, _ = random_states(model, 3, seed=2)
@@ -169,7 +169,7 @@ def test_inverse_dynamics_is_found_below_the_count_of_the_textbook(n):
     additions (Featherstone)."""
     model = chain(n)
     sensors = [s.JointAcceleration(name, std=1.0) for name in driven(model)]
-    program = measured_program(model, dn.measured(model, sensors))
+    program = sensor_program(model, dn.sensor_problem(model, sensors))
     counts = program.op_count()
     assert counts["add"] + counts["mul"] + counts["div"] <= 174 * n - 134
     q, qd, qdd, _ = random_states(model, 4, seed=3)
@@ -187,10 +187,10 @@ def test_robots_with_loops(name):
     own = [joint.name for joint in mechanism.independent_joints]
     sensors = [s.JointAcceleration(name, std=0.1) for name in own]
     sensors += [s.JointTorque(name, std=0.3) for name in own]
-    problem = dn.measured(mechanism, sensors)
+    problem = dn.sensor_problem(mechanism, sensors)
     q, qd, _ = states(mechanism, 5, reach=0.05)
     readings = np.random.default_rng(3).uniform(-2, 2, (5, len(problem.readings)))
-    program = measured_program(mechanism, problem)
+    program = sensor_program(mechanism, problem)
     found = interpret(program, q=q, qd=qd, readings=readings, gravity=mechanism.gravity)
     assert np.all(found["health"] <= program.limits)
     right = dn.build(mechanism, problem, backend="numpy")(q, qd, readings)
@@ -212,7 +212,7 @@ def two_links():
     rows = ("zero", "zero", "zero", "unknown", "zero", "zero")
     sensors = [s.JointAcceleration("j1", std=0.1), s.JointAcceleration("j2", std=0.1)]
     sensors += [s.JointTorque("j1", std=0.1), s.ExternalWrench("lower", rows=rows, xyz=(0.4, 0, 0))]
-    return model, dn.measured(model, sensors)
+    return model, dn.sensor_problem(model, sensors)
 
 
 @pytest.mark.parametrize("backend", ["c", "auto", "numpy"])
@@ -235,7 +235,7 @@ def test_a_pose_where_rank_drops_has_no_result(backend):
 def test_health_is_beyond_its_limit_before_digits_are_lost():
     """Nearer and nearer to the pose: results within the limit are right, and near it there is none."""
     model, problem = two_links()
-    program = measured_program(model, problem)
+    program = sensor_program(model, problem)
     readings, gravity = np.array([0.1, -0.2, 3.0]), np.zeros(3)
     angles = 10.0 ** -np.arange(0, 17)
     q = np.stack([np.full_like(angles, 0.3), angles], axis=1)
@@ -265,8 +265,8 @@ def test_many_redundant_readings():
     """120 IMUs: the estimate of weighted least squares, by work that grows with their number alone."""
     model, programs = dn.parse_robot(ARM), {}
     for count in (20, 40, 120):
-        problem = dn.measured(model, crowded(model, count), covariance=["qdd", "tau"])
-        programs[count] = measured_program(model, problem)
+        problem = dn.sensor_problem(model, crowded(model, count), covariance=["qdd", "tau"])
+        programs[count] = sensor_program(model, problem)
     least, few, many = (len(program.ops) for program in programs.values())
     assert many <= few + 1.1 * (120 - 40) / (40 - 20) * (few - least)
     random = np.random.default_rng(4)

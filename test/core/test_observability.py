@@ -51,23 +51,23 @@ def tilted(angle):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_equation_20_is_solvable_for_no_pose_of_the_feet(seed):
+def test_equation_20_is_observable_for_no_pose_of_the_feet(seed):
     """Of six unknowns five follow at most; which entries are zero would allow all."""
-    problem = dn.measured(MODEL, EQ_20)
+    problem = dn.sensor_problem(MODEL, EQ_20)
     q = sample_positions(MODEL, 1, np.random.default_rng(seed))[0]
-    found = dn.solvability(MODEL, problem, q)
-    assert not found.solvable
+    found = dn.observability(MODEL, problem, q)
+    assert not found.observable
     assert found.structural_rank == found.unknowns
     assert found.rank == found.rank_here == found.unknowns - 1
-    assert dn.solvability(MODEL, problem, FLAT).rank_here == found.unknowns - 3
+    assert dn.observability(MODEL, problem, FLAT).rank_here == found.unknowns - 3
     with pytest.raises(
-        dn.UnsolvableError, match="not determined at any state: external moment z on link 'left_foot'"
+        dn.UnobservableError, match="not determined at any state: external moment z on link 'left_foot'"
     ):
         dn.build(MODEL, problem, backend="numpy")
 
 
 def test_equation_20_names_what_is_open():
-    found = dn.solvability(MODEL, dn.measured(MODEL, EQ_20))
+    found = dn.observability(MODEL, dn.sensor_problem(MODEL, EQ_20))
     external = {name for name in found.unobservable if name.startswith("external")}
     rows = ("moment z", "force x", "force y")
     assert external == {f"external {row} on link '{side}_foot'" for row in rows for side in SIDES}
@@ -76,10 +76,10 @@ def test_equation_20_names_what_is_open():
 
 
 def test_equation_24_on_flat_ground_leaves_both_yaw_torques_open():
-    problem = dn.measured(MODEL, EQ_24)
-    assert dn.solvability(MODEL, problem).solvable
-    found = dn.solvability(MODEL, problem, FLAT)
-    assert not found.solvable
+    problem = dn.sensor_problem(MODEL, EQ_24)
+    assert dn.observability(MODEL, problem).observable
+    found = dn.observability(MODEL, problem, FLAT)
+    assert not found.observable
     assert found.unobservable == ()
     yaw = [f"external moment z on link '{side}_foot'" for side in SIDES]
     hips = [f"torque of joint '{side}_yaw_joint'" for side in SIDES]
@@ -93,15 +93,15 @@ def test_equation_24_on_flat_ground_leaves_both_yaw_torques_open():
     )
 
 
-def test_equation_24_is_solvable_where_the_normals_differ():
+def test_equation_24_is_observable_where_the_normals_differ():
     """At one degree, too; the closer to parallel the larger the covariance."""
-    problem = dn.measured(MODEL, EQ_24, ["f_ext"])
+    problem = dn.sensor_problem(MODEL, EQ_24, ["f_ext"])
     estimator = dn.build(MODEL, problem, backend="numpy")
     foot = MODEL.frames["left_foot"].body
     stds = []
     for degrees in (30, 1):
         q = tilted(np.radians(degrees))
-        assert dn.solvability(MODEL, problem, q).solvable
+        assert dn.observability(MODEL, problem, q).observable
         found = estimator(q, np.zeros(MODEL.nv), np.zeros(len(problem.readings)))
         stds.append(np.sqrt(found.f_ext_covariance[foot, 2, 2]))
     assert 20 < stds[1] / stds[0] < 40
@@ -114,9 +114,9 @@ def test_equation_24_is_solvable_where_the_normals_differ():
         s.JointTorque("right_yaw_joint", std=0.1),
     ],
 )
-def test_equation_24_is_solvable_on_flat_ground_with_one_yaw_torque(more):
-    problem = dn.measured(MODEL, [*EQ_24, more])
-    assert dn.solvability(MODEL, problem, FLAT).solvable
+def test_equation_24_is_observable_on_flat_ground_with_one_yaw_torque(more):
+    problem = dn.sensor_problem(MODEL, [*EQ_24, more])
+    assert dn.observability(MODEL, problem, FLAT).observable
     found = dn.build(MODEL, problem, backend="numpy")(
         FLAT, np.zeros(MODEL.nv), np.zeros(len(problem.readings))
     )
@@ -124,7 +124,7 @@ def test_equation_24_is_solvable_on_flat_ground_with_one_yaw_torque(more):
 
 
 def test_a_rank_that_drops_in_a_pose_is_an_error_there_in_words():
-    problem = dn.measured(MODEL, EQ_24)
+    problem = dn.sensor_problem(MODEL, EQ_24)
     estimator = dn.build(MODEL, problem, backend="numpy")
     qd, readings = np.zeros(MODEL.nv), np.zeros(len(problem.readings))
     with pytest.raises(
@@ -141,10 +141,10 @@ def test_what_helps_does():
     """Each sensor that is proposed settles what is open, as much as is said."""
     one_sided = [x for x in EQ_20 if "left" not in x.place]
     for sensors, q in ((EQ_24, FLAT), (EQ_20, None), (one_sided, None)):
-        before = dn.solvability(MODEL, dn.measured(MODEL, sensors), q)
+        before = dn.observability(MODEL, dn.sensor_problem(MODEL, sensors), q)
         assert before.help
         for help in before.help[::3]:
-            after = dn.solvability(MODEL, dn.measured(MODEL, [*sensors, help.sensor]), q)
+            after = dn.observability(MODEL, dn.sensor_problem(MODEL, [*sensors, help.sensor]), q)
             gained = (after.rank if q is None else after.rank_here) - (
                 before.rank if q is None else before.rank_here
             )
@@ -152,30 +152,30 @@ def test_what_helps_does():
 
 
 def test_the_error_carries_what_was_found():
-    problem = dn.measured(MODEL, EQ_20)
-    with pytest.raises(dn.UnsolvableError) as error:
+    problem = dn.sensor_problem(MODEL, EQ_20)
+    with pytest.raises(dn.UnobservableError) as error:
         dn.build(MODEL, problem, backend="numpy")
-    assert error.value.solvability == dn.solvability(MODEL, problem)
+    assert error.value.observability == dn.observability(MODEL, problem)
 
 
 def test_what_is_exact_twice_is_named():
     """An exact torque and an exact acceleration of an arm's only joint cannot both be."""
     arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
     both = [s.JointTorque("shoulder", std=0.0), s.JointAcceleration("shoulder", std=0.0)]
-    found = dn.solvability(arm, dn.measured(arm, both))
+    found = dn.observability(arm, dn.sensor_problem(arm, both))
     assert set(found.repeated) == {"shoulder torque", "shoulder acceleration"}
-    assert not found.solvable
+    assert not found.observable
     with pytest.raises(
-        dn.UnsolvableError, match="exact, but said by others already: .*shoulder torque.*give them a std"
+        dn.UnobservableError, match="exact, but said by others already: .*shoulder torque.*give them a std"
     ):
-        dn.build(arm, dn.measured(arm, both), backend="numpy")
-    one = dn.measured(arm, [both[0], s.JointAcceleration("shoulder", std=0.1)])
-    assert dn.solvability(arm, one).degrees_of_freedom == 1
+        dn.build(arm, dn.sensor_problem(arm, both), backend="numpy")
+    one = dn.sensor_problem(arm, [both[0], s.JointAcceleration("shoulder", std=0.1)])
+    assert dn.observability(arm, one).degrees_of_freedom == 1
 
 
 def test_an_arm_without_sensors():
     arm = dn.parse_robot(robot(link("base"), link("arm"), joint("shoulder", "base", "arm")))
-    found = dn.solvability(arm, dn.measured(arm, []))
+    found = dn.observability(arm, dn.sensor_problem(arm, []))
     assert found.unobservable == ("acceleration of joint 'shoulder'", "torque of joint 'shoulder'")
     assert found.degrees_of_freedom == 0
     assert found.structural_rank == found.rank == found.unknowns - 1
@@ -186,8 +186,8 @@ def test_loops():
     linkage = dn.parse_robot(five_bar())
     names = [joint.name for joint in linkage.independent_joints]
     both = [s.JointTorque(name, std=0.1) for name in names]
-    assert dn.solvability(linkage, dn.measured(linkage, both)).solvable
-    found = dn.solvability(linkage, dn.measured(linkage, both[:1]))
+    assert dn.observability(linkage, dn.sensor_problem(linkage, both)).observable
+    found = dn.observability(linkage, dn.sensor_problem(linkage, both[:1]))
     assert f"torque of joint {names[1]!r}" in found.unobservable
     assert found.rank == found.unknowns - 1
     assert f"{names[1]} torque" in [help.sensor.name for help in found.help]
