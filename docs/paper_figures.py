@@ -139,7 +139,7 @@ def draw_operations(path):
 
 
 def draw_permuted(path, rows):
-    """What the permuted LU of Nori takes, found by itself, as `./dev bench sensor_problems --save` has counted it:
+    """What the permuted LU of Nori takes, as `./dev bench sensor_problems --save` has counted it:
     figure 1 again, and torques from load cells at both ends of a chain, his figure 2."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
