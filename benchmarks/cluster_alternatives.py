@@ -13,9 +13,7 @@ from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.dynamics_programs import problem_program
 from dynamics_node.algorithms.loading import robot_from_description
 from dynamics_node.algorithms.loop_equations import counting_equations
-from dynamics_node.algorithms.spanning import closure_matrix
 from dynamics_node.robot import ModelError, Robot, forward_dynamics, inverse_dynamics
-from dynamics_node.robot.constraints import Linear
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.validate import validate
@@ -76,37 +74,29 @@ def independent_tree(text, reflect=True, **choices) -> Robot:
     """
     description = parse_urdf(text)
     validate(description)
-    mechanism = robot_from_description(description, **choices)
-    if other := [c.name for c in mechanism.constraints if not isinstance(c, Linear)]:
-        raise ModelError(f"{other[0]!r} has no constant ratio: nothing can be reflected through it")
-    bare = replace(
-        description,
-        loops=(),
-        couplings=(),
-        joints=tuple(replace(joint, mimic=None) for joint in description.joints),
-    )
-    names = [joint.name for joint in mechanism.independent_joints if joint.name in _names(description)]
-    armature = _reflected(mechanism) if reflect else {}
+    robot = robot_from_description(description, **choices)
+    if robot.constraints:
+        raise ModelError(
+            f"{robot.constraints[0].name!r} has no constant ratio: nothing is reflected through it"
+        )
+    joints = tuple(replace(joint, mimic=None) for joint in description.joints)
+    described = {joint.name for joint in joints}
+    names = [joint.name for joint in robot.independent_joints if joint.name in described]
+    armature = choices.get("armature", {}) | (_reflected(robot) if reflect else {})
     return tree_from_description(
-        bare, **(choices | {"joints": names, "armature": choices.get("armature", {}) | armature})
+        replace(description, couplings=(), joints=joints),
+        **(choices | {"joints": names, "armature": armature}),
     )
 
 
-def _names(description):
-    return {joint.name for joint in description.joints}
-
-
-def _reflected(mechanism):
-    """{independent joint: inertia of what hangs on the dependent joints it turns, seen through its
-    ratios}."""
-    tree = mechanism.tree
-    G = closure_matrix(mechanism, mechanism.neutral())
+def _reflected(robot):
+    """{joint: inertia of the bodies of the explicit joints that follow it, about their joints, seen through
+    their ratios}."""
     found: dict[str, float] = {}
-    for body, inertia in zip(tree.bodies, tree.inertias, strict=True):
-        v = body.joint.v.start
-        if v not in mechanism.independent:
-            own = (body.joint.S.T @ inertia @ body.joint.S).item() + tree.armature[v]
-            for joint in mechanism.independent_joints:
-                if joint.type.is_scalar and G[v, joint.v.start]:
-                    found[joint.name] = found.get(joint.name, 0.0) + own * G[v, joint.v.start] ** 2
+    for body in robot.bodies:
+        if masters := body.joint.masters:
+            for name, v, weight in zip(masters.names, masters.v, masters.weights, strict=True):
+                S = body.joint.S[:, v - body.joint.v.start]
+                own = S @ body.inertia @ S + weight**2 * body.joint.armature
+                found[name] = found.get(name, 0.0) + own
     return found

@@ -94,7 +94,7 @@ def check(case: Case) -> str:
 def _states(model, reference, random):
     """At home, at right angles, and anywhere; angles of the last state are large, but of joints that others
     mimic: a product with the multiplier rounds."""
-    followed = {body.joint.mimic for body in model.bodies}
+    followed = {name for joint in model.explicit_joints for name in joint.masters.names}
     q = sample_positions(model, STATES, random, 3.0)
     q[0] = model.neutral()
     for joint in [joint for joint in model.independent_joints if joint.kind in ("revolute", "continuous")]:

@@ -28,11 +28,11 @@ def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
 
     q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere
     by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`. Returns qdd, tau (..., nv), complete.
-    Raises ValueError for a robot with mimic joints and when `forward`
+    Raises ValueError for a robot with explicit joints and when `forward`
     splits one joint's coordinates.
     """
-    if model.has_mimic:
-        raise ValueError("the articulated-body recursion needs one joint per coordinate: mimic joints")
+    if model.explicit_joints:
+        raise ValueError("the articulated-body recursion needs one joint per coordinate: explicit joints")
     gives_way = joints_that_give_way(model, forward)
     driven = np.zeros_like(tau) if qdd is None else _where_driven(model, gives_way, qdd)
     X_up = joint_transforms(model, q)

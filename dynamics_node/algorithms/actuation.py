@@ -20,14 +20,15 @@ class Driven(NamedTuple):
 
 
 class Actuation:
-    """Driven joints by name: any of the tree, a ball joint coordinate by coordinate (names of
-    tree.v_names). weights (k,): what a torque costs, positive. at: their velocity coordinates in the tree."""
+    """Driven joints by name: any of the robot, a ball joint coordinate by coordinate (names of
+    robot.joint_map_names). weights (k,): what a torque costs, positive. at: their rows of
+    robot.joint_map."""
 
     def __init__(self, mechanism: Robot, joints: Iterable[str], weights=None):
         """Raises ValueError for an unknown or floating joint, or weights that are not positive."""
-        tree = mechanism.tree
-        held = [joint for joint in tree.independent_joints if not joint.type.is_free]
-        known = {tree.v_names[v]: v for joint in held for v in range(tree.nv)[joint.v]}
+        free = {joint.name for joint in mechanism.independent_joints if joint.type.is_free}
+        names = enumerate(mechanism.joint_map_names)
+        known = {name: k for k, name in names if name.split(".")[0] not in free}
         self.mechanism, self.joints = mechanism, tuple(joints)
         for name in self.joints:
             if name not in known:
@@ -49,7 +50,7 @@ class Actuation:
         """G_act^T (..., nv, k)."""
         if G is None:
             G = closure_matrix(self.mechanism, np.asarray(q, dtype=float))
-        return np.swapaxes(G[..., self.at, :], -1, -2)
+        return np.swapaxes(self.mechanism.joint_map[self.at] @ G, -1, -2)
 
     def to_coordinates(self, q, torques, G=None):
         """tau (..., nv) of torques (..., k) of the driven joints at closed positions q (..., nq). G: see

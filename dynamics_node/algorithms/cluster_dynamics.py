@@ -11,6 +11,7 @@ import numpy as np
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
 from dynamics_node.algorithms.jacobian import frame_jacobian, frame_pose
 from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
+from dynamics_node.algorithms.recursion import rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import inverse_congruence, matvec, rotation_transform, solve_definite, symmetric
 
@@ -128,8 +129,8 @@ def _motion_subspace(tree, X_up, cluster, G):
 
 def _rotors(tree, cluster, G, g):
     """Inertia (d, d) and force (d,) of the rotor inertias of a cluster's joints."""
-    v = [k for i in cluster.bodies for k in range(tree.nv)[tree.bodies[i].joint.v]]
-    weighted = G[v].T * tree.armature[v]
+    v = sorted((*cluster.independent, *cluster.dependent))
+    weighted = G[v].T @ rotor_inertia(tree)[np.ix_(v, v)]
     return weighted @ G[v], weighted @ g[v]
 
 

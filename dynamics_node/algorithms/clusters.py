@@ -7,7 +7,8 @@ from dynamics_node.algorithms.constraint_equations import members_of
 from dynamics_node.algorithms.first_positions import closed_near
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.robot import Cluster, ModelError
-from dynamics_node.robot.constraints import Linear, LoopJoint, coordinates_of
+from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.robot import groups_of
 from dynamics_node.symbolic import pivoted
 
 WEAK = 1e6  # condition of K_dep beyond which a choice of independent joints is refused
@@ -17,23 +18,18 @@ ROUNDING = 1e-13  # m or rad that a closed loop is open by after Newton's last s
 
 def clusters(tree, constraints, flags):
     """In the order of their first bodies: those that constraints tie, and every other body alone."""
-    groups: list[tuple[set, list]] = []
-    for constraint in constraints:
-        members, tied = members_of(tree, constraint), [constraint]
-        if not members:
+    members = [set(members_of(tree, constraint)) for constraint in constraints]
+    for constraint, own in zip(constraints, members, strict=True):
+        if not own:
             raise ModelError(f"loop {constraint.name!r}: no joint moves its ends against each other")
-        for other in [group for group in groups if group[0] & members]:
-            groups.remove(other)
-            members, tied = members | other[0], other[1] + tied
-        groups.append((members, tied))
-    taken = set().union(*(members for members, _ in groups))
-    groups += [({i}, []) for i in range(tree.nbodies) if i not in taken]
-    for members, tied in sorted(groups, key=lambda group: min(group[0])):
-        yield _cluster(tree, tuple(sorted(members)), tuple(tied), flags)
+    for bodies in groups_of(tree, members):
+        pairs = zip(constraints, members, strict=True)
+        yield _cluster(tree, bodies, tuple(one for one, own in pairs if own <= {*bodies}), flags)
 
 
 def _cluster(tree, bodies, constraints, flags):
-    coordinates = [v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]]
+    joints = [tree.bodies[i].joint for i in bodies]
+    coordinates = [v for joint in joints if joint.masters is None for v in joint.moved_by]
     if not constraints:
         return Cluster(bodies, (), tuple(coordinates), (), np.zeros((0, tree.nq)))
     if any(tree.bodies[i].joint.type.is_free for i in bodies):
@@ -42,7 +38,7 @@ def _cluster(tree, bodies, constraints, flags):
     found = assemblies(tree, constraints, coordinates)
     if not found:
         raise ModelError(f"{_names(constraints)}: no position was found in which the loop is closed")
-    marked = _marked(tree, coordinates, constraints, flags)
+    marked = _marked(tree, coordinates, flags)
     stuck = []
     for assembly in _fitting(constraints, coordinates, found, marked):
         cluster = _assembled(tree, bodies, coordinates, constraints, assembly, marked)
@@ -76,9 +72,7 @@ def _assembled(tree, bodies, coordinates, constraints, assembly, marked):
     if rank == 0:
         dependent = []
     elif marked is None:
-        joints = [_joint_at(tree, v).name for v in coordinates]
-        followers = [k for k, name in enumerate(joints) if name in _mimics(constraints)]
-        dependent = _whole_joints_if_possible(K, rank, followers, joints)
+        dependent = _whole_joints_if_possible(K, rank, [_joint_at(tree, v).name for v in coordinates])
     else:
         dependent = list(marked)
     if dependent and (usual := _usual_condition(K, dependent)) > WEAK:
@@ -93,7 +87,7 @@ def _require_single_positions(tree, constraints):
     """Raise ModelError for a gear or the like at a joint with several coordinates."""
     several = {v: j for j in tree.independent_joints if not j.type.is_scalar for v in range(tree.nv)[j.v]}
     for constraint in constraints:
-        coordinates = () if isinstance(constraint, LoopJoint) else coordinates_of(constraint)
+        coordinates = () if isinstance(constraint, LoopJoint) else constraint.coordinates
         for joint in (several[v] for v in coordinates if v in several):
             raise ModelError(f"{constraint.name!r}: {joint.kind} joint {joint.name!r} has no single position")
 
@@ -139,33 +133,26 @@ def _names(constraints):
     return ", ".join(repr(constraint.name) for constraint in constraints)
 
 
-def _marked(tree, coordinates, constraints, flags):
-    """{place among the coordinates: joint} of the dependent joints as the file says: those it marks, and
-    those that mimic; None where it marks none."""
+def _marked(tree, coordinates, flags):
+    """{place among the coordinates: joint} of the dependent joints that the file marks; None where it marks
+    none."""
     joints = {k: _joint_at(tree, v).name for k, v in enumerate(coordinates)}
-    flagged = {name for name in joints.values() if flags.get(name) is False}
-    if not flagged:
-        return None
-    return {k: name for k, name in joints.items() if name in flagged | _mimics(constraints)}
-
-
-def _mimics(constraints):
-    return {constraint.name for constraint in constraints if isinstance(constraint, Linear)}
+    return {k: name for k, name in joints.items() if flags.get(name) is False} or None
 
 
 def _joint_at(tree, v):
     """The joint with a velocity coordinate."""
-    return next(body.joint for body in tree.bodies if v in range(tree.nv)[body.joint.v])
+    return next(joint for joint in tree.independent_joints if joint.v.start <= v < joint.v.stop)
 
 
-def _whole_joints_if_possible(K, rank, first, owners):
+def _whole_joints_if_possible(K, rank, owners):
     """Columns that follow well, with all coordinates of a joint among them or none where there is such a
     choice. owners: the joint of every column."""
-    found = _following_best(K, rank, first)
+    found = _following_best(K, rank)
     if _are_whole(found, owners):
         return found
     several = [k for k, name in enumerate(owners) if owners.count(name) > 1]
-    other = _following_best(K, rank, [*first, *several])
+    other = _following_best(K, rank, several)
     return other if _are_whole(other, owners) and _usual_condition(K, other) <= WEAK else found
 
 

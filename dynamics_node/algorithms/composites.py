@@ -21,7 +21,7 @@ class Composites:
         self.tree, self.staging, self._qd = tree, staging, qd
         self.parents = np.array(tree.parents, dtype=int)
         order = _depth_first(tree.parents)
-        columns = [(i, k) for i in order for k in range(tree.bodies[i].joint.S.shape[1])]
+        columns = [(i, k) for i in order for k in np.flatnonzero(tree.bodies[i].joint.S.any(axis=0))]
         self._body, own = np.array(columns, dtype=int).T
         self._at = np.array([tree.bodies[i].joint.v.start for i in self._body]) + own
         self._rank_of_body, self._rank_of_column = np.argsort(order), np.arange(len(columns))
@@ -175,7 +175,7 @@ class Composites:
 
 
 class _Sums:
-    """A square matrix of sums of Values: a joint that mimics another one adds to its row and column."""
+    """A square matrix of sums of Values: an explicit joint adds to the rows and columns of its masters."""
 
     def __init__(self, size):
         self._terms: dict[tuple[int, int], list] = {}

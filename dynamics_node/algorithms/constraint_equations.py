@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.constraints import Custom, Linear, LoopJoint
+from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.symbolic import Program, derivative_name, dot, interpret, jacobian, product, trace
 
 WORTH = 0.89  # of the operations of K and k by rates: those by positions share less with what is around them
@@ -78,7 +78,7 @@ def _geometry(tree, constraints):
 
 def _place(body):
     joint = body.joint
-    own = joint.kind, joint.q.start, joint.v.start, joint.mimic, joint.multiplier, joint.offset
+    own = joint.kind, joint.q.start, joint.v.start, joint.masters, joint.offset
     return *own, *_numbers(body.X_tree, joint.axis)
 
 
@@ -88,8 +88,6 @@ def _form(constraint):
         ends = constraint.predecessor, constraint.successor
         frames = *constraint.rotations, *constraint.origins, constraint.axis, constraint.second_axis
         return constraint.kind, *ends, *_numbers(*frames), constraint.length
-    if isinstance(constraint, Linear):
-        return (*constraint.weights.items(), constraint.offset)
     return constraint
 
 
@@ -139,7 +137,7 @@ def velocity_program(tree, constraints: tuple) -> Program:
 
         return trace(function, {"q": (tree.nq,), "qd": (tree.nv,)})
 
-    if np.isin(K, range(len(position.constants))).all():  # gears
+    if np.isin(K, range(len(position.constants))).all():  # a linear one
         return program(lambda q, qd: -np.zeros(len(K)))
     by_rates = program(_change_of_rates(tree, position))
     by_positions = program(_second_change(tree, constraints))
@@ -221,12 +219,6 @@ def _over_velocities(tree, q, derivative):
 # --- one function a type of constraint ----------------------------------------------------------------------
 
 
-def _linear(tree, X_up, constraint: Linear, q):
-    at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
-    total = sum(weight * q[at[v]] for v, weight in constraint.weights.items())
-    return np.array([total - constraint.offset], dtype=object)
-
-
 def _custom(tree, X_up, constraint: Custom, q):
     at = {joint.v.start: joint.q.start for joint in tree.independent_joints}
     return np.atleast_1d(constraint.function(q[[at[v] for v in constraint.coordinates]]))
@@ -282,4 +274,4 @@ def members_of(tree, constraint):
 
 
 def _equation(constraint) -> Any:
-    return {LoopJoint: _loop, Linear: _linear, Custom: _custom}[type(constraint)]
+    return {LoopJoint: _loop, Custom: _custom}[type(constraint)]

@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from dynamics_node.algorithms.recursion import rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import transpose
 
 
 def crba(model, q):
-    """M (..., nv, nv), armature included; mimic joints add to their master's row and column."""
+    """M (..., nv, nv), armature included; explicit joints add to their masters' rows and columns."""
     X_up = joint_transforms(model, q)
     composite = composite_inertias(model, X_up)
     M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
@@ -21,7 +22,7 @@ def crba(model, q):
             row = model.bodies[above].joint.v
             M[..., row, at] += block
             M[..., at, row] += transpose(block)
-    return M + np.diag(model.armature)
+    return M + rotor_inertia(model)
 
 
 def composite_inertias(model, X_up):

@@ -1,17 +1,17 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of a tree are in derivative_stages.py. Those of loops are derived from the Program of its inverse
-dynamics; the others follow from M qdd + h = tau without deriving a solver: where x changes, M dqdd = dtau -
-d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of rigid body
-dynamics algorithms, sec. IV).
+Those of a tree are in derivative_stages.py. Those of robots with loops are derived from the Program of their
+inverse dynamics; the others follow from M qdd + h = tau without deriving a solver: where x changes, M dqdd =
+dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of rigid
+body dynamics algorithms, sec. IV).
 """
 
 import numpy as np
 
 from dynamics_node.algorithms.derivative_stages import derivative_stages
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
-from dynamics_node.algorithms.health import health_limits
-from dynamics_node.algorithms.loop_pivots import pivot_health, weak_coordinates
+from dynamics_node.algorithms.health import health, health_limits
+from dynamics_node.algorithms.loop_pivots import weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
 from dynamics_node.algorithms.tangent import tangent_map
@@ -20,11 +20,14 @@ from dynamics_node.symbolic import (
     Program,
     Staged,
     derivative_name,
+    flattened,
     interpret,
     jacobian,
     solve_definite,
     trace,
 )
+
+FEW = 8  # coordinates of a robot with explicit joints up to which a derived Program may be the shorter one
 
 
 def derivative_program(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> Program | Staged:
@@ -38,12 +41,21 @@ def derivative_program(robot: Robot, problem: Problem, wrenches=False, parameter
     """
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
-    if not robot.constrained:
-        return derivative_stages(robot, problem, shapes | more)
-    return _mechanism_derivatives(robot, problem, shapes, more, wrenches, parameters)
+    ways = []
+    rotors = robot.tree.shared_joints and (robot.tree.armature.any() or "armature" in parameters)
+    if not (robot.constrained or rotors):
+        ways.append(lambda: derivative_stages(robot, problem, shapes | more))
+    if not ways or (robot.explicit_joints and robot.nv <= FEW):
+        ways.append(lambda: _derived(robot, problem, shapes, more, wrenches, parameters))
+    programs = [way() for way in ways]
+    return min(programs, key=_length) if len(programs) > 1 else programs[0]
 
 
-def _mechanism_derivatives(mechanism, problem, shapes, more, wrenches, parameters):
+def _length(program):
+    return len((flattened(program) if isinstance(program, Staged) else program).ops)
+
+
+def _derived(mechanism, problem, shapes, more, wrenches, parameters):
     (inverse,) = recursive_programs(mechanism, inverse_dynamics(mechanism), wrenches, parameters).values()
     derived = jacobian(inverse, ["tau"], ["q", "qd", "qdd"])
     forward = np.array(problem.forward, dtype=bool)
@@ -51,19 +63,12 @@ def _mechanism_derivatives(mechanism, problem, shapes, more, wrenches, parameter
 
     def function(**state):
         results = _derivatives(mechanism, forward, inverse, derived, **state)
-        at_rest = state | {"qdd": np.zeros(mechanism.nv)}
-        results["health"] = interpret(inverse, **_inputs(inverse, at_rest))["health"]
-        if watched.any():
+        if mechanism.constrained or watched.any():
             own, q = with_inputs(economical(mechanism)[0], **{name: state[name] for name in more}), state["q"]
-            vanishing = pivot_health(own, rates_at(own, q, explicit=True), q, forward, watched)
-            results["health"] = np.append(results["health"], vanishing)
+            results["health"] = health(own, q, rates_at(own, q, state["qd"]), forward, watched)
         return results
 
     return trace(function, shapes | more, health_limits(mechanism, watched))
-
-
-def _inputs(program, state):
-    return {name: state[name] for name in program.inputs}
 
 
 def tangent(robot, q):

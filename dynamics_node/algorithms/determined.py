@@ -36,7 +36,7 @@ def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
     """Names of joints that can move without moving any mass or rotor, those without `forward` being fixed."""
     q = closed_samples(robot, STATES, np.random.default_rng(22))
     chosen = np.ones(robot.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
-    if robot.constrained or robot.has_mimic:
+    if robot.constrained or robot.explicit_joints:
         free = _free_by_matrix(robot, q, chosen)
     else:
         free = _free_by_sweeps(robot, q, joints_that_give_way(robot, chosen))

@@ -64,10 +64,11 @@ def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
         return {"rnea": inverse_dynamics}
     forward = np.array(problem.forward, dtype=bool)
     methods: dict[str, Method] = {}
-    if not robot.constrained and not robot.has_mimic:
+    clusters = max((len(cluster.bodies) for cluster in robot.clusters), default=1) > 1
+    if not clusters:
         methods["aba"] = partial(_by_bodies, forward=forward)
     methods["crba + solve"] = partial(dynamics.hybrid_dynamics, forward=forward)
-    if robot.constrained and forward.all():
+    if clusters and forward.all():
         methods["aba"] = dynamics.forward_dynamics
     return methods
 

@@ -46,7 +46,7 @@ def alike(robot: Robot, program: Program | Rolled | Staged) -> list[tuple[int, .
         for bodies in together if name in places else ():
             entries = [numbers[places[name][body]].ravel().tolist() for body in bodies]
             found |= dict.fromkeys(zip(*entries, strict=False))
-    return [row for row in found if len(set(row)) == len(row)]  # joints that mimic others share inputs
+    return [row for row in found if len(set(row)) == len(row)]  # explicit joints share inputs
 
 
 def _entries(robot):
@@ -141,9 +141,16 @@ def _groups(robot, limbs):
     """{input: the limb of every entry}, of what belongs to a joint or a body."""
     tree = robot.tree
     q, rates = np.full(tree.nq, -1), np.full(tree.nv, -1)
-    for body, limb in reversed(list(zip(tree.bodies, limbs, strict=True))):
-        q[body.joint.q], rates[body.joint.v] = limb, limb
+    for body, limb in zip(tree.bodies, limbs, strict=True):
+        if body.joint.masters is None:
+            q[body.joint.q], rates[body.joint.v] = limb, limb
     own = rates[robot.independent]
     bodies = np.array(limbs)
-    groups = {"q": q, "armature": rates, "f_ext": bodies[:, None], "inertia": bodies[:, None]}
+    shared = [limb for body, limb in zip(tree.bodies, limbs, strict=True) if body.joint in tree.shared_joints]
+    groups = {
+        "q": q,
+        "armature": np.append(rates, shared).astype(int),
+        "f_ext": bodies[:, None],
+        "inertia": bodies[:, None],
+    }
     return groups | dict.fromkeys(_RATES, own)

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dynamics_node.algorithms.clusters import clusters
-from dynamics_node.algorithms.constraint_equations import between
 from dynamics_node.algorithms.loops_file import read_loops_file, read_sidecar
-from dynamics_node.robot import ModelError, Robot
-from dynamics_node.robot.constraints import Custom, Linear, LoopJoint
-from dynamics_node.robot.description import Description, JointDescription
+from dynamics_node.robot import Robot
+from dynamics_node.robot.constraints import Custom, LoopJoint
+from dynamics_node.robot.description import Description
 from dynamics_node.robot.errors import warned
-from dynamics_node.robot.from_description import GRAVITY, resolve_mimic, tree_from_description
+from dynamics_node.robot.explicit import joints_apart
+from dynamics_node.robot.from_description import GRAVITY, tree_from_description
 from dynamics_node.robot.overrides import overridden, read_overrides, read_parameters_file
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.validate import validate
@@ -131,92 +131,23 @@ def _parsed(text, loops, parameters, constraints, strict, choices):
 
 def robot_from_description(description: Description, constraints=(), strict=False, **choices) -> Robot:
     """The Robot of a Description. constraints, strict, choices and errors as of `parse_robot`."""
-    warnings = validate(description, strict)
-    if not (description.loops or description.couplings or constraints):
-        return tree_from_description(description, warnings=warnings, **choices)
-    joints = resolve_mimic(description.joints)
-    bare = tuple(replace(joint, mimic=None) for joint in joints)
-    tree = tree_from_description(
-        replace(description, joints=bare, loops=(), couplings=()), warnings=warnings, **choices
-    )
-    fixed = _Fixed({joint.child: joint for joint in bare}, choices.get("positions") or {})
-    made = [
-        *(_mimic(tree, joint) for joint in joints if joint.mimic is not None),
-        *(_coupling(tree, fixed, coupling) for coupling in description.couplings),
-        *(_loop(tree, fixed, loop) for loop in description.loops),
-        *(make(tree) for make in constraints),
-    ]
-    flags = {joint.name: joint.independent for joint in joints}
-    ties = [constraint for constraint in made if constraint is not None]
+    tree = tree_from_description(description, warnings=validate(description, strict), **choices)
+    up = {joint.child: joint for joint in description.joints}
+    ties = [*(_loop(tree, up, loop) for loop in description.loops), *(make(tree) for make in constraints)]
+    ties = [constraint for constraint in ties if constraint is not None]
+    if not ties:
+        return tree
+    flags = {joint.name: joint.independent for joint in description.joints}
     return replace(tree, clusters=tuple(clusters(tree, ties, flags)))
 
 
 # --- constraints --------------------------------------------------------------------------------------------
 
 
-class _Fixed(NamedTuple):
-    """What is known of joints that do not move: all joints by their child links, and positions by their
-    names."""
-
-    up: dict[str, JointDescription]
-    positions: dict[str, float]
-
-    def above(self, link):
-        """Joints from the root to a link."""
-        joints: list[JointDescription] = []
-        while link in self.up:
-            joints.insert(0, self.up[link])
-            link = joints[0].parent
-        return joints
-
-    def apart(self, first, second):
-        """The joints above two links, without those above both."""
-        one, other = self.above(first), self.above(second)
-        shared = sum(a is b for a, b in zip(one, other, strict=False))
-        return one[shared:], other[shared:]
-
-    def rigid(self, first, second):
-        """Whether joints lead from one link to the other, though none of them moves."""
-        return any(joint.kind != "fixed" for side in self.apart(first, second) for joint in side)
-
-
-def _mimic(tree, joint):
-    """None where both joints are fixed."""
-    body = {body.joint.name: i for i, body in enumerate(tree.bodies)}
-    follower, master = body.get(joint.name), body.get(joint.mimic.joint)
-    if follower is None and master is None:
-        return None
-    if follower is None or master is None:
-        raise ModelError(f"joint {joint.name!r} mimics {joint.mimic.joint!r}, and one of them does not move")
-    weights = {_v(tree, follower): 1.0, _v(tree, master): -joint.mimic.multiplier}
-    members = frozenset(between(tree, follower, master) | {follower, master})
-    return Linear(joint.name, weights, joint.mimic.offset, members)
-
-
-def _coupling(tree, fixed, coupling):
-    """None where all its joints are fixed."""
-    v_of = {body.joint.name: body.joint.v.start for body in tree.bodies}
-    weights, offset = dict[int, float](), 0.0
-    ends = (coupling.predecessor, coupling.successor)
-    for joints, factor in zip(fixed.apart(*ends), (coupling.ratio, -1.0), strict=True):
-        for joint in joints:
-            if joint.name in v_of:
-                v = v_of[joint.name]
-                weights[v] = weights.get(v, 0.0) + factor
-            else:
-                offset -= factor * fixed.positions.get(joint.name, 0.0)
-    if not weights:
-        if fixed.rigid(*ends):
-            return None
-        raise ModelError(f"coupling {coupling.name!r}: no joint moves its links against each other")
-    bodies = between(tree, *(tree.frames[link].body for link in ends))
-    return Linear(coupling.name, weights, offset, frozenset(bodies))
-
-
-def _loop(tree, fixed, loop):
-    """None where all its joints are fixed."""
+def _loop(tree, up, loop):
+    """None where all its joints are held. up: {child link: joint} of the description."""
     (predecessor, R, p), (successor, S, s) = (_end(tree, end) for end in (loop.predecessor, loop.successor))
-    if predecessor == successor and fixed.rigid(loop.predecessor.link, loop.successor.link):
+    if predecessor == successor and any(joints_apart(up, loop.predecessor.link, loop.successor.link)):
         return None
     ends = (predecessor, successor, (R, S), (p, s))
     return LoopJoint(loop.name, loop.kind, *ends, loop.axis, loop.second_axis, loop.length)
@@ -227,7 +158,3 @@ def _end(tree, end):
     frame = tree.frames[end.link]
     E = transform_rotation(frame.X)
     return frame.body, product(E.T, end.rotation), product(E.T, end.origin) + transform_origin(frame.X)
-
-
-def _v(tree, body):
-    return tree.bodies[body].joint.v.start

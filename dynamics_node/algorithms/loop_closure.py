@@ -5,7 +5,6 @@ import numpy as np
 from dynamics_node.algorithms.constraint_equations import members_of, position_program
 from dynamics_node.algorithms.loop_equations import counting_equations
 from dynamics_node.algorithms.tangent import moved
-from dynamics_node.robot.constraints import Linear
 from dynamics_node.symbolic import interpret
 
 TOLERANCE = 1e-10  # m or rad that a closed loop may be open
@@ -84,10 +83,10 @@ def shortened(step, bent):
 
 
 def bends(tree, constraints, coordinates):
-    """(n,) bool: which velocity coordinates take part in a constraint that is not linear. A rotor may turn
-    far in one step, a linkage may not."""
-    bodies = set().union(*(members_of(tree, c) for c in constraints if not isinstance(c, Linear)))
-    bent = {v for i in bodies for v in range(tree.nv)[tree.bodies[i].joint.v]}
+    """(n,) bool: which velocity coordinates move bodies of a constraint: a linkage may not turn far in one
+    step."""
+    bodies = set().union(*(members_of(tree, c) for c in constraints))
+    bent = {v for i in bodies for v in tree.bodies[i].joint.moved_by}
     return np.array([v in bent for v in coordinates], dtype=bool)
 
 

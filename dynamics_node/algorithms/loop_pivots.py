@@ -29,7 +29,7 @@ def _behind_dependent(robot):
     tree, independent = robot.tree, set(robot.independent.tolist())
     behind = np.zeros(tree.nv, dtype=bool)
     for i, body in enumerate(tree.bodies):
-        above = [tree.bodies[k].joint.v.start for k in tree.ancestors[i] if k != i]
+        above = {v for k in tree.ancestors[i] if k != i for v in tree.bodies[k].joint.moved_by}
         behind[body.joint.v] = not independent.issuperset(above)
     return behind
 

@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import inward, joint_forces, joint_motions, outward, root_acceleration
+from dynamics_node.algorithms.recursion import (
+    inward,
+    joint_forces,
+    joint_motions,
+    outward,
+    root_acceleration,
+    rotor_torques,
+)
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, matvec
 
@@ -26,4 +33,4 @@ def generalized_momentum(model, q, qd, gravity=None):
     fall = outward(model, X_up, np.zeros_like(v), -root_acceleration(model, gravity))
     weights = inward(model, X_up, matvec(model.inertias, fall))
     change = weights - cross_force(v, H)
-    return joint_forces(model, H) + model.armature * qd, joint_forces(model, change)
+    return joint_forces(model, H) + rotor_torques(model, qd), joint_forces(model, change)

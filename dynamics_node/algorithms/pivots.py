@@ -89,7 +89,7 @@ def inertia_scale(model, q):
         if parent >= 0:
             own, of_own = carried[parent]
             carried[parent] = own + moved_moment(moment, mass, X_up.origin(i)), of_own + mass
-    return scale * sharing + model.armature
+    return scale * sharing + (model.axle_map**2).T @ model.armature
 
 
 def mass_moments(inertia):
@@ -119,11 +119,11 @@ def _stretched(model):
 def _least_pivots(model):
     """Of every coordinate (nv,) what is left at any position: the pivot of the joint's body alone, where all
     joints before it are held."""
-    least = np.array(model.armature, dtype=float)
+    least = np.array(model.armature[: model.nv], dtype=float)
     before = np.full(model.nbodies + 1, -1)  # last coordinate above a body; of the root in the last place
     for i, (body, parent) in enumerate(zip(model.bodies, model.parents, strict=True)):
         at, S = body.joint.v, body.joint.S
-        if before[parent] < at.start:
+        if before[parent] < at.start and len(body.joint.moved_by) == S.shape[1]:
             with np.errstate(all="ignore"):
                 own = definite_pivots(S.T @ body.inertia @ S)
             least[at] += np.nan_to_num(own)

@@ -59,7 +59,8 @@ class Quantity(NamedTuple):
 
     def ways(self, robot):
         """{what it is, for people: way} on symbols of one state."""
-        other = {"by clusters": self.by_clusters} if self.by_clusters and robot.constrained else {}
+        by_clusters = any(len(cluster.bodies) > 1 for cluster in robot.clusters)
+        other = {"by clusters": self.by_clusters} if self.by_clusters and by_clusters else {}
         return {"by the tree": self.way} | other
 
     def rates(self, robot, q, qd=None):

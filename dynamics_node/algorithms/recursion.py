@@ -21,13 +21,27 @@ def joint_forces(model, wrenches):
     bodies, places, S = model.scalar_motions
     forces = np.zeros((*wrenches.shape[:-2], model.nv), wrenches.dtype)
     own = (wrenches[..., bodies, :] * S).sum(axis=-1)
-    if model.has_mimic:
+    if model.explicit_joints:  # which share coordinates
         np.add.at(np.moveaxis(forces, -1, 0), places, np.moveaxis(own, -1, 0))
     else:
         forces[..., places] = own
     for body, place, S in model.vector_motions:
-        forces[..., place] = wrenches[..., body, :] @ S
+        forces[..., place] += wrenches[..., body, :] @ S
     return forces
+
+
+def rotor_torques(model, changes):
+    """Torques (..., nv) that turning rotors take, at accelerations (..., nv); of velocities their momenta."""
+    if not model.shared_joints:
+        return model.armature * changes
+    return (model.armature * (changes @ model.axle_map.T)) @ model.axle_map
+
+
+def rotor_inertia(model):
+    """(nv, nv)"""
+    if not model.shared_joints:
+        return np.diag(model.armature)
+    return model.axle_map.T @ (model.armature[:, None] * model.axle_map)
 
 
 def outward(model, X_up, increments, root=None):

@@ -92,7 +92,7 @@ def _moved(constraint, T):
 def parameter_shapes(robot: Robot, parameters) -> Shapes:
     """{name: shape} of those of PARAMETERS that are inputs of a Program."""
     assert set(parameters) <= set(PARAMETERS)
-    shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": (robot.tree.nv,)}
+    shapes: Shapes = {"inertia": (robot.nbodies, 10), "armature": robot.tree.armature.shape}
     return {name: shapes[name] for name in parameters}
 
 
@@ -101,7 +101,7 @@ def parameter_values(
 ) -> dict[str, np.ndarray]:
     """{name: array} of the inputs `parameters` of a Program of the robot.
 
-    inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (nv of the tree,). frames:
+    inertia (nbodies, 10): the upper triangles of the pseudo-inertias; armature (axles,). frames:
     `reframe` of a Robot of the same geometry, when it is at hand; regrouped: as of `economical_program`.
     """
     tree = robot.tree

@@ -172,16 +172,29 @@ def _weights(model, X_up, gravity):
 
 
 def joint_regressor(model, q, qd, qdd):
-    """(rotor, viscous, offset, spring), each (..., nv, nv): torques that rotor inertias (kg m^2), viscous
+    """(rotor, viscous, offset, spring), each (..., nv, axles): torques that rotor inertias (kg m^2), viscous
     coefficients (N m s/rad), offsets (N m) and springs (N m/rad, at rest at position 0) of the joints take,
-    or the same in m and N. None of these has a joint with several coordinates. Coulomb friction takes offset
-    times the sign of the rate, see identification."""
+    or the same in m and N. A column for every coordinate, then for every shared joint, see Robot.axle_map.
+    None of these has a joint with several coordinates. Coulomb friction takes offset times the sign of the
+    rate, see identification."""
     own = [joint for joint in model.independent_joints if joint.type.is_scalar]
     places = np.array([joint.v.start for joint in own], dtype=int)
     positions = q[..., [joint.q.start for joint in own]]
     found = []
-    for values in (qdd[..., places], qd[..., places], np.ones_like(positions), positions):
-        matrix = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
+    shared, W = model.shared_joints, model.axle_map[model.nv :]
+    of_shared = (
+        [joint.rate(qdd) for joint in shared],
+        [joint.rate(qd) for joint in shared],
+        [np.ones_like(joint.position(q)) for joint in shared],
+        [joint.position(q) for joint in shared],
+    )
+    own_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
+    for values, more in zip(own_values, of_shared, strict=True):
+        matrix = np.zeros(
+            (*q.shape[:-1], model.nv, len(model.axle_map)), dtype=np.result_type(q.dtype, float)
+        )
         matrix[..., places, places] = values
+        for k, value in enumerate(more):
+            matrix[..., model.nv + k] = value * W[k]
         found.append(matrix)
     return tuple(found)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
-from dynamics_node.algorithms.recursion import inward, joint_forces
+from dynamics_node.algorithms.recursion import inward, joint_forces, rotor_torques
 from dynamics_node.algorithms.transforms import joint_transforms
 
 
@@ -17,7 +17,7 @@ def rnea(model, q, qd, qdd, f_ext=None, gravity=None):
     f = body_wrenches(model, body_motions(model, X_up, qd, qdd, gravity))
     if f_ext is not None:
         f = f - f_ext
-    return joint_forces(model, inward(model, X_up, f)) + model.armature * qdd
+    return joint_forces(model, inward(model, X_up, f)) + rotor_torques(model, qdd)
 
 
 def nonlinear_effects(model, q, qd, f_ext=None, gravity=None):

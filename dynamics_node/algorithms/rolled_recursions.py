@@ -56,11 +56,14 @@ def can_roll(robot, problem: Problem) -> TypeGuard[Robot]:
     """True of a Robot with many bodies, and a recursion that has a sweep for each of them."""
     if robot.constrained or not LONG <= robot.nbodies <= MOST:
         return False
-    return (problem.kind == "inverse" or not robot.has_mimic) and _one_by_one(robot)
+    return (problem.kind == "inverse" or not robot.explicit_joints) and _one_by_one(robot)
 
 
 def _one_by_one(model):
-    """A torque for every joint, or an acceleration from every joint; floating ones at the root."""
+    """A torque for every joint, or an acceleration from every joint; floating ones at the root. No joint
+    follows several ones."""
+    if any(len(joint.masters.names) > 1 for joint in model.explicit_joints):
+        return False
     joints = [(body.joint.type, body.parent) for body in model.bodies]
     return all(of.has_axis or (of.is_free and parent < 0) for of, parent in joints)
 
@@ -99,11 +102,15 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
         _table(found, model.nbodies),
         np.array([joint.q.start for joint in joints]),
         np.array([joint.v.start for joint in joints]),
-        np.array([[joint.multiplier, joint.offset] for joint in joints]),
+        np.array([[_multiplier(joint), joint.offset] for joint in joints]),
         arrays,
         sweeps,
         tuple(HEALTHY.tolist()) if any(watched) else (),
     )
+
+
+def _multiplier(joint):
+    return joint.masters.weights[0] if joint.masters else 1.0
 
 
 def _moves(joint_type):
@@ -117,7 +124,7 @@ def _numbers(model, T, parameters):
     numbers = {
         "turn": transform_rotation(X).reshape(n, 9),
         "shift": fixed_shift(X),
-        "multiplier": np.array([[body.joint.multiplier] for body in model.bodies]),
+        "multiplier": np.array([[_multiplier(body.joint)] for body in model.bodies]),
     }
     if T is not None:
         numbers |= {"old_turn": transform_rotation(T).reshape(n, 9), "old_shift": transform_origin(T)}

@@ -1,6 +1,7 @@
 """Rates of every joint from those of the independent ones, as numbers."""
 
 from functools import lru_cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -40,22 +41,24 @@ def spanning(robot: Robot, q, qd=None, qdd=None):
         Over the joints of `robot.bodies` in order, with all coordinates; None for an argument that is
         not given. Rates at singular positions are NaN.
     """
-    if not robot.constrained:
-        return _spanning_of_tree(robot, q, qd, qdd)
-    if qd is None:
-        return q, None, None
-    found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
-    return q, found["rates"], None if qdd is None else found["accelerations"]
-
-
-def _spanning_of_tree(robot, q, qd, qdd):
+    q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
+    rates = spread_rates(robot, q, qd, qdd) if robot.constrained and qd is not None else (qd, qdd)
     joints = [body.joint for body in robot.bodies]
-    positions = np.concatenate([joint.position(q) for joint in joints], axis=-1)
-    rates = [
-        None if r is None else np.concatenate([j.multiplier * r[..., j.v] for j in joints], axis=-1)
-        for r in (qd, qdd)
+    every = [
+        None if array is None else np.concatenate([of(joint)(array) for joint in joints], axis=-1)
+        for of, array in zip((_POSITION, _RATE, _RATE), (q, *rates), strict=True)
     ]
-    return (positions, *rates)
+    return tuple(every)
+
+
+_POSITION, _RATE = attrgetter("position"), attrgetter("rate")
+
+
+def spread_rates(robot: Robot, q, qd, qdd=None):
+    """Rates and accelerations (..., nv of the tree) at closed q (..., nq), for those of the independent
+    joints (..., nv); None for accelerations that are not given."""
+    found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
+    return found["rates"], None if qdd is None else found["accelerations"]
 
 
 def _spread(mechanism, q, qd, qdd):

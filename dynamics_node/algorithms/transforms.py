@@ -114,8 +114,8 @@ def joint_transforms(model, q, bodies=None) -> Transforms | FactoredTransforms:
     if q.dtype == object:
         own = range(model.nbodies) if bodies is None else bodies
         return FactoredTransforms({i: _factors(model.bodies[i], q) for i in own})
-    index, multiplier, offset, (X0, Xc, Xs, Xp) = model.transform_parts
-    position = (multiplier * q[..., index] + offset)[..., None, None]
+    X0, Xc, Xs, Xp = model.transform_parts
+    position = model.first_positions(q)[..., None, None]
     X_up = X0 + np.cos(position) * Xc + np.sin(position) * Xs + position * Xp
     for i in model.factored_bodies:
         body = model.bodies[i]

@@ -172,8 +172,8 @@ def refuse_joints(model):
     """Raise ModelError, joints by name, for what no solver of this package does."""
     if not model.bodies:
         raise ModelError(f"robot {model.name!r} has no joint that moves: build with solver 'cluster'")
-    if model.has_mimic:
-        names = [body.joint.name for body in model.bodies if body.joint.mimic is not None]
+    if model.explicit_joints:
+        names = [joint.name for joint in model.explicit_joints]
         raise ModelError(_refused(names, "follow other joints"))
     roots = {0} if model.floating_base else set()
     other = [

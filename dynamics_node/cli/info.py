@@ -21,13 +21,13 @@ def show_info(model, options):
     print(
         f"{model.name}: {model.nbodies} moving bodies, nq {model.nq}, nv {model.nv}, root {model.base_link!r}"
     )
-    print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  mimics")
+    print(f"{'body':28} {'joint':28} {'type':10} {'mass kg':>8} {'effort limit':>12}  follows")
     for body in tree.bodies:
         joint = body.joint
         effort = "" if joint.type.is_free else f"{joint.limits.effort or np.inf:g}"
         print(
             f"{body.name:28} {joint.name:28} {joint.kind:10} {body.inertia[5, 5]:8.3f} {effort:>12}  "
-            f"{joint.mimic or ''}"
+            f"{', '.join(joint.masters.names) if joint.masters else ''}"
         )
     if model.constrained:
         _show_loops(model)

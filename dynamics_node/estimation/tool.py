@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
 from dynamics_node.algorithms.loop_subtree import carried_alone
-from dynamics_node.algorithms.spanning import spanning
+from dynamics_node.algorithms.spanning import spread_rates
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
@@ -124,7 +124,7 @@ def _states(robot, q, qd, qdd, gravity):
     arguments.refuse_bad()
     q, qd, qdd, *rest = arguments.spread().values()
     if robot.constrained:
-        q, qd, qdd = spanning(robot, q, qd, qdd)
+        qd, qdd = spread_rates(robot, q, qd, qdd)
     return robot.tree, q, qd, qdd, rest[0] if rest else None
 
 

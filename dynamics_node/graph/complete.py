@@ -4,11 +4,11 @@ Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench f
 """
 
 from dynamics_node.graph.draw import ROWS, node
-from dynamics_node.graph.factor_graph import coordinate_owners, unknown_of
+from dynamics_node.graph.factor_graph import coordinate_owners, owned_by, unknown_of
 from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Sketch
 from dynamics_node.graph.variables import torque
-from dynamics_node.robot.constraints import LoopJoint, coordinates_of
+from dynamics_node.robot.constraints import LoopJoint
 
 KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
 KNOWN = ("q", "qd", "V")  # in every problem
@@ -24,24 +24,26 @@ def complete_sketch(model, problem=None, title=None) -> Sketch:
         spanned = None if problem is None else spanning_problem(model, problem)
         return _with_constraints(complete_sketch(model.tree, spanned, title), model)
     drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, model.parents)
-    owner_of = {i: owner for owner, members in coordinate_owners(model).items() for i in members}
+    owners = coordinate_owners(model)
+    owners_of = [tuple(owned_by(owners, i)) for i in range(model.nbodies)]
     for kind in ("A", "V"):
         drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
     for i in range(model.nbodies):
-        asked = None if problem is None else unknown_of(model, problem, owner_of[i])
+        asked = None if problem is None else unknown_of(model, problem, owners_of[i][0])
         for kind in KINDS:
-            if kind in ("tau", "qdd", "qd", "q") and owner_of[i] != i:
+            if kind in ("tau", "qdd", "qd", "q") and owners_of[i] != (i,):
                 continue
             known = problem is not None and (kind in KNOWN or kind == _other(asked))
             drawn.nodes[kind, i + 1] = node(kind, i + 1, None, known)
     for i, parent in enumerate(model.parents):
-        drawn.factors += _factors(drawn, model, i + 1, parent + 1, owner_of[i] + 1, problem is not None)
+        joints = [owner + 1 for owner in owners_of[i]]
+        drawn.factors += _factors(drawn, model, i + 1, parent + 1, joints, problem is not None)
     return drawn
 
 
 def _with_constraints(drawn, mechanism):
     """Constraints are numbered on after the bodies."""
-    bodies = {body.joint.v.start: i + 1 for i, body in enumerate(mechanism.bodies)}
+    bodies = {b.joint.v.start: i + 1 for i, b in enumerate(mechanism.bodies) if b.joint.masters is None}
     numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
     for number, (constraint, kept) in numbered:
         if not kept:
@@ -54,7 +56,7 @@ def _with_constraints(drawn, mechanism):
             _extend(drawn, [f"wrench {end}" for end in ends], force)
             _without_tips(drawn, ends)
         else:
-            joints = [bodies[v] for v in coordinates_of(constraint)]
+            joints = [bodies[v] for v in constraint.coordinates]
             force = ("C", number)
             drawn.factors.append((f"coupling {number}", [("qdd", joint) for joint in joints]))
             _extend(drawn, [f"torque {joint}" for joint in joints], force)
@@ -79,15 +81,16 @@ def _other(asked):
     return "qdd" if asked.kind == torque(0).kind else "tau"
 
 
-def _factors(drawn, model, i, parent, joint, known):
-    """(name, keys of the variables) of the factors of body i; all numbers count from 1."""
+def _factors(drawn, model, i, parent, joints, known):
+    """(name, keys of the variables) of the factors of body i, which moves with these joints; all numbers
+    count from 1."""
     children = [c + 1 for c, p in enumerate(model.parents) if p == i - 1]
     beyond: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
     if not children:
         beyond = [("F", f"tip {i}")]
         drawn.nodes[beyond[0]] = node("F", i, "t", known, beside=1)
-    q, qd, qdd = (("q", joint), ("qd", joint), ("qdd", joint))
-    yield f"twist {i}", [("V", parent), ("V", i), q, qd]
-    yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), q, qd, qdd]
+    q, qd, qdd = ([(kind, joint) for joint in joints] for kind in ("q", "qd", "qdd"))
+    yield f"twist {i}", [("V", parent), ("V", i), *q, *qd]
+    yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), *q, *qd, *qdd]
     yield f"wrench {i}", [("F", i), ("A", i), ("V", i), *beyond]
-    yield f"torque {i}", [("tau", joint), ("F", i)]
+    yield f"torque {i}", [*(("tau", joint) for joint in joints), ("F", i)]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
+from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration, rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.factors import LinearFactor, acceleration_factor, torque_factor, wrench_factor
 from dynamics_node.graph.variables import JOINT_ACCELERATION, TORQUE, Variable, joint_acceleration, torque
@@ -44,12 +44,22 @@ class FactorGraph:
 
 
 def coordinate_owners(model):
-    """body that owns coordinates -> the bodies that move with them (itself and mimic joints)."""
-    owner_at = {b.joint.v.start: i for i, b in enumerate(model.bodies) if b.joint.mimic is None}
-    owners: dict[int, list[int]] = {owner: [] for owner in owner_at.values()}
-    for i, body in enumerate(model.bodies):
-        owners[owner_at[body.joint.v.start]].append(i)
+    """body that owns coordinates -> {body whose joint moves with them: its S (6, k)}: itself, and bodies of
+    explicit joints."""
+    owner_at = {b.joint.v.start: i for i, b in enumerate(model.bodies) if b.joint.masters is None}
+    owners: dict[int, dict] = {owner: {} for owner in owner_at.values()}
+    for i, joint in enumerate(body.joint for body in model.bodies):
+        if joint.masters is None:
+            owners[i][i] = joint.S
+        else:
+            for v in joint.masters.v:
+                owners[owner_at[v]][i] = joint.S[:, v - joint.v.start, None]
     return owners
+
+
+def owned_by(owners, i):
+    """{body that owns coordinates: S (6, k)} of a body: what moves its joint. owners: `coordinate_owners`."""
+    return {owner: members[i] for owner, members in owners.items() if i in members}
 
 
 def unknown_of(model, problem, owner) -> Variable:
@@ -85,20 +95,23 @@ def tree_factors(model, q, qd, f_ext=None, gravity=None):
     external = np.zeros((model.nbodies, 6)) if f_ext is None else f_ext
     a_root = root_acceleration(model, gravity)
     owners = coordinate_owners(model)
-    owner_of = {i: owner for owner, members in owners.items() for i in members}
     for i, body in enumerate(model.bodies):
         X = X_up.matrix(i)
-        yield acceleration_factor(
-            i, body.parent, owner_of[i], body.joint.S, X, velocity_product[..., i, :], a_root
-        )
+        yield acceleration_factor(i, body.parent, owned_by(owners, i), X, velocity_product[..., i, :], a_root)
     for i in range(model.nbodies):
         children = [c for c, parent in enumerate(model.parents) if parent == i]
         yield wrench_factor(
             i, children, model.inertias[i], X_up, velocity_wrench[..., i, :], external[..., i, :]
         )
-    for owner, members in owners.items():
-        S = {i: model.bodies[i].joint.S for i in members}
-        yield torque_factor(owner, S, model.armature[model.bodies[owner].joint.v])
+    R = rotor_inertia(model)
+    for owner, S in owners.items():
+        v = model.bodies[owner].joint.v
+        rotors = {
+            k: R[v, model.bodies[k].joint.v]
+            for k in owners
+            if k == owner or R[v, model.bodies[k].joint.v].any()
+        }
+        yield torque_factor(owner, S, rotors)
 
 
 def joint_values(model, values, qdd, tau):

@@ -66,15 +66,19 @@ def is_natural(variable, factor: LinearFactor):
     return factor.body == variable.body and factor.kind in kinds
 
 
-def acceleration_factor(i, parent, owner, S, X, velocity_product, root_acceleration):
-    """Eq. (5): A_i - X_i A_p - S_i qdd_i = ad(V_i) S_i qd_i; the root's acceleration is known."""
+def acceleration_factor(i, parent, motion_subspaces, X, velocity_product, root_acceleration):
+    """Eq. (5): A_i - X_i A_p - S_i qdd_i = ad(V_i) S_i qd_i; the root's acceleration is known.
+
+    motion_subspaces: {body that owns coordinates: S}; another body, or several, where the joint is explicit.
+    """
     blocks = {acceleration(i): np.eye(6)}
     rhs = velocity_product
     if parent >= 0:
         blocks[acceleration(parent)] = -X
     else:
         rhs = rhs + matvec(X, root_acceleration)
-    blocks[joint_acceleration(owner, S.shape[1])] = -S
+    for owner, S in motion_subspaces.items():
+        blocks[joint_acceleration(owner, S.shape[1])] = -S
     return LinearFactor("acceleration", i, blocks, rhs)
 
 
@@ -90,15 +94,17 @@ def wrench_factor(i, children, inertia, X, velocity_wrench, external):
     return LinearFactor("wrench", i, blocks, velocity_wrench - external)
 
 
-def torque_factor(owner, motion_subspaces, armature):
-    """Eq. (7): tau - sum_i S_i^T F_i - armature qdd = 0 over the bodies that share the coordinates.
+def torque_factor(owner, motion_subspaces, rotors):
+    """Eq. (7): tau - sum_i S_i^T F_i - sum_k R_k qdd_k = 0 over the bodies that share the coordinates.
 
-    motion_subspaces: {body: S}; more than one where other joints mimic the owner.
+    rotors: {body that owns coordinates: block of the inertia of rotors}; motion_subspaces: {body: S}; more
+    than one where explicit joints follow the owner's.
     """
-    dim = len(armature)
+    dim = len(rotors[owner])
     blocks = {torque(owner, dim): np.eye(dim)}
     for i, S in motion_subspaces.items():
         blocks[wrench(i)] = -S.T
-    if np.any(armature != 0):
-        blocks[joint_acceleration(owner, dim)] = -np.diag(armature)
+    for other, R in rotors.items():
+        if np.any(R != 0):
+            blocks[joint_acceleration(other, R.shape[1])] = -R
     return LinearFactor("torque", owner, blocks, np.zeros(dim))

@@ -41,12 +41,10 @@ def aba_order(model, problem, graph):
     """F_i, A_i, qdd_i from the tips to the root: the articulated-body algorithm."""
     owners = coordinate_owners(model)
     order: list[Variable] = []
-    pending = {i: owner for owner, members in owners.items() for i in members}
     for i in reversed(range(model.nbodies)):
         order += [wrench(i), acceleration(i)]
-        owner = pending.pop(i)
-        if owner not in pending.values():  # the last of the bodies that share the coordinates
-            order.append(unknown_of(model, problem, owner))
+        last = [owner for owner, members in owners.items() if min(members) == i]
+        order += [unknown_of(model, problem, owner) for owner in last]  # no other body has the coordinates
     return order
 
 

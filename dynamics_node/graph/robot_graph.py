@@ -1,5 +1,5 @@
-"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops, gears and belts (paper 1,
-secs. III and VII).
+"""Robot and Problem -> FactorGraph: the equations of the tree, and those of loops (paper 1, secs. III and
+VII).
 
 Loop joints are cut. A dependent joint is one whose torque is known, zero, and whose acceleration is not; of
 all rows of the constraints those enter that no other one implies, so there are as many equations as unknowns.
@@ -28,7 +28,7 @@ from dynamics_node.graph.loop_factors import (
 )
 from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.robot import Problem
-from dynamics_node.robot.constraints import LoopJoint, coordinates_of
+from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.symbolic import interpret, pivoted
 
 
@@ -87,8 +87,8 @@ def _cut(tree, number, loop, kept, q, qd, a_root):
 def _uncoupled(tree, number, constraint, kept, q, qd, a_root):
     found = interpret(velocity_program(tree, (constraint,)), q=q, qd=qd)
     K, k = found["K"][..., kept, :], found["k"][..., kept]
-    v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies)}
-    joints = {v_of[v]: v for v in coordinates_of(constraint)}
+    v_of = {body.joint.v.start: i for i, body in enumerate(tree.bodies) if body.joint.masters is None}
+    joints = {v_of[v]: v for v in constraint.coordinates}
     C = _force(number, constraint, kept)
     return _Opened((coupling_factor(number, joints, K, k),), {}, coupling_force_blocks(C, joints, K))
 

@@ -39,13 +39,12 @@ VANISHES = 1e-12  # entries of a transform between two frames of a link beside 1
 
 class Site(NamedTuple):
     """Where sensors sit: the tree, X_up and V (..., nbodies, 6) of its bodies, the root's acceleration (...,
-    6), {body: the one that owns the coordinates of its joint}, and the contacts of the problem."""
+    6), and the contacts of the problem."""
 
     tree: Robot
     X_up: Transforms | FactoredTransforms
     velocities: np.ndarray
     root_acceleration: np.ndarray
-    owner_of: dict[int, int]
     contacts: tuple[Contact, ...]
 
 
@@ -100,10 +99,13 @@ def _torque(site, sensor):
 
 
 def _acceleration(site, sensor):
-    """A joint that mimics another moves with it, times its multiplier."""
+    """An explicit joint moves with those that it follows."""
     body, joint = _joint(site, sensor.joint)
-    owner = site.owner_of[body]
-    return Rows(body, {joint_acceleration(owner, joint.type.nv): joint.multiplier * np.eye(joint.type.nv)})
+    if joint.masters is None:
+        return Rows(body, {joint_acceleration(body, joint.type.nv): np.eye(joint.type.nv)})
+    owners = [_joint(site, name)[0] for name in joint.masters.names]
+    weights = zip(owners, joint.masters.weights, strict=True)
+    return Rows(body, {joint_acceleration(owner): np.array([[weight]]) for owner, weight in weights})
 
 
 def _force_torque(site, sensor):

@@ -8,7 +8,7 @@ import numpy as np
 from dynamics_node.algorithms.recursion import joint_motions, outward, root_acceleration
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.graph.factor_graph import coordinate_owners, joint_values
+from dynamics_node.graph.factor_graph import joint_values
 from dynamics_node.graph.factors import LinearFactor
 from dynamics_node.graph.loop_factors import with_blocks
 from dynamics_node.graph.robot_graph import robot_factors
@@ -94,9 +94,7 @@ def site_of(robot, problem: SensorProblem, q, rates, gravity=None) -> Site:
     tree = robot.tree
     X_up = joint_transforms(tree, q)
     velocities = outward(tree, X_up, joint_motions(tree, rates))
-    owners = coordinate_owners(tree)
-    owner_of = {i: owner for owner, members in owners.items() for i in members}
-    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), owner_of, problem.contacts)
+    return Site(tree, X_up, velocities, root_acceleration(tree, gravity), problem.contacts)
 
 
 def _dynamics(robot, problem, q, rates, gravity, kept):
@@ -133,7 +131,7 @@ def _undriven(robot):
     return {
         torque(i, body.joint.type.nv)
         for i, body in bodies
-        if body.joint.mimic is None and (body.joint.type.is_free or body.joint.name not in own)
+        if body.joint.masters is None and (body.joint.type.is_free or body.joint.name not in own)
     }
 
 

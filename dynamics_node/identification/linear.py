@@ -49,8 +49,16 @@ class LinearModel:
 
     @cached_property
     def joints(self):
-        """Joints of the tree with one coordinate: each has a column in every term of joints."""
-        return tuple(joint for joint in self.robot.tree.independent_joints if joint.type.is_scalar)
+        """Joints with one coordinate, and explicit ones that follow several: each has a column in every term
+        of joints."""
+        tree = self.robot.tree
+        return (*(joint for joint in tree.independent_joints if joint.type.is_scalar), *tree.shared_joints)
+
+    @cached_property
+    def axles(self):
+        """Which of the axles of the robot they are, see Robot.axle_map."""
+        own = [joint.v.start for joint in self.joints if joint.masters is None]
+        return [*own, *range(self.robot.tree.nv, len(self.robot.tree.axle_map))]
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -73,7 +81,7 @@ class LinearModel:
     def described(self):
         """(parameters,) of the robot as it is described."""
         tree = self.robot.tree
-        at = [joint.v.start for joint in self.joints]
+        at = self.axles
         values = {
             "inertia": self.described_inertias,
             "rotor": tree.armature[at],
@@ -137,7 +145,7 @@ class LinearModel:
         tree = self.robot.tree
         if "rotor" in self.terms or not tree.armature.any():
             return np.zeros(np.shape(qdd))
-        at = [joint.v.start for joint in self.joints]
+        at = self.axles
         return self._joint_blocks(q, qd, qdd)["rotor"] @ tree.armature[at]
 
     def torques(self, tau):
@@ -154,7 +162,7 @@ class LinearModel:
 
     def _joint_blocks(self, q, qd, qdd):
         """{term: (..., nv, joints)}; Coulomb friction is smoothed as in `friction_torque`, creep wider."""
-        at = [joint.v.start for joint in self.joints]
+        at = self.axles
         found = dict(zip(_BLOCKS, self._of_joints(q, qd, qdd), strict=True))
         blocks = {name: block[..., at] for name, block in found.items()}
         if self.measured is not None:

@@ -24,7 +24,7 @@ def identified_robot(linear: LinearModel, parameters):
         inertias = inertias_of_parameters(parameters[linear.places("inertia")].reshape(-1, 10))
     armature = tree.armature.copy()
     if "rotor" in linear.terms:
-        armature[[joint.v.start for joint in linear.joints]] = parameters[linear.places("rotor")]
+        armature[linear.axles] = parameters[linear.places("rotor")]
     tree = with_parameters(tree, inertias, armature)
     joints = _joints(linear, parameters)
     bodies = []
@@ -86,7 +86,7 @@ def _joints(linear, parameters):
         for term, (name, all_of) in described.items():
             own[term] = float(getattr(joint, name))
             if term in linear.terms:
-                wanted = parameters[linear.places(term)][k] - (all_of[joint.v.start] - own[term])
+                wanted = parameters[linear.places(term)][k] - (all_of[linear.axles[k]] - own[term])
                 own[term] = float(wanted if term in SIGNED else max(0.0, wanted))
         found[joint.name] = JointNumbers(**own)
     return found

@@ -1,4 +1,4 @@
-"""The kinds of constraints between the joints of a tree."""
+"""The kinds of constraints between the joints of a tree: those that make joints implicit."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -30,16 +30,6 @@ class LoopJoint:
 
 
 @dataclass(frozen=True, eq=False)
-class Linear:
-    """sum_j weights[j] q_j = offset over coordinates of the tree: a gear, a belt, a joint that mimics."""
-
-    name: str
-    weights: dict[int, float]
-    offset: float
-    bodies: frozenset[int]
-
-
-@dataclass(frozen=True, eq=False)
 class Custom:
     """function(q) -> array (rows,) that is zero; q (n,): the positions of the joints named by `joints`. It
     may use what arrays of symbols can do."""
@@ -48,8 +38,3 @@ class Custom:
     function: Callable
     coordinates: tuple[int, ...]
     bodies: frozenset[int]
-
-
-def coordinates_of(constraint: Linear | Custom) -> tuple[int, ...]:
-    """Velocity coordinates of the tree that a constraint between coordinates concerns."""
-    return tuple(constraint.weights) if isinstance(constraint, Linear) else constraint.coordinates

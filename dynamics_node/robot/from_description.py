@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.robot.description import Description, JointDescription, Mimic
+from dynamics_node.robot.description import Description, JointDescription
 from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.explicit import Explicit, explicit_joints
 from dynamics_node.robot.joints import KINDS
-from dynamics_node.robot.robot import Body, Frame, Joint, Robot
+from dynamics_node.robot.robot import Body, Frame, Joint, Masters, Robot
 from dynamics_node.robot.validate import HUGE, is_free
 from dynamics_node.symbolic import (
     axis_rotation_parts,
@@ -36,21 +37,21 @@ def tree_from_description(
     armature: Mapping[str, float] | None = None,
     warnings: tuple[str, ...] = (),
 ) -> Robot:
-    """The Robot without constraints of a validated Description, whose loops and couplings do not count.
+    """The Robot without constraints of a validated Description, whose loops do not count.
 
     joints: names of the joints that move, the rest is held at `positions` (rad or m, 0 by default);
-    their mimic joints come along. root, tips: only the links from `root` on; only the paths to
+    explicit joints that follow them come along. root, tips: only the links from `root` on; only the paths to
     `tips`, the rest is cut off with its mass. armature: kg m^2 (or kg) per joint, in place of the
     description's. Raises ModelError: unknown names, moving parts without any inertia.
     """
     description = _subtree(description, root, tips)
-    description = replace(description, joints=resolve_mimic(description.joints))
+    explicit = explicit_joints(description)
     description = _with_armature(description, dict(armature or {}))
     if joints is not None:
-        description = _hold_others(description, list(joints), dict(positions or {}))
+        description, explicit = _hold_others(description, explicit, list(joints), dict(positions or {}))
     elif positions:
         raise ModelError("positions of held joints are given, but no choice of joints")
-    model = _number(description, floating_base, _gravity(gravity), warnings)
+    model = _number(description, explicit, floating_base, _gravity(gravity), warnings)
     _refuse_massless(model)
     return model
 
@@ -84,6 +85,7 @@ def _subtree(description, root, tips):
         description.name,
         tuple(link for link in description.links if link.name in kept),
         tuple(j for j in description.joints if j.child in kept and j.parent in kept),
+        couplings=tuple(c for c in description.couplings if {c.predecessor, c.successor} <= kept),
     )
 
 
@@ -112,35 +114,6 @@ def _paths(description, within, tips):
     return kept
 
 
-def resolve_mimic(joints):
-    """Every mimic points at a joint that mimics nothing: multipliers and offsets composed."""
-    by_name = {joint.name: joint for joint in joints}
-    resolved: dict[str, Mimic | None] = {}
-
-    def resolve(joint):
-        """Along the way to one that is resolved, and back."""
-        way = [joint]
-        while way[-1].name not in resolved and way[-1].mimic is not None:
-            name = way[-1].mimic.joint
-            if name not in by_name:
-                raise ModelError(f"joint {joint.name!r} mimics {name!r}, which is cut off")
-            way.append(by_name[name])
-        resolved.setdefault(way[-1].name, None)
-        for follower in reversed(way[:-1]):
-            resolved[follower.name] = _composed(follower.mimic, resolved[follower.mimic.joint])
-        return resolved[joint.name]
-
-    return tuple(replace(j, mimic=None if j.kind == "fixed" else resolve(j)) for j in joints)
-
-
-def _composed(mimic, master):
-    """What a joint follows, by way of a joint that follows `master`."""
-    if master is None:
-        return mimic
-    offset = mimic.multiplier * master.offset + mimic.offset
-    return Mimic(master.joint, mimic.multiplier * master.multiplier, offset)
-
-
 def _with_armature(description, armature):
     _require_known(armature, [joint.name for joint in description.joints], "joint in armature")
     free = {joint.name for joint in description.joints if is_free(joint)}
@@ -155,7 +128,9 @@ def _with_armature(description, armature):
     )
 
 
-def _hold_others(description, chosen, positions):
+def _hold_others(description, explicit, chosen, positions):
+    """The Description in which joints that are not chosen, and those that follow none that is, are fixed; and
+    what the other explicit joints follow."""
     by_name = {joint.name: joint for joint in description.joints}
     movable = [j.name for j in description.joints if j.kind != "fixed"]
     _require_known([*chosen, *positions], movable, "joint")
@@ -164,19 +139,34 @@ def _hold_others(description, chosen, positions):
         if not KINDS[kind].is_scalar:
             raise ModelError(f"joint {name!r}: a {kind} joint has no single position to be held at")
     for name in chosen:
-        if by_name[name].mimic is not None:
-            raise ModelError(f"joint {name!r} mimics {by_name[name].mimic.joint!r}: choose that one")
+        if name in explicit and explicit[name].weights.keys().isdisjoint(chosen):
+            masters = ", ".join(map(repr, explicit[name].weights))
+            raise ModelError(f"joint {name!r} follows {masters}: choose that one")
+    moving = {name: _following(own, chosen, positions) for name, own in explicit.items()}
 
     def held(joint):
-        leader = joint if joint.mimic is None else by_name[joint.mimic.joint]
-        if joint.kind == "fixed" or leader.name in chosen:
+        if joint.kind == "fixed":
             return joint
-        position = positions.get(leader.name, 0.0)
-        if joint.mimic is not None:
-            position = joint.mimic.multiplier * position + joint.mimic.offset
-        return _fixed_at(joint, position)
+        if joint.name not in explicit:
+            return joint if joint.name in chosen else _fixed_at(joint, positions.get(joint.name, 0.0))
+        own = moving[joint.name]
+        return joint if own.weights else _fixed_at(joint, own.offset)
 
-    return replace(description, joints=tuple(held(joint) for joint in description.joints))
+    description = replace(description, joints=tuple(held(joint) for joint in description.joints))
+    return description, {name: own for name, own in moving.items() if own.weights}
+
+
+def _following(explicit, chosen, positions):
+    """What an explicit joint follows where masters that are not chosen stay at their positions."""
+    offset = sum(
+        (
+            weight * positions.get(name, 0.0)
+            for name, weight in explicit.weights.items()
+            if name not in chosen
+        ),
+        explicit.offset,
+    )
+    return Explicit({name: weight for name, weight in explicit.weights.items() if name in chosen}, offset)
 
 
 def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
@@ -187,7 +177,7 @@ def _fixed_at(joint: JointDescription, position: float) -> JointDescription:
         along, cosine, sine = axis_rotation_parts(_unit(joint.axis))
         s, c = sine_cosine(position)
         rotation = product(rotation, along + c * cosine + s * sine)
-    return replace(joint, kind="fixed", rotation=rotation, origin=origin, mimic=None)
+    return replace(joint, kind="fixed", rotation=rotation, origin=origin)
 
 
 def _unit(axis):
@@ -201,12 +191,12 @@ def _unit(axis):
 # --- numbering ----------------------------------------------------------------------------------
 
 
-def _number(description, floating_base, gravity, warnings):
+def _number(description, explicit, floating_base, gravity, warnings):
     root = _root(description)
     moving = _preorder(description, root)
     if floating_base and not any(is_free(j) and j.parent == root for j in moving):
         moving.insert(0, JointDescription(FLOATING_BASE, "floating", "", root))
-    slices = _coordinate_slices(moving)
+    slices = _coordinate_slices(moving, explicit)
     frames = _merge(moving, root, _link_inertias(description))
     inertias = _lumped_inertias(description, frames, len([j for j in moving if j.kind != "fixed"]))
     bodies: list[Body] = []
@@ -217,7 +207,8 @@ def _number(description, floating_base, gravity, warnings):
         X_joint = motion_transform(joint.rotation.T, joint.origin)
         index = len(bodies)
         X_tree = _snap(product(X_joint, parent.X))
-        bodies.append(Body(joint.child, parent.body, _joint(joint, slices), X_tree, inertias[index]))
+        own = _joint(joint, slices, explicit.get(joint.name))
+        bodies.append(Body(joint.child, parent.body, own, X_tree, inertias[index]))
     return Robot(description.name, root, tuple(bodies), frames, gravity, warnings)
 
 
@@ -244,17 +235,14 @@ def _next_joints(below, link):
     return sorted(reversed(below.get(link, [])), key=is_free)
 
 
-def _coordinate_slices(joints):
-    """joint name -> (slice of q, slice of v); a mimic joint has its master's."""
+def _coordinate_slices(joints, explicit):
+    """{name: (slice of q, slice of v)} of the joints that have coordinates."""
     slices, nq, nv = {}, 0, 0
     for joint in joints:
-        if joint.kind != "fixed" and joint.mimic is None:
+        if joint.kind != "fixed" and joint.name not in explicit:
             dq, dv = KINDS[joint.kind].nq, KINDS[joint.kind].nv
             slices[joint.name] = (slice(nq, nq + dq), slice(nv, nv + dv))
             nq, nv = nq + dq, nv + dv
-    for joint in joints:
-        if joint.kind != "fixed" and joint.mimic is not None:
-            slices[joint.name] = slices[joint.mimic.joint]
     return slices
 
 
@@ -296,16 +284,23 @@ def _snap(X):
     return np.where((np.abs(X - nearest) < 1e-14) & (np.abs(nearest) <= 1), nearest, X)
 
 
-def _joint(joint, slices):
-    q, v = slices[joint.name]
-    mimic = joint.mimic or Mimic("")
+def _joint(joint, slices, explicit):
     joint_type = KINDS[joint.kind]
     axis = _unit(joint.axis) if joint_type.has_axis else np.zeros(3)
+    masters, S = None, joint_type.motion(axis)
+    if explicit is None:
+        q, v = slices[joint.name]
+    else:
+        masters = _masters(explicit, slices)
+        q, v = (slice(min(places), max(places) + 1) for places in (masters.q, masters.v))
+        weights = np.zeros((1, v.stop - v.start))
+        weights[0, np.array(masters.v) - v.start] = masters.weights
+        S = S * weights
     return Joint(
         name=joint.name,
         kind=joint.kind,
         axis=axis,
-        S=mimic.multiplier * joint_type.motion(axis),
+        S=S,
         q=q,
         v=v,
         limits=joint.limits,
@@ -315,10 +310,16 @@ def _joint(joint, slices):
         creep=joint.creep,
         spring=joint.spring,
         torque_offset=joint.torque_offset,
-        mimic=mimic.joint or None,
-        multiplier=mimic.multiplier,
-        offset=mimic.offset,
+        offset=0.0 if explicit is None else explicit.offset,
+        masters=masters,
     )
+
+
+def _masters(explicit, slices):
+    """In the order of their coordinates."""
+    names = sorted(explicit.weights, key=lambda name: slices[name][1].start)
+    q, v = ([slices[name][part].start for name in names] for part in (0, 1))
+    return Masters(tuple(names), tuple(q), tuple(v), tuple(explicit.weights[name] for name in names))
 
 
 def _refuse_massless(model):
@@ -327,12 +328,12 @@ def _refuse_massless(model):
     for index in reversed(range(model.nbodies)):
         if carried[index] and model.parents[index] >= 0:
             carried[model.parents[index]] = True
-    heavy = np.array(model.armature > 0)
+    heavy = np.array(model.axle_map.T @ model.armature != 0)
     for index, body in enumerate(model.bodies):
         if carried[index]:
-            heavy[body.joint.v] = True
+            heavy[list(body.joint.moved_by)] = True
     for body in model.bodies:
-        if not np.all(heavy[body.joint.v]):
+        if not np.all(heavy[list(body.joint.moved_by)]):
             raise ModelError(
                 f"joint {body.joint.name!r} moves only massless links ({body.name!r} and what it carries): "
                 "give one a mass, or the joint an armature"

@@ -12,12 +12,16 @@ PARAMETERS = ("inertia", "armature")
 
 
 def with_parameters(model: Robot, inertias, armature) -> Robot:
-    """The Robot with other spatial inertias (nbodies, 6, 6) and rotor inertias (nv,), floats or symbols."""
-    bodies = []
+    """The Robot with other spatial inertias (nbodies, 6, 6) and rotor inertias (axles,), floats or
+    symbols."""
+    bodies, shared = [], iter(armature[len(armature) - len(model.shared_joints) :])
     for body, inertia in zip(model.bodies, inertias, strict=True):
         joint = body.joint
-        own = joint.mimic is None and not joint.type.is_free  # a mimic joint's is in its master's
-        joint = replace(joint, armature=armature[joint.v.start] if own else 0.0)
+        if joint.masters is not None:  # of one that follows one other it is in that one's
+            own = next(shared) if len(joint.masters.names) > 1 else 0.0
+        else:
+            own = 0.0 if joint.type.is_free else armature[joint.v.start]
+        joint = replace(joint, armature=own)
         bodies.append(replace(body, joint=joint, inertia=inertia))
     return replace(model, bodies=tuple(bodies))
 
@@ -34,7 +38,7 @@ def generic_parameters(model: Robot, names) -> Robot:
     return with_parameters(
         model,
         inertias if "inertia" in names else model.inertias,
-        np.ones(model.nv) if "armature" in names else model.armature,
+        np.ones(len(model.armature)) if "armature" in names else model.armature,
     )
 
 
@@ -96,8 +100,8 @@ def same_geometry(one: Robot, other: Robot) -> bool:
             a.parent == b.parent
             and np.array_equal(a.X_tree, b.X_tree)
             and np.array_equal(a.joint.S, b.joint.S)
-            and (a.joint.kind, a.joint.v, a.joint.multiplier, a.joint.offset)
-            == (b.joint.kind, b.joint.v, b.joint.multiplier, b.joint.offset)
+            and (a.joint.kind, a.joint.v, a.joint.masters, a.joint.offset)
+            == (b.joint.kind, b.joint.v, b.joint.masters, b.joint.offset)
             for a, b in zip(one.bodies, other.bodies, strict=True)
         )
     )

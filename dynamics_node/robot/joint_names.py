@@ -62,8 +62,8 @@ def _scalar(model):
 
 
 def _called(joint, names):
-    mimic = joint.mimic and names[joint.mimic]
-    return replace(joint, name=names.get(joint.name, joint.name), mimic=mimic)
+    masters = joint.masters and joint.masters._replace(names=tuple(names[own] for own in joint.masters.names))
+    return replace(joint, name=names.get(joint.name, joint.name), masters=masters)
 
 
 def proposed_pair(theirs: Iterable[str], ours: Iterable[str]) -> tuple[str, str] | None:

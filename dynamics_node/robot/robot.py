@@ -3,21 +3,33 @@ and a frame for every link."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import attrgetter
+from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.robot.constraints import Custom, Linear, LoopJoint
+from dynamics_node.robot.constraints import Custom, LoopJoint
 from dynamics_node.robot.description import NO_LIMITS, Limits
 from dynamics_node.robot.joints import KINDS, JointType
+
+
+class Masters(NamedTuple):
+    """The joints that an explicit joint follows: names, places in q and in v, and a weight of each. Its
+    position is the weighted sum of theirs, and an offset."""
+
+    names: tuple[str, ...]
+    q: tuple[int, ...]
+    v: tuple[int, ...]
+    weights: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Joint:
     """The joint that moves a body against its parent. kind: its name in KINDS.
 
-    S (6, nv): motion subspace in body axes, already times the mimic multiplier. q, v: where its
-    coordinates lie in the vectors (a mimic joint points at its master's); its own position is
-    multiplier * q + offset.
+    S (6, n): the motion of the body, in its axes, by the coordinates `v`. q, v: where its coordinates lie in
+    the vectors. masters: of an explicit joint (mimic, gear, belt), which has no coordinate of its own: q and
+    v then reach from its first master to its last, and S has columns of zeros at joints in between.
     """
 
     name: str
@@ -33,9 +45,8 @@ class Joint:
     creep: float = 0.0
     spring: float = 0.0
     torque_offset: float = 0.0
-    mimic: str | None = None
-    multiplier: float = 1.0
     offset: float = 0.0
+    masters: Masters | None = None
 
     @property
     def type(self) -> JointType:
@@ -43,14 +54,33 @@ class Joint:
         return KINDS[self.kind]
 
     def position(self, q):
-        """Its own position (..., nq) at q (..., nq of the model)."""
-        return self.multiplier * q[..., self.q] + self.offset
+        """Its own position (..., nq of the kind) at q (..., nq of the robot)."""
+        if self.masters is None:
+            return q[..., self.q] + self.offset
+        return _weighted(q[..., list(self.masters.q)], self.masters.weights) + self.offset
+
+    def rate(self, qd):
+        """Its own velocity (..., nv of the kind) at rates (..., nv) of the robot's tree; accelerations
+        likewise."""
+        if self.masters is None:
+            return qd[..., self.v]
+        return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
+
+    @property
+    def moved_by(self) -> tuple[int, ...]:
+        """Velocity coordinates of the tree that move it: its own, or those of its masters."""
+        return tuple(range(self.v.start, self.v.stop)) if self.masters is None else self.masters.v
 
     @property
     def torque_units(self):
         """Of the torques at its coordinates: N m where they turn, else N."""
         turning = np.any(self.S[:3], axis=0).tolist()
         return tuple("N m" if turns else "N" for turns in turning)
+
+
+def _weighted(values, weights):
+    """The weighted sum (..., 1) of values (..., n)."""
+    return sum(weight * values[..., k, None] for k, weight in enumerate(weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,15 +117,15 @@ class Frame:
 
 @dataclass(frozen=True, eq=False)
 class Cluster:
-    """Bodies (in order) that share constraints; a body without any is a cluster of one (Chignoli et al.,
-    sec. IV).
+    """Bodies (in order) that loops close or explicit joints tie; every other body is a cluster of one
+    (Chignoli et al., sec. IV).
 
-    independent, dependent: velocity coordinates of the tree that are theirs; samples (count, nq of the tree):
-    closed positions at which the constraints are as everywhere.
+    independent, dependent: velocity coordinates of the tree that are theirs, the dependent ones those of its
+    implicit joints; samples (count, nq): closed positions at which the constraints are as everywhere.
     """
 
     bodies: tuple[int, ...]
-    constraints: tuple[LoopJoint | Linear | Custom, ...]
+    constraints: tuple[LoopJoint | Custom, ...]
     independent: tuple[int, ...]
     dependent: tuple[int, ...]
     samples: np.ndarray
@@ -103,13 +133,16 @@ class Cluster:
 
 @dataclass(frozen=True, eq=False)
 class Robot:
-    """A tree of bodies, and constraints between its joints where it has loops, gears or belts.
+    """A tree of bodies, and constraints between its joints where loops close.
 
     gravity (3,) is the acceleration of free fall in root axes, m/s^2. clusters: in the order of their first
-    bodies; () stands for one of every body. q (..., nq) are the positions of all joints, closed: see
-    `close_loops`. qd, qdd, tau (..., nv) are those of the independent joints; tau is conjugate to qd. Slices
-    of bodies' joints, S and the constants of joints are those of the tree, in which every joint is
-    independent.
+    bodies; () stands for those of the tree.
+
+    Joints are of three kinds. Independent ones have a coordinate in q, qd, qdd and tau. The position of an
+    explicit one (mimic, gear, belt) is a linear function of others, and it is in none of them. The other
+    joints of a closed loop are implicit: in q (..., nq), which has to be closed, see `close_loops`, and not
+    in qd, qdd, tau (..., nv). tau is conjugate to qd. Slices of bodies' joints, S and the constants of joints
+    are those of the tree, in which implicit joints are independent.
     """
 
     name: str
@@ -122,7 +155,7 @@ class Robot:
 
     def __post_init__(self):
         if not self.clusters:
-            object.__setattr__(self, "clusters", tuple(_alone(i, body) for i, body in enumerate(self.bodies)))
+            object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
 
     @cached_property
     def constraints(self):
@@ -131,12 +164,12 @@ class Robot:
 
     @property
     def constrained(self):
-        """Whether it has loops, gears or belts: joints that follow from the independent ones."""
+        """Whether it has closed loops: implicit joints."""
         return bool(self.constraints)
 
     @cached_property
     def tree(self) -> "Robot":
-        """The Robot without constraints, in which every joint is independent; itself if it has none."""
+        """The Robot without constraints, in which implicit joints are independent; itself if it has none."""
         return replace(self, clusters=()) if self.constrained else self
 
     def with_tree(self, tree: "Robot") -> "Robot":
@@ -172,7 +205,7 @@ class Robot:
 
     @cached_property
     def _joints_of_tree(self):
-        own = (body.joint for body in self.bodies if body.joint.mimic is None)
+        own = (body.joint for body in self.bodies if body.joint.masters is None)
         return tuple(sorted(own, key=lambda joint: joint.v.start))
 
     @cached_property
@@ -245,49 +278,64 @@ class Robot:
         return tuple(found)
 
     @cached_property
-    def has_mimic(self):
-        return any(body.joint.mimic is not None for body in self.bodies)
+    def explicit_joints(self):
+        """Joints whose position follows from others by a mimic, gear or belt, in the order of bodies."""
+        return tuple(body.joint for body in self.bodies if body.joint.masters is not None)
+
+    @cached_property
+    def joint_map(self):
+        """(n, nv of the tree): velocities of every joint, with all coordinates, in the order of bodies, from
+        the coordinates of the tree."""
+        rates = [body.joint.rate(np.eye(self._nv_of_tree)).T for body in self.bodies]
+        return np.concatenate([np.zeros((0, self._nv_of_tree)), *rates])
+
+    @cached_property
+    def shared_joints(self):
+        """Explicit joints that follow several ones, whose rotors and friction act between these."""
+        return tuple(joint for joint in self.explicit_joints if len(joint.masters.names) > 1)
+
+    @cached_property
+    def axle_map(self):
+        """(axles, nv of the tree): the rates at which rotors, friction and springs count, which are those of
+        the coordinates of the tree, then of the shared joints, from the coordinates of the tree."""
+        unit = np.eye(self._nv_of_tree)
+        return np.concatenate([unit, *(joint.rate(unit).T for joint in self.shared_joints)])
+
+    @cached_property
+    def joint_map_names(self):
+        """Names of the rows of `joint_map`."""
+        return _coordinate_names((body.joint.name, body.joint.type.v_names) for body in self.bodies)
 
     @cached_property
     def armature(self):
-        """(nv,) rotor inertia seen by every coordinate; mimic joints add theirs to the master."""
-        return self._per_coordinate("armature")
+        """(axles,) rotor inertia; an explicit joint that follows one other adds its own to that. See
+        `axle_map`."""
+        return self._squared("armature")
 
     @cached_property
     def damping(self):
-        """(nv,) viscous coefficients."""
-        return self._per_coordinate("damping")
+        """(axles,) viscous coefficients."""
+        return self._squared("damping")
 
     @cached_property
     def friction(self):
-        """(nv,) Coulomb friction, N m or N."""
-        return self._signs("friction")
+        """(axles,) Coulomb friction, N m or N."""
+        return self._of_axles(attrgetter("friction"), abs)
 
     @cached_property
     def creep(self):
-        """(nv,) friction that grows slowly with the rate, N m or N: see `friction_torque`."""
-        return self._signs("creep")
-
-    def _signs(self, attribute):
-        """Of what acts against the sign of a rate."""
-        total = np.zeros(self._nv_of_tree)
-        for body in self.bodies:
-            total[body.joint.v] += abs(body.joint.multiplier) * getattr(body.joint, attribute)
-        return total
+        """(axles,) friction that grows slowly with the rate, N m or N: see `friction_torque`."""
+        return self._of_axles(attrgetter("creep"), abs)
 
     @cached_property
     def springs(self):
-        """(nv,) N m/rad or N/m, of springs at rest at position 0."""
-        return self._per_coordinate("spring")
+        """(axles,) N m/rad or N/m, of springs at rest at position 0."""
+        return self._squared("spring")
 
     @cached_property
     def torque_offsets(self):
-        """(nv,) torques at position 0 that joints take anyway, N m or N."""
-        total = np.zeros(self._nv_of_tree)
-        for body in self.bodies:
-            own = body.joint
-            total[own.v] += own.multiplier * (own.torque_offset + own.spring * own.offset)
-        return total
+        """(axles,) torques at position 0 that joints take anyway, N m or N."""
+        return self._of_axles(lambda own: own.torque_offset + own.spring * own.offset, lambda weight: weight)
 
     @cached_property
     def effort_limits(self):
@@ -297,11 +345,21 @@ class Robot:
             limit[joint.v] = joint.limits.effort or np.inf
         return limit
 
-    def _per_coordinate(self, attribute):
-        values = [getattr(body.joint, attribute) for body in self.bodies]
-        total = np.zeros(self._nv_of_tree, dtype=np.result_type(np.array(values).dtype, float))
-        for body, value in zip(self.bodies, values, strict=True):
-            total[body.joint.v] += body.joint.multiplier**2 * value
+    def _squared(self, attribute):
+        return self._of_axles(attrgetter(attribute), lambda weight: weight**2)
+
+    def _of_axles(self, value, share):
+        """(axles,): sums of value(joint) share(weight) over the joints at an axle."""
+        values = [value(body.joint) for body in self.bodies]
+        total = np.zeros(len(self.axle_map), dtype=np.result_type(np.array(values).dtype, float))
+        shared = {id(joint): self._nv_of_tree + k for k, joint in enumerate(self.shared_joints)}
+        for joint, own in zip((body.joint for body in self.bodies), values, strict=True):
+            if joint.masters is None:
+                total[joint.v] += own
+            elif id(joint) in shared:
+                total[shared[id(joint)]] += own
+            else:
+                total[joint.masters.v[0]] += share(joint.masters.weights[0]) * own
         return total
 
     @cached_property
@@ -334,23 +392,58 @@ class Robot:
 
     @cached_property
     def transform_parts(self):
-        """Constants of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, a = multiplier q + offset.
-
-        index (nbodies,), multiplier, offset (nbodies,), and X0, Xc, Xs, Xp (nbodies, 6, 6).
-        A joint whose transform is not of this form (`parts` of its type) has Xc = Xs = Xp = 0.
-        """
-        joints = [body.joint for body in self.bodies]
-        parts = np.array([_transform_parts(j) for j in joints]).reshape(-1, 4, 6, 6)
+        """Constants X0, Xc, Xs, Xp (nbodies, 6, 6) of X_up = X0 + cos(a) Xc + sin(a) Xs + a Xp, a being the
+        position of the joint. A joint whose transform is not of this form (`parts` of its type) has Xc = Xs =
+        Xp = 0."""
+        parts = np.array([_transform_parts(body.joint) for body in self.bodies]).reshape(-1, 4, 6, 6)
         X_tree = np.array([body.X_tree for body in self.bodies]).reshape(-1, 1, 6, 6)
-        X0, Xc, Xs, Xp = np.moveaxis(parts @ X_tree, 1, 0)
-        index = np.array([j.q.start for j in joints], dtype=int)
-        multiplier = np.array([j.multiplier for j in joints])
-        return index, multiplier, np.array([j.offset for j in joints]), (X0, Xc, Xs, Xp)
+        return tuple(np.moveaxis(parts @ X_tree, 1, 0))
+
+    def first_positions(self, q):
+        """(..., nbodies): the position of every joint at q (..., nq), of several coordinates the first."""
+        index, offset = self._places_of_joints
+        found = q[..., index] + offset
+        for i, body in enumerate(self.bodies):
+            if body.joint.masters is not None:
+                found[..., i] = body.joint.position(q)[..., 0]
+        return found
+
+    @cached_property
+    def _places_of_joints(self):
+        joints = [body.joint for body in self.bodies]
+        return np.array([j.q.start for j in joints], dtype=int), np.array([j.offset for j in joints])
 
 
-def _alone(index, body):
-    own = () if body.joint.mimic else tuple(range(body.joint.v.start, body.joint.v.stop))
-    return Cluster((index,), (), own, (), np.zeros((0, 0)))
+# --- clusters -----------------------------------------------------------------------------------------------
+
+
+def groups_of(robot, ties=()):
+    """Bodies that belong together, in order: those of each of the `ties`, sets that may share bodies; those
+    on the ways from an explicit joint to its masters; and every other body alone."""
+    groups: list[set[int]] = []
+    for tie in (*ties, *_explicit_ties(robot)):
+        shared = [group for group in groups if group & tie]
+        groups = [group for group in groups if not group & tie] + [tie.union(*shared)]
+    taken = set().union(*groups)
+    groups += [{i} for i in range(robot.nbodies) if i not in taken]
+    return sorted((tuple(sorted(group)) for group in groups), key=min)
+
+
+def _explicit_ties(robot):
+    owner = {
+        v: i for i, body in enumerate(robot.bodies) if not body.joint.masters for v in body.joint.moved_by
+    }
+    for i, body in enumerate(robot.bodies):
+        for v in body.joint.masters.v if body.joint.masters else ():
+            apart = set(robot.ancestors[i]) ^ set(robot.ancestors[owner[v]])
+            yield apart | {i, owner[v]}
+
+
+def _tied(robot, bodies):
+    """The Cluster of bodies without a constraint."""
+    joints = (robot.bodies[i].joint for i in bodies)
+    own = tuple(v for joint in joints if joint.masters is None for v in joint.moved_by)
+    return Cluster(bodies, (), own, (), np.zeros((0, robot.nq)))
 
 
 def _coordinate_names(joints):

@@ -95,10 +95,11 @@ def _driven(robot, sensor):
     """The joint of a torque sensor."""
     joint = _joint(robot, sensor)
     own = {own.name: own for own in robot.independent_joints}
-    if joint.mimic is not None:
+    if joint.masters is not None:
+        masters = ", ".join(map(repr, joint.masters.names))
         raise SensorError(
-            f"sensor {sensor.name!r}: joint {joint.name!r} mimics {joint.mimic!r}, whose torque is that of "
-            f"both: give it there"
+            f"sensor {sensor.name!r}: joint {joint.name!r} follows {masters}, where its torque counts: give "
+            "it there"
         )
     if joint.type.is_free:
         raise SensorError(f"sensor {sensor.name!r}: nothing drives floating joint {joint.name!r}")

@@ -5,6 +5,7 @@ friction, F tanh(qd / smoothing), is replaced by its tangent; `DryFriction` move
 at the rates of the solution (Newton's method).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +21,17 @@ STEP = 1e-20  # imaginary, for the derivative of the friction
 
 @dataclass(frozen=True, eq=False)
 class PassiveTorques:
-    """Coefficients (n,) along the directions of a System, SI units: viscous, coulomb and creep as of
-    `friction_torque`, spring at rest at position 0, offset. scalars: {direction: its number in q}."""
+    """Coefficients (axles,), SI units: viscous, coulomb and creep as of `friction_torque`, spring at rest at
+    position 0, offset. map: rates of axles from directions of a System, see Robot.axle_map. positions: q ->
+    (axles,), 0 where an axle has none, on symbols."""
 
     viscous: np.ndarray
     coulomb: np.ndarray
     creep: np.ndarray
     spring: np.ndarray
     offset: np.ndarray
-    scalars: dict[int, int]
+    map: np.ndarray
+    positions: Callable
 
     @property
     def has_dry_friction(self) -> bool:
@@ -41,15 +44,16 @@ class PassiveTorques:
         return {"friction": shape, "friction_slope": shape} if self.has_dry_friction else {}
 
     def torque(self, q, qd, friction=0.0, friction_slope=0.0):
-        """(n,) that the drives overcome, on symbols."""
-        springs = np.zeros(len(self.viscous), dtype=object)
-        for direction, place in self.scalars.items():
-            springs[direction] = self.spring[direction] * q[place]
-        return (self.viscous + friction_slope) * qd + friction + springs + self.offset
+        """Along the directions (n,), what the drives overcome, on symbols."""
+        rates = self.map @ qd
+        own = (
+            (self.viscous + friction_slope) * rates + friction + self.spring * self.positions(q) + self.offset
+        )
+        return self.map.T @ own
 
     def tangent(self, qd, before):
-        """(torque at rate zero, slope) of the dry friction at rates qd (n,). A joint whose rate changed its
-        sign since `before` gets the tangent at rate zero: from there Newton's method cannot cycle."""
+        """(torque at rate zero, slope) of the dry friction at rates qd (axles,). A joint whose rate changed
+        its sign since `before` gets the tangent at rate zero: from there Newton's method cannot cycle."""
         at = np.where(qd * before < 0.0, 0.0, qd)
         slope = self._dry(at + STEP * 1j).imag / STEP
         return self._dry(at) - slope * at, slope
@@ -58,10 +62,20 @@ class PassiveTorques:
         return friction_torque(qd, 0.0, self.coulomb, creep=self.creep)
 
 
-def passive_torques(tree: Robot, scalars) -> PassiveTorques | None:
+def passive_torques(tree: Robot) -> PassiveTorques | None:
     """Those of a tree, None where it has none."""
     parts = tree.damping, tree.friction, tree.creep, tree.springs, tree.torque_offsets
-    return PassiveTorques(*parts, scalars) if any(part.any() for part in parts) else None
+    scalar = [joint for joint in tree.independent_joints if joint.type.is_scalar]
+
+    def positions(q):
+        found = np.zeros(len(tree.axle_map), dtype=object)
+        for joint in scalar:
+            found[joint.v] = q[joint.q]
+        for k, joint in enumerate(tree.shared_joints, tree.nv):
+            found[k] = joint.position(q)[0] - joint.offset  # which is part of the torque at position zero
+        return found
+
+    return PassiveTorques(*parts, tree.axle_map, positions) if any(part.any() for part in parts) else None
 
 
 class DryFriction:
@@ -73,6 +87,7 @@ class DryFriction:
 
     def start(self, qd):
         """Data of the first step, at rates qd (n,)."""
+        qd = self._passive.map @ qd
         return self._named(self._passive.tangent(qd, qd), "") | (
             self._named(self._passive.tangent(qd, qd), "_middle") if self._middle else {}
         )
@@ -95,14 +110,13 @@ class DryFriction:
         raise NotConverged(f"the friction did not settle in {MOVES} tangents")
 
     def _places(self, steps):
-        """[(ending of the data's names, number of the row, rates there)]"""
-        last = len(steps) - 1
-        found = [("", last, steps["qd"][last])]
+        """[(ending of the data's names, number of the row, rates of the axles there)]"""
+        last, axles = len(steps) - 1, self._passive.map
+        found = [("", last, axles @ steps["qd"][last])]
         if self._middle and last:
             (v, v_next), (a, a_next) = steps["qd"][last - 1 :], steps["qdd"][last - 1 :]
-            found.append(
-                ("_middle", last - 1, 0.5 * (v + v_next) + 0.125 * steps["dt"][last - 1] * (a - a_next))
-            )
+            middle = 0.5 * (v + v_next) + 0.125 * steps["dt"][last - 1] * (a - a_next)
+            found.append(("_middle", last - 1, axles @ middle))
         return found
 
     @staticmethod

@@ -99,7 +99,7 @@ def robot_system(robot: Robot) -> System:
         name=robot.name,
         q=positions(tree),
         scalars=scalars,
-        passive=passive_torques(tree, scalars),
+        passive=passive_torques(tree),
         forward=_forward(robot),
         robot=robot,
         **functions,

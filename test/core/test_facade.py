@@ -135,10 +135,10 @@ def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
             dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
 
 
-def test_aba_refuses_mimic_joints():
+def test_aba_refuses_explicit_joints():
     model = ROBOTS["panda"].model()
     zero = np.zeros(model.nv)
-    with pytest.raises(ValueError, match="mimic"):
+    with pytest.raises(ValueError, match="explicit"):
         aba(model, model.neutral(), zero, zero)
 
 

@@ -15,8 +15,8 @@ from dynamics_node.algorithms.recursion import joint_forces, joint_motions
 from dynamics_node.codegen.c import BatchKernel
 from dynamics_node.codegen.c.batched import render_batch
 from dynamics_node.codegen.c.literals import memory
-from dynamics_node.robot.description import JointDescription, Mimic
-from dynamics_node.robot.from_description import resolve_mimic
+from dynamics_node.robot.description import Description, JointDescription, Mimic
+from dynamics_node.robot.explicit import Explicit, explicit_joints
 from dynamics_node.robot.urdf import MAX_LINKS, parse_urdf
 from dynamics_node.symbolic import trace
 
@@ -74,10 +74,10 @@ def test_a_chain_of_mimic_joints():
         JointDescription(f"j{k}", "continuous", "a", "b", mimic=Mimic(f"j{k - 1}", -1.0, 1.0) if k else None)
         for k in reversed(range(count))
     )
-    resolved = {j.name: j.mimic for j in resolve_mimic(joints)}
-    assert resolved["j0"] is None and resolved["j1"] == Mimic("j0", -1.0, 1.0)
-    for k in (2, 3, 1998, 1999):
-        assert resolved[f"j{k}"] == Mimic("j0", (-1.0) ** k, float(k % 2))
+    found = explicit_joints(Description("r", (), joints))
+    assert "j0" not in found and len(found) == count - 1
+    for k in (1, 2, 3, 1998, 1999):
+        assert found[f"j{k}"] == Explicit({"j0": (-1.0) ** k}, float(k % 2))
 
 
 @pytest.mark.parametrize("name", ["panda", "panda_floating", "baxter"])

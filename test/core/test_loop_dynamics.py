@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from closed_loops import ALL, SPATIAL, mechanism_of, spread, states
+from closed_loops import ALL, SPATIAL, mechanism_of, spread, spread_to_all, states
 from mechanisms import joint, link, loop, robot
 from robots import ROBOTS, random_states
 from tolerances import EXACT, error
@@ -34,24 +34,25 @@ def test_against_pinocchio(name):
     mechanism = mechanism_of(name)
     tree, theirs = mechanism.tree, pin.buildModelFromXML(ALL[name])
     data = theirs.createData()
-    order = [theirs.joints[theirs.getJointId(n)].idx_v for n in tree.v_names]
+    order = [theirs.joints[theirs.getJointId(body.joint.name)].idx_v for body in tree.bodies]
     q, yd, ydd = states(mechanism, 3)
     inverse = dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy")(q, yd, ydd)
     constraints = mechanism.constraints
     program = velocity_program(tree, constraints)
     for k in range(3):
-        G, g = spread(mechanism, q[k], yd[k])
+        G, g = spread_to_all(mechanism, q[k], yd[k])
         at, rates = np.zeros((2, theirs.nv))
-        at[order], rates[order] = q[k], G @ yd[k]
+        at[order], rates[order] = dn.spanning(mechanism, q[k])[0], G @ yd[k]
         M = np.array(pin.crba(theirs, data, at))
         M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
         h = pin.nonLinearEffects(theirs, data, at, rates)[order]
         expected = G.T @ (M @ (G @ ydd[k] + g) + h)
         assert error(inverse[k], expected) <= EXACT
-        found = interpret(program, q=q[k], qd=G @ yd[k])
-        K, E = found["K"], np.eye(tree.nv)[:, mechanism.independent]
-        system = np.block([[M, K.T], [K, np.zeros((len(K), len(K)))]])
-        solution = np.linalg.lstsq(system, np.concatenate([E @ expected - h, found["k"]]), rcond=1e-12)[0]
+        found = interpret(program, q=q[k], qd=spread(mechanism, q[k], yd[k])[0] @ yd[k])
+        W, K, E = mechanism.joint_map, found["K"], np.eye(tree.nv)[:, mechanism.independent]
+        system = np.block([[W.T @ M @ W, K.T], [K, np.zeros((len(K), len(K)))]])
+        right = np.concatenate([E @ expected - W.T @ h, found["k"]])
+        solution = np.linalg.lstsq(system, right, rcond=1e-12)[0]
         assert (
             error(solution[: tree.nv][mechanism.independent], ydd[k]) <= 1e-7
         )  # of a singular system, least squares
@@ -124,7 +125,7 @@ def floating_states(mechanism, count, seed=0):
 
 SHARED = Path(__file__).parents[3] / "shared" / "robots"
 
-FLOATING = {  # text, coordinates of the tree, independent ones
+FLOATING = {  # text, coordinates of all joints, independent ones
     "quadruped": (quadruped(), 30, 18),
     "humanoid": (humanoid(), 42, 24),
     "mini_cheetah": (SHARED / "mini_cheetah.urdf", 30, 18),
@@ -137,27 +138,27 @@ FLOATING = {  # text, coordinates of the tree, independent ones
 @pytest.mark.parametrize("name", FLOATING)
 def test_legged_robots_with_gears(name):
     """Against Pinocchio's M and h of the tree, projected; back by every forward algorithm; C-EFPA of both feet."""
-    text, nv_tree, nv = FLOATING[name]
+    text, every, nv = FLOATING[name]
     if isinstance(text, Path):
         if not text.is_file():
             pytest.skip(f"{text.name} is not at hand")
         text = text.read_text()
     has_base = 'type="floating"' in text  # in the file, or put there by us
     mechanism = dn.parse_robot(text, floating_base=not has_base)
-    tree = mechanism.tree
-    assert (tree.nv, mechanism.nv) == (nv_tree, nv)
+    assert (len(mechanism.joint_map), mechanism.nv) == (every, nv)
     q, yd, ydd = floating_states(mechanism, 3)
     tau = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
     theirs = pin.buildModelFromXML(text, *(() if has_base else (pin.JointModelFreeFlyer(),)))
     data = theirs.createData()
-    scalar = [j for j in tree.independent_joints if j.kind != "floating"]
-    at_q = [theirs.joints[theirs.getJointId(j.name)].idx_q for j in scalar]
-    order = [3, 4, 5, 0, 1, 2, *(theirs.joints[theirs.getJointId(j.name)].idx_v for j in scalar)]
-    assert sorted(order) == list(range(tree.nv)), "every joint of the tree is one of Pinocchio's"
+    scalar = [body.joint.name for body in mechanism.bodies if body.joint.kind != "floating"]
+    at_q = [theirs.joints[theirs.getJointId(name)].idx_q for name in scalar]
+    order = [3, 4, 5, 0, 1, 2, *(theirs.joints[theirs.getJointId(name)].idx_v for name in scalar)]
+    assert sorted(order) == list(range(every)), "every joint of ours is one of Pinocchio's"
+    positions, _, _ = dn.spanning(mechanism, q)
     for k in range(3):
-        G, g = spread(mechanism, q[k], yd[k])
+        G, g = spread_to_all(mechanism, q[k], yd[k])
         at, rates = np.zeros(theirs.nq), np.zeros(theirs.nv)
-        at[:7], at[at_q] = q[k, :7], q[k, 7:]
+        at[:7], at[at_q] = positions[k, :7], positions[k, 7:]
         rates[order] = G @ yd[k]
         M = np.array(pin.crba(theirs, data, at))
         M = (np.triu(M) + np.triu(M, 1).T)[np.ix_(order, order)]
@@ -170,34 +171,29 @@ def test_legged_robots_with_gears(name):
     feet = [body.name for body in mechanism.bodies[-2:]]
     ways = quantity_programs(mechanism, "operational_space_inertia_inverse", links=feet).values()
     right, *others = (interpret(way, q=q)["inertia_inverse"] for way in ways)
-    assert len(others) == mechanism.constrained
+    assert bool(others) == any(len(cluster.bodies) > 1 for cluster in mechanism.clusters)
     assert all(error(found, right, tail=2).max() <= 1e-9 for found in others)
 
 
 def test_gears_are_what_mimic_joints_are():
-    """The same robot by <mimic> in the tree's own way."""
+    """The same robot by <mimic>: neither has a coordinate of its own."""
     text = geared_chain(3)
-    model = dn.parse_robot(_without_couplings(text, 6.0))
-    mechanism = dn.parse_robot(text)
-    q, yd, ydd = states(mechanism, 5)
-    place = [mechanism.q_names.index(name) for name in model.q_names]
-    assert mechanism.v_names == model.v_names
-    ours = dn.build(mechanism, dn.inverse_dynamics(mechanism))(q, yd, ydd)
-    assert error(ours, dn.build(model, dn.inverse_dynamics(model))(q[:, place], yd, ydd)).max() <= EXACT
-    through = dn.parse_robot(_without_couplings(text, 6.0, count=1))  # beside gears it is a constraint, too
-    q = dn.close_loops(through, q)
-    forward = dn.build(through, dn.forward_dynamics(through))(q, yd, ours)
-    assert error(forward, ydd).max() <= 1e-9
+    mimics, geared = dn.parse_robot(_without_couplings(text, 6.0)), dn.parse_robot(text)
+    assert mimics.q_names == mimics.v_names == geared.q_names == geared.v_names == ("j1", "j2", "j3")
+    assert (mimics.joint_map == geared.joint_map).all()
+    for problem in (dn.inverse_dynamics, dn.forward_dynamics):
+        ways = [dynamics_programs(robot, problem(robot)) for robot in (mimics, geared)]
+        assert all(np.array_equal(ways[0][name].ops, ways[1][name].ops) for name in ways[0])
 
 
-def _without_couplings(text, ratio, count=0):
-    """The geared chain with <mimic> in place of <coupling>, in the first `count` places, or in all of them."""
+def _without_couplings(text, ratio):
+    """The geared chain with <mimic> in place of <coupling>."""
     import re
 
-    text = re.sub("<coupling.*?</coupling>", "", text, count=count)
+    text = re.sub("<coupling.*?</coupling>", "", text)
     return re.sub(
         r'(<joint name="m(\d+)" type="revolute") independent="false"(.*?)</joint>',
-        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text, count=count,
+        rf'\1\3<mimic joint="j\2" multiplier="{ratio}"/></joint>', text,
     )  # fmt: skip
 
 
@@ -243,18 +239,10 @@ def test_energy_of_a_geared_chain_stays():
 
     mechanism = dn.parse_robot(geared_chain(3))
     forward = dn.build(mechanism, dn.forward_dynamics(mechanism))
-    own = [joint.q.start for joint in mechanism.independent_joints]
     n = mechanism.nv
 
-    def position(y):
-        q = np.zeros(mechanism.nq)
-        q[own] = y
-        return dn.close_loops(mechanism, q)
-
-    def energy(y, yd):
-        q = position(y)
-        _, rates, _ = dn.spanning(mechanism, q, yd)
-        kinetic = 0.5 * rates @ dn.evaluate(mechanism.tree, "mass_matrix", q) @ rates
+    def energy(q, yd):
+        kinetic = 0.5 * yd @ dn.evaluate(mechanism, "mass_matrix", q) @ yd
         poses = [
             (body, *dn.evaluate(mechanism.tree, "frame_pose", q, link=body.name))
             for body in mechanism.tree.bodies
@@ -263,7 +251,7 @@ def test_energy_of_a_geared_chain_stays():
         return kinetic - mechanism.gravity @ height
 
     def rates(t, x):
-        return [*x[n:], *forward(position(x[:n]), x[n:], np.zeros(n))]
+        return [*x[n:], *forward(x[:n], x[n:], np.zeros(n))]
 
     start = [0.4, -0.3, 0.8, 0.5, -0.2, 0.3]
     motion = solve_ivp(rates, (0, 2), start, rtol=1e-10, atol=1e-10, method="DOP853")
@@ -354,8 +342,9 @@ def test_custom_constraints():
     cam = dn.parse_robot(text, constraints=[tie(lambda q: np.sin(2 * q[0]) - q[1])])
     q, yd, ydd = states(geared, 3)
     solve = {m: dn.build(m, dn.inverse_dynamics(m)) for m in (geared, same, cam)}
-    assert error(solve[same](q, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
-    q = dn.close_loops(cam, q)
+    tied = np.hstack([q, 6.0 * q])
+    assert error(solve[same](tied, yd, ydd), solve[geared](q, yd, ydd)).max() <= EXACT
+    q = dn.close_loops(cam, tied)
     assert np.allclose(q[:, 1], np.sin(2 * q[:, 0]))
     G, g = spread(cam, q[0], yd[0])
     assert np.allclose(G[:, 0], [1, 2 * np.cos(2 * q[0, 0])]) and np.allclose(

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from closed_loops import ALL, mechanism_of, spread, states
+from closed_loops import ALL, GEARED, GEARS, mechanism_of, spread, states
 
 import dynamics_node as dn
 from dynamics_node.algorithms.constraint_equations import velocity_program
@@ -12,7 +12,21 @@ MOBILITY = {"four_bar": 1, "five_bar": 2, "tilted five_bar": 2, "geared_chain": 
             "revolute": 1, "prismatic": 1, "universal": 2, "ball": 3, "planar": 3, "rod": 5}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", GEARED)
+def test_gears_and_belts_have_no_coordinates(name):
+    """Rotors, whose positions follow from joints, are in no vector; each has a row of weights, and what its text says
+    holds."""
+    robot = mechanism_of(name)
+    assert robot.nq == robot.nv == MOBILITY[name] and not robot.constrained
+    q, qd, qdd = states(robot, 5)
+    for values, of_all in zip((q, qd, qdd), dn.spanning(robot, q, qd, qdd), strict=True):
+        at = dict(zip(robot.joint_map_names, of_all.T, strict=True))
+        assert all(np.array_equal(at[name], values[:, k]) for k, name in enumerate(robot.q_names))
+        for rotor, ratio, joints in GEARS[name]:
+            assert np.allclose(at[rotor], ratio * sum(at[joint] for joint in joints), atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*{*ALL} - {*GEARED}])
 def test_mobility_and_closed_positions(name):
     mechanism = mechanism_of(name)
     assert mechanism.nv == MOBILITY[name] == len(mechanism.v_names)

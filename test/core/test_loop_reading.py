@@ -20,20 +20,17 @@ def test_what_keeps_a_planar_loop_closed_does_not_matter(kind):
 
 
 def test_held_joints_of_geared_robots():
-    """A leg of a humanoid alone: gears of what is held have nothing to say. A belt past a joint holds it when its
-    rotor and what it drives are held; a joint held away from zero shifts what turns with it."""
-    driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank", "shank_rotor")]
-    mechanism = dn.parse_robot(humanoid(), joints=[*driven, "left_foot_rotor_joint"])
-    assert [c.name for c in mechanism.constraints] == ["left_thigh_gear", "left_shank_gear", "left_foot_gear"]
-    assert mechanism.joint_names == ("left_thigh_joint", "left_shank_joint")
-    with pytest.raises(dn.ModelError, match="'left_foot_gear': the joints of the loop cannot move"):
-        dn.parse_robot(humanoid(), joints=driven)
-    text = belt_leg()
-    moving = ["leg_foot_joint", "leg_foot_rotor_joint"]
-    held = dn.parse_robot(text, joints=moving, positions={"leg_shank_joint": 0.4})
-    q = held.neutral()
-    q[held.q_names.index("leg_foot_joint")] = 0.1
-    at = dict(zip(held.q_names, dn.close_loops(held, q), strict=True))
+    """Explicit joints move with those that they follow, whether they are chosen or not; a joint held away from zero
+    shifts what turns with it."""
+    driven = [f"left_{part}_joint" for part in ("thigh", "thigh_rotor", "shank")]
+    robot = dn.parse_robot(humanoid(), joints=driven)
+    rotors = [joint.name for joint in robot.explicit_joints]
+    assert sorted(rotors) == [f"left_{part}_rotor_joint" for part in ("foot", "shank", "thigh")]
+    assert robot.joint_names == robot.q_names == ("left_thigh_joint", "left_shank_joint")
+    with pytest.raises(dn.ModelError, match="'left_thigh_rotor_joint' follows 'left_thigh_joint'"):
+        dn.parse_robot(humanoid(), joints=["left_thigh_rotor_joint"])
+    held = dn.parse_robot(belt_leg(), joints=["leg_foot_joint"], positions={"leg_shank_joint": 0.4})
+    at = dict(zip(held.joint_map_names, dn.spanning(held, [0.1])[0], strict=True))
     assert at["leg_foot_rotor_joint"] == pytest.approx(12.0 * 0.5)  # the belt runs past the knee
     rigid = dn.parse_robot(
         four_bar().replace("</robot>", link("tip", 5, 1.0) + joint("free", "rocker", "tip") + "</robot>"),
@@ -75,14 +72,11 @@ def test_the_independent_tree_with_reflected_inertia():
     reflected, bare = independent_tree(text), independent_tree(text, reflect=False)
     assert reflected.joint_names == bare.joint_names == exact.joint_names
     q = np.zeros(3)
-    M = dn.evaluate(exact, "mass_matrix", np.zeros(6))
+    M = dn.evaluate(exact, "mass_matrix", q)
     near, far = dn.evaluate(reflected, "mass_matrix", q), dn.evaluate(bare, "mass_matrix", q)
     assert np.abs(M - near).max() < 0.3 * np.abs(M - far).max()
-    turning = [
-        body.joint.S[:, 0] @ body.inertia @ body.joint.S[:, 0]
-        for body in exact.tree.bodies
-        if body.name.startswith("r")
-    ]
+    rotors = [body for body in exact.bodies if body.joint.masters]
+    turning = [body.joint.axis @ body.inertia[:3, :3] @ body.joint.axis for body in rotors]
     assert np.allclose(np.sort(reflected.armature), np.sort(36.0 * np.array(turning)))
     with pytest.raises(dn.ModelError, match="'pin' has no constant ratio"):
         independent_tree(four_bar())

@@ -14,6 +14,7 @@ from dynamics_node.algorithms import (
     kinetic_energy,
     quantity_program,
 )
+from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.identification import LinearModel
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import interpret
@@ -29,8 +30,7 @@ class Case:
         self.robot = mechanism_of(name)
         self.q, self.yd, self.ydd = states(self.robot, 3, reach=0.03)
         self.state = {"q": self.q, "qd": self.yd, "qdd": self.ydd, "gravity": self.robot.gravity}
-        rates = [dn.spanning(self.robot, q, yd)[1] for q, yd in zip(self.q, self.yd, strict=True)]
-        self.rates = np.array(rates)
+        self.rates = sampled_rates(self.robot, self.q, self.yd).qd
 
     def of(self, quantity, **options):
         return self.at(self.state, quantity, **options)
@@ -125,20 +125,23 @@ def test_the_regressor_is_the_derivative_of_torques(case):
 
 
 def test_regressors_of_joints(case):
-    """Rotors, friction, offsets and springs at joints of the tree, felt through G."""
+    """Rotors, friction, offsets and springs at the axles, felt through G."""
     rotor, viscous, offset, spring = case.of("joint_regressor")
     tree = case.robot.tree
+    positions = [*tree.q_names, *(joint.name for joint in tree.shared_joints)]
+    every = [body.joint.name for body in tree.bodies]
     for k in range(len(case.q)):
         G, g = spread(case.robot, case.q[k], case.yd[k])
-        qdd = G @ case.ydd[k] + g
+        at = dn.spanning(case.robot, case.q[k])[0][[every.index(name) for name in positions]]
+        W = tree.axle_map
         for own, values in (
-            (rotor, qdd),
-            (viscous, case.rates[k]),
-            (offset, np.ones(tree.nv)),
-            (spring, case.q[k]),
+            (rotor, W @ (G @ case.ydd[k] + g)),
+            (viscous, W @ case.rates[k]),
+            (offset, np.ones(len(W))),
+            (spring, at),
         ):
-            assert np.allclose(own[k], G.T * values, atol=1e-9)
-    armature = np.random.default_rng(1).uniform(0.1, 0.2, tree.nv)
+            assert np.allclose(own[k], (W @ G).T * values, atol=1e-9)
+    armature = np.random.default_rng(1).uniform(0.1, 0.2, len(tree.axle_map))
     loaded = case.robot.with_tree(with_parameters(tree, tree.inertias, tree.armature + armature))
     torques = [
         interpret(dynamics_program(robot, dn.inverse_dynamics(robot), "rnea"), **case.state)["tau"]
@@ -186,9 +189,8 @@ def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
     text, random = ARM.replace("</robot>", COUPLED), np.random.default_rng(5)
     robot, arm = dn.parse_robot(text), dn.parse_robot(ARM)
     linear = LinearModel(robot, ("rotor", "viscous"), "numpy")
-    qy, qd, qdd = random.standard_normal((3, 50, 2))
-    q = np.column_stack([qy, qy.sum(axis=1)])
-    assert robot.q_names == ("joint1", "joint2", "motor_joint")
+    q, qd, qdd = random.standard_normal((3, 50, 2))
+    assert robot.q_names == ("joint1", "joint2")
     given = {"rotor": 0.3, "viscous": 2.0}
     torque = given["rotor"] * qdd.sum(axis=1) + given["viscous"] * qd.sum(axis=1)
     Y = linear.matrix(q, qd, qdd).reshape(100, -1)
@@ -200,5 +202,5 @@ def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
     (tmp_path / "arm.urdf").write_text(text)
     loaded = dn.load_robot(tmp_path / "arm.urdf", parameters_file=file)
     tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, qd, qdd)
-    own = dn.build(arm, dn.inverse_dynamics(arm), backend="numpy")(qy, qd, qdd)
+    own = dn.build(arm, dn.inverse_dynamics(arm), backend="numpy")(q, qd, qdd)
     np.testing.assert_allclose(tau - own, 0.3 * qdd.sum(axis=1)[:, None] * [1, 1], atol=1e-7)

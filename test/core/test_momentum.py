@@ -30,7 +30,7 @@ def test_trees_against_pinocchio(name):
         rate = (C.T @ theirs[1] - g)[oracle.order]
         p = oracle.mass_matrix(q[k]) @ qd[k]
         for own in (found, plain):
-            if model.has_mimic:  # Pinocchio has no Coriolis matrix of these
+            if model.explicit_joints:  # Pinocchio has no Coriolis matrix of these
                 continue
             assert error(own[0][k], p) <= EXACT and error(own[1][k], rate) <= EXACT
 
@@ -43,7 +43,7 @@ def test_joints_that_mimic(name):
     p, rate = generalized_momentum(model, q, qd)
     ahead, behind = (dn.evaluate(model, "mass_matrix", q + s * 1e-5 * qd) for s in (1, -1))
     change = (((ahead - behind) / 2e-5) @ qd[..., None])[..., 0]
-    assert model.has_mimic
+    assert model.explicit_joints
     assert error(p, (dn.evaluate(model, "mass_matrix", q) @ qd[..., None])[..., 0]).max() <= EXACT
     assert error(rate, change - dn.evaluate(model, "nonlinear_effects", q, qd)).max() <= 1e-7
 

@@ -28,7 +28,7 @@ def system_of(model, sensors, count=6, seed=20):
 
 
 def joints(model, kind):
-    names = [b.joint.name for b in model.bodies if b.joint.mimic is None and not b.joint.type.is_free]
+    names = [b.joint.name for b in model.bodies if b.joint.masters is None and not b.joint.type.is_free]
     return [kind(name, std=0.1) for name in names]
 
 

@@ -55,7 +55,7 @@ def test_torques_and_coriolis_matrix(model, oracle, states):
     found = rnea(model, q, still, still), rnea(model, q, qd, still, gravity=none)
     C = algorithms.coriolis_matrix(model, q, qd)
     assert error((C @ qd[..., None])[..., 0], found[1]).max() <= EXACT
-    if model.has_mimic:  # Pinocchio has neither of these
+    if model.explicit_joints:  # Pinocchio has neither of these
         return
     for k, theirs in enumerate(each(oracle, states)):
         right = theirs.call(pin.computeCoriolisMatrix, 2)[np.ix_(oracle.order, oracle.order)]
@@ -91,7 +91,7 @@ def test_energies_momentum_and_centre_of_mass(model, oracle, states):
     )
     assert error((A @ qd[..., None])[..., 0], h).max() <= EXACT
     assert error((J @ qd[..., None])[..., 0], motion[1]).max() <= EXACT
-    if model.has_mimic:
+    if model.explicit_joints:
         return
     for k, theirs in enumerate(each(oracle, states)):
         data = theirs.data
@@ -154,7 +154,7 @@ def test_regressors(model, oracle, states):
     assert np.allclose(T @ p + rotors, algorithms.kinetic_energy(model, q, qd), rtol=EXACT)
     assert np.allclose(V @ p, algorithms.potential_energy(model, q), rtol=EXACT)
     assert np.allclose(algorithms.inertias_of_parameters(parameters), model.inertias, atol=1e-12)
-    for k, theirs in enumerate(each(oracle, states) if not model.has_mimic else ()):
+    for k, theirs in enumerate(each(oracle, states) if not model.explicit_joints else ()):
         right = theirs.columns(theirs.call(pin.computeJointTorqueRegressor, 3)[oracle.order])
         assert error(Y[k], right, tail=2) <= EXACT
         assert error(T[k], theirs.columns(theirs.call(pin.computeKineticEnergyRegressor, 2))) <= EXACT

@@ -64,7 +64,7 @@ def test_axes_are_unit_columns_and_shifts_have_no_y(model):
         if joint.kind == "floating":
             continue
         unit = np.zeros(6)
-        unit[5 if joint.kind == "prismatic" else 2] = joint.multiplier
+        unit[5 if joint.kind == "prismatic" else 2] = joint.masters.weights[0] if joint.masters else 1.0
         assert np.allclose(joint.S[:, 0], unit, atol=1e-12)
         if body.parent >= 0 and joint.kind != "prismatic":
             parent = other.bodies[body.parent]

@@ -38,7 +38,7 @@ def snake(n, seed=0, branches=False, mimics=False):
 
 def problems(model):
     yield "inverse", dn.inverse_dynamics(model)
-    if not model.has_mimic:
+    if not model.explicit_joints:
         yield "forward", dn.forward_dynamics(model)
         yield "hybrid", dn.hybrid_dynamics(model, model.joint_names[::2])
 

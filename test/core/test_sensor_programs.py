@@ -30,7 +30,7 @@ def tip(model):
 
 
 def driven(model):
-    return [b.joint.name for b in model.bodies if b.joint.mimic is None and not b.joint.type.is_free]
+    return [b.joint.name for b in model.bodies if b.joint.masters is None and not b.joint.type.is_free]
 
 
 def just_enough(model):

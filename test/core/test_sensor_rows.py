@@ -33,7 +33,7 @@ def all_sensors(model):
     foot = tips(model)[-1]
     for body in model.bodies:
         joint, link = body.joint, body.name
-        if joint.mimic is None and not joint.type.is_free:
+        if joint.masters is None and not joint.type.is_free:
             yield s.JointTorque(joint.name, std=0.1)
         yield s.JointAcceleration(joint.name, std=0.0 if body.parent < 0 else 0.2)
         yield s.ForceTorque(joint.name, std=(0.1, 0.1, 0.1, 2.0, 2.0, 0.0), xyz=XYZ, rpy=RPY)

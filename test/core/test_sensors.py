@@ -101,7 +101,7 @@ def test_readings_are_named_in_order():
     [
         (s.JointTorque("elbow", std=1), "'elbow torque': joint 'elbow' is unknown.*shoulder"),
         (s.JointTorque("mount", std=1), "'mount torque': joint 'mount' is unknown or does not move"),
-        (s.JointTorque("right", std=1), "'right torque': joint 'right' mimics 'left'"),
+        (s.JointTorque("right", std=1), "'right torque': joint 'right' follows 'left'"),
         (s.ForceTorque("elbow", std=1), "'elbow force torque': unknown joint 'elbow'.*mount"),
         (s.Gyro("hand", std=1), "'hand gyro': unknown link 'hand'.*flange"),
         (s.Imu("base", std=1), "'base imu': link 'base' is fixed to the root"),

@@ -110,7 +110,7 @@ def test_mimic_joints_are_judged_by_the_mass_matrix():
     parts = [BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1")]
     follower = joint("j3", "base", "c").replace("<limit", '<mimic joint="j2" multiplier="2"/><limit')
     model = dn.parse_robot(robot(*parts, link("c"), follower))
-    assert model.has_mimic and undetermined_joints(model) == ("j1", "j2")
+    assert model.explicit_joints and undetermined_joints(model) == ("j1", "j2")
     with pytest.raises(ValueError, match="'j1', 'j2'"):
         dn.build(model, dn.forward_dynamics(model))
 

@@ -118,7 +118,7 @@ class SingularCase:
         self.model = model = dn.parse_robot(text, **choices)
         random = np.random.default_rng(5)
         self.reference = Reference(
-            text, model, {"m": ("tilt", 0.5, 0.0)} if model.has_mimic else {}, choices.get("armature")
+            text, model, {"m": ("tilt", 0.5, 0.0)} if model.explicit_joints else {}, choices.get("armature")
         )
         self.q = sample_positions(model, len(BESIDE), random)
         names = list(model.q_names)

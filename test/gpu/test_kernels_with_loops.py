@@ -92,7 +92,7 @@ def test_results_are_those_of_the_recursions(kind, precision, layout):
 
 def test_joints_that_share_a_coordinate_are_summed():
     model = ROBOTS["panda_floating"].model()
-    assert model.has_mimic
+    assert model.explicit_joints
     program = rolled_program(model, dn.inverse_dynamics(model))
     made = kernel(program, Variant("double", "rows", 32), ("gravity",), model.quaternion_places)
     inputs = given(model, program, 40)

@@ -15,6 +15,22 @@ GEARED = {"geared_chain": geared_chain(4), "belt_chain": belt_chain(2), "belt_le
 SPATIAL = {
     kind: spatial_loop(kind) for kind in ("revolute", "prismatic", "universal", "ball", "planar", "rod")
 }
+GEARS = {  # {robot: (rotor, ratio, joints whose sum it turns with)}, as the texts say
+    "geared_chain": [(f"m{k}", 6.0, [f"j{k}"]) for k in range(1, 5)],
+    "belt_chain": [
+        (f"m{pair}", 4.0, joints)
+        for k in (1, 2)
+        for pair, joints in ((f"a{k}", [f"ja{k}"]), (f"b{k}", [f"ja{k}", f"jb{k}"]))
+    ],
+    "belt_leg": [
+        (f"leg_{part}_rotor_joint", ratio, [f"leg_{joint}_joint" for joint in joints])
+        for part, ratio, joints in (
+            ("thigh", 6.0, ["thigh"]),
+            ("shank", -12.0, ["shank"]),
+            ("foot", 12.0, ["shank", "foot"]),
+        )
+    ],
+}
 ALL = {**PLANAR, **GEARED, "differential": differential(), **SPATIAL}
 
 
@@ -36,6 +52,12 @@ def states(mechanism, count=4, seed=3, reach=0.25):
 
 
 def spread(mechanism, q, yd):
-    """G and g of qd = G yd, qdd = G ydd + g, of one state."""
+    """G and g of qd = G yd, qdd = G ydd + g, of one state, over the joints of the tree."""
     found = interpret(spanning_program(mechanism, judged=True), q=q, qd=yd, qdd=np.zeros(mechanism.nv))
     return found["G"], found["accelerations"]
+
+
+def spread_to_all(mechanism, q, yd):
+    """The same over every joint, explicit ones too, in the order of the bodies."""
+    G, g = spread(mechanism, q, yd)
+    return mechanism.joint_map @ G, mechanism.joint_map @ g

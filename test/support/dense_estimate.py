@@ -82,7 +82,9 @@ class Dense:
         if isinstance(sensor, (s.JointTorque, s.JointAcceleration)):
             joint = next(b.joint for b in model.bodies if b.joint.name == sensor.joint)
             start = nv if isinstance(sensor, s.JointTorque) else 0
-            return joint.multiplier * np.eye(self.n)[start + joint.v.start : start + joint.v.stop], 0.0
+            rows = np.zeros((joint.type.nv, self.n))
+            rows[:, start : start + nv] = joint.rate(np.eye(nv)).T
+            return rows, 0.0
         if isinstance(sensor, s.ExternalWrench):
             k = [contact.link for contact in self.contacts].index(sensor.link)
             own = self.contacts[k]

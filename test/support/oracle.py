@@ -69,7 +69,7 @@ class Oracle:
         return M[np.ix_(self.order, self.order)]
 
     def forward(self, q, qd, tau, f_ext=None):
-        if self.model.has_mimic:  # its ABA refuses mimic joints
+        if self.model.explicit_joints:  # its ABA refuses mimic joints
             h = self.inverse(q, qd, np.zeros_like(qd), f_ext)
             return np.linalg.solve(self.mass_matrix(q), tau - h)
         arguments = [self.q(q), self.v(qd), self.v(tau)]

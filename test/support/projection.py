@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from oracle import Oracle
 
+import dynamics_node as dn
+
 pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ros-$ROS_DISTRO-pinocchio")
 
 
@@ -20,18 +22,42 @@ class Spread(NamedTuple):
 
 
 class Projection(Oracle):
-    """A Linkage in the coordinates of the Robot that was read from it. Positions are those of its tree."""
+    """A Linkage over all of its joints (n velocities, body by body), for the Robot that was read from it: its q (nq,)
+    and what belongs to its independent joints."""
 
     def __init__(self, linkage, mechanism):
-        self.linkage, self.mechanism, self.model = linkage, mechanism, mechanism.tree
+        self.linkage, self.mechanism, self.model = linkage, mechanism, mechanism
         root = (pin.JointModelFreeFlyer(),) if linkage.floating_base else ()
         self.pin = pin.buildModelFromXML(linkage.text, *root)
         self.pin.gravity.linear[:] = mechanism.gravity
         self.data = self.pin.createData()
-        self.order = self._velocity_order()
+        self.names, self.n = list(mechanism.joint_map_names), self.pin.nv
+        self.own = [self.names.index(name) for name in mechanism.v_names]
+        self.order = np.concatenate([self._velocities(body.joint) for body in mechanism.bodies])
+
+    def _velocities(self, joint):
+        """Theirs of a joint, in our order."""
+        at = self._joint(joint)
+        within = [3, 4, 5, 0, 1, 2] if joint.kind == "floating" else range(at.nv)
+        return [at.idx_v + k for k in within]
+
+    def positions(self, q):
+        """{joint: its position}."""
+        sizes = np.cumsum([body.joint.type.nq for body in self.mechanism.bodies])[:-1]
+        every = np.split(dn.spanning(self.mechanism, q)[0], sizes)
+        return {body.joint.name: own for body, own in zip(self.mechanism.bodies, every, strict=True)}
+
+    def q(self, q):
+        theirs, positions = pin.neutral(self.pin), self.positions(q)
+        for joint in (body.joint for body in self.mechanism.bodies):
+            at, value = self._joint(joint), positions[joint.name]
+            if joint.kind == "continuous":
+                value = np.array([np.cos(value[0]), np.sin(value[0])])
+            theirs[at.idx_q : at.idx_q + at.nq] = value
+        return theirs
 
     def rows(self, q, qd):
-        """K (rows, nv of the tree) and k of K qdd = k, and by how much every loop is open."""
+        """K (rows, n) and k of K qdd = k, and by how much every loop is open."""
         at, rates = self.q(q), self.v(qd)
         pin.forwardKinematics(self.pin, self.data, at, rates, np.zeros(self.pin.nv))
         pin.computeJointJacobians(self.pin, self.data, at)
@@ -39,10 +65,11 @@ class Projection(Oracle):
         K = [np.array(K).reshape(-1, self.pin.nv)[:, self.order] for K, _, _ in found]
         k = [np.ravel(k) for _, k, _ in found]
         for weights in self.linkage.gears:
-            row = np.zeros(self.model.nv)
-            row[[self.model.v_names.index(name) for name in weights]] = list(weights.values())
+            row = np.zeros(self.n)
+            row[[self.names.index(name) for name in weights]] = list(weights.values())
             K, k = [*K, row[None]], [*k, np.zeros(1)]
-        gears = [sum(w * q[self.model.q_names.index(n)] for n, w in g.items()) for g in self.linkage.gears]
+        at = self.positions(q)
+        gears = [sum(w * at[n][0] for n, w in g.items()) for g in self.linkage.gears]
         return np.concatenate(K), np.concatenate(k), np.array([*(gap for _, _, gap in found), *gears])
 
     def _ends(self, tie):
@@ -60,10 +87,10 @@ class Projection(Oracle):
 
     def gap(self, q):
         """By how much a loop is open at q, m or 1."""
-        return np.abs(self.rows(q, np.zeros(self.model.nv))[2]).max(initial=0.0)
+        return np.abs(self.rows(q, np.zeros(self.n))[2]).max(initial=0.0)
 
     def spread(self, q, yd):
-        n, own = self.model.nv, self.mechanism.independent
+        n, own = self.n, self.own
         K, _, _ = self.rows(q, np.zeros(n))
         dependent = np.setdiff1d(np.arange(n), own)
         G, g = np.zeros((n, len(own))), np.zeros(n)
@@ -90,11 +117,11 @@ class Projection(Oracle):
         """Accelerations of the independent joints, out of one system with the forces of the constraints."""
         rates = self.spread(q, yd).G @ yd
         K, k, _ = self.rows(q, rates)
-        n, effort = self.model.nv, np.zeros(self.model.nv)
-        effort[self.mechanism.independent] = tau
+        n, effort = self.n, np.zeros(self.n)
+        effort[self.own] = tau
         system = np.block([[self.mass_matrix(q), K.T], [K, np.zeros((len(K), len(K)))]])
         right = np.concatenate([effort - self.inverse(q, rates, np.zeros(n)), k])
-        return np.linalg.lstsq(system, right, rcond=1e-13)[0][:n][self.mechanism.independent]
+        return np.linalg.lstsq(system, right, rcond=1e-13)[0][:n][self.own]
 
 
 class _Moving(NamedTuple):

@@ -67,7 +67,7 @@ class Truth:
             found[acceleration(i)] = self.data.a_gf[number].vector[ANGULAR_FIRST]
             found[wrench(i)] = self.data.f[number].vector[ANGULAR_FIRST]
             joint = body.joint
-            if joint.mimic is None:
+            if joint.masters is None:
                 found[torque(i, joint.type.nv)] = self.tau[joint.v]
                 found[joint_acceleration(i, joint.type.nv)] = self.state[2][joint.v]
         for number, contact in enumerate(problem.contacts):
@@ -93,7 +93,7 @@ class Truth:
         if isinstance(sensor, (s.JointTorque, s.JointAcceleration)):
             joint = next(b.joint for b in self.model.bodies if b.joint.name == sensor.joint)
             values = self.tau if isinstance(sensor, s.JointTorque) else qdd
-            return joint.multiplier * values[joint.v]
+            return joint.rate(values)
         if isinstance(sensor, s.ExternalWrench):
             return self._external(sensor)[[role == "measured" for role in sensor.rows]]
         if isinstance(sensor, s.ForceTorque):

@@ -37,8 +37,8 @@ def tried(linkage, compiled=False, seed=0) -> Trial:
 def positions(linkage, mechanism, random):
     """Home and closed positions beside it."""
     home, names = mechanism.neutral(), mechanism.q_names
-    for name, at in linkage.home.items():
-        home[names.index(name)] = at
+    for name in set(linkage.home) & set(names):  # positions of the others follow
+        home[names.index(name)] = linkage.home[name]
     own = [joint.q.start for joint in mechanism.independent_joints if joint.kind != "floating"]
     for reach in BESIDE:
         q = home.copy()

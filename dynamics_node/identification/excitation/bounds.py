@@ -29,8 +29,8 @@ class Bounds:
 
 
 def joint_bounds(model: Robot, factor=FACTOR, velocity=None, acceleration=None, limits=None) -> Bounds:
-    """`factor` of the limits in a description of a tree whose joints have one coordinate each; joints that
-    mimic others limit these.
+    """`factor` of the limits in a description of a tree whose joints have one coordinate each; explicit
+    joints limit the one that they follow.
 
     velocity, acceleration: at most of every joint, rad/s or m/s and a second more; limits: more limits of
     some joints, {joint: {"max_velocity": number, ...}} as of `read_limits`. The tightest counts. Raises
@@ -77,14 +77,17 @@ class _Given(NamedTuple):
 
 
 def _given(model, limits):
-    """What a joint and those that mimic it allow, by description and `limits`."""
-    joints = [body.joint for body in model.bodies if body.joint.multiplier]
-    unused = sorted(set(limits) - {joint.name for joint in joints})
+    """What a joint and the explicit ones that follow it alone allow, by description and `limits`."""
+    joints = [(body.joint, *_one_master(body.joint)) for body in model.bodies]
+    joints = [(joint, at, m) for joint, at, m in joints if m]
+    unused = sorted(set(limits) - {joint.name for joint, *_ in joints})
     notes = [f"{', '.join(unused)}: limits are not used, no joint that moves"] if unused else []
+    if several := [j.name for j in model.explicit_joints if len(j.masters.names) > 1]:
+        notes.append(f"{', '.join(several)}: limits are not used, each follows several joints")
     upper, speed, most = np.full((3, model.nv), np.inf)
     found = _Given(-upper, upper, speed, most, np.array(model.effort_limits), notes)
-    for joint in joints:
-        at, m, more = joint.v.start, joint.multiplier, limits.get(joint.name, {})
+    for joint, at, m in joints:
+        more = limits.get(joint.name, {})
         lower, upper = more.get("min_position", -np.inf), more.get("max_position", np.inf)
         if joint.type.bounded:
             lower, upper = max(lower, joint.limits.lower), min(upper, joint.limits.upper)
@@ -96,12 +99,20 @@ def _given(model, limits):
             (found.acceleration, more.get("max_acceleration", np.inf)),
         ):
             rows[at] = min(rows[at], own / abs(m))
-        if joint.mimic is None:
+        if joint.masters is None:
             found.effort[at] = min(found.effort[at], more.get("max_effort", np.inf))
     found.lower[found.lower < -ENDLESS] = -np.inf
     for rows in (found.upper, found.velocity):
         rows[rows > ENDLESS] = np.inf
     return found
+
+
+def _one_master(joint):
+    """(coordinate, multiplier) of a joint that moves with one coordinate; multiplier 0 of one that moves with
+    several."""
+    if joint.masters is None:
+        return joint.v.start, 1.0
+    return joint.masters.v[0], joint.masters.weights[0] if len(joint.masters.v) == 1 else 0.0
 
 
 def _fill_positions(model, units, lower, upper):

@@ -71,7 +71,7 @@ class TorqueRows:
 
     def __post_init__(self):
         for k in self.limited:
-            if self.bounds.effort[k] <= self.model.friction[k]:
+            if self.bounds.effort[k] <= self._friction[k]:
                 told = f"{self.bounds.effort[k]:g} that may be used are not more than its friction"
                 name = self.model.v_names[k]
                 raise ValueError(f"{name} cannot move: of its effort {told}; leave it out, by --joints")
@@ -92,16 +92,26 @@ class TorqueRows:
     @cached_property
     def limits(self):
         """(rows,) N m or N"""
-        return (self.bounds.effort - self.model.friction)[self.limited]
+        return (self.bounds.effort - self._friction)[self.limited]
+
+    @cached_property
+    def _friction(self):
+        """(nv,): most of the Coulomb friction."""
+        return np.abs(self.model.axle_map).T @ self.model.friction
+
+    @cached_property
+    def _damping(self):
+        """(nv, nv)"""
+        return self.model.axle_map.T @ (self.model.damping[:, None] * self.model.axle_map)
 
     def values(self, q, qd, qdd):
-        tau = self._inverse(q, qd, qdd) + self.model.damping * qd
+        tau = self._inverse(q, qd, qdd) + qd @ self._damping
         return tau[:, self.limited] / self.limits
 
     def slopes(self, q, qd, qdd):
         """Derivatives by q, qd and qdd, each (states, rows, nv)."""
         dq, dqd, dqdd = self._derivatives(q, qd, qdd)
-        found = (dq, dqd + np.diag(self.model.damping), dqdd)
+        found = (dq, dqd + self._damping, dqdd)
         return [part[:, self.limited] / self.limits[:, None] for part in found]
 
     @cached_property

@@ -69,7 +69,8 @@ class Excited:
         q, qd, qdd = self.states(time)
         tree = self.robot
         inverse = build(tree, inverse_dynamics(tree), backend=self.linear.backend)
-        return inverse(q, qd, qdd) + friction_torque(qd, tree.damping, tree.friction)
+        friction = friction_torque(qd @ tree.axle_map.T, tree.damping, tree.friction)
+        return inverse(q, qd, qdd) + friction @ tree.axle_map
 
     def message(self, rate=RATE):
         """A trajectory_msgs/JointTrajectory of one period as dictionaries and lists."""

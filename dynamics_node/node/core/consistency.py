@@ -183,12 +183,14 @@ def check_against(settings: Settings, model: Robot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
     if settings.problem != "sensors":
         named(settings.problem, model, settings.forward_joints)
-    joints = model.tree.joint_names
+    joints = (*model.tree.joint_names, *(joint.name for joint in model.explicit_joints))
     require_joints(settings, model, JOINTS_OF_THE_ROBOT)
     if settings.driven_joints and settings.problem == "hybrid":
         raise ValueError("driven.joints goes with problem inverse or forward, not with hybrid")
-    if settings.driven_joints and not model.constrained:
-        raise ValueError("driven.joints is for robots with closed loops: here every joint is driven")
+    if settings.driven_joints and not (model.constrained or model.explicit_joints):
+        raise ValueError(
+            "driven.joints is for robots with closed loops or explicit joints: here every joint is driven"
+        )
     _check_observed(settings, model)
     for link in settings.tip_links:
         if link not in model.frames:
@@ -202,13 +204,14 @@ def check_against(settings: Settings, model: Robot):
         )
 
 
-def require_joints(settings: DescriptionSettings, model: Robot, parameters):
-    """Raise ValueError where a parameter names a joint that the robot does not have."""
-    joints = model.tree.joint_names
-    known = frozenset(joints)
+def require_joints(settings: DescriptionSettings, model: Robot, parameters, explicit=True):
+    """Raise ValueError where a parameter names a joint that the robot does not have. explicit: whether
+    explicit joints are among them, but for friction, which counts at the joint that they follow."""
+    explicit = [joint.name for joint in model.explicit_joints] if explicit else []
     for parameter in parameters:
+        joints = [*model.tree.joint_names, *(() if parameter == "friction.joints" else explicit)]
         for name in _of(settings, parameter):
-            if name not in known:
+            if name not in joints:
                 raise ValueError(f"{parameter}: {name!r} is none of {', '.join(joints)}")
 
 

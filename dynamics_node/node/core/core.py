@@ -212,6 +212,7 @@ class Core:
     def weights(self, q):
         """(nv,): torques of gravity alone at a position (nq,) that was solved for."""
         zero = np.zeros(self.model.nv)
+        q = q[: self.model.nq]  # without explicit joints
         return self.robot.nonlinear_effects(q, zero, gravity=self.gravity.last(), errors="nan")
 
     def require_fresh(self, steady_now):

@@ -63,6 +63,7 @@ def _of_core(core: Core) -> dict[str, Any]:
         "condition of the loops": "" if condition is None else f"{condition:.3g}",
         "torque that driven joints miss": f"{core.coordinates.unrealized:.3g}",
         "unknown joints in joint_states": core.joints.unknown,
+        "explicit joints off": ", ".join(core.coordinates.contradicted(core.joints.position)),
         "payloads": ", ".join(f"{link} {payload[0]:g} kg" for link, payload in core.payloads.items()),
         "external wrenches on": ", ".join(core.wrenches.links(monotonic_ns(), core.wrench_timeout)),
         "sensors": _sensors(core, now),

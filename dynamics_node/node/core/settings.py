@@ -23,7 +23,7 @@ class Settings(DescriptionSettings):
 
     floating_base: bool = parameter(False, "The root link moves freely; its state comes from odom")
     driven_joints: tuple[str, ...] = parameter(
-        (), "Closed loops: joints that bear the torques. Empty: the independent"
+        (), "Joints that bear the torques where some follow others. Empty: the independent"
     )
     driven_weights: tuple[float, ...] = parameter(
         (), "What their torques cost where there is a choice. Empty: all 1", entries=(1e-6, 1e6)

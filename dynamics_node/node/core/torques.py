@@ -17,7 +17,7 @@ class Torques:
     def __init__(self, model: Robot, coordinates: Coordinates, settings: Settings):
         self._coordinates, self._settings = coordinates, settings
         self._joints = JointTorques(model, coordinates, settings)
-        self._limits = _limits(model, settings)
+        self._limits = _limits(coordinates, settings)
 
     @property
     def reads_velocity(self) -> bool:
@@ -37,7 +37,7 @@ class Torques:
         return tau + self.friction(q, qd) if settings.compensate_friction else tau
 
     def clamped(self, tau):
-        """Torques (nv of the tree,) within the limits, and the names of the joints where they were not."""
+        """Torques of a Spread within the limits, and the names of the joints where they were not."""
         at = self._coordinates.v_at
         over = np.abs(tau if self._coordinates.scalar_only else tau[at]) > self._limits
         if not over.any():
@@ -51,8 +51,7 @@ class Torques:
         independent ones."""
         if self._coordinates.scalar_only:
             return self._joints(q, qd)
-        spread = self._coordinates.spread(q, qd, 0.0 * qd, 0.0 * qd)
-        return self._coordinates.gather(q, self._joints(spread.q, spread.qd))
+        return self._coordinates.gather(q, self._joints(q, self._coordinates.tree_rates(q, qd)))
 
 
 class JointTorques:
@@ -60,22 +59,27 @@ class JointTorques:
 
     def __init__(self, model: Robot, coordinates: Coordinates, settings: DescriptionSettings):
         tree = model.tree
-        self._friction, self._at = friction_of(model, settings), coordinates
+        self._friction = friction_of(model, settings)
+        self._q_at, self._v_at = (at[: coordinates.counted] for at in (coordinates.q_at, coordinates.v_at))
         self._creep = tree.creep if tree.creep.any() else None
-        self._spring, self._offset = (a[coordinates.v_at] for a in (tree.springs, tree.torque_offsets))
+        self._spring, self._offset = tree.springs, tree.torque_offsets
+        self._shared, self._map = tree.shared_joints, tree.axle_map
         parts = (*self._friction, tree.creep, self._spring, self._offset)
         self.any = any(part.any() for part in parts)
 
     def __call__(self, q, qd):
-        """(..., nv of the tree) at positions and velocities of all joints."""
+        """(..., nv of the tree) at positions (..., nq) and velocities (..., nv of the tree)."""
         viscous, coulomb = self._friction
-        tau = friction_torque(qd, viscous, coulomb, creep=self._creep)
-        tau[..., self._at.v_at] += self._offset + self._spring * q[..., self._at.q_at]
-        return tau
+        rates = qd @ self._map.T if self._shared else qd
+        tau = friction_torque(rates, viscous, coulomb, creep=self._creep) + self._offset
+        tau[..., self._v_at] += self._spring[self._v_at] * q[..., self._q_at]
+        for k, joint in enumerate(self._shared, len(self._spring) - len(self._shared)):
+            tau[..., k] += self._spring[k] * (joint.position(q)[..., 0] - joint.offset)
+        return tau @ self._map if self._shared else tau
 
 
 def friction_of(model: Robot, settings: DescriptionSettings):
-    """(viscous, coulomb), each (nv of the tree,): the URDF's, and the parameters' where they name a joint."""
+    """(viscous, coulomb), each (axles,): the URDF's, and the parameters' where they name a joint."""
     tree = model.tree
     viscous, coulomb = tree.damping.copy(), tree.friction.copy()
     at = {joint.name: joint.v for joint in tree.independent_joints}
@@ -85,12 +89,10 @@ def friction_of(model: Robot, settings: DescriptionSettings):
     return viscous, coulomb
 
 
-def _limits(model, settings):
-    """The largest torque (joints,) at each scalar joint."""
+def _limits(coordinates, settings):
+    """The largest torque (joints,) at each of the joints."""
     if settings.effort_limits == "list":
         return np.array(settings.effort_limits_list)
-    tree = model.tree
-    scalar = [j.v.start for j in tree.independent_joints if j.type.is_scalar]
     if settings.effort_limits == "none":
-        return np.full(len(scalar), np.inf)
-    return tree.effort_limits[scalar]
+        return np.full(len(coordinates.joints), np.inf)
+    return np.array([joint.limits.effort or np.inf for joint in coordinates.joints])

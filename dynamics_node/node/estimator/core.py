@@ -36,8 +36,8 @@ class EstimatorCore:
     def replace(self, robot: EstimatedRobot, settings: EstimatorSettings):
         """Go on with another robot, from the start."""
         self.robot = self.unloaded = robot
-        self.coordinates = coordinates_of(robot)
-        followers = [body.joint.name for body in robot.model.tree.bodies if body.joint.mimic is not None]
+        self.coordinates = coordinates_of(robot, explicit=False)
+        followers = [joint.name for joint in robot.model.explicit_joints]
         self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
         self.apply(settings)
 
@@ -169,10 +169,8 @@ class EstimatorCore:
     def _started(self, newest):
         """From the positions of all joints. Raises Silence where loops cannot be closed."""
         at = self.coordinates
-        q = np.zeros(self.model.tree.nq)
-        q[at.q_at] = self.joints.position
         try:
-            q = at.close(q)
+            q = at.close(at.position(self.joints.position))
         except ClosureError as error:
             raise Silence(str(error)) from None
         smoother = JointSmoother(self.robot.smoothed, self._options, q)

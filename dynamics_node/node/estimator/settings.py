@@ -135,7 +135,7 @@ def _refuse_uneven(settings):
 
 def check_against(settings: EstimatorSettings, model: Robot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
-    require_joints(settings, model, ("friction.joints", "command_joints"))
+    require_joints(settings, model, ("friction.joints", "command_joints"), explicit=False)
     counts = {"encoder": sum(j.type.is_scalar for j in model.tree.independent_joints), "torque": model.nv}
     for name, count in counts.items():
         given = len(getattr(settings, f"noise_{name}"))

@@ -120,7 +120,7 @@ def _axes(model, options) -> dict[str, Axis]:
     force_first = [name.replace("linear", "force").replace("angular", "moment") for name in AXES]
     return {
         "v": _coordinates(model),
-        "t": _coordinates(tree),
+        "t": _axles(tree),
         "m": Axis(*link_rows(links)),
         "s": Axis(list(AXES), SWAP),
         "w": Axis(force_first, SWAP),
@@ -133,6 +133,13 @@ def _axes(model, options) -> dict[str, Axis]:
 def _coordinates(model):
     order = linear_first(model)
     return Axis([model.v_names[k] for k in order], order)
+
+
+def _axles(tree):
+    own, shared = _coordinates(tree), [joint.name for joint in tree.shared_joints]
+    return Axis(
+        [*own.names, *shared], np.append(own.order, len(own.order) + np.arange(len(shared))).astype(int)
+    )
 
 
 def _as_it_is(names):

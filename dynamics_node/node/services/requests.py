@@ -147,7 +147,7 @@ def _batch(core, fields, state, times):
     require_known(at.own_names, positions[:, at.own], "position", state.why)
     require_known(at.own_names, rates[0][:, at.own], "velocity", state.why)
     q = np.zeros((count, core.model.nq))
-    q[:, at.q_at] = positions
+    q[:, at.q_at[: at.counted]] = positions[:, : at.counted]
     qd, qdd = np.zeros((2, count, core.model.nv))
     for own, given in zip((qd, qdd), rates, strict=True):
         own[:, at.own_v] = given[:, at.own]

@@ -5,13 +5,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from dynamics_node.algorithms import Actuation
-from dynamics_node.algorithms.spanning import spanning
+from dynamics_node.algorithms.spanning import spread_rates
 from dynamics_node.functions import Closing, SolutionError
 from dynamics_node.robot import Robot
 
+CONTRADICTS = 0.05  # rad or m between a measured position of an explicit joint and that which follows
+
 
 class Spread(NamedTuple):
-    """q, qd, qdd and torques over the tree's coordinates, (..., nq) and (..., nv of the tree)."""
+    """q, qd, qdd and torques of all joints: over the tree's coordinates, (..., nq) and (..., nv of the tree),
+    then one number for each explicit joint."""
 
     q: np.ndarray
     qd: np.ndarray
@@ -20,10 +23,10 @@ class Spread(NamedTuple):
 
 
 class Coordinates:
-    """Of a robot without loops: every joint has its own, so there is nothing to do.
+    """Of a robot without loops.
 
-    joints: those with one coordinate; q_at, v_at: their places in the tree's q and rates; own: which of them
-    are independent, own_v: their places in qd, qdd and tau.
+    joints: those with one position, explicit ones last; q_at, v_at: their places in a Spread; counted: how
+    many of them have coordinates; own: which of them are independent, own_v: their places in qd, qdd and tau.
     """
 
     own: slice | np.ndarray = slice(None)
@@ -31,13 +34,25 @@ class Coordinates:
     branch: object = None  # on which loops are assembled: what `close` begins from
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
-    def __init__(self, tree: Robot):
-        self.joints = tuple(j for j in tree.independent_joints if j.type.is_scalar)
+    def __init__(self, robot: Robot, explicit=True):
+        """explicit: whether explicit joints are among the joints."""
+        tree = robot.tree
+        self._robot, self.explicit = robot, tree.explicit_joints if explicit else ()
+        measured = tuple(joint for joint in tree.independent_joints if joint.type.is_scalar)
+        self.joints, self.counted = (*measured, *self.explicit), len(measured)
         self.names = tuple(joint.name for joint in self.joints)
-        self.q_at = np.array([joint.q.start for joint in self.joints], dtype=int)
-        self.v_at = self.own_v = np.array([joint.v.start for joint in self.joints], dtype=int)
+        more = np.arange(len(self.explicit))
+        self.q_at = np.array([*(j.q.start for j in measured), *(tree.nq + more)], dtype=int)
+        self.v_at = np.array([*(j.v.start for j in measured), *(tree.nv + more)], dtype=int)
+        self.own_v = self.v_at[: self.counted]
         self.scalar_only = np.array_equal(self.q_at, np.arange(tree.nq))
-        self._nv = tree.nv
+        self.own = np.arange(self.counted) if self.explicit else slice(None)
+        self._nv, self._nv_of_tree = tree.nv, tree.nv
+        self._places = {name: v for v, name in enumerate(tree.v_names)} | {
+            joint.name: tree.nv + k for k, joint in enumerate(self.explicit)
+        }
+        self._actuation: Actuation | None = None
+        self._driven: list[int] = []  # numbers of its joints
 
     @property
     def own_names(self):
@@ -49,6 +64,28 @@ class Coordinates:
 
     def drive(self, names, weights):
         """Let these joints bear the torques, see Actuation."""
+        self._actuation = Actuation(self._robot, names, weights or None) if names else None
+        self._driven = [self.names.index(name) for name in names]
+        self.unrealized = 0.0
+
+    def position(self, positions):
+        """q (nq,) of positions (joints,); zero where a joint has several coordinates."""
+        q = np.zeros(self._robot.nq)
+        q[self.q_at[: self.counted]] = positions[: self.counted]
+        return q
+
+    def contradicted(self, positions) -> list[str]:
+        """Names of explicit joints whose measured position, of positions (joints,), is not what follows from
+        their masters: it does not count."""
+        if not self.explicit:
+            return []
+        with np.errstate(invalid="ignore"):  # of what was never measured
+            q = self.position(positions)
+            far = [
+                joint.position(q)[0] - at
+                for joint, at in zip(self.explicit, positions[self.counted :], strict=True)
+            ]
+        return [joint.name for joint, off in zip(self.explicit, far, strict=True) if abs(off) > CONTRADICTS]
 
     def close(self, q):
         """Position (nq,) of which the independent joints are given, and others if they are not NaN."""
@@ -65,7 +102,35 @@ class Coordinates:
 
     def spread(self, q, qd, qdd, tau) -> Spread:
         """Over all joints, of a closed position or many."""
-        return Spread(q, qd, qdd, tau)
+        if not self.explicit:
+            return Spread(q, qd, qdd, tau)
+        return self._with_explicit(q, qd, qdd, self._torques(q, tau, np.eye(self._nv)))
+
+    def tree_rates(self, q, qd):
+        """(..., nv of the tree) at q (..., nq)."""
+        return qd
+
+    def _torques(self, q, tau, G=None):
+        """Over a Spread, of tau (..., nv) at closed q: at the independent joints, or at the driven ones."""
+        torques = np.zeros((*q.shape[:-1], self._nv_of_tree + len(self.explicit)))
+        if self._actuation is None:
+            torques[..., self._robot.independent] = tau
+        else:
+            driven = self._actuation.from_coordinates(q, tau, G)
+            torques[..., [self._places[name] for name in self._actuation.joints]] = driven.torques
+            if q.ndim == 1:  # not of a request
+                self.unrealized = float(np.abs(driven.rest[self.own_v]).max(initial=0.0))
+        return torques
+
+    def _with_explicit(self, q, rates, accelerations, torques) -> Spread:
+        if not self.explicit:
+            return Spread(q, rates, accelerations, torques)
+        positions = np.concatenate([q, *(joint.position(q) for joint in self.explicit)], axis=-1)
+        rates, accelerations = (
+            np.concatenate([values, *(joint.rate(values) for joint in self.explicit)], axis=-1)
+            for values in (rates, accelerations)
+        )
+        return Spread(positions, rates, accelerations, torques)
 
     def require_regular(self, q):
         """Raise SolutionError when the loops are open or singular at q (nq,)."""
@@ -77,10 +142,14 @@ class Coordinates:
     def efforts_needed(self, forward):
         """Numbers of the joints whose effort has to be known where accelerations are asked, forward (nv,)
         bool."""
+        if self._actuation is not None:
+            return np.array(self._driven if np.any(forward) else [], dtype=int)
         return np.arange(len(self.joints))[self.own][np.asarray(forward)[self.own_v]]
 
     def collect(self, q, efforts):
         """tau (..., nv) of efforts (..., joints) at positions (..., nq)."""
+        if self._actuation is not None:
+            return self._actuation.to_coordinates(q, efforts[..., self._driven])
         tau = np.zeros((*efforts.shape[:-1], self._nv))
         tau[..., self.own_v] = efforts[..., self.own]
         return tau
@@ -90,9 +159,9 @@ class LoopCoordinates(Coordinates):
     """Of a robot with loops: dependent joints follow from the independent ones, on the branch where they were
     last."""
 
-    def __init__(self, closing: Closing):
+    def __init__(self, closing: Closing, explicit=True):
         self._mechanism, self._closing = closing.mechanism, closing
-        super().__init__(closing.mechanism.tree)
+        super().__init__(closing.mechanism, explicit)
         number = {name: k for k, name in enumerate(self.names)}
         independent = [j for j in self._mechanism.independent_joints if j.type.is_scalar]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)
@@ -101,18 +170,11 @@ class LoopCoordinates(Coordinates):
         several = [joint for joint in self._mechanism.tree.independent_joints if not joint.type.is_scalar]
         self._unmeasured = [k for j in several if not j.type.is_free for k in range(j.q.start, j.q.stop)]
         self.branch: np.ndarray | None = None
-        self._actuation: Actuation | None = None
-        self._driven: list[int] = []  # numbers of its joints
 
     def resumed(self, before):
         if isinstance(before, LoopCoordinates):
             self.branch, self.condition = before.branch, before.condition
         return self
-
-    def drive(self, names, weights):
-        self._actuation = Actuation(self._mechanism, names, weights or None) if names else None
-        self._driven = [self.names.index(name) for name in names]
-        self.unrealized = 0.0
 
     def close(self, q):
         """Raises ClosureError."""
@@ -132,7 +194,8 @@ class LoopCoordinates(Coordinates):
         return closed
 
     def forget(self, positions, unsaid):
-        dependent = np.setdiff1d(np.arange(len(self.joints)), np.arange(len(self.joints))[self.own])
+        numbers = np.arange(self.counted)
+        dependent = np.setdiff1d(numbers, numbers[self.own])
         positions = positions.copy()
         later = positions[1:, dependent]
         later[unsaid[1:, dependent]] = np.nan
@@ -143,16 +206,11 @@ class LoopCoordinates(Coordinates):
         if q.ndim == 1:
             rates, accelerations, G = self._closing.spread(q, qd, qdd)
         else:
-            (_, rates, accelerations), G = spanning(self._mechanism, q, qd, qdd), None
-        torques = np.zeros((*q.shape[:-1], self._mechanism.tree.nv))
-        if self._actuation is None:
-            torques[..., self._mechanism.independent] = tau
-        else:
-            driven = self._actuation.from_coordinates(q, tau, G)
-            torques[..., self._actuation.at] = driven.torques
-            if q.ndim == 1:  # not of a request
-                self.unrealized = float(np.abs(driven.rest[self.own_v]).max(initial=0.0))
-        return Spread(q, rates, accelerations, torques)
+            (rates, accelerations), G = spread_rates(self._mechanism, q, qd, qdd), None
+        return self._with_explicit(q, rates, accelerations, self._torques(q, tau, G))
+
+    def tree_rates(self, q, qd):
+        return self._closing.spread(q, qd, 0.0 * qd)[0]
 
     def require_regular(self, q):
         if not self._closing.is_regular(q):
@@ -161,16 +219,6 @@ class LoopCoordinates(Coordinates):
     def gather(self, q, torques):
         zero = np.zeros(self._mechanism.nv)
         return self._closing.spread(q, zero, zero)[2].T @ torques
-
-    def efforts_needed(self, forward):
-        if self._actuation is None:
-            return super().efforts_needed(forward)
-        return np.array(self._driven if np.any(forward) else [], dtype=int)
-
-    def collect(self, q, efforts):
-        if self._actuation is None:
-            return super().collect(q, efforts)
-        return self._actuation.to_coordinates(q, efforts[..., self._driven])
 
 
 class Closed(Protocol):
@@ -182,8 +230,8 @@ class Closed(Protocol):
     def closing(self) -> Closing | None: ...
 
 
-def coordinates_of(robot: Closed) -> Coordinates:
-    """Those of a robot that is served."""
+def coordinates_of(robot: Closed, explicit=True) -> Coordinates:
+    """Those of a robot that is served. explicit: whether explicit joints are among the joints."""
     if robot.closing is not None:
-        return LoopCoordinates(robot.closing)
-    return Coordinates(robot.model.tree)
+        return LoopCoordinates(robot.closing, explicit)
+    return Coordinates(robot.model, explicit)

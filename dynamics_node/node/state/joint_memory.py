@@ -42,7 +42,7 @@ class JointMemory(JointBuffer):
 
     def __init__(self, joints, needed=slice(None), followers=()):
         """joints: those of the model with one coordinate; needed: which of them must be seen; followers:
-        names of joints that mimic others, whose states say nothing new."""
+        names of explicit joints (mimic, gear, belt), whose states say nothing new."""
         super().__init__((joint.name for joint in joints), ignored=followers)
         self._continuous = np.array([KINDS[joint.kind].wraps for joint in joints], dtype=bool)
         self._needed, self._needed_names = needed, tuple(np.array(self.names, dtype=object)[needed])

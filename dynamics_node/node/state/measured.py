@@ -29,8 +29,7 @@ class Measured:
 
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.coordinates = coordinates_of(robot)
-        followers = [body.joint.name for body in robot.model.tree.bodies if body.joint.mimic is not None]
-        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
+        self.joints = JointMemory(self.coordinates.joints, self.coordinates.own)
         self.base: Base | None = None
         self.filtered: Filtered | None = None
         self._rates = robot.rates
@@ -105,8 +104,8 @@ class Measured:
         at = self.coordinates
         if at.scalar_only:
             return position, velocity
-        q, qd = np.zeros(self._model.nq), np.zeros(self._model.nv)
-        q[at.q_at], qd[at.own_v] = position, velocity[at.own]
+        q, qd = at.position(position), np.zeros(self._model.nv)
+        qd[at.own_v] = velocity[at.own]
         if base is not None:
             q[:7], qd[:6] = base.pose, base.twist
         try:
