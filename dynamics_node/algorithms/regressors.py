@@ -186,7 +186,7 @@ def joint_regressor(model, q, qd, qdd):
         [joint.rate(qdd) for joint in shared],
         [joint.rate(qd) for joint in shared],
         [np.ones_like(joint.position(q)) for joint in shared],
-        [joint.position(q) for joint in shared],
+        [joint.position(q) - joint.offset for joint in shared],  # which is that of frames, too
     )
     own_values = (qdd[..., places], qd[..., places], np.ones_like(positions), positions)
     for values, more in zip(own_values, of_shared, strict=True):
