@@ -19,7 +19,7 @@ from dynamics_interfaces.msg import JointStateEstimate
 from rig import Rig, set_stamp, stamp_of
 from sensor_msgs.msg import Imu
 
-from dynamics_demo.simulated_arm import description
+from dynamics_demo.panda import description
 
 SECONDS, RATE = 4.0, 250.0
 PERIOD = round(arm.T * 1e9)  # ns between messages

@@ -10,11 +10,15 @@ from launch.actions import DeclareLaunchArgument, OpaqueFunction, Shutdown
 from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import Node
 
-from dynamics_demo import tracked_arm
+from dynamics_demo import pushed_arm, tracked_arm
 from dynamics_node.node.launching import refuse_unknown
 from launch import LaunchDescription
 
-PARAMETERS = {"tracking": tracked_arm.PARAMETERS, "five_bar": {}}  # of the node
+PARAMETERS = {  # of the node
+    "tracking": tracked_arm.PARAMETERS,
+    "five_bar": {},
+    "touched": pushed_arm.PARAMETERS,
+}
 ARGUMENTS = {
     "robot": {"default_value": "tracking", "choices": list(PARAMETERS), "description": "which"},
     "seconds": {"default_value": "12", "description": "how long it moves; tracking: 6 or more"},

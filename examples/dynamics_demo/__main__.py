@@ -19,24 +19,17 @@ PAUSE = 0.3  # s between two that end: what node.running.end tells of Fast DDS d
 
 
 class Demo(NamedTuple):
-    """parameters: of the node; mover, monitor: modules of this package with their arguments; plot: where it
-    is saved by default; seconds: how long by default."""
+    """parameters: of the node; plot: where it is saved by default; seconds: how long by default."""
 
     parameters: dict[str, Any]
-    mover: tuple[str, ...]
-    monitor: tuple[str, ...]
     plot: str
     seconds: float = 10.0
 
 
 DEMOS = {
-    "tracking": Demo(
-        tracked_arm.PARAMETERS, ("motion",), ("monitor",), "demo_tracking.png", tracked_arm.SECONDS
-    ),
-    "five_bar": Demo(
-        {}, ("motion", "--robot", "five_bar"), ("monitor", "--robot", "five_bar"), "demo_five_bar.png"
-    ),
-    "touched": Demo(pushed_arm.PARAMETERS, ("touched",), ("touch_monitor",), "demo_touched.png"),
+    "tracking": Demo(tracked_arm.PARAMETERS, "demo_tracking.png", tracked_arm.SECONDS),
+    "five_bar": Demo({}, "demo_five_bar.png"),
+    "touched": Demo(pushed_arm.PARAMETERS, "demo_touched.png"),
 }
 WITHOUT_TOPICS = {  # with their seconds and plots by default
     "identified": identified,
@@ -68,7 +61,7 @@ def main():
         given = {name: value for name, value in chosen.items() if value is not None}
         return WITHOUT_TOPICS[options.robot].main(**given)
     if options.animate:
-        from dynamics_demo.animation import Drawing
+        from dynamics_demo.plots import Drawing
 
         try:
             Drawing().close()  # else it would fail when all is over
@@ -95,13 +88,12 @@ def _with_topics(options):
     given = [
         word for name, value in demo.parameters.items() for word in ("-p", f"{name}:={json.dumps(value)}")
     ]
-    mover, *own = demo.mover
+    robot = ("--robot", options.robot)
     helpers = [
         start("dynamics_node.node.main", "--ros-args", *given),
-        start(f"dynamics_demo.{mover}", *own, *(seconds if options.robot == "tracking" else ())),
+        start("dynamics_demo.motion", *robot, *seconds),
     ]
-    watcher, *own = demo.monitor
-    monitor = start(f"dynamics_demo.{watcher}", *own, *seconds, *words)
+    monitor = start("dynamics_demo.monitor", *robot, *seconds, *words)
     try:
         return _code_of_the_first([monitor, *helpers])
     except KeyboardInterrupt:

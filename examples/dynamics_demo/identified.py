@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.panda import PANDA_JOINTS, description
 from dynamics_demo.recorded_arm import ROTORS, SECONDS, record
-from dynamics_demo.simulated_arm import description
 from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.identification import Identified, LinearModel, identify
 from dynamics_node.identification.excitation import excite, message_text

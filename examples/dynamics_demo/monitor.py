@@ -1,24 +1,30 @@
-"""demo_monitor: shows published torques beside independently computed ones, live; exit code 0 only if
-messages flowed and every torque was right, and, of tracking, if feed-forward made the errors much smaller."""
+"""demo_monitor: shows results of the node beside independently computed ones, live.
+
+Exit code 0 only if messages flowed and every torque was right; of tracking, if feed-forward made the errors
+much smaller; of touched, if external torques agree within their noise and every touch was noticed.
+"""
 
 import sys
 from collections import OrderedDict
 
 import numpy as np
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rich.table import Table
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_demo import report, tracking_report
-from dynamics_demo.check import TOLERANCE, torque_error
-from dynamics_demo.panda import FIVE_BAR
+from dynamics_demo.motion import FIVE_BAR
+from dynamics_demo.oracles import TOLERANCE, torque_error
+from dynamics_demo.plots import plot_torques
+from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracking_monitor import TrackingMonitor
 from dynamics_demo.watching import Watched, conclude, options_of, remember
 from dynamics_node.node.ros.messages import nanoseconds
 from dynamics_node.node.ros.running import start_rclpy
 
 OPEN = 1e-9  # m that the ends of a loop may be apart
+LEAST = {"tracking": 100, "five_bar": 100, "touched": 1000}  # messages that are checked, of each robot
 LATE = 0.1  # s: how much older than the state the reference may be ...
 MOST_LATE = 0.1  # ... in all but this share of the solutions: a busy machine delivers some even later
 
@@ -96,15 +102,60 @@ class Monitor(Watched):
             return f"only {len(self.times)} torques were checked, {least} are wanted"
         return ""
 
+    def line(self):
+        torques = " ".join(f"{x:7.2f}" for x in self.published[-1])
+        return f"{self.rate():4.0f} Hz  torques [N m] {torques}  error {self.errors[-1]:.0e}"
+
+    def table(self):
+        table = Table(
+            title=f"{self.robot.title}: torques on /dynamics_node/joint_torques", caption=self._caption()
+        )
+        for column in ("joint", "published [N m]", "Pinocchio [N m]", "difference"):
+            table.add_column(column, justify="left" if column == "joint" else "right")
+        if not self.times:
+            table.add_row("waiting for the first torque ...", "", "", "")
+            return table
+        rows = (self.robot.joints, self.published[-1], self.computed[-1])
+        for name, tau, expected in zip(*rows, strict=True):
+            table.add_row(name, f"{tau:9.4f}", f"{expected:9.4f}", f"{tau - expected:9.1e}")
+        return table
+
+    def _caption(self):
+        if not self.times:
+            return ""
+        latency = np.percentile(self.latencies[-1000:], 50)
+        return (
+            f"{self.rate():.0f} Hz, {len(self.times)} checked, "
+            f"worst relative error {max(self.errors):.1e}, stamp to reception {latency:.0f} us (median)"
+        )
+
+    def save_plot(self, path):
+        """See `Watched`."""
+        plot_torques(self, path)
+
+    def verdict_lines(self, reason, plot):
+        """See `Watched`."""
+        if self.times:
+            latency = np.percentile(self.latencies, (50, 99))
+            yield (
+                f"{len(self.times)} torques checked against Pinocchio at {self.rate():.0f} Hz: "
+                f"worst relative error {max(self.errors):.1e}; stamp to reception "
+                f"{latency[0]:.0f} us median, {latency[1]:.0f} us p99"
+            )
+            if self.drifts:
+                yield f"the loop stays closed: its ends are {max(self.drifts):.1e} m apart at most"
+            if plot:
+                yield f"plot: {plot}"
+        yield f"FAILED: {reason}" if reason else "PASSED"
+
 
 def main(arguments=None):
     """The exit code of `conclude`."""
     given = sys.argv[1:] if arguments is None else arguments
-    options = options_of("demo_monitor", __doc__, given, 100, ("tracking", "five_bar"))
+    options = options_of("demo_monitor", __doc__, given, LEAST)
     stop = start_rclpy(given)
-    if options.robot == "tracking":
-        return conclude(TrackingMonitor(), stop, options, tracking_report)
-    return conclude(Monitor(FIVE_BAR), stop, options, report)
+    monitors = {"tracking": TrackingMonitor, "five_bar": lambda: Monitor(FIVE_BAR), "touched": TouchMonitor}
+    return conclude(monitors[options.robot](), stop, options)
 
 
 if __name__ == "__main__":

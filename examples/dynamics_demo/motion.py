@@ -1,9 +1,16 @@
-"""demo_motion: the robot of the demos tracking and five_bar on topics."""
+"""demo_motion: the robot of a demo on topics.
+
+tracking: a Panda in MuJoCo follows a trajectory; five_bar: a linkage that is where it is asked to be;
+touched: a Panda in MuJoCo that is pushed; for the monitor alone the torques of the touch are on demo/pushes.
+"""
 
 import argparse
 import sys
 import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
+import numpy as np
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.utilities import remove_ros_args
@@ -11,13 +18,55 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_demo.panda import FIVE_BAR
+from dynamics_demo.oracles import FiveBarOracle
+from dynamics_demo.panda import PANDA_JOINTS, description
+from dynamics_demo.pushed_arm import STEP, PushedArm
+from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_demo.tracked_arm import SECONDS, described
 from dynamics_demo.tracking import Plant
 from dynamics_node.node.ros.messages import doubles, point_message
 from dynamics_node.node.ros.running import run, start_rclpy
 
 RATE = 500.0  # Hz
+ROBOTS = ("tracking", "five_bar", "touched")
+
+
+class DemoRobot(NamedTuple):
+    """joints: those that are moved and reported, each as centre + amplitude sin(omega t), rad and rad/s;
+    urdf: its text; oracle: makes the independent computation from the text."""
+
+    title: str
+    joints: tuple[str, ...]
+    centre: np.ndarray
+    amplitude: np.ndarray
+    omega: np.ndarray
+    urdf: Callable[[], str]
+    oracle: Callable[[str], Any]
+
+    def motion(self, t):
+        """q, qd, qdd (n,) at time t (s)."""
+        phase = self.omega * t
+        wave = self.amplitude * np.sin(phase)
+        return self.centre + wave, self.amplitude * self.omega * np.cos(phase), -(self.omega**2) * wave
+
+    def acceleration_at(self, q):
+        """qdd (n,) where the motion is at q."""
+        return -(self.omega**2) * (q - self.centre)
+
+    def acceleration_tolerance(self, late):
+        """What the acceleration may differ when the reference is `late` seconds older than the state."""
+        return self.amplitude * self.omega**3 * late + 1e-9
+
+
+FIVE_BAR = DemoRobot(
+    "Five-bar",
+    ("j1", "j2"),
+    np.array([1.9, 1.2]),
+    np.array([0.3, 0.3]),
+    2 * np.pi * np.array([0.5, 0.35]),
+    lambda: five_bar(UPRIGHT),
+    FiveBarOracle,
+)
 
 
 class Motion(Node):
@@ -46,16 +95,50 @@ class Motion(Node):
         self._states.publish(state)
 
 
+class Touched(Node):
+    """A step of the simulation a tick. Stamps are simulated time from the start on, so that a busy machine
+    makes the robot slow, not wrong."""
+
+    def __init__(self, urdf):
+        super().__init__("demo_touched")
+        self._arm, self._start = PushedArm(urdf), time.time_ns()
+        latched = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+        self._description = self.create_publisher(String, "robot_description", latched)
+        self._description.publish(String(data=urdf))
+        self._states = self.create_publisher(JointState, "joint_states", 10)
+        self._pushes = self.create_publisher(JointState, "demo/pushes", 50)
+        self.create_timer(STEP, self._tick)
+
+    def _tick(self):
+        sample = self._arm.step()
+        state = JointState(
+            name=PANDA_JOINTS,
+            position=doubles(sample.q),
+            velocity=doubles(sample.qd),
+            effort=doubles(sample.tau),
+        )
+        pushed = JointState(name=PANDA_JOINTS, effort=doubles(sample.pushed))
+        stamp = self._start + round(sample.time * 1e9)
+        state.header.stamp.sec, state.header.stamp.nanosec = divmod(stamp, 1_000_000_000)
+        pushed.header.stamp = state.header.stamp
+        self._pushes.publish(pushed)
+        self._states.publish(state)
+
+
 def main(arguments=None):
     """Exit code 0: ended by a signal; 2: something to install is missing."""
     parser = argparse.ArgumentParser(prog="demo_motion", description=__doc__)
-    parser.add_argument("--robot", choices=("tracking", "five_bar"), default="tracking")
+    parser.add_argument("--robot", choices=ROBOTS, default="tracking")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="tracking: length of the trajectory")
     given = sys.argv[1:] if arguments is None else arguments
     options = parser.parse_args(remove_ros_args(["", *given])[1:])
     stop = start_rclpy(given)
     try:
-        node = Plant(described(), options.seconds) if options.robot == "tracking" else Motion(FIVE_BAR)
+        node = {
+            "tracking": lambda: Plant(described(), options.seconds),
+            "five_bar": lambda: Motion(FIVE_BAR),
+            "touched": lambda: Touched(description()),
+        }[options.robot]()
     except (ImportError, FileNotFoundError) as error:
         print(f"demo_motion: {error}", file=sys.stderr)
         return 2

@@ -1,43 +1,14 @@
-"""The demo's robots and their smooth motions."""
+"""The Panda: its URDF, and an arm in MuJoCo whose motors make it follow a motion. Without ROS."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_demo.five_bar import FiveBarOracle
-from dynamics_demo.robots import UPRIGHT, five_bar
-
 _FILE = "robots/panda_description/urdf/panda.urdf"
-
-
-class DemoRobot(NamedTuple):
-    """joints: those that are moved and reported, each as centre + amplitude sin(omega t), rad and rad/s;
-    urdf: its text; oracle: makes the independent computation from the text."""
-
-    title: str
-    joints: tuple[str, ...]
-    centre: np.ndarray
-    amplitude: np.ndarray
-    omega: np.ndarray
-    urdf: Callable[[], str]
-    oracle: Callable[[str], Any]
-
-    def motion(self, t):
-        """q, qd, qdd (n,) at time t (s)."""
-        phase = self.omega * t
-        wave = self.amplitude * np.sin(phase)
-        return self.centre + wave, self.amplitude * self.omega * np.cos(phase), -(self.omega**2) * wave
-
-    def acceleration_at(self, q):
-        """qdd (n,) where the motion is at q."""
-        return -(self.omega**2) * (q - self.centre)
-
-    def acceleration_tolerance(self, late):
-        """What the acceleration may differ when the reference is `late` seconds older than the state."""
-        return self.amplitude * self.omega**3 * late + 1e-9
 
 
 def find_panda() -> Path:
@@ -63,12 +34,116 @@ def _share_folders():
 
 PANDA_JOINTS = tuple(f"panda_joint{i}" for i in range(1, 8))
 
-FIVE_BAR = DemoRobot(
-    "Five-bar",
-    ("j1", "j2"),
-    np.array([1.9, 1.2]),
-    np.array([0.3, 0.3]),
-    2 * np.pi * np.array([0.5, 0.35]),
-    lambda: five_bar(UPRIGHT),
-    FiveBarOracle,
-)
+
+# --- simulated ----------------------------------------------------------------------------------------------
+
+
+STIFFNESS, DAMPING = 60.0, 14.0  # 1/s^2, 1/s: a hand can push the arm aside
+_COMPILER = '<mujoco><compiler balanceinertia="false" fusestatic="false" discardvisual="true"/></mujoco>'
+Motion = Callable[[float], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+class Sample(NamedTuple):
+    """At `time`, s: q, qd (7,), and the motors' torques as the joints report them; pushed (7,): what a touch
+    exerts at the joints, which nobody reports."""
+
+    time: float
+    q: np.ndarray
+    qd: np.ndarray
+    tau: np.ndarray
+    pushed: np.ndarray
+
+
+class Noise(NamedTuple):
+    """Standard deviations of what the joints report: rad, rad/s, N m."""
+
+    position: float = 0.0
+    velocity: float = 0.0
+    torque: float = 0.0
+
+
+NO_NOISE = Noise()
+
+
+def description() -> str:
+    """URDF of a Panda whose joints have no friction and whose fingers do not move: what both simulate."""
+    text = re.sub(r"<dynamics[^>]*/>", "", find_panda().read_text())
+    for finger in ("panda_finger_joint1", "panda_finger_joint2"):
+        text = re.sub(rf'(name="{finger}" type=)"prismatic"', r'\1"fixed"', text)
+    return re.sub(r"<mimic[^>]*/>", "", text)
+
+
+def specification(urdf: str):
+    """The mujoco module and its MjSpec of a description, without what is only seen or touched.
+
+    Raises ImportError that says what to install.
+    """
+    try:
+        import mujoco
+    except ImportError as error:
+        raise ImportError("this demo simulates with MuJoCo: pip install 'mujoco>=3.2,<4'") from error
+    bare = re.sub(r"<(visual|collision)\b.*?</\1>", "", urdf, flags=re.S)
+    return mujoco, mujoco.MjSpec.from_string(bare.replace("<link", _COMPILER + "<link", 1))
+
+
+class SimulatedArm:
+    """The simulation; it begins at rest where the motion does.
+
+    motion(t): wanted angles, rates and accelerations (7,); step: s; gains: stiffness and damping, 1/s^2 and
+    1/s; armature: rotor inertias, kg m^2. Damping and friction are those of the description. Raises
+    ImportError that says what to install.
+    """
+
+    def __init__(
+        self,
+        urdf: str,
+        motion: Motion,
+        step,
+        noise=NO_NOISE,
+        seed=0,
+        gains=(STIFFNESS, DAMPING),
+        armature=0.0,
+    ):
+        mujoco, spec = specification(urdf)
+        self._mujoco, self._random = mujoco, np.random.default_rng(seed)
+        self._motion, self._noise, self._gains = motion, noise, gains
+        self._model = spec.compile()
+        self._model.opt.timestep = step
+        self._at = [self._model.joint(name).dofadr[0] for name in PANDA_JOINTS]
+        self._model.dof_armature[self._at] = armature
+        self._data = mujoco.MjData(self._model)
+        self._data.qpos[self._at] = motion(0.0)[0]
+        self._load()
+
+    def sample(self) -> Sample:
+        """What is reported now."""
+        data, at, noise = self._data, self._at, self._noise
+        reported = zip((data.qpos[at], data.qvel[at], self._tau), noise, strict=True)
+        q, qd, tau = (value + std * self._random.normal(size=7) for value, std in reported)
+        return Sample(data.time, q, qd, tau, self._pushed[at].copy())
+
+    def step(self) -> Sample:
+        """Go on for a step; what is reported then."""
+        self._mujoco.mj_step2(self._model, self._data)
+        self._load()
+        return self.sample()
+
+    def touch(self, mujoco, model, data):
+        """(nv,) what others than the motors exert at the joints."""
+        return np.zeros(model.nv)
+
+    def _load(self):
+        """The forces until the next step: of the motors, which compute with MuJoCo's own model, and of
+        others."""
+        mujoco, model, data, at = self._mujoco, self._model, self._data, self._at
+        mujoco.mj_step1(model, data)
+        wanted, rate, change = self._motion(data.time)
+        stiffness, damping = self._gains
+        acceleration = np.zeros(model.nv)
+        acceleration[at] = change + stiffness * (wanted - data.qpos[at]) + damping * (rate - data.qvel[at])
+        needed = np.zeros(model.nv)
+        mujoco.mj_mulM(model, data, needed, acceleration)
+        needed += data.qfrc_bias
+        self._pushed = self.touch(mujoco, model, data)
+        data.qfrc_applied[:] = needed + self._pushed
+        self._tau = needed[at].copy()

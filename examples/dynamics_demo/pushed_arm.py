@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_demo.simulated_arm import Noise, SimulatedArm
+from dynamics_demo.panda import Noise, SimulatedArm
 
 STEP = 2e-3  # s
 NOISE = Noise(velocity=2e-3, torque=0.1)

@@ -1,7 +1,5 @@
-"""demo_touch_monitor: the external torques that the node estimates beside what pushed on the simulated arm;
-exit code 0 only if they agree within their noise and every touch was noticed."""
+"""The monitor of the touched arm: external torques that the node estimates beside what pushed on it."""
 
-import sys
 from collections import OrderedDict
 
 import numpy as np
@@ -10,12 +8,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, String
 
 import dynamics_node as dn
-from dynamics_demo import touch_report
 from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.plots import plot_touches
 from dynamics_demo.pushed_arm import BANDWIDTH, NOISE, STEP
-from dynamics_demo.watching import Watched, conclude, options_of, remember
+from dynamics_demo.watching import Watched, remember
 from dynamics_node.node.ros.messages import nanoseconds
-from dynamics_node.node.ros.running import start_rclpy
 
 SETTLED = 8.0 / BANDWIDTH  # s after a touch begins or ends in which the estimate follows
 WITHIN = 0.97  # of settled estimates that must lie in the band of three sigma: 0.997 if they were independent
@@ -129,6 +126,33 @@ class TouchMonitor(Watched):
         begins = touches(self.times, self.truths)[0]
         return [float(own[0] - at) if own.size else np.inf for own, at in zip(told, begins, strict=True)]
 
+    def line(self):
+        """See `Watched`."""
+        estimate = " ".join(f"{x:6.2f}" for x in self.estimates[-1])
+        touched = "touched" if self.contacts[-1] else ""
+        return f"{self.times[-1]:6.1f} s  external torques [N m] {estimate}  {touched}"
+
+    def save_plot(self, path):
+        """See `Watched`."""
+        plot_touches(self, path)
+
+    def verdict_lines(self, reason, plot):
+        """See `Watched`."""
+        if self.times:
+            settled = self.settled()
+            errors = np.abs(np.array(self.estimates) - np.array(self.truths))[settled]
+            yield (
+                f"{len(self.times)} estimates checked against what MuJoCo applied: where they have settled "
+                f"{100 * self.within():.1f} % are within three sigma, the worst is off by "
+                f"{errors.max(initial=0.0):.2f} N m"
+            )
+            delays = self.delays()
+            if delays:
+                yield f"{len(delays)} touches, noticed after {', '.join(f'{1e3 * d:.0f}' for d in delays)} ms"
+            if plot:
+                yield f"plot: {plot}"
+        yield f"FAILED: {reason}" if reason else "PASSED"
+
 
 def touches(times, truths):
     """Times at which touches begin, and at which they end; not of one that was there at first."""
@@ -136,15 +160,3 @@ def touches(times, truths):
     changed = np.diff(touched.astype(int))
     times = np.array(times)[1:]
     return times[changed > 0], times[changed < 0]
-
-
-def main(arguments=None):
-    """The exit code of `conclude`."""
-    given = sys.argv[1:] if arguments is None else arguments
-    options = options_of("demo_touch_monitor", __doc__, given, 1000)
-    stop = start_rclpy(given)
-    return conclude(TouchMonitor(), stop, options, touch_report)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

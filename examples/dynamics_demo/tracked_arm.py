@@ -6,8 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from dynamics_demo.panda import PANDA_JOINTS
-from dynamics_demo.simulated_arm import description, specification
+from dynamics_demo.panda import PANDA_JOINTS, description, specification
 
 CYCLE_NS = 2_000_000  # ns of a control cycle
 CYCLE = CYCLE_NS * 1e-9  # s

@@ -5,12 +5,14 @@ import time
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rich.table import Table
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Empty, String
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_demo.check import TOLERANCE, ArmOracle, torque_error
+from dynamics_demo.oracles import TOLERANCE, ArmOracle, torque_error
 from dynamics_demo.panda import PANDA_JOINTS
+from dynamics_demo.plots import ARM, plot_tracking, save_animation
 from dynamics_demo.tracked_arm import CYCLE, CYCLE_NS, PAYLOAD, ROTORS, THIRDS, Trajectory
 from dynamics_demo.tracking import MOST_LATE, READY, STATUS
 from dynamics_demo.watching import Watched
@@ -199,3 +201,81 @@ class TrackingMonitor(Watched):
         for status in message.status:
             if status.name == STATUS:
                 self.control = {entry.key: entry.value for entry in status.values}
+
+    def line(self):
+        """Errors of the last half second."""
+        tracking = self.tracking
+        recent = tracking.error[max(0, tracking.last - 250) : tracking.last + 1]
+        errors = " ".join(f"{x:7.2f}" for x in 1e3 * np.sqrt(np.nanmean(recent**2, axis=0)))
+        now = CYCLE * tracking.last
+        return f"{now:5.1f} s  {THIRDS[_third(tracking)]:27} errors of the joints [mrad] {errors}"
+
+    def table(self):
+        """Tracking errors of all thirds that have begun, and the last torques that were compared."""
+        if not self.seen:
+            return Table(title=f"{ARM}: waiting for the first torque ...")
+        tracking = self.tracking
+        now = _third(tracking)
+        title = f"{ARM}, {CYCLE * tracking.last:.1f} s: {THIRDS[now]}"
+        table = Table(title=title, caption=self._summary())
+        table.add_column("error,\nmrad")
+        for n, name in enumerate(("PD\nalone", "with\ngravity", "with full\nfeed-forward")):
+            table.add_column(name, justify="right", style="bold" if n == now else "")
+        for name in ("torque,\nN m", "Pinocchio,\nN m", "difference"):
+            table.add_column(name, justify="right")
+        rms = 1e3 * np.stack([tracking.rms(n) for n in range(3)])
+        known = np.flatnonzero(np.isfinite(tracking.difference))
+        last = known[-1] if known.size else 0
+        torque, expected = tracking.torque[last], tracking.expected[last]
+        for k, joint in enumerate(PANDA_JOINTS):
+            differs = "" if np.isnan(torque[k]) else f"{torque[k] - expected[k]:.1e}"
+            errors, torques = map(_number, rms[:, k]), (_number(torque[k], 4), _number(expected[k], 4))
+            table.add_row(joint.removeprefix("panda_"), *errors, *torques, differs, end_section=k == 6)
+        table.add_row("all", *(_number(1e3 * tracking.overall(n)) for n in range(3)))
+        return table
+
+    def _summary(self):
+        checked = int(np.isfinite(self.tracking.difference).sum())
+        return (
+            f"{checked} checked, worst relative error {self.tracking.worst():.1e}; {_control(self.control)}"
+        )
+
+    def save_plot(self, path):
+        """See `Watched`."""
+        plot_tracking(self.tracking, path)
+
+    def save_animation(self, path):
+        """See `Watched`."""
+        save_animation(self.tracking, path)
+
+    def verdict_lines(self, reason, plot):
+        """See `Watched`."""
+        tracking = self.tracking
+        if tracking is not None:
+            errors = (f"{1e3 * tracking.overall(n):.3g} mrad {name}" for n, name in enumerate(THIRDS))
+            yield f"tracking error, root mean square of all joints: {', '.join(errors)}"
+            yield f"full feed-forward is {tracking.better:.0f} times better than PD alone"
+            yield f"torques against Pinocchio: {self._summary()}"
+            if plot:
+                yield f"plot: {plot}"
+        yield f"FAILED: {reason}" if reason else "PASSED"
+
+
+def _third(tracking):
+    return min(3 * max(tracking.last, 0) // tracking.cycles, 2)
+
+
+def _number(value, digits=2):
+    return "" if np.isnan(value) else f"{value:.{digits}f}"
+
+
+def _control(values):
+    """How the control loop runs, by its diagnostics."""
+    if not values:
+        return ""
+    late, cycles = values["late"], values["cycles with feed-forward"]
+    return (
+        f"{values['rate [Hz]']} cycles/s, {late} of {cycles} with a late torque, {values['waits']} waits; "
+        f"state to torque {values['state to torque p50 [us]']} us median, "
+        f"{values['state to torque p99 [us]']} us p99"
+    )

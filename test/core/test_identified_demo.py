@@ -13,10 +13,8 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 import dynamics_node as dn
 from dynamics_demo import identified as demo
 from dynamics_demo import recorded_arm
-from dynamics_demo.followed import motion_of_file, wandering
-from dynamics_demo.panda import PANDA_JOINTS
-from dynamics_demo.recorded_arm import STEP
-from dynamics_demo.simulated_arm import NO_NOISE, SimulatedArm, description
+from dynamics_demo.panda import NO_NOISE, PANDA_JOINTS, SimulatedArm, description
+from dynamics_demo.recorded_arm import STEP, motion_of_file, wandering
 from dynamics_node.io import read_table
 
 

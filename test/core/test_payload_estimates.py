@@ -181,7 +181,7 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
     """Its hand is heavier than its description says; noise as its demo has it, accelerations unknown."""
     pytest.importorskip("mujoco", minversion="3.2", reason="the simulated arm: pip install mujoco")
     from dynamics_demo import pushed_arm
-    from dynamics_demo.simulated_arm import description
+    from dynamics_demo.panda import description
     from dynamics_node.robot.urdf_numbers import Inertial, with_numbers
 
     monkeypatch.setattr(pushed_arm, "TOUCHES", ())

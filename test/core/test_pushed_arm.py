@@ -11,8 +11,8 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 
 import dynamics_node as dn
 from dynamics_demo import pushed_arm
+from dynamics_demo.panda import Noise, description
 from dynamics_demo.pushed_arm import STEP, TOUCHES, PushedArm, touch_at
-from dynamics_demo.simulated_arm import Noise, description
 
 
 def test_what_is_reported_is_what_moves_the_arm():

@@ -12,7 +12,7 @@ from robots import PANDA, ROBOTS, data_folder, random_states
 from tolerances import error
 
 import dynamics_node as dn
-from dynamics_demo.five_bar import DRIVEN, PASSIVE, FiveBarOracle
+from dynamics_demo.oracles import DRIVEN, PASSIVE, FiveBarOracle
 from dynamics_demo.robots import UPRIGHT, five_bar
 from dynamics_node.cli import main
 from dynamics_node.io import TableError, evaluate, open_table, over_dask, table_writer

@@ -13,7 +13,7 @@ pytest.importorskip("pinocchio", reason="the robots: pip install example-robot-d
 from robots import PANDA_JOINTS
 
 import dynamics_node as dn
-from dynamics_demo.check import ArmOracle
+from dynamics_demo.oracles import ArmOracle
 from dynamics_demo.tracked_arm import (
     CYCLE,
     DAMPING,
@@ -81,7 +81,7 @@ def test_the_torques_of_pinocchio_make_the_arm_follow(oracle):
 PICTURES = """
 import sys
 import numpy as np
-from dynamics_demo.animation import MISSING, Drawing
+from dynamics_demo.plots import MISSING, Drawing
 from dynamics_demo.tracked_arm import CENTER
 try:
     drawing = Drawing()

@@ -17,10 +17,10 @@ from robots import PANDA_JOINTS
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_demo import tracking_report, watching
+from dynamics_demo import watching
 from dynamics_demo.__main__ import PAUSE, _code_of_the_first
-from dynamics_demo.check import ArmOracle
 from dynamics_demo.monitor import Monitor
+from dynamics_demo.oracles import ArmOracle
 from dynamics_demo.touch_monitor import TouchMonitor
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, ROTORS, Trajectory, described
 from dynamics_demo.tracking import Plant
@@ -191,7 +191,7 @@ def test_what_the_judge_says_of_tracking(arm_oracle, monkeypatch, capsys, tmp_pa
     monkeypatch.setattr(watching, "end", lambda node: None)
     plot = tmp_path / "tracking.png"
     options = SimpleNamespace(least=100, plot=str(plot) if not verdict else "", animate="")
-    assert watching.conclude(monitor, None, options, tracking_report) == bool(verdict)
+    assert watching.conclude(monitor, None, options) == bool(verdict)
     last = capsys.readouterr().out.splitlines()[-1]
     assert last.startswith(f"FAILED: {verdict}") if verdict else last == "PASSED"
     assert plot.exists() == (not verdict)

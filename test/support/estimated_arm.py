@@ -12,8 +12,8 @@ from scipy.signal import butter, lfilter, savgol_filter
 from scipy.stats import chi2
 
 import dynamics_node as dn
+from dynamics_demo.panda import description
 from dynamics_demo.pushed_arm import CENTRE
-from dynamics_demo.simulated_arm import description
 from dynamics_node.robot.sensors import Imu
 from dynamics_node.trajectory.gate import Gate
 from dynamics_node.trajectory.joint_smoother import JointSmoother, Smoothed, SmootherOptions

@@ -7,7 +7,7 @@ from dynamics_demo.robots import UPRIGHT, five_bar, four_bar
 
 pytest.importorskip("pinocchio", reason="the independent oracle: pip install pin")
 
-from dynamics_demo.five_bar import FiveBarOracle
+from dynamics_demo.oracles import FiveBarOracle
 
 FIVE_BAR = five_bar(UPRIGHT)
 DRIVEN, PASSIVE = ["j1", "j2"], ["j3", "j4"]

@@ -1,4 +1,4 @@
-"""A GIF of the tracking demo: the arm beside its errors, and in color where it should be and is not."""
+"""Plots of the demos, and a GIF of `tracking`: the arm, where it should be, and its errors."""
 
 import os
 import re
@@ -7,8 +7,9 @@ import numpy as np
 
 from dynamics_demo.panda import PANDA_JOINTS, find_panda
 from dynamics_demo.tracked_arm import CYCLE, PAYLOAD, THIRDS, described
-from dynamics_demo.tracking_report import SHADES
 
+ARM = f"Panda with {PAYLOAD.mass:g} kg in its hand"
+SHADES = ("#fbe9e7", "#fff6e0", "#e8f5e9")  # of the thirds
 FRAMES = 20.0  # a second
 SIZE = 420  # pixels, of the square with the arm; the errors are as high
 WIDE = 440  # pixels of the errors
@@ -20,6 +21,118 @@ _NEEDS = (
     "--animate draws with MuJoCo without a screen: sudo apt install libegl1 libgl1-mesa-dri, "
     "or libosmesa6 and MUJOCO_GL=osmesa"
 )
+
+
+def plot_torques(monitor, path):
+    """Published and computed torques over time, their difference, and how far a loop opens."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t = np.array(monitor.times) - monitor.times[0]
+    published, computed = np.array(monitor.published), np.array(monitor.computed)
+    panels = 3 if monitor.drifts else 2
+    figure, (above, *others) = pyplot.subplots(
+        panels, 1, figsize=(10, 3.5 + 1.5 * panels), sharex=True, height_ratios=(3, *[1] * (panels - 1)),
+        layout="constrained",
+    )  # fmt: skip
+    for k, name in enumerate(monitor.robot.joints):
+        (line,) = above.plot(t, published[:, k], label=name)
+        above.plot(t[::25], computed[::25, k], "o", markersize=2.5, color=line.get_color(), alpha=0.6)
+    above.set_ylabel("torque [N m]")
+    title = "inverse dynamics over ROS 2 topics: lines published, dots Pinocchio"
+    above.set_title(f"{monitor.robot.title}, {title}")
+    above.legend(ncols=4, fontsize=8)
+    series = [(np.abs(published - computed).max(axis=1), "largest\ndifference [N m]")]
+    series += [(np.array(monitor.drifts), "opening of\nthe loop [m]")] if monitor.drifts else []
+    for axes, (values, label) in zip(others, series, strict=True):
+        axes.semilogy(t, np.maximum(values, 1e-18), linewidth=0.6)
+        axes.set_ylabel(label)
+    others[-1].set_xlabel("time [s]")
+    for axes in (above, *others):
+        axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def plot_tracking(tracking, path):
+    """Tracking errors, torques, and their difference from Pinocchio over time."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t, thirds = tracking.time, np.linspace(0.0, tracking.trajectory.seconds, 4)
+    figure, axes = pyplot.subplots(
+        3, 1, figsize=(10, 8.5), sharex=True, height_ratios=(3, 2.4, 1), layout="constrained"
+    )
+    errors, torques, difference = axes
+    known = np.isfinite(tracking.difference)
+    for k, name in enumerate(PANDA_JOINTS):
+        (line,) = errors.plot(t, 1e3 * tracking.error[:, k], linewidth=1.1, label=name.removeprefix("panda_"))
+        torques.plot(t[known], tracking.torque[known, k], linewidth=1.0, color=line.get_color())
+        dots = slice(k * 3, None, 50)
+        torques.plot(
+            t[dots], tracking.expected[dots, k], "o", markersize=2.5, color=line.get_color(), alpha=0.6
+        )
+    top = 1.45e3 * np.nanmax(np.abs(tracking.error))
+    errors.set_ylim(-top, top)
+    for n, name in enumerate(THIRDS):
+        middle = thirds[n : n + 2].mean()
+        label = f"{name}\n{1e3 * tracking.overall(n):.2g} mrad"
+        errors.text(middle, 0.95 * top, label, ha="center", va="top", fontsize=13, linespacing=1.4)
+        for own in axes:
+            own.axvspan(*thirds[n : n + 2], color=SHADES[n], linewidth=0, zorder=-1)
+    errors.set_title(f"{ARM} follows a trajectory in MuJoCo: torques of dynamics_node over ROS 2 topics")
+    errors.set_ylabel("tracking error [mrad]")
+    errors.legend(ncols=7, fontsize=8, loc="lower center")
+    torques.set_ylabel("torque [N m]")
+    torques.set_title("published torques (lines) and Pinocchio's (dots)", fontsize=10)
+    largest = np.abs(tracking.torque - tracking.expected).max(axis=1)
+    difference.semilogy(t[known], np.maximum(largest[known], 1e-18), linewidth=0.6, color="#444")
+    difference.set_ylabel("difference [N m]")
+    difference.set_xlabel("time [s]")
+    difference.set_xlim(0, tracking.trajectory.seconds)
+    for own in axes:
+        own.grid(alpha=0.3)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def plot_touches(monitor, path):
+    """Estimate with its band of three sigma beside the truth, joint by joint, and when a touch was told."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    t, estimates = np.array(monitor.times), np.array(monitor.estimates)
+    truths, bands = np.array(monitor.truths), 3 * np.array(monitor.sigmas)
+    figure, axes = pyplot.subplots(4, 2, figsize=(11, 9), sharex=True, layout="constrained")
+    *panels, last = axes.flat
+    for k, (own, name) in enumerate(zip(panels, PANDA_JOINTS, strict=True)):
+        low, high = estimates[:, k] - bands[:, k], estimates[:, k] + bands[:, k]
+        own.fill_between(t, low, high, color="#4a7fb5", alpha=0.35, linewidth=0, label="three sigma")
+        own.plot(t, estimates[:, k], color="#4a7fb5", linewidth=0.8, label="estimate of the node")
+        own.plot(t, truths[:, k], color="#333", linewidth=1.0, label="what MuJoCo applied")
+        own.set_title(name, fontsize=9)
+        own.set_ylabel("N m")
+    panels[0].legend(fontsize=8)
+    last.fill_between(t, 0, np.any(truths, axis=1), color="#333", alpha=0.2, linewidth=0, label="touched")
+    last.plot(t, np.array(monitor.contacts, dtype=float), color="#d9534f", label="~/contact")
+    last.set_yticks([0, 1])
+    last.legend(fontsize=8)
+    for own in axes[-1]:
+        own.set_xlabel("time [s]")
+    for own in axes.flat:
+        own.grid(alpha=0.3)
+    figure.suptitle("A Panda in MuJoCo is pushed at link 4, its hand and link 6; nobody measures it")
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+# --- the GIF -----------------------------------------------------------------------------------------------
 
 
 class Drawing:
