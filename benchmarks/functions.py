@@ -74,7 +74,7 @@ def one_state():
 def own_program():
     """A Program of a user's."""
     program = trace(lambda x, m: {"y": np.sin(x) @ m}, {"x": (3,), "m": (3, 3)})
-    function = dn.function(program)
+    function = dn.compile(program)
     x, m, y = np.ones(3), np.eye(3), np.empty(3)
     solve = function.runner.solve
     ours, alone = together(lambda: function(x, m, out=y), lambda: solve(x, m, y), repeat=200)
@@ -175,8 +175,8 @@ def quantities():
         ),
     }  # fmt: skip
     for name, (options, state, plain) in cases.items():
-        function = dn.build(model, name, backend="c", parameters=("inertia",), **options)
-        function = function.with_model(loaded)
+        function = dn.build(model, name, backend="c", runtime_parameters=("inertia",), **options)
+        function = function.with_inertias(loaded)
         ours, theirs = together(lambda f=function, s=state: f(*s), plain, repeat=5)
         yield row(f"panda with payload, {name}", ours, "NumPy", theirs, 0.05)
 

@@ -210,7 +210,7 @@ def main():
         (folder / f"{name}.svg").write_text(svg, encoding="utf-8")
     draw_operations(folder / "paper4_1.svg")
     results = HERE.parent / "benchmarks" / "results"
-    draw_permuted(folder / "paper4_2.svg", json.loads((results / "measured.json").read_text())["rows"])
+    draw_permuted(folder / "paper4_2.svg", json.loads((results / "sensor_problems.json").read_text())["rows"])
     rows = json.loads((results / "clusters.json").read_text())["rows"]
     forward = ("C-ABA", "projection", "Lagrange", "approximate ABA")
     draw_growth(folder / "paper3_11.svg", rows, forward, "forward dynamics")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.codegen.cache import cache_folder
-from dynamics_node.functions import SOLVERS, build_closing, build_for_service
+from dynamics_node.functions import SOLVERS, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
@@ -36,7 +36,7 @@ def compile_robot(model, options):
         os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
     print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
     if model.constrained:
-        closing = build_closing(model, "c")
+        closing = build_loop_solver(model, "c")
         print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
     for name in SERVED:
         build_for_service(model, name, backend="c")

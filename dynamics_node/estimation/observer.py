@@ -79,9 +79,9 @@ class MomentumObserver:
             self.time, self._kept[:] = before.time, before._kept
             self.contact, self.alarm, self.identified = before.contact, before.alarm, before.identified
 
-    def with_model(self, robot: Robot) -> "MomentumObserver":
-        """The same, without samples, of a robot that differs in what were `parameters` of `build_observer`,
-        or in gravity: no compilation. Raises ValueError as `Solver.with_model`."""
+    def with_inertias(self, robot: Robot) -> "MomentumObserver":
+        """The same, without samples, of a robot that differs in `runtime_parameters` of `build_observer`,
+        or in gravity: no compilation. Raises ValueError as `RobotFunction.with_inertias`."""
         for spec in self._specs:
             spec.require_changeable(robot)
         pairs = zip(self._runners, self._specs, strict=True)
@@ -173,13 +173,13 @@ _EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 
 
 def build_observer(
-    robot: Robot, options: ObserverOptions | None = None, backend="auto", parameters=(), **told
+    robot: Robot, options: ObserverOptions | None = None, backend="auto", runtime_parameters=(), **told
 ) -> MomentumObserver:
     """The external-torque observer of a robot, with loops or without, fixed or floating.
 
     options, or their fields by name: `velocity_std` and `torque_std` at least, see ObserverOptions. backend:
-    c, numpy, or auto: c where it works; parameters: what `with_model` may change, as of `build`. Raises
-    ValueError for numbers that cannot be and for components of a wrench that joint torques tell at no
+    c, numpy, or auto: c where it works; runtime_parameters: as of `build`. Raises ValueError
+    for numbers that cannot be and for components of a wrench that joint torques tell at no
     position, KeyError for an unknown link, CompileError for backend c without a compiler.
     """
     options = ObserverOptions(**told) if options is None else options
@@ -189,8 +189,11 @@ def build_observer(
         require_identifiable(robot, options.link, options.components)
     for name in _EACH:
         options.each(name, robot.v_names)
-    begin = partial(_written, begin_program, robot, windows, parameters=parameters)
-    cycle = partial(_written, cycle_program, robot, windows, options.link, places, parameters=parameters)
+    parameters = tuple(runtime_parameters)
+    begin = partial(_written, begin_program, robot, windows, parameters=runtime_parameters)
+    cycle = partial(
+        _written, cycle_program, robot, windows, options.link, places, parameters=runtime_parameters
+    )
     specs = tuple(
         Spec(
             robot=robot,
@@ -198,7 +201,7 @@ def build_observer(
             choice=Choice("best", None, backend),
             forward=(False,) * robot.nv,
             write=write,
-            parameters=tuple(parameters),
+            parameters=parameters,
         )
         for write in (cycle, begin)
     )

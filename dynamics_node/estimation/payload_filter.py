@@ -44,15 +44,15 @@ class PayloadFunctions:
     regressor: QuantityFunction
     felt: np.ndarray
 
-    def with_model(self, robot: Robot) -> "PayloadFunctions":
-        """Those of a robot that carries something: see `Solver.with_model`."""
-        return replace(self, robot=robot, momentum=self.momentum.with_model(robot))
+    def with_inertias(self, robot: Robot) -> "PayloadFunctions":
+        """Those of a robot that carries something: see `RobotFunction.with_inertias`."""
+        return replace(self, robot=robot, momentum=self.momentum.with_inertias(robot))
 
 
-def payload_functions(robot: Robot, link: str, backend="auto", parameters=()) -> PayloadFunctions:
-    """backend, parameters: of `build`. Raises as it does and as `require_bearing`."""
+def payload_functions(robot: Robot, link: str, backend="auto", runtime_parameters=()) -> PayloadFunctions:
+    """backend, runtime_parameters: of `build`. Raises as it does and as `require_bearing`."""
     require_bearing(robot, link)
-    momentum = build(robot, "generalized_momentum", backend=backend, parameters=parameters)
+    momentum = build(robot, "generalized_momentum", backend=backend, runtime_parameters=runtime_parameters)
     momentum.prepare()
     felt = felt_parameters(robot, build(robot, "joint_torque_regressor", backend="numpy", link=link))
     return PayloadFunctions(

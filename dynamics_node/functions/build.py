@@ -24,7 +24,7 @@ from dynamics_node.functions.chain_functions import parallel_solver
 from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError, resolve
 from dynamics_node.functions.estimator import build_estimator
 from dynamics_node.functions.function import ProgramFunction
-from dynamics_node.functions.loop_solver import Closing
+from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.recipe import Spec
 from dynamics_node.functions.solvers import (
     ForwardDynamicsFunction,
@@ -63,7 +63,7 @@ def build(
     solver="best",
     ordering="best",
     backend="auto",
-    parameters=(),
+    runtime_parameters=(),
     precision="float64",
     forward_joints=None,
     link=None,
@@ -92,8 +92,8 @@ def build(
     backend : str
         c (compiled for this robot and cached), numpy, gtsam ('factor_graph' alone), cuda (batches on a GPU,
         the rest by c, see docs/gpu.md), or auto: c where it works, and a GPU for batches where it pays.
-    parameters : iterable of str
-        What `with_model` may change without another build: 'inertia', 'armature'.
+    runtime_parameters : iterable of str
+        What `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
@@ -131,7 +131,7 @@ def build(
     >>> tau = inverse(q, qd, qdd)  # doctest: +SKIP
     >>> J = dn.build(robot, "frame_jacobian", link="tool")(q)  # doctest: +SKIP
     """
-    parameters = _known_parameters(parameters)
+    parameters = _known_parameters(runtime_parameters)
     if precision not in PRECISIONS:
         raise ValueError(f"unknown precision {precision!r}; there are {', '.join(PRECISIONS)}")
     given = _options(
@@ -274,7 +274,7 @@ def build_for_service(
         solver=solver,
         ordering=ordering,
         backend=backend,
-        parameters=changeable(robot),
+        runtime_parameters=changeable(robot),
         links=links,
         joint=joint,
     )
@@ -287,15 +287,15 @@ def changeable(robot: Robot):
     return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
-def build_closing(mechanism: Robot, backend="auto") -> Closing:
-    """`close_loops` of one position after the other at the rate of a controller: see Closing. backend: c,
+def build_loop_solver(mechanism: Robot, backend="auto") -> LoopSolver:
+    """`close_loops` of one position after the other at the rate of a controller: see LoopSolver. backend: c,
     numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
     signature, places = robot_signature(mechanism), mechanism.quaternion_places
     functions = [
         ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
         for name, program in (("step", step_program(mechanism)), ("rates", spanning_program(mechanism)))
     ]
-    return Closing(mechanism, *functions)
+    return LoopSolver(mechanism, *functions)
 
 
 # --- what is made, and how ----------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def build_closing(mechanism: Robot, backend="auto") -> Closing:
 
 def _known_parameters(parameters):
     if unknown := set(parameters) - set(PARAMETERS):
-        raise ValueError(f"unknown parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
+        raise ValueError(f"unknown runtime_parameters {sorted(unknown)}; there are {', '.join(PARAMETERS)}")
     return tuple(parameters)
 
 

@@ -108,7 +108,7 @@ class ParallelDynamics:
         """One of WAYS."""
         return ("oee" if self.kernel else "cr") if self.ordering == "best" else self.ordering
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The algorithm for a Robot that differs in inertias or rotor inertias only."""
         changed = replace(self, model=model)
         _ = changed.robot, changed.way

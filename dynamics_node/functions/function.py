@@ -242,7 +242,7 @@ def _nothing(*arrays):
     return None
 
 
-def function(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
+def compile(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
     backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;

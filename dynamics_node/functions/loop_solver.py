@@ -23,7 +23,7 @@ MOST_STEPS = 8  # from the last position, a few milliseconds ago, two or three w
 
 
 @dataclass(frozen=True, eq=False)
-class Closing:
+class LoopSolver:
     """closing(q): `close_loops` of one position (nq,), fast when it is nearly closed. Picklable.
 
     step: q -> the position after a step of Newton's method, and health at q; rates: q, qd, qdd -> rates and

@@ -80,7 +80,9 @@ class Spec:
             raise ValueError("the Robot differs in more than inertias, rotor inertias and gravity")
         if constant := changed_parameters(other, own) - set(self.parameters):
             listed = ", ".join(sorted(constant))
-            raise ValueError(f"this function was built for constant {listed}: see `parameters` of build")
+            raise ValueError(
+                f"this function was built for constant {listed}: see `runtime_parameters` of build"
+            )
         if self.write is not None and np.any(self.forward):
             refuse_unwatched(robot, weak_coordinates(robot, self.forward) & ~self._watched)
 

@@ -26,7 +26,7 @@ class RobotFunction(Function):
     model: Robot
     spec: Spec
     description: str
-    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_model returns
+    _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_inertias returns
 
     def __post_init__(self):
         self._keep(why=partial(_why, self.model, self.spec.forward))
@@ -47,10 +47,10 @@ class RobotFunction(Function):
         """Solver, ordering and backend; the backend is the one that runs."""
         return self.spec.choice._replace(backend=self.runner.backend)
 
-    def with_model(self, model: Robot):
+    def with_inertias(self, model: Robot):
         """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
 
-        Raises ValueError when the geometry differs, or what was not among the `parameters` of `build`.
+        Raises ValueError when the geometry differs, or what is not among the `runtime_parameters` of `build`.
         """
         self.spec.require_changeable(model)
         runner = self.runner.with_parameters(self.spec.values(model))
@@ -105,8 +105,8 @@ class RobotFunction(Function):
         return self._quick_ways(self.with_wrenches)
 
     def prepare(self, batches=False):
-        """Do now what calls or `with_model` may need later, as code for wrenches and for `batches` of states.
-        Raises CompileError."""
+        """Do now what calls or `with_inertias` may need later, as code for `batches` of states. Raises
+        CompileError."""
         _ = self.spec.values(self.model)
         super().prepare(batches)
 

@@ -36,7 +36,7 @@ class GtsamElimination:
     problem: Problem
     ordering: Ordering
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The elimination for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 

@@ -28,7 +28,7 @@ class GtsamLeastSquares:
         if self.problem.covariance:
             raise ValueError("backend 'gtsam' has no covariances: choose 'numpy', or ask for none")
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The same for a robot of other inertias or rotor inertias."""
         return replace(self, model=model)
 

@@ -31,7 +31,7 @@ class Elimination:
     plan: Plan
     blocks: tuple[tuple[Variable, ...], ...] = ()
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The elimination for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
@@ -124,7 +124,7 @@ def _largest(values):
 def elimination(model, problem, ordering, parameters=()):
     """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
 
-    parameters: of 'inertia' and 'armature', what `with_model` may change; the plan counts on no zero there
+    parameters: of 'inertia' and 'armature', what `with_inertias` may change; the plan counts on no zero there
     and on no pivot that this Robot lacks.
     """
     if not parameters:

@@ -48,7 +48,7 @@ class NumericQuantity:
     def description(self):
         return self.name
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The quantity of a robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 
@@ -73,7 +73,7 @@ class Recursion:
     model: Robot
     problem: Problem
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The recursion for a Robot that differs in inertias or rotor inertias only."""
         return replace(self, model=model)
 

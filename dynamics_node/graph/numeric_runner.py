@@ -29,7 +29,7 @@ class NumericRunner(Unhurried):
 
     def with_parameters(self, values):
         """A Runner for values['model'], a robot that differs in inertias or rotor inertias only."""
-        return replace(self, algorithm=self.algorithm.with_model(values["model"]))
+        return replace(self, algorithm=self.algorithm.with_inertias(values["model"]))
 
     def run(self, count, inputs, dtype=np.float64):
         """See backends.Runner; but the states have to be good, and LinAlgError is raised when one has no

@@ -24,7 +24,7 @@ class SensorLeastSquares:
     problem: SensorProblem
     description = "least squares"
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The same for a robot of other inertias or rotor inertias."""
         return replace(self, model=model)
 

@@ -30,9 +30,9 @@ class Watched:
     def description(self):
         return self.algorithm.description
 
-    def with_model(self, model):
+    def with_inertias(self, model):
         """The algorithm for a robot that differs in inertias or rotor inertias only."""
-        return replace(self, algorithm=self.algorithm.with_model(model))
+        return replace(self, algorithm=self.algorithm.with_inertias(model))
 
     @cached_property
     def _weak(self):

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.functions import build_closing
+from dynamics_node.functions import build_loop_solver
 from dynamics_node.io.names import TableError, columns, joints_option
 from dynamics_node.io.recording import JOINT_STATE, joint_state_topics, joint_states
 from dynamics_node.io.table import Table
@@ -192,7 +192,7 @@ def _chunks(path, topic, model, latest, told, chunk):
 
 def _closed_positions(mechanism):
     """A function of one position after the other that closes the loops, on the branch of the one before."""
-    closing, last = build_closing(mechanism), None
+    closing, last = build_loop_solver(mechanism), None
 
     def closed(q):
         nonlocal last

@@ -49,7 +49,7 @@ def test_sarrus(seed):
     mechanism = dn.parse_robot(linkage.text, floating_base=linkage.floating_base)
     assert mechanism.nv == 1 + 6 * linkage.floating_base
     q = first_closed(mechanism, mechanism.neutral())
-    assert dn.build_closing(mechanism, "numpy").is_regular(q)
+    assert dn.build_loop_solver(mechanism, "numpy").is_regular(q)
 
 
 def regular_positions(mechanism):
@@ -158,7 +158,7 @@ def test_where_branches_meet(backend):
         for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism))
     )
     moves = np.array([{"j_rod": -1.0}.get(name, 1.0) for name in mechanism.q_names])
-    G, closing, one = moves[:, None], dn.build_closing(mechanism, "numpy"), np.array([1.0])
+    G, closing, one = moves[:, None], dn.build_loop_solver(mechanism, "numpy"), np.array([1.0])
     for away in (1.0, 1e-2, 1e-3, 1e-4, 1e-5, 5e-6):
         q = away * moves
         condition = closing(q)[1]

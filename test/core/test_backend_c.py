@@ -273,11 +273,11 @@ def test_inertias_and_armature_as_inputs(name, solver):
     for problem in (dn.inverse_dynamics(model), dn.forward_dynamics(model)):
         choice = {"solver": solver, "ordering": "crba" if solver == "factor_graph" else "best"}
         plain = dn.build(loaded, problem, backend="numpy", **choice)
-        solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"), **choice)
+        solve = dn.build(model, problem, backend="c", runtime_parameters=("inertia", "armature"), **choice)
         unloaded = dn.build(model, problem, backend="numpy", **choice)(q, qd, qdd)
         tolerance = 1e-8
         assert error(solve(q, qd, qdd), unloaded).max() <= tolerance
-        other = solve.with_model(loaded)
+        other = solve.with_inertias(loaded)
         assert error(other(q, qd, qdd), plain(q, qd, qdd)).max() <= tolerance
         assert error(other(q[0], qd[0], qdd[0]), plain(q[0], qd[0], qdd[0])) <= tolerance
         assert error(other(q, qd, qdd, f_ext), plain(q, qd, qdd, f_ext)).max() <= tolerance
@@ -292,12 +292,14 @@ def test_constants_cannot_be_changed():
     model = ROBOTS["ur5"].model()
     loaded = with_payload(model, "tool0", 1.0, np.zeros(3), 0.01 * np.eye(3))
     solver = dn.build(model, dn.inverse_dynamics(model), backend="c")
-    with pytest.raises(ValueError, match="built for constant inertia: see parameters"):
-        solver.with_model(loaded)
+    with pytest.raises(ValueError, match="built for constant inertia: see `runtime_parameters`"):
+        solver.with_inertias(loaded)
     with pytest.raises(ValueError, match="more than inertias"):
-        solver.with_model(ROBOTS["panda7"].model())
-    with pytest.raises(ValueError, match=r"unknown parameters \['mass'\]; there are inertia, armature"):
-        dn.build(model, dn.inverse_dynamics(model), parameters=("mass",))
+        solver.with_inertias(ROBOTS["panda7"].model())
+    with pytest.raises(
+        ValueError, match=r"unknown runtime_parameters \['mass'\]; there are inertia, armature"
+    ):
+        dn.build(model, dn.inverse_dynamics(model), runtime_parameters=("mass",))
 
 
 def test_programs_of_several_parts():

@@ -180,11 +180,13 @@ def test_single_precision():
 def test_payloads_and_rotors_without_compilation():
     model = dn.parse_robot(ball_robot(4), armature={"j1": 0.1})
     q, qd, qdd, _ = random_states(model, 3, seed=46)
-    solver = dn.build(model, dn.forward_dynamics(model), backend="c", parameters=("inertia", "armature"))
+    solver = dn.build(
+        model, dn.forward_dynamics(model), backend="c", runtime_parameters=("inertia", "armature")
+    )
     other = dn.parse_robot(ball_robot(4), armature={"j1": 0.2})
     other = dn.with_payload(other, model.bodies[-1].name, 1.0, (0.1, 0, 0.2), np.eye(3) * 0.01)
     expected = dn.build(other, dn.forward_dynamics(other), backend="numpy")(q, qd, qdd)
-    assert error(solver.with_model(other)(q, qd, qdd), expected).max() <= 1e-9
+    assert error(solver.with_inertias(other)(q, qd, qdd), expected).max() <= 1e-9
 
 
 def test_a_long_robot_has_no_loops_over_its_bodies():

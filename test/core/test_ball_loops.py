@@ -137,7 +137,7 @@ def test_derivatives_along_closed_motions(mechanism, state):
 
 def test_the_fast_way_to_close(mechanism, state):
     """As the node does it: from the last position, compiled."""
-    closing = dn.build_closing(mechanism, "c")
+    closing = dn.build_loop_solver(mechanism, "c")
     last, condition = closing(state[0][0])
     assert np.allclose(last, state[0][0], atol=1e-9) and condition < 1e6
     step = 0.01 * state[1][0]

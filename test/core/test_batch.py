@@ -153,7 +153,7 @@ def test_facade_on_many_states(name):
     model = ROBOTS[name].model()
     q, qd, qdd, f_ext = random_states(model, 500, seed=71)
     for problem in (dn.forward_dynamics(model) if name == "panda7" else dn.inverse_dynamics(model),):
-        solver = dn.build(model, problem, backend="c", parameters=("inertia",))
+        solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
         whole = solver(q, qd, qdd)
         assert len(solver.runner.batches) == 1
         assert (
@@ -165,7 +165,7 @@ def test_facade_on_many_states(name):
         assert np.array_equal(solver(*shaped).reshape(pushed.shape), pushed)
         assert error(solver(q[3], qd[3], qdd[3], f_ext[3]), pushed[3]) <= EXACT
         heavier = dn.with_payload(model, model.bodies[-1].name, 1.0, np.zeros(3), 0.01 * np.eye(3))
-        loaded = solver.with_model(heavier)
+        loaded = solver.with_inertias(heavier)
         assert error(loaded(q, qd, qdd)[7], loaded(q[7], qd[7], qdd[7])) <= EXACT
         assert error(loaded(q, qd, qdd), whole).max() > 1e-6
 
@@ -229,9 +229,9 @@ def test_states_without_a_solution_are_flagged():
     model = ROBOTS["panda7"].model()
     weightless = dn.robot.inertial_parameters.with_parameters(model, 0 * model.inertias, model.armature)
     for backend in ("c", "numpy"):
-        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, runtime_parameters=("inertia",))
         q, qd, tau, _ = random_states(model, 70)
-        light = solver.with_model(weightless)
+        light = solver.with_inertias(weightless)
         with pytest.raises(dn.SolutionError):
             light(q, qd, tau)
         assert np.isnan(light(q, qd, tau, errors="nan")).all()

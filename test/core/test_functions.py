@@ -47,7 +47,7 @@ def meant(x, m):
 @pytest.mark.parametrize("backend", RUNNERS)
 @pytest.mark.parametrize("count", COUNTS)
 def test_any_number_of_states(backend, count):
-    function, (x, m) = dn.function(quotient(), backend), arrays(count)
+    function, (x, m) = dn.compile(quotient(), backend), arrays(count)
     for found in (function(x, m), function(x, m=m), function(x.tolist(), m) if count else function(x, m)):
         for result, right in zip(found, meant(x, m), strict=True):
             assert result.shape == right.shape and np.allclose(result, right, rtol=1e-14, atol=1e-14)
@@ -60,7 +60,7 @@ def test_any_number_of_states(backend, count):
 
 @pytest.mark.parametrize("backend", RUNNERS)
 def test_any_shape_of_the_batch(backend):
-    function, (x, m) = dn.function(quotient(), backend), arrays(12)
+    function, (x, m) = dn.compile(quotient(), backend), arrays(12)
     for one, right in (
         (function(x.reshape(3, 4, 3), m[:4]), meant(x.reshape(3, 4, 3), m[:4])),
         (function(x[0], m), meant(x[0], m)),
@@ -74,7 +74,7 @@ def test_any_shape_of_the_batch(backend):
 @pytest.mark.parametrize("count", [1, 5, 100])
 def test_bad_states_are_nan_and_the_others_right(backend, count):
     """Not finite, without a finite result, and beyond the limits of health."""
-    for function in (dn.function(quotient(), backend), dn.function(quotient((100.0,)), backend)):
+    for function in (dn.compile(quotient(), backend), dn.compile(quotient((100.0,)), backend)):
         x, m = arrays(count)
         right = function(x, m)
         m[-1, 0, 0] = 0.0
@@ -92,7 +92,7 @@ def test_bad_states_are_nan_and_the_others_right(backend, count):
 
 
 def test_arguments_are_named_and_counted():
-    function = dn.function(quotient(), name="quotient", m=np.ones((2, 3)))
+    function = dn.compile(quotient(), name="quotient", m=np.ones((2, 3)))
     assert np.array_equal(function(np.ones(3))[0], [3.0, 3.0])
     assert np.array_equal(function(np.ones(3), m=2 * np.ones((2, 3)))[0], [6.0, 6.0])
     assert np.array_equal(function(x=np.ones(3), m=None)[0], [3.0, 3.0])
@@ -107,7 +107,7 @@ def test_arguments_are_named_and_counted():
 
 
 def test_a_function_is_pickled_with_all_it_has():
-    function = dn.function(quotient((100.0,)), m=np.ones((2, 3)))
+    function = dn.compile(quotient((100.0,)), m=np.ones((2, 3)))
     copy, x = pickle.loads(pickle.dumps(function)), arrays(200)[0]
     for states in (x[0], x[:5], x):
         assert all(np.array_equal(a, b) for a, b in zip(copy(states), function(states), strict=True))
@@ -116,7 +116,7 @@ def test_a_function_is_pickled_with_all_it_has():
 def test_float32_is_the_arithmetic_of_many_states():
     """A difference of nearly equal numbers tells."""
     program = trace(lambda x: {"y": (x + 1.0) - x}, {"x": (1,)})
-    single, x = dn.function(program, precision="float32"), np.full((100, 1), 1e8, np.float32) / 3
+    single, x = dn.compile(program, precision="float32"), np.full((100, 1), 1e8, np.float32) / 3
     assert single(x).dtype == np.float32 and single(x[:5]).dtype == np.float32
     assert single(x[:5])[0, 0] == 1.0  # a few states: float64, rounded at the end
     assert single(x)[0, 0] != 1.0
@@ -124,7 +124,7 @@ def test_float32_is_the_arithmetic_of_many_states():
 
 def test_states_that_need_more_digits_get_them():
     """Beyond the limit of float32, which is nearer, they are solved with float64."""
-    function = dn.function(quotient((1e16,)), precision="float32")
+    function = dn.compile(quotient((1e16,)), precision="float32")
     x, m = (a.astype(np.float32) for a in arrays(100))
     m[7, 0, 0], m[9, 0, 0] = 1e-5, 1e-9
     found = function(x, m, errors="nan")[1]
@@ -220,8 +220,8 @@ def test_quantities_follow_a_payload(linkage, name, backend):
         loaded = dn.with_payload(robot, link, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
         options = {"links": [robot.bodies[-1].name]} if name == "operational_space_inertia_inverse" else {}
         given = state if name == "nonlinear_effects" else state[:1]
-        first = dn.build(robot, name, backend=backend, parameters=["inertia"], **options)
-        changed, anew = first.with_model(loaded), dn.build(loaded, name, backend=backend, **options)
+        first = dn.build(robot, name, backend=backend, runtime_parameters=["inertia"], **options)
+        changed, anew = first.with_inertias(loaded), dn.build(loaded, name, backend=backend, **options)
         changed = pickle.loads(pickle.dumps(changed))
         for states in (0, slice(3), slice(None)):
             found, right = (as_tuple(f(*(a[states] for a in given))) for f in (changed, anew))
@@ -230,7 +230,7 @@ def test_quantities_follow_a_payload(linkage, name, backend):
                 assert error(a, b, tail=axes).max() <= 1e-9
         assert error(as_tuple(first(*given))[0], as_tuple(changed(*given))[0]).max() > 1e-6
         with pytest.raises(ValueError, match="built for constant inertia"):
-            anew.with_model(robot)
+            anew.with_inertias(robot)
 
 
 def as_tuple(found):
@@ -244,7 +244,7 @@ def test_services_are_compiled_and_carry(robot):
     link = dn.parse_robot(text).bodies[-1].name
     robot = pickle.loads(pickle.dumps(do(Job(text, {}, "inverse", backend="c", services="c", links=(link,)))))
     loaded = dn.with_payload(robot.model, link, 3.0, (0.1, 0.0, 0.0), 0.01 * np.eye(3))
-    serving = robot.with_model(loaded)
+    serving = robot.with_inertias(loaded)
     q = robot.model.neutral() + 0.1
     q = q if robot.closing is None else robot.closing.following(q)[0]
     compiled = serving.operational_space_inertia([link], REFERENCE)

@@ -276,12 +276,17 @@ def test_parameters_of_the_factor_graph(ordering, parameters):
     other = other if "inertia" in parameters else model
     for problem in problems(model).values():
         solver = dn.build(
-            model, problem, solver="factor_graph", ordering=ordering, backend="numpy", parameters=parameters
+            model,
+            problem,
+            solver="factor_graph",
+            ordering=ordering,
+            backend="numpy",
+            runtime_runtime_parameters=parameters,
         )
         for one in (model, other):
             states = consistent_states(one, 10)
             names = ("q", "qd", "qdd", "tau", "f_ext")
-            algorithm = solver.with_model(one).runner.algorithm
+            algorithm = solver.with_inertias(one).runner.algorithm
             qdd, tau = algorithm(**dict(zip(names, states, strict=True))).values()
             assert np.all(error(qdd, states[2]) <= solved(dn.evaluate(one, "mass_matrix", states[0])))
             assert error(tau, states[3]).max() <= 1e-9

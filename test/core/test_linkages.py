@@ -115,7 +115,7 @@ def test_every_way_at_home(linkage: Linkage):
     for backend in backends:
         quantity = dn.build(mechanism, "mass_matrix", backend=backend)
         assert error(quantity(q), reference.projected(q), tail=2) <= EXACT
-        closing = dn.build_closing(mechanism, backend)
+        closing = dn.build_loop_solver(mechanism, backend)
         at, condition = closing(q)
         assert error(at + 1, q + 1) <= 1e-9 and 1 <= condition < 1e4 and closing.is_regular(q)
         rates, accelerations, G = closing.spread(q, yd, ydd)
@@ -303,7 +303,7 @@ def test_half_a_turn_apart_is_open(kind):
     with pytest.raises(dn.ClosureError, match="turned away"):
         dn.close_loops(mechanism, flipped)
     assert np.isnan(dn.close_loops(mechanism, flipped, errors="nan")[turn])
-    closing = dn.build_closing(mechanism)
+    closing = dn.build_loop_solver(mechanism)
     assert closing.is_regular(q) and not closing.is_regular(flipped)
     assert closing.following(flipped)[0][turn] == pytest.approx(q[turn], abs=1e-9)
 
@@ -499,7 +499,7 @@ def test_nothing_is_driven_at_a_singular_position():
     ):
         assert np.isnan(found[0]).all() and np.isfinite(found[1]).all()
     for backend in ("c", "numpy"):
-        closing = dn.build_closing(mechanism, backend)
+        closing = dn.build_loop_solver(mechanism, backend)
         assert not closing.is_regular(q[0]) and closing.is_regular(q[1])
 
 

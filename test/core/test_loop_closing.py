@@ -19,7 +19,7 @@ from dynamics_node.symbolic import interpret
 def test_closing_follows_a_motion(name, backend):
     mechanism = mechanism_of(name)
     q, yd, ydd = states(mechanism, 1)
-    closing = pickle.loads(pickle.dumps(dn.build_closing(mechanism, backend)))
+    closing = pickle.loads(pickle.dumps(dn.build_loop_solver(mechanism, backend)))
     own = [joint.q.start for joint in mechanism.independent_joints]
     at = q[0].copy()
     for _ in range(30):

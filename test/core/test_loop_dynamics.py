@@ -315,19 +315,19 @@ def test_other_inertias_without_another_build(way):
     loaded = dn.with_payload(mechanism, "left_lower", 2.0, (0.4, 0.1, 0.0), 0.01 * np.eye(3))
     for problem in (dn.inverse_dynamics(mechanism), dn.forward_dynamics(mechanism)):
         choice = {"backend": backend, "solver": solver}
-        first = dn.build(mechanism, problem, parameters=["inertia"], **choice)
+        first = dn.build(mechanism, problem, runtime_parameters=["inertia"], **choice)
         first(q, yd, ydd, f_ext)
-        changed, anew = first.with_model(loaded), dn.build(loaded, problem, **choice)
+        changed, anew = first.with_inertias(loaded), dn.build(loaded, problem, **choice)
         for push in (None, f_ext):
             assert error(changed(q, yd, ydd, push), anew(q, yd, ydd, push)).max() <= 1e-9
             one = None if push is None else push[0]
             assert error(changed(q[0], yd[0], ydd[0], one), anew(q[0], yd[0], ydd[0], one)) <= 1e-9
         assert error(changed(q, yd, ydd), first(q, yd, ydd)).max() > 1e-3
     with pytest.raises(ValueError, match="built for constant inertia"):
-        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_model(loaded)
+        dn.build(mechanism, dn.inverse_dynamics(mechanism), backend="numpy").with_inertias(loaded)
     other = dn.parse_robot(ALL["five_bar"])
     with pytest.raises(ValueError, match="differs in more than"):
-        first.with_model(other)
+        first.with_inertias(other)
 
 
 def test_custom_constraints():

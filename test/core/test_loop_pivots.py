@@ -163,14 +163,14 @@ def test_inertias_that_are_given_later():
     loaded = dn.with_payload(case.mechanism, "crank", 1.0, (0.1, 0, 0), 0.1 * np.eye(3))
     forward = dn.forward_dynamics(case.mechanism)
     for backend in ("c", "numpy"):
-        solver = dn.build(case.mechanism, forward, backend=backend, parameters=("inertia",))
+        solver = dn.build(case.mechanism, forward, backend=backend, runtime_parameters=("inertia",))
         state = case.q[0], case.yd[0], case.tau[0]
-        assert np.isfinite(solver.with_model(loaded)(*state)).all()
+        assert np.isfinite(solver.with_inertias(loaded)(*state)).all()
         with pytest.raises(dn.SolutionError, match="'crank_j' can move"):
-            solver.with_model(loaded).with_model(case.mechanism)(*state)
-        unwatched = dn.build(loaded, forward, backend=backend, parameters=("inertia",))
+            solver.with_inertias(loaded).with_inertias(case.mechanism)(*state)
+        unwatched = dn.build(loaded, forward, backend=backend, runtime_parameters=("inertia",))
         with pytest.raises(dn.ModelError, match="'crank_j' .* build one for this Robot"):
-            unwatched.with_model(case.mechanism)
+            unwatched.with_inertias(case.mechanism)
 
 
 @pytest.mark.parametrize("name", [*ALL, "quadruped", "humanoid"])

@@ -117,6 +117,8 @@ def test_payloads_and_rotors_are_inputs():
     loaded = dn.with_payload(model, "panda_link7", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
     loaded = dn.with_parameters(loaded, loaded.inertias, np.linspace(0.1, 0.3, 7))
     q, qd, _, _ = random_states(model, 5)
-    function = dn.build(model, "generalized_momentum", parameters=("inertia", "armature")).with_model(loaded)
+    function = dn.build(
+        model, "generalized_momentum", runtime_parameters=("inertia", "armature")
+    ).with_inertias(loaded)
     for own, right in zip(function(q, qd), generalized_momentum(loaded, q, qd), strict=True):
         assert error(own, right).max() <= EXACT

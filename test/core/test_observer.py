@@ -232,13 +232,13 @@ def test_nothing_is_allocated():
 def test_payloads():
     model = ROBOTS["panda7"].model()
     loaded = dn.with_payload(model, "panda_hand", 2.0, (0.0, 0.1, 0.1), 0.01 * np.eye(3))
-    own = observer(parameters=("inertia",)).with_model(loaded)
+    own = observer(runtime_parameters=("inertia",)).with_inertias(loaded)
     q = REST.copy()
     for k in range(3):
         own.step(k * 1e-3, q, np.zeros(7), dn.evaluate(loaded, "nonlinear_effects", q, np.zeros(7)))
     assert np.abs(own.torque).max() <= 1e-9
     with pytest.raises(ValueError, match="constant inertia"):
-        observer().with_model(loaded)
+        observer().with_inertias(loaded)
 
 
 def test_wrenches_that_joints_do_not_tell():

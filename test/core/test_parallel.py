@@ -229,8 +229,8 @@ def test_payload_changes_nothing_but_inertias():
     loaded = with_payload(model, "panda_link7", 2.0, [0, 0, 0.1], 0.01 * np.eye(3))
     q, qd, tau, _ = states(model, 2)
     for solver in SOLVERS:
-        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, parameters=("inertia",))
-        assert error(forward.with_model(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
+        forward = dn.build(model, dn.forward_dynamics(model), solver=solver, runtime_parameters=("inertia",))
+        assert error(forward.with_inertias(loaded)(q, qd, tau), aba(loaded, q, qd, tau)[0]).max() <= 1e-10
 
 
 def test_the_node_serves_with_them():

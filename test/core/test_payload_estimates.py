@@ -281,8 +281,8 @@ def test_all_that_is_carried(panda7, functions, moved):
     """A payload that the model has already is part of what is found."""
     q, qd, _, tau, _ = moved
     half = dn.with_payload(panda7, HAND, 0.5 * MASS, COM, 0.5 * MOMENTS)
-    functions = dn.payload_functions(panda7, HAND, "numpy", parameters=("inertia",))
-    plain, own = dn.RecursivePayload(functions), dn.RecursivePayload(functions.with_model(half))
+    functions = dn.payload_functions(panda7, HAND, "numpy", runtime_parameters=("inertia",))
+    plain, own = dn.RecursivePayload(functions), dn.RecursivePayload(functions.with_inertias(half))
     for time, *sample in zip(TIME[:40], q[:40], qd[:40], tau[:40], strict=True):
         plain.step(time, *sample)
         own.step(time, *sample, carried=0.5 * parameters())

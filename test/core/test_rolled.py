@@ -79,9 +79,9 @@ def test_facade_of_a_long_robot(branches):
     model = snake(120, branches=branches)
     q, qd, u, f_ext = random_states(model, 70, seed=42)
     for kind, problem in problems(model):
-        solver = dn.build(model, problem, backend="c", parameters=("inertia",))
+        solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
         assert isinstance(solver.program, Rolled)
-        plain = dn.build(model, problem, backend="numpy", solver="cluster", parameters=("inertia",))
+        plain = dn.build(model, problem, backend="numpy", solver="cluster", runtime_parameters=("inertia",))
         known = (u, u) if kind == "hybrid" else (u,)
         right = plain(q[:5], qd[:5], *(k[:5] for k in known), f_ext[:5])
         many = solver(q, qd, *known, f_ext)
@@ -92,7 +92,7 @@ def test_facade_of_a_long_robot(branches):
             for found, whole, r in zip(*map(as_tuple, (one, many, right)), strict=True):
                 assert error(found, r[k]) <= np.max(tolerance) and error(whole[k], r[k]) <= np.max(tolerance)
         payload = dn.with_payload(model, "l60", 2.0, np.ones(3), np.eye(3))
-        loaded, again = solver.with_model(payload), plain.with_model(payload)
+        loaded, again = solver.with_inertias(payload), plain.with_inertias(payload)
         for a, b in zip(
             *(as_tuple(s(q[0], qd[0], *(x[0] for x in known))) for s in (loaded, again)), strict=True
         ):

@@ -23,7 +23,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
     q, qd, qdd, f_ext = random_states(model, 3)
     problems = [dn.inverse_dynamics(model), dn.forward_dynamics(model)]
     for problem in problems[: 2 if floating else 1]:
-        solve = dn.build(model, problem, backend="c", parameters=("inertia", "armature"))
+        solve = dn.build(model, problem, backend="c", runtime_parameters=("inertia", "armature"))
         for k in range(3):
             solve(q[k], qd[k], qdd[k])
             solve(q[k], qd[k], qdd[k], f_ext[k], gravity=np.array([1.0, 2.0, 3.0]), out=np.zeros(model.nv))
@@ -47,7 +47,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
         few()
         few(q)
         few(q[:0], qd[:0], qdd[:0], model.gravity)
-        pickle.loads(pickle.dumps(solve)).with_model(model)(q[0], qd[0], qdd[0])
+        pickle.loads(pickle.dumps(solve)).with_inertias(model)(q[0], qd[0], qdd[0])
     link = list(model.frames)[-1]
     dn.build(model, "operational_space_inertia_inverse", backend="c", links=[link])(q[0])
 print("through")

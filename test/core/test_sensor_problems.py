@@ -282,10 +282,10 @@ def test_other_inertias_without_another_build():
     truth = truth_of("ur5")
     problem = dn.sensor_problem(truth.model, [x for x in redundant(truth.model) if x.value is None])
     heavy = dn.with_payload(truth.model, tips(truth.model)[0], 5.0, [0, 0, 0.1], 0.01 * np.eye(3))
-    estimator = dn.build(truth.model, problem, backend="numpy", parameters=["inertia"])
+    estimator = dn.build(truth.model, problem, backend="numpy", runtime_parameters=["inertia"])
     other = dn.build(heavy, problem, backend="numpy")
     state = (*truth.state[:2], truth.readings(problem))
-    np.testing.assert_allclose(estimator.with_model(heavy)(*state).tau, other(*state).tau, rtol=1e-10)
+    np.testing.assert_allclose(estimator.with_inertias(heavy)(*state).tau, other(*state).tau, rtol=1e-10)
     assert not np.allclose(estimator(*state).tau, other(*state).tau)
 
 

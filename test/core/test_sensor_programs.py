@@ -151,11 +151,11 @@ def test_a_payload_needs_no_compiling():
     model = ROBOTS["panda"].model()
     for sensors, changed in ((just_enough, "tau"), (from_the_root, "f_ext")):
         problem = dn.sensor_problem(model, sensors(model))
-        estimator = dn.build(model, problem, backend="c", parameters=("inertia",))
+        estimator = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
         loaded = dn.with_payload(model, tip(model), 2.0, (0.0, 0.0, 0.1), 0.01 * np.eye(3))
         q, qd, _, _ = random_states(model, 3, seed=2)
         readings = np.random.default_rng(1).uniform(-2, 2, (3, len(problem.readings)))
-        found = estimator.with_model(loaded)(q, qd, readings)
+        found = estimator.with_inertias(loaded)(q, qd, readings)
         right = dn.build(loaded, problem, backend="numpy")(q, qd, readings)
         assert error(found.tau, right.tau).max() <= EXACT
         assert error(found.f_ext, right.f_ext, tail=2).max() <= EXACT

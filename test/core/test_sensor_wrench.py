@@ -56,17 +56,19 @@ def test_a_payload_beyond_counts_and_another_does_not(backend):
     model = ROBOTS["panda7"].model()
     q, qd, qdd, _ = (a[0] for a in random_states(model, 1, seed=4))
     function = dn.build(
-        model, "sensor_wrench", backend=backend, parameters=["inertia"], joint=joint, **SENSOR
+        model, "sensor_wrench", backend=backend, runtime_parameters=["inertia"], joint=joint, **SENSOR
     )
     oracle = JointWrench(ROBOTS["panda7"], model, joint)
     bare = oracle(q, qd, qdd, **SENSOR)
     before = dn.with_payload(model, "panda_link7", 2.0, COM, MOMENTS)
-    assert error(function.with_model(before)(q, qd, qdd), bare) <= EXACT
+    assert error(function.with_inertias(before)(q, qd, qdd), bare) <= EXACT
     loaded = dn.with_payload(before, "panda_hand_tcp", 1.5, COM, MOMENTS)
     tcp = oracle.pin.frames[oracle.pin.getFrameId("panda_hand_tcp")]
     oracle.pin.inertias[tcp.parentJoint] += tcp.placement.act(pin.Inertia(1.5, COM, MOMENTS))
     expected = oracle(q, qd, qdd, **SENSOR)
-    assert error(expected, bare) > 0.1 and error(function.with_model(loaded)(q, qd, qdd), expected) <= EXACT
+    assert (
+        error(expected, bare) > 0.1 and error(function.with_inertias(loaded)(q, qd, qdd), expected) <= EXACT
+    )
 
 
 def test_a_floating_robot_on_a_scale():
@@ -106,7 +108,9 @@ def test_a_linkage_beyond(parameters):
     """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
     mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
-        dn.build(mechanism, "sensor_wrench", backend=backend, parameters=parameters, joint="mount")
+        dn.build(
+            mechanism, "sensor_wrench", backend=backend, runtime_runtime_parameters=parameters, joint="mount"
+        )
         for backend in ("numpy", "c")
     )
     q = states(mechanism, 1)[0][0]

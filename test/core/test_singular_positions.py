@@ -162,7 +162,7 @@ def built(**choice):
 
 
 OFTEN = {  # with every robot
-    "c": built(backend="c", parameters=("inertia", "armature")),
+    "c": built(backend="c", runtime_parameters=("inertia", "armature")),
     "c, mass matrix": by_mass_matrix,
     "numpy": built(backend="numpy"),
 }
@@ -265,21 +265,21 @@ def test_with_model():
     loaded = dn.with_payload(loaded, "t", 1.0, (0, 0, 0), 0.1 * np.eye(3))
     assert weak_coordinates(model).tolist() == [True, True, False] and not weak_coordinates(loaded).any()
     for backend in ("c", "numpy"):
-        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
-        regular = solver.with_model(loaded)
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, runtime_parameters=("inertia",))
+        regular = solver.with_inertias(loaded)
         right = np.linalg.solve(
             dn.evaluate(loaded, "mass_matrix", q), tau - dn.evaluate(loaded, "nonlinear_effects", q, qd)
         )
         assert error(regular(q, qd, tau), right) < 1e-9
         with pytest.raises(dn.SolutionError, match="'pan'(, 'tilt')? can move"):
-            regular.with_model(model)(q, qd, tau)
-    solver = dn.build(loaded, dn.forward_dynamics(model), backend="c", parameters=("inertia",))
+            regular.with_inertias(model)(q, qd, tau)
+    solver = dn.build(loaded, dn.forward_dynamics(model), backend="c", runtime_parameters=("inertia",))
     assert "health" not in solver.program.outputs
     with pytest.raises(dn.ModelError, match="'pan', 'tilt' .* build one for this Robot"):
-        solver.with_model(model)
-    numpy = dn.build(loaded, dn.forward_dynamics(model), backend="numpy", parameters=("inertia",))
+        solver.with_inertias(model)
+    numpy = dn.build(loaded, dn.forward_dynamics(model), backend="numpy", runtime_parameters=("inertia",))
     with pytest.raises(dn.SolutionError, match="'pan'(, 'tilt')? can move"):
-        numpy.with_model(model)(q, qd, tau)
+        numpy.with_inertias(model)(q, qd, tau)
 
 
 def test_inertias_that_are_given_later():
@@ -287,10 +287,10 @@ def test_inertias_that_are_given_later():
     parts = (BASE, link("a"), link("b", 1, 1.0), joint("j1", "base", "a"), joint("j2", "a", "b", "0 0 1"))
     model = dn.parse_robot(robot(*parts))
     for backend in ("c", "numpy"):
-        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, parameters=("inertia",))
+        solver = dn.build(model, dn.forward_dynamics(model), backend=backend, runtime_parameters=("inertia",))
         with pytest.raises(dn.SolutionError, match="'j1' can move"):
             solver([0.1, 0.2], [0, 0], [1, 1])
-        loaded = solver.with_model(dn.with_payload(model, "a", 1.0, (0, 0, 0), np.eye(3)))
+        loaded = solver.with_inertias(dn.with_payload(model, "a", 1.0, (0, 0, 0), np.eye(3)))
         assert np.isfinite(loaded([0.1, 0.2], [0, 0], [1, 1])).all()
 
 
@@ -306,7 +306,8 @@ def test_loops_watch_pivots_as_well(parameters):
         ]
     model = dn.parse_robot(robot(*parts, *gimbal(f"l{LONG - 1}")))
     solver, plain = (
-        dn.build(model, dn.forward_dynamics(model), backend=b, parameters=parameters) for b in ("c", "numpy")
+        dn.build(model, dn.forward_dynamics(model), backend=b, runtime_parameters=parameters)
+        for b in ("c", "numpy")
     )
     assert isinstance(solver.program, Rolled)
     random = np.random.default_rng(1)

@@ -89,10 +89,10 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
     q, *_ = random_states(model, 8, seed=15)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
     function = dn.build(
-        model, "sensor_wrench", backend=backend, parameters=["inertia"], joint=JOINT, **SENSOR
+        model, "sensor_wrench", backend=backend, runtime_parameters=["inertia"], joint=JOINT, **SENSOR
     )
     zero = np.zeros_like(q)
-    left = readings(oracle, q) - function.with_model(tool.on(model))(q, zero, zero)
+    left = readings(oracle, q) - function.with_inertias(tool.on(model))(q, zero, zero)
     assert np.allclose(left, BIAS, atol=1e-9)
     loaded = tool.on(model)
     assert mass_and_moment(beyond(loaded, JOINT).inertia)[0] == pytest.approx(mass)

@@ -49,7 +49,7 @@ class Trapezoids:
 
     def __init__(self, robot):
         self.robot, self.forward = robot, dn.build(robot, dn.forward_dynamics(robot))
-        self.closing = dn.build_closing(robot) if robot.constrained else None
+        self.closing = dn.build_loop_solver(robot) if robot.constrained else None
         self.own = robot.independent if self.closing else slice(None)
 
     def run(self, q, dt, steps, torque):
@@ -256,7 +256,7 @@ def test_torques_of_a_curve_are_those_of_inverse_dynamics(name):
     q = np.tile(q0, (len(TIME), 1))
     q[:, own] = q0[own] + z
     if robot.constrained:
-        closing = dn.build_closing(robot)
+        closing = dn.build_loop_solver(robot)
         for k in range(len(q)):
             q[k], _ = closing.following(q[k], q[max(k - 1, 0)])
     assert np.abs(motion.q - q).max() <= 1e-5

@@ -160,7 +160,7 @@ def test_the_way_to_the_device_and_back(fake, monkeypatch):
     def build(**choices):
         return dn.build(model, dn.forward_dynamics(model), solver="cfa", backend="cuda", **choices)
 
-    forward = pickle.loads(pickle.dumps(build(parameters=("inertia",))))
+    forward = pickle.loads(pickle.dumps(build(runtime_parameters=("inertia",))))
     assert (forward.choice.backend, forward.description) == ("cuda", "cfa (oee)")
     far = q.copy()
     far[1, 1] = 1e9
@@ -168,7 +168,7 @@ def test_the_way_to_the_device_and_back(fake, monkeypatch):
         expected = aba(model, positions, qd, tau, f_ext=f_ext)[0]
         assert error(forward(positions, qd, tau, f_ext), expected).max() <= EXACT
     heavier = dn.with_payload(model, "l0_2", 3.0, [0, 0, 0.1], 0.1 * np.eye(3))
-    assert error(forward.with_model(heavier)(q, qd, tau), aba(heavier, q, qd, tau)[0]).max() <= EXACT
+    assert error(forward.with_inertias(heavier)(q, qd, tau), aba(heavier, q, qd, tau)[0]).max() <= EXACT
     monkeypatch.setattr(Device, "launch", by_numpy("float"))
     single = [a.astype(np.float32) for a in (q, qd, tau)]
     found = build(precision="float32")(*single)

@@ -177,7 +177,7 @@ def test_forward_dynamics_goes_the_other_way_where_that_takes_fewer_cycles(fake,
         return 1.0 / len(tried)  # the last one that is tried is the best
 
     monkeypatch.setattr(choice, "cycles_of_a_warp", cycles)
-    solver = dn.build(robot, dn.forward_dynamics(robot), backend="cuda", parameters=("inertia",))
+    solver = dn.build(robot, dn.forward_dynamics(robot), backend="cuda", runtime_parameters=("inertia",))
     (other,) = {"aba", "crba + solve"} - {solver.description}
     q, qd, tau, push = random_states(robot, 70)
     found = solver(q, qd, tau)
@@ -185,7 +185,7 @@ def test_forward_dynamics_goes_the_other_way_where_that_takes_fewer_cycles(fake,
     assert chosen.order == f"{other}, depth_first"
     changed = with_parameters(robot, 1.1 * robot.inertias, robot.armature)
     pairs = [(found, aba(robot, q, qd, tau)[0])]
-    pairs.append((solver.with_model(changed)(q, qd, tau), aba(changed, q, qd, tau)[0]))
+    pairs.append((solver.with_inertias(changed)(q, qd, tau), aba(changed, q, qd, tau)[0]))
     pairs.append((solver(q, qd, tau, push), aba(robot, q, qd, tau, f_ext=push)[0]))
     for one, expected in pairs:
         np.testing.assert_allclose(one, expected, rtol=1e-9, atol=1e-9 * abs(expected).max())

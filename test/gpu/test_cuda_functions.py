@@ -98,7 +98,7 @@ def test_a_floating_base(fake, floating):
 
 
 def test_wrenches_and_payloads(fake, arm):
-    gpu, cpu = both(arm, forward, parameters=("inertia",))
+    gpu, cpu = both(arm, forward, runtime_parameters=("inertia",))
     q, qd, tau = states(arm)
     pushes = np.random.default_rng(1).uniform(-1, 1, (COUNT, arm.nbodies, 6))
     close(gpu(q, qd, tau, pushes), cpu(q, qd, tau, pushes))
@@ -106,8 +106,8 @@ def test_wrenches_and_payloads(fake, arm):
     heavier = dn.with_payload(arm, arm.bodies[-1].name, 2.0, (0.1, 0.0, 0.2), 0.01 * np.eye(3))
     gpu(q, qd, tau)
     compiled = len(fake.texts)
-    close(gpu.with_model(heavier)(q, qd, tau), cpu.with_model(heavier)(q, qd, tau))
-    close(gpu.with_model(heavier)(*there(q, qd, tau)).numpy(), cpu.with_model(heavier)(q, qd, tau))
+    close(gpu.with_inertias(heavier)(q, qd, tau), cpu.with_inertias(heavier)(q, qd, tau))
+    close(gpu.with_inertias(heavier)(*there(q, qd, tau)).numpy(), cpu.with_inertias(heavier)(q, qd, tau))
     assert len(fake.texts) == compiled
 
 
@@ -204,7 +204,7 @@ def test_pickled_functions(fake, arm):
 
 def test_any_program(fake, arm):
     program = forward(arm, backend="c").program
-    found = dn.function(program, backend="cuda", gravity=arm.gravity)
+    found = dn.compile(program, backend="cuda", gravity=arm.gravity)
     given = states(arm)
     close(found(*given), forward(arm, backend="c")(*given))
     close(found(*there(*given)).numpy(), forward(arm, backend="c")(*given))

@@ -204,7 +204,7 @@ def test_a_long_robot_on_cuda(fake, monkeypatch):
     spare."""
     monkeypatch.setattr(lanes, "LEAST_STATES", 64)
     model = long_robot()
-    solver = dn.build(model, dn.forward_dynamics(model), backend="cuda", parameters=("inertia",))
+    solver = dn.build(model, dn.forward_dynamics(model), backend="cuda", runtime_parameters=("inertia",))
     q, qd, tau, _ = states(model, 400)
     right = aba(model, q, qd, tau)[0]
     assert error(solver(q, qd, tau), right).max() < 1e-8
@@ -213,7 +213,7 @@ def test_a_long_robot_on_cuda(fake, monkeypatch):
     assert error(solver(*there).numpy(), right).max() < 1e-8
     heavier = dn.with_payload(model, "l0_3", 2.0, np.ones(3), np.eye(3))
     right = aba(heavier, q, qd, tau)[0]
-    assert error(solver.with_model(heavier)(*there).numpy(), right).max() < 1e-8
+    assert error(solver.with_inertias(heavier)(*there).numpy(), right).max() < 1e-8
     assert {name for name, _, _ in fake.launches} == {"states", "first_bad"}
 
 

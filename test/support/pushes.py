@@ -66,7 +66,7 @@ def follower(robot):
     every = range(tree.nv)
     if tree is robot:
         return lambda q, change: moved(tree, q, every, change)
-    closing = dn.build_closing(robot)
+    closing = dn.build_loop_solver(robot)
     at = [joint.q.start for joint in robot.independent_joints]
 
     def follow(q, change):

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import quantity_program
-from dynamics_node.functions import build, function
+from dynamics_node.functions import build, compile
 from dynamics_node.identification.excitation.bounds import Bounds
 from dynamics_node.robot import Robot, inverse_dynamics
 from dynamics_node.symbolic import interpret, skew, trace
@@ -181,4 +181,4 @@ class BoxRows:
             J = interpret(jacobian, q=q)["jacobian"]
             return {"position": found["position"] + arm, "jacobian": J[3:] - skew(arm) @ J[:3]}
 
-        return function(trace(position, {"q": (self.model.nq,)}), self.backend, "point")
+        return compile(trace(position, {"q": (self.model.nq,)}), self.backend, "point")

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynamics_node.algorithms import quantity_program
 from dynamics_node.algorithms.friction import CREEP
-from dynamics_node.functions import function
+from dynamics_node.functions import compile
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.linear import LinearModel
 from dynamics_node.symbolic import gradient, interpret, trace
@@ -108,7 +108,7 @@ class Regressor:
 
     @cached_property
     def _function(self):
-        return function(self._program, self.linear.backend, "base_regressor")
+        return compile(self._program, self.linear.backend, "base_regressor")
 
     @cached_property
     def _gradient(self):
@@ -119,4 +119,4 @@ class Regressor:
             return {"sum": (weights * interpret(program, **state)["W"]).sum()}
 
         summed = trace(weighted, program.inputs | {"weights": program.outputs["W"].shape})
-        return function(gradient(summed, "sum", STATE), self.linear.backend, "base_regressor_gradient")
+        return compile(gradient(summed, "sum", STATE), self.linear.backend, "base_regressor_gradient")

@@ -28,14 +28,14 @@ from dynamics_node.estimation import (
     payload_functions,
 )
 from dynamics_node.functions import (
-    Closing,
     Estimator,
+    LoopSolver,
     QuantityFunction,
     RobotFunction,
     build,
-    build_closing,
     build_estimator,
     build_for_service,
+    build_loop_solver,
     changeable,
 )
 from dynamics_node.node.state.lacking import lacking_without
@@ -120,7 +120,7 @@ class ServedRobot:
     mass_matrix: QuantityFunction
     nonlinear_effects: QuantityFunction
     inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
-    closing: Closing | None = None
+    closing: LoopSolver | None = None
     lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sensor_joint: str = ""
     carried: QuantityFunction | None = None
@@ -137,14 +137,14 @@ class ServedRobot:
             return "least squares", own.description, own.runner.backend
         return own.choice.solver, own.description, own.runner.backend
 
-    def with_model(self, model: Robot) -> "ServedRobot":
+    def with_inertias(self, model: Robot) -> "ServedRobot":
         """All functions with the inertias of another Robot; nothing is compiled."""
         names = ("solver", "inverse", "forward", "mass_matrix", "nonlinear_effects")
-        changed = {name: getattr(self, name).with_model(model) for name in names}
-        inertias = {key: function.with_model(model) for key, function in self.inertias.items()}
-        carried = self.carried and self.carried.with_model(model)
-        observer = self.observer and self.observer.with_model(model)
-        payload = self.payload and self.payload.with_model(model)
+        changed = {name: getattr(self, name).with_inertias(model) for name in names}
+        inertias = {key: function.with_inertias(model) for key, function in self.inertias.items()}
+        carried = self.carried and self.carried.with_inertias(model)
+        observer = self.observer and self.observer.with_inertias(model)
+        payload = self.payload and self.payload.with_inertias(model)
         changed |= {"inertias": inertias, "carried": carried, "observer": observer, "payload": payload}
         return replace(self, model=model, **changed)
 
@@ -195,7 +195,7 @@ def _build(job):
         mass_matrix=quantity("mass_matrix"),
         nonlinear_effects=quantity("nonlinear_effects"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
-        closing=build_closing(model, beside) if model.constrained else None,
+        closing=build_loop_solver(model, beside) if model.constrained else None,
         lacking=lacking,
         sensor_joint=job.sensor_joint,
         carried=quantity("sensor_wrench", joint=job.sensor_joint) if job.sensor_joint else None,

@@ -169,7 +169,7 @@ class Core:
         for link, payload in payloads.items():
             model = with_payload(model, link, *payload)
         bare = model is self.unloaded.model
-        self.robot = self.unloaded if bare else self.unloaded.with_model(model)
+        self.robot = self.unloaded if bare else self.unloaded.with_inertias(model)
         self.payloads, self._tool = payloads, _tool(self.settings)
         self._forget_pushes()
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from dynamics_node.functions import Closing, build_closing
+from dynamics_node.functions import LoopSolver, build_loop_solver
 from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.state.sensor_readings import Topic, topics_of
 from dynamics_node.robot import Robot, sensor_problem
@@ -19,7 +19,7 @@ class EstimatedRobot:
     model: Robot
     smoothed: Smoothed
     topics: tuple[Topic, ...]
-    closing: Closing | None = None
+    closing: LoopSolver | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class EstimatorJob:
         smoothed = Smoothed(robot, sensors, self.backend)
         topics = topics_of(sensor_problem(robot, sensors))
         smoothed.compile()
-        closing = build_closing(robot, self.backend) if robot.constrained else None
+        closing = build_loop_solver(robot, self.backend) if robot.constrained else None
         return EstimatedRobot(robot, smoothed, topics, closing)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms import Actuation
 from dynamics_node.algorithms.spanning import spread_rates
-from dynamics_node.functions import Closing, SolutionError
+from dynamics_node.functions import LoopSolver, SolutionError
 from dynamics_node.robot import Robot
 
 CONTRADICTS = 0.05  # rad or m between a measured position of an explicit joint and that which follows
@@ -159,7 +159,7 @@ class LoopCoordinates(Coordinates):
     """Of a robot with loops: dependent joints follow from the independent ones, on the branch where they were
     last."""
 
-    def __init__(self, closing: Closing, explicit=True):
+    def __init__(self, closing: LoopSolver, explicit=True):
         self._mechanism, self._closing = closing.mechanism, closing
         super().__init__(closing.mechanism, explicit)
         number = {name: k for k, name in enumerate(self.names)}
@@ -227,7 +227,7 @@ class Closed(Protocol):
     @property
     def model(self) -> Robot: ...
     @property
-    def closing(self) -> Closing | None: ...
+    def closing(self) -> LoopSolver | None: ...
 
 
 def coordinates_of(robot: Closed, explicit=True) -> Coordinates:

@@ -313,5 +313,5 @@ def test_a_robot_says_why_numpy_serves(fresh, monkeypatch):
     assert robot.solver.choice.backend == "numpy"
     (note,) = robot.notes
     assert note.startswith("only cached code is used here") and note.endswith("numpy serves instead")
-    assert robot.with_model(robot.model).notes == robot.notes
+    assert robot.with_inertias(robot.model).notes == robot.notes
     assert pickle.loads(pickle.dumps(robot)).notes == robot.notes

@@ -23,7 +23,7 @@ def robot():
     inverse = build_for_service(model, inverse_dynamics(model), backend="numpy")
     forward = build_for_service(model, forward_dynamics(model), backend="numpy")
     quantities = [
-        build(model, name, backend="numpy", parameters=["inertia"])
+        build(model, name, backend="numpy", runtime_parameters=["inertia"])
         for name in ("mass_matrix", "nonlinear_effects")
     ]
     return ServedRobot(model, inverse, inverse, forward, *quantities, {})
