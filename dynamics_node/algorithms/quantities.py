@@ -22,6 +22,7 @@ from dynamics_node.algorithms.second_derivatives import SECOND, second_derivativ
 from dynamics_node.algorithms.sensor_wrench import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, named
 
+LARGEST_CONDITION = 1e12  # of Lambda
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
 
 
@@ -38,7 +39,8 @@ class Quantity(NamedTuple):
 
     problem(robot, **options): the Problem that is solved, in place of a way; write(robot, problem, wrenches,
     parameters): makes the Program of what is derived from the Program of that problem; a way then is on
-    numbers of one state. derivatives: the name of the quantity that has them."""
+    numbers of one state. derivatives: the name of the quantity that has them. limits: of the entries of one
+    more result of the ways, beyond which there is none; refusal: the reason."""
 
     reads: tuple[str, ...]
     returns: tuple[str, ...]
@@ -53,6 +55,8 @@ class Quantity(NamedTuple):
     problem: Callable[..., Problem] | None = None
     write: Callable | None = None
     derivatives: str | None = None
+    limits: tuple[float, ...] = ()
+    refusal: str | None = None
     result: type | None = None
     options: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
@@ -99,6 +103,22 @@ def _problem(kind, derivatives, write=None, result=None, **facts):
         result=result,
         options=("forward_joints",) if kind == "hybrid" else (),
         needs=("forward_joints",) if kind == "hybrid" else (),
+    )
+
+
+def _lambda(result, way, by_clusters, **facts):
+    """Of the operational space of some links."""
+    return Quantity(
+        Q,
+        result._fields,
+        way,
+        by_clusters=by_clusters,
+        projects=True,
+        inverts=True,
+        result=result,
+        options=("links", "reference"),
+        needs=("links",),
+        **facts,
     )
 
 
@@ -198,16 +218,16 @@ LINKS = {
         **LINK,
     ),
     "frame_jacobian_bias": Quantity(QD, ("frame_jacobian_bias",), of.frame_jacobian_bias, **LINK),
-    "operational_space_inertia_inverse": Quantity(
-        Q,
-        ("inertia_inverse", "jacobian"),
-        of.operational_space_inertia_inverse,
-        by_clusters=dynamics.extended_forces,
-        projects=True,
-        inverts=True,
-        result=results.OperationalSpaceInertiaInverse,
-        options=("links", "reference"),
-        needs=("links",),
+    "operational_space_inertia": _lambda(
+        results.OperationalSpaceInertia,
+        of.inverted(of.operational_space_inertia_inverse),
+        of.inverted(dynamics.extended_forces),
+        limits=(LARGEST_CONDITION**2,),
+        refusal="the links cannot move freely there (condition of Lambda^-1 1e12 or more), see "
+        "operational_space_inertia_inverse",
+    ),
+    "operational_space_inertia_inverse": _lambda(
+        results.OperationalSpaceInertiaInverse, of.operational_space_inertia_inverse, dynamics.extended_forces
     ),
     "sensor_wrench": _row(
         (*QDD, "gravity"),

@@ -36,15 +36,18 @@ def quantity_programs(robot: Robot, name: str, parameters=(), wrenches=False, **
     robot = quantity.seen(robot, options)
     every = np.full(robot.nv, quantity.inverts)
     watched = weak_coordinates(robot, every)
-    limits = health_limits(robot, watched)
+    limits = np.concatenate([health_limits(robot, watched), quantity.limits])
     reads = state_shapes(robot, quantity.reads + ("f_ext",) * (wrenches and quantity.wrenches))
 
     def program(way):
         def function(own, q, qd=None, **arrays):
             rates = quantity.rates(own, q, qd)
             results = way(own, rates, q, *arrays.values(), **options)
-            found = dict(zip(quantity.returns, results, strict=True))
-            return found | ({"health": health(own, q, rates, every, watched)} if len(limits) else {})
+            found = dict(zip(quantity.returns, results, strict=not quantity.limits))
+            if len(limits):
+                more = results[-1] if quantity.limits else ()
+                found["health"] = np.concatenate([health(own, q, rates, every, watched), more])
+            return found
 
         return economical_program(
             robot, reads, function, parameters, limits, quantity.regrouped, quantity.reframed

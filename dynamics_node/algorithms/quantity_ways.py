@@ -16,7 +16,7 @@ from dynamics_node.algorithms.momentum import generalized_momentum as tree_momen
 from dynamics_node.algorithms.reaction_wrenches import reaction_wrenches as tree_reaction_wrenches
 from dynamics_node.algorithms.regressors import momentum_regressor as tree_momentum_regressor
 from dynamics_node.algorithms.rnea import rnea
-from dynamics_node.symbolic import inverse_congruence
+from dynamics_node.symbolic import inverse_congruence, solve_definite, symmetric, transpose
 
 
 def of_the_tree(function, reads, rows=(), columns=()):
@@ -103,6 +103,20 @@ def operational_space_inertia_inverse(robot, rates, q, links, reference="world_a
     (M,) = mass_matrix(robot, rates, q)
     J = np.concatenate([jacobian(robot, rates, q, link, reference)[0] for link in links], axis=-2)
     return inverse_congruence(M, J), J
+
+
+def inverted(way):
+    """The way of Lambda (..., 6 k, 6 k) and J, with the square of the condition number of Lambda (..., 1) in
+    Frobenius' norm besides, from one of Lambda^-1 and J."""
+
+    def inertia(*arguments, **options):
+        inverse, J = way(*arguments, **options)
+        found = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
+        found = symmetric(found) if found.dtype == object else 0.5 * (found + transpose(found))
+        squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, found)]
+        return found, J, np.asarray(squares[0] * squares[1])[..., None]
+
+    return inertia
 
 
 def reaction_wrenches(robot, rates, q, qdd, gravity, redundant="refuse"):

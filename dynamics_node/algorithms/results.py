@@ -87,6 +87,13 @@ class FrameKinematics(NamedTuple):
     acceleration: np.ndarray
 
 
+class OperationalSpaceInertia(NamedTuple):
+    """inertia (..., 6 k, 6 k): Lambda = (J M^-1 J^T)^-1 of k links; jacobian (..., 6 k, nv)."""
+
+    inertia: np.ndarray
+    jacobian: np.ndarray
+
+
 class OperationalSpaceInertiaInverse(NamedTuple):
     """inertia_inverse (..., 6 k, 6 k): Lambda^-1 = J M^-1 J^T of k links; jacobian (..., 6 k, nv)."""
 

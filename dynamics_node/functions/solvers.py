@@ -29,7 +29,8 @@ class RobotFunction(Function):
     _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_inertias returns
 
     def __post_init__(self):
-        self._keep(why=partial(_why, self.model, self.spec.forward))
+        row = QUANTITIES.get(self.spec.name)
+        self._keep(why=partial(_why, self.model, self.spec.forward, row and row.refusal))
         super().__post_init__()
 
     def __getstate__(self):
@@ -235,6 +236,6 @@ def _known(value, known):
     return array
 
 
-def _why(robot, forward, q, **_):
+def _why(robot, forward, otherwise, q, **_):
     """See Function."""
-    return why_not(robot, forward, q)
+    return why_not(robot, forward, q) or otherwise

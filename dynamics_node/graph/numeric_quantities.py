@@ -63,7 +63,11 @@ class NumericQuantity:
         assert quantity.way is not None
         rates = quantity.rates(self.model, q, qd)
         results = quantity.way(self.model, rates, q, *arrays.values(), **self.options)
-        return dict(zip(quantity.returns, results, strict=True))
+        found = dict(zip(quantity.returns, results, strict=not quantity.limits))
+        if quantity.limits:
+            good = np.asarray(results[-1], dtype=float)[..., None] <= quantity.limits[0]
+            found = {name: np.where(good, array, np.nan) for name, array in found.items()}
+        return found
 
 
 @dataclass(frozen=True, eq=False)

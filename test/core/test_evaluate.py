@@ -12,7 +12,7 @@ from dynamics_node.algorithms import QUANTITIES, quantity_program
 from dynamics_node.symbolic import interpret
 
 LOOPS = ("tilted five_bar", "differential", "belt_leg")
-LOOSER = {"operational_space_inertia_inverse": 1e-9} | dict.fromkeys(
+LOOSER = {"operational_space_inertia_inverse": 1e-9, "operational_space_inertia": 1e-9} | dict.fromkeys(
     [f"{kind}_dynamics{more}" for kind in ("forward", "hybrid") for more in ("", "_derivatives")], 1e-9
 )
 
@@ -41,6 +41,8 @@ def test_they_are_what_programs_compute(name):
     for quantity, row in QUANTITIES.items():
         if (loops and quantity == "sensor_wrench") or (robot.nv > 2 and "second" in quantity):
             continue  # refused; and long to trace, here at least
+        if robot.nv < 6 and quantity == "operational_space_inertia":
+            continue  # there is none
         program = quantity_program(robot, quantity, **options(robot, quantity))
         right = interpret(program, **{read: state[read] for read in row.reads})
         arrays = [state[read] for read in row.reads if read != "gravity"]

@@ -160,6 +160,17 @@ def test_lambda_only_where_it_exists(panda):
     )
     inertia, condition = invert(twice)
     assert inertia is None and condition >= 1e12
+    q = np.tile(np.full(7, 0.4), (100, 1))
+    for backend in ("numpy", "c"):
+        one, two = (
+            dn.build(panda, "operational_space_inertia", links=links, backend=backend)
+            for links in (["panda_hand"], ["panda_hand", "panda_link8"])
+        )
+        found = one(q[0]).inertia
+        assert np.allclose(found @ inverse, np.eye(6), atol=1e-8) and np.array_equal(found, found.T)
+        assert np.allclose(one(q).inertia, found, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
+        with pytest.raises(dn.SolutionError, match="links cannot move freely"):
+            two(q[0])
 
 
 @pytest.mark.parametrize("choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}])

@@ -27,7 +27,7 @@ LINEAR_FIRST = [3, 4, 5, 0, 1, 2]
 MOTIONS = {"velocity", "acceleration", "frame_jacobian_bias", "jacobian"} | {
     f"{kind}_momentum{matrix}" for kind in ("spatial", "centroidal") for matrix in ("", "_matrix")
 }
-LOOSER = {"operational_space_inertia_inverse": 1e-9}
+LOOSER = {"operational_space_inertia_inverse": 1e-9, "operational_space_inertia": 1e-9}
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +225,7 @@ def test_closed_loops(bars):
     link = "right_upper"
     for quantity in RESULTS:
         row = QUANTITIES[quantity]
-        if quantity in ("sensor_wrench", "reaction_wrenches"):
+        if quantity in ("sensor_wrench", "reaction_wrenches", "operational_space_inertia"):
             continue
         options = (
             {"link": link} if "link" in row.options else {"links": [link]} if "links" in row.options else {}

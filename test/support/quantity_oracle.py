@@ -89,6 +89,7 @@ class Quantities:
             "frame_pose": [pose.rotation.copy(), pose.translation.copy()],
             "frame_kinematics": [pose.rotation.copy(), pose.translation.copy(), velocity, motions[0]],
             "frame_jacobian_bias": [motions[1]],
+            "operational_space_inertia": [np.linalg.inv(J @ np.linalg.solve(M, J.T)), J[:, self.v]],
             "operational_space_inertia_inverse": [J @ np.linalg.solve(M, J.T), J[:, self.v]],
         }
 

@@ -47,6 +47,7 @@ RESULTS: dict[str, tuple[str, ...]] = {
     "frame_pose": ("xx", "x"),
     "frame_kinematics": ("xx", "x", "m", "m"),
     "frame_jacobian_bias": ("m",),
+    "operational_space_inertia": ("mm", "mv"),
     "operational_space_inertia_inverse": ("mm", "mv"),
     "sensor_wrench": ("w",),
     "reaction_wrenches": ("bw",),
