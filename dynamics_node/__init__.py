@@ -2,11 +2,14 @@
 
 import dynamics_node as dn
 
-model = dn.load_robot("panda.urdf")
-tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
+robot = dn.load_robot("panda.urdf")
+tau = dn.build(robot, "inverse_dynamics")(q, qd, qdd)
 """
 
+import ast
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,17 +18,28 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 
+@cache
+def _contents():
+    """{name: module} of library.py, in the order of its table of contents. It is read, not run: all of it
+    takes a second to import, in which a node or a command could not be stopped."""
+    name = "dynamics_node.library"
+    tree = ast.parse(find_spec(name).loader.get_source(name))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    modules = {alias.name: node.module for node in imports for alias in node.names}
+    (table,) = (ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign))
+    return {name: modules[name] for name in table}
+
+
 def __getattr__(name):
-    """What the library has, imported when it is asked for: NumPy and SciPy take a second, in which a node or
-    a command could not be stopped."""
-    if name.startswith("__") and name != "__all__":
+    """What the library has, imported when it is first used."""
+    if name == "__all__":
+        return list(_contents())
+    if name.startswith("__") or name not in _contents():
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    library = import_module("dynamics_node.library")
-    for names in (globals(), vars(library)):
-        if name in names:
-            return names[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(_contents()[name]), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__():
-    return [*globals(), *import_module("dynamics_node.library").__all__]
+    return [*globals(), *_contents()]

@@ -1,6 +1,11 @@
-"""What `import dynamics_node as dn` offers."""
+"""What `import dynamics_node as dn` offers, by subject: `__all__` is the table of contents.
+
+The package imports a name's module when the name is first used (see __init__.py): this file is read, and run
+only by those who import it.
+"""
 
 from dynamics_node.algorithms import (
+    QUANTITIES,
     ClosureError,
     close_loops,
     external_wrenches,
@@ -16,6 +21,7 @@ from dynamics_node.estimation import (
     ObserverOptions,
     Payload,
     RecursivePayload,
+    Tool,
     build_observer,
     estimate_payload,
     identify_tool,
@@ -27,6 +33,7 @@ from dynamics_node.functions import (
     Estimator,
     Function,
     InputError,
+    LoopSolver,
     SolutionError,
     UnobservableError,
     build,
@@ -70,71 +77,81 @@ from dynamics_node.trajectory import (
     write_animation,
 )
 
-__all__ = [
-    "Box",
-    "ChoiceError",
-    "ClosureError",
-    "CompileError",
-    "DeviceArray",
-    "DeviceError",
-    "Estimate",
-    "Estimator",
-    "ExcitationError",
-    "Excited",
-    "Function",
-    "IdentificationError",
-    "Identified",
-    "InputError",
-    "JointFilter",
-    "LinearModel",
-    "ModelError",
-    "ModelWarning",
-    "MomentumObserver",
-    "Observability",
-    "ObserverOptions",
-    "Payload",
-    "Problem",
-    "RecursivePayload",
-    "Robot",
-    "SensorError",
-    "SensorProblem",
-    "SingularPivotError",
-    "SmootherOptions",
-    "SolutionError",
-    "Trajectory",
+__all__ = [  # noqa: RUF022 (by subject)
+    # Robots
+    "Robot",  # bodies, joints, clusters, frames, gravity; frozen
+    "load_robot",  # a URDF file -> Robot
+    "parse_robot",  # the text of one
+    "with_payload",  # the Robot with a body fixed to a link
+    "with_tool",  # with another tool beyond a joint
+    "with_parameters",  # with other inertias and rotor inertias
+    "spanning",  # q, qd, qdd of every joint from those of the independent ones
+    "close_loops",  # positions at which the loops of a robot are closed
+    "friction_torque",  # Coulomb and viscous friction of the joints
+    "external_wrenches",  # {link: wrench in its axes} -> f_ext
+    # Dynamics of a robot: one state, a batch of any shape, derivatives
+    "build",  # a quantity by name, or a Problem -> Function: compiled, differentiable, picklable
+    "evaluate",  # the same in one call, by NumPy
+    "QUANTITIES",  # the table of them: what each reads and returns
+    "Function",  # named arrays in, named arrays out
+    "Problem",  # what is known of tau and qdd at every joint
+    "inverse_dynamics",  # the Problem q, qd, qdd -> tau
+    "forward_dynamics",  # q, qd, tau -> qdd
+    "hybrid_dynamics",  # torques known at some joints, accelerations at the others
+    "build_loop_solver",  # -> LoopSolver
+    "LoopSolver",  # `close_loops` at the rate of a controller
+    "trace",  # a function of arrays -> Program
+    "compile",  # a Program -> Function
+    "DeviceArray",  # an array on a GPU
+    # Sensors: what readings say about one instant
+    "sensors",  # records of sensors: JointTorque, ForceTorque, Imu, ...
+    "load_sensors",  # a file of them
+    "sensor_problem",  # a robot and its sensors -> SensorProblem, for `build`
+    "SensorProblem",  # the exact dynamics, and noisy readings
+    "Estimator",  # its Function: q, qd, readings -> Estimate
+    "Estimate",  # qdd, tau, f_ext, their covariances, chi-square
+    "observability",  # -> Observability
+    "Observability",  # what sensors leave open, by name, and which one would help
+    # Estimation, sample by sample
+    "build_observer",  # -> MomentumObserver
+    "MomentumObserver",  # external torques and wrenches, with alarms
+    "ObserverOptions",  # what it assumes of noise and contacts
+    "JointFilter",  # rates of joints from encoders
+    "estimate_payload",  # mass, center of mass and inertia of what a link carries, from recordings
+    "RecursivePayload",  # the same while the robot moves
+    "payload_functions",  # the Functions that it runs
+    "Payload",  # what both return
+    "identify_tool",  # a force/torque sensor's bias, and the tool behind it
+    "Tool",  # what it returns
+    # Trajectories: any span of time as one least-squares problem
+    "simulate",  # torques -> Trajectory
+    "inverse_trajectory",  # a curve -> its torques
+    "smooth",  # noisy readings -> Trajectory, external torques, covariances
+    "Trajectory",  # time, q, qd, qdd, torques, covariances
+    "SmootherOptions",  # the noise that `smooth` assumes
+    "write_animation",  # a page that plays a Trajectory
+    "robot_drawing",  # what it draws
+    # Identification
+    "identify",  # recordings -> Identified
+    "Identified",  # inertias and friction that fit, a description with them
+    "LinearModel",  # torques as a regressor times parameters
+    "base_parameters",  # the combinations that torques determine
+    "excite",  # a motion that determines them best -> Excited
+    "Excited",  # the motion, and what it excites
+    "Box",  # where a link has to stay
+    # Errors and warnings
+    "InputError",  # an argument of a call, with its entry by name
+    "SolutionError",  # a state without a result
+    "ModelError",  # a description or a robot
+    "ModelWarning",  # what is odd about a description
+    "ClosureError",  # positions at which loops do not close
+    "ChoiceError",  # a solver, ordering or backend that does not exist
+    "SingularPivotError",  # an ordering that a robot does not allow
+    "CompileError",  # no compiler, or one that fails
+    "DeviceError",  # no GPU, or one that is lost
+    "SensorError",  # a sensor that does not fit the robot
+    "UnobservableError",  # sensors that do not determine the motion
     "TrajectoryError",
-    "UnobservableError",
-    "base_parameters",
-    "build",
-    "build_loop_solver",
-    "build_observer",
-    "close_loops",
-    "compile",
-    "estimate_payload",
-    "evaluate",
-    "excite",
-    "external_wrenches",
-    "forward_dynamics",
-    "friction_torque",
-    "hybrid_dynamics",
-    "identify",
-    "identify_tool",
-    "inverse_dynamics",
-    "inverse_trajectory",
-    "load_robot",
-    "load_sensors",
-    "observability",
-    "parse_robot",
-    "payload_functions",
-    "robot_drawing",
-    "sensor_problem",
-    "sensors",
-    "simulate",
-    "smooth",
-    "spanning",
-    "trace",
-    "with_parameters",
-    "with_payload",
-    "with_tool",
-    "write_animation",
+    "ExcitationError",
+    "IdentificationError",
 ]
