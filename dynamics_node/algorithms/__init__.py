@@ -26,7 +26,6 @@ from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from
 from dynamics_node.algorithms.loop_closure import ClosureError, close_loops
 from dynamics_node.algorithms.loops_file import read_loops_file
 from dynamics_node.algorithms.momentum import generalized_momentum
-from dynamics_node.algorithms.operational_space import operational_space_inertia_inverse
 from dynamics_node.algorithms.program_cost import cheapest, cost
 from dynamics_node.algorithms.quantities import QUANTITIES, Quantity
 from dynamics_node.algorithms.quantity_program import quantity_program, quantity_programs
@@ -86,7 +85,6 @@ __all__ = [
     "load_robot",
     "momentum_regressor",
     "nonlinear_effects",
-    "operational_space_inertia_inverse",
     "parameter_shapes",
     "parameter_values",
     "parse_robot",

@@ -1,8 +1,9 @@
-"""Forward and hybrid dynamics: the articulated-body algorithm, RBDA Table 7.1 and section 9.2.
+"""Forward and hybrid dynamics: the articulated-body algorithm over clusters of bodies (paper 3, eqs. 52, 55
+and 56). Where every body is a cluster of one it is that of RBDA Table 7.1 and section 9.2.
 
 First all accelerations with those of the forward joints at zero, and the wrenches they take; then what
-the forward joints add. A joint with known acceleration passes its articulated inertia on whole; a joint
-with known torque passes what is left when it gives way. Velocities and gravity enter the first step only.
+the forward joints add. A cluster with known accelerations passes its articulated inertia on whole; one with
+known torques passes what is left when it gives way. Velocities and gravity enter the first step only.
 """
 
 from typing import NamedTuple
@@ -10,8 +11,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.accelerations import body_motions, body_wrenches
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.algorithms.recursion import rotor_inertia
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.symbolic import matvec, solve, symmetric, transpose
+from dynamics_node.symbolic import matvec, solve_definite, symmetric, transpose
 
 
 class Given(NamedTuple):
@@ -23,108 +26,253 @@ class Given(NamedTuple):
     u: np.ndarray
 
 
-def aba(model, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None):
+class Passed(NamedTuple):
+    """What the inward sweep leaves of a cluster: S {body: (..., 6, d)}; U {body: (..., 6, d)}, of a body by
+    itself at that body, else at the bodies outside that the cluster hangs on; D and u as of Given."""
+
+    S: dict[int, np.ndarray]
+    U: dict[int, np.ndarray]
+    D: np.ndarray | None
+    u: np.ndarray
+
+
+def aba(robot, q, qd, tau, qdd=None, forward=None, f_ext=None, gravity=None, rates=None):
     """Accelerations from torques, and torques where accelerations are known.
 
     q (..., nq), qd (..., nv); tau (..., nv) is read where `forward` (nv,) bool is true (everywhere
-    by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`. Returns qdd, tau (..., nv), complete.
-    Raises ValueError for a robot with explicit joints and when `forward`
-    splits one joint's coordinates.
+    by default), qdd (..., nv) elsewhere; f_ext, gravity as in `rnea`; rates: explicit ones, where they are at
+    hand. Of robots with loops one state on symbols. Returns qdd, tau (..., nv), complete. Raises ValueError
+    when `forward` splits a cluster's coordinates.
     """
-    if model.explicit_joints:
-        raise ValueError("the articulated-body recursion needs one joint per coordinate: explicit joints")
-    gives_way = joints_that_give_way(model, forward)
-    driven = np.zeros_like(tau) if qdd is None else _where_driven(model, gives_way, qdd)
-    X_up = joint_transforms(model, q)
-    pA = body_wrenches(model, body_motions(model, X_up, qd, driven, gravity))
-    if f_ext is not None:
-        pA = pA - f_ext
-    joints = _inward(model, X_up, pA, tau, gives_way)
-    return _outward(model, X_up, joints, tau, driven)
+    tree, free = robot.tree, clusters_that_give_way(robot, forward)
+    rates = rates_at(robot, q, qd, explicit=True) if rates is None else rates
+    driven = np.zeros_like(tau) if qdd is None else _where_driven(robot, free, qdd)
+    X_up, changes = joint_transforms(tree, q), rates.accelerations(driven)
+    pA = body_wrenches(tree, body_motions(tree, X_up, rates.qd, changes, gravity))
+    pA = pA if f_ext is None else pA - f_ext
+    passed = inward(robot, X_up, rates.G, pA, changes, tau, free)
+    return _outward(robot, X_up, passed, tau, driven)
 
 
-def joints_that_give_way(model, forward=None):
-    """Whether every body's joint has a known torque. Raises ValueError when `forward` splits a joint."""
+def clusters_that_give_way(robot, forward=None):
+    """Whether every cluster has known torques. Raises ValueError when `forward` splits one."""
     if forward is None:
-        return [True] * model.nbodies
-    chosen = [np.asarray(forward)[body.joint.v] for body in model.bodies]
-    for body, mask in zip(model.bodies, chosen, strict=True):
+        return [True] * len(robot.clusters)
+    chosen = [np.asarray(forward)[own] for own in columns(robot)]
+    for cluster, mask in zip(robot.clusters, chosen, strict=True):
         if mask.any() != mask.all():
-            raise ValueError(f"joint {body.joint.name!r} must be forward or inverse as a whole")
+            names = ", ".join(repr(robot.bodies[i].joint.name) for i in cluster.bodies)
+            raise ValueError(f"joint {names} must be forward or inverse as a whole")
     return [bool(mask.all()) for mask in chosen]
 
 
-def _where_driven(model, gives_way, qdd):
-    """qdd with zeros at the joints that give way."""
+def columns(robot):
+    """Places in qd of the independent coordinates of every cluster: slices where they can be."""
+    at = {v: k for k, v in enumerate(robot.independent.tolist())}
+    return [_as_slice([at[v] for v in cluster.independent]) for cluster in robot.clusters]
+
+
+def _as_slice(places):
+    """A range as a slice."""
+    if places and places == list(range(places[0], places[0] + len(places))):
+        return slice(places[0], places[0] + len(places))
+    return places
+
+
+def _where_driven(robot, free, qdd):
+    """qdd with zeros at the clusters that give way."""
     driven = np.array(qdd)
-    for body, free in zip(model.bodies, gives_way, strict=True):
-        if free:
-            driven[..., body.joint.v] = 0.0
+    for own, gives_way in zip(columns(robot), free, strict=True):
+        if gives_way:
+            driven[..., own] = 0.0
     return driven
 
 
-def _inward(model, X_up, pA, tau, gives_way):
-    """Articulated inertias and bias forces from the tips to the root."""
-    IA = list(model.inertias)
-    pA = [pA[..., i, :] for i in range(model.nbodies)]
-    joints: list[Given] = [None] * model.nbodies  # type: ignore[list-item]
-    for i in reversed(range(model.nbodies)):
-        joint, armature = model.bodies[i].joint, model.armature[model.bodies[i].joint.v]
-        pass_on = give_way if gives_way[i] else hold
-        joints[i], Ia, pa = pass_on(IA[i], pA[i], joint.S, armature, tau[..., joint.v])
-        parent = model.parents[i]
-        if parent >= 0:
-            IA[parent] = IA[parent] + X_up.inertia(i, Ia)
-            pA[parent] = pA[parent] + X_up.force(i, pa)
-    return joints
+def inward(robot, X_up, G, pA, changes, tau, free) -> list[Passed]:
+    """Articulated inertias and bias forces from the tips to the root: what is left of every cluster.
+
+    G (nv of the tree, nv); pA (..., nbodies, 6); changes (..., nv of the tree): accelerations of the tree's
+    joints, for rotors; free: which clusters give way.
+    """
+    tree, R = robot.tree, rotor_inertia(robot.tree)
+    inertia, pA = _Inertias(tree.inertias), [pA[..., i, :] for i in range(tree.nbodies)]
+    passed: list[Passed] = []
+    for cluster, own, gives_way in reversed(list(zip(robot.clusters, columns(robot), free, strict=True))):
+        v = sorted((*cluster.independent, *cluster.dependent))
+        weights, known = G[v][:, own], tau[..., own] if gives_way else None
+        S = motion_subspaces(tree, X_up, cluster, G[:, own])
+        rotors = weights.T @ R[np.ix_(v, v)]
+        felt = rotors @ weights, matvec(rotors, changes[..., v])
+        by_itself = len(cluster.bodies) == 1 and not cluster.dependent and inertia.is_alone(*cluster.bodies)
+        pass_on = _by_itself if by_itself else _together
+        passed.append(pass_on(tree, X_up, cluster.bodies, S, inertia, pA, felt, known))
+    return passed[::-1]
 
 
-def hold(IA, pA, S, armature, tau):
+def motion_subspaces(tree, X_up, cluster, G):
+    """{body: S (6, d)}: eq. (24)."""
+    S: dict = {}
+    for i in cluster.bodies:
+        joint, parent = tree.bodies[i].joint, tree.parents[i]
+        S[i] = joint.S @ G[joint.v]
+        if parent in S:
+            S[i] = S[i] + np.stack([X_up.motion(i, column) for column in S[parent].T], axis=-1)
+    return S
+
+
+# --- a body by itself ---------------------------------------------------------------------------------------
+
+
+def hold(IA, pA, S, rotors, tau):
     """A driven joint: what it leaves, and the inertia and force that it passes on whole."""
     return Given(IA @ S, None, pA @ S), IA, pA
 
 
-def give_way(IA, pA, S, armature, tau):
-    """A joint with known torque: what it leaves, and what of inertia and force is left when it gives way."""
+def give_way(IA, pA, S, rotors, tau):
+    """A joint with known torque: what it leaves, and what of inertia and force is left when it gives way.
+    rotors (k, k): their inertia."""
     U = IA @ S
-    D = S.T @ U + np.diag(armature)
+    D = S.T @ U + rotors
     u = tau - pA @ S
-    own = D.astype(u.dtype, copy=False)  # in a trace constants are eliminated as symbols are, in one order
-    K = transpose(solve(own, transpose(U)))
-    return Given(U, D, u), _given_way(IA, K, U, S, armature), pA + matvec(K, u)
+    K = transpose(
+        _solve(D.astype(u.dtype, copy=False), transpose(U))
+    )  # in a trace constants count as symbols
+    return Given(U, D, u), _given_way(IA, K, U, S, rotors), pA + matvec(K, u)
 
 
-def _given_way(IA, K, U, S, armature):
-    """Ia = IA - U D^-1 U^T, what is left of IA when the joint gives way. Without armature S^T Ia = 0:
+def _solve(D, right):
+    """x (..., k, n) of D x = right."""
+    return right / D if D.shape[-1] == 1 else solve_definite(D, right)
+
+
+def _given_way(IA, K, U, S, rotors):
+    """Ia = IA - U D^-1 U^T, what is left of IA when the joint gives way. Without rotors S^T Ia = 0:
     where S spans coordinate axes, whole rows and columns vanish."""
     Ia = symmetric(IA - K @ transpose(U))
     free = np.flatnonzero(S.any(axis=1))
-    if len(free) == S.shape[1] and not np.any(armature != 0):
+    if len(free) == S.shape[1] and not np.any(rotors != 0):
         Ia[..., free, :] = 0.0
         Ia[..., :, free] = 0.0
     return Ia
 
 
-def _outward(model, X_up, joints, tau, driven):
-    """What the forward joints add to the accelerations, from the root to the tips."""
-    qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
-    added: list[np.ndarray] = []
-    for i, given in enumerate(joints):
-        joint, parent = model.bodies[i].joint, model.parents[i]
-        inherited = X_up.motion(i, added[parent]) if parent >= 0 else np.zeros((*tau.shape[:-1], 6))
-        at = joint.v
-        if given.D is None:
-            rates, own = driven[..., at], inherited
-            effort = matvec(transpose(given.U), inherited) + given.u + model.armature[at] * rates
-        else:
-            rates, effort = accelerate(given, inherited), tau[..., at]
-            own = inherited + rates @ joint.S.T
-        added.append(own)
-        qdd_out[..., at], tau_out[..., at] = rates, effort
-    return qdd_out, tau_out
+def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
+    """The joint gives way before its inertia is carried to the parent: with rows and columns of zeros."""
+    (i,), (R, torques) = bodies, rotors
+    known = None if tau is None else tau - torques
+    given, Ia, pA[i] = (hold if tau is None else give_way)(inertia.of(i, i), pA[i], S[i], R, known)
+    inertia.replace(i, Ia)
+    _carry_on(tree, X_up, bodies, inertia, pA)
+    return Passed(S, {i: given.U}, given.D, given.u + torques if tau is None else given.u)
 
 
 def accelerate(given: Given, inherited):
     """Acceleration (..., k) of a joint that gives way, its parent's added acceleration being inherited."""
     rest = given.u - matvec(transpose(given.U), inherited)
-    return solve(given.D, rest[..., None])[..., 0]
+    return _solve(given.D, rest[..., None])[..., 0]
+
+
+# --- bodies that loops or explicit joints tie ---------------------------------------------------------------
+
+
+def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
+    """The inertia and forces of a cluster go to the bodies outside, less what makes it give way. That is
+    subtracted there, where it is one small product, not between all pairs of bodies of the cluster."""
+    R, torques = rotors
+    U = {i: sum(inertia.of(i, j) @ S[j] for j in bodies) for i in bodies}
+    D = symmetric(sum(transpose(S[i]) @ U[i] for i in bodies) + R)
+    u = sum(matvec(transpose(S[i]), pA[i]) for i in bodies) + torques
+    _carry_on(tree, X_up, bodies, inertia, pA)
+    carry_forces(tree, X_up, bodies, U)
+    if tau is None:
+        return Passed(S, U, None, u)
+    u = tau - u
+    solved = {i: _solve(D, transpose(own)) for i, own in U.items()}
+    for k, (i, own) in enumerate(U.items()):
+        pA[i] = pA[i] + matvec(own, _solve(D, u[..., None])[..., 0])
+        for j in list(U)[: k + 1]:
+            block = own @ solved[j]
+            inertia.add(i, j, -symmetric(block) if i == j else -block)
+    return Passed(S, U, D, u)
+
+
+def _carry_on(tree, X_up, bodies, inertia, pA):
+    """Inertia and forces of the bodies to those that they hang on."""
+    for i in reversed(bodies):
+        parent = tree.parents[i]
+        inertia.carry(X_up, i, parent)
+        if parent >= 0:
+            pA[parent] = pA[parent] + X_up.force(i, pA[i])
+
+
+def carry_forces(tree, X_up, bodies, forces):
+    """Forces {body: (..., 6, k)} on the bodies of a cluster to the bodies outside that it hangs on, in
+    place."""
+    for i in reversed(bodies):
+        parent, own = tree.parents[i], forces.pop(i, None)
+        if parent >= 0:
+            moved = np.zeros((6, 1)) if own is None else X_up.forces(i, own)
+            forces[parent] = forces[parent] + moved if parent in forces else moved
+
+
+class _Inertias:
+    """Blocks (..., 6, 6) of the articulated inertia between bodies: of a pair in either order one is kept."""
+
+    def __init__(self, inertias):
+        self._blocks = {(i, i): inertia for i, inertia in enumerate(inertias)}
+
+    def of(self, i, j):
+        """The block of rows i, columns j."""
+        block = self._blocks.get((max(i, j), min(i, j)))
+        if block is None:
+            return np.zeros((6, 6))
+        return block if i >= j else transpose(block)
+
+    def is_alone(self, i):
+        """Whether nothing couples a body with another one."""
+        return all(i not in pair or pair == (i, i) for pair in self._blocks)
+
+    def replace(self, i, block):
+        """Another block of a body with itself."""
+        self._blocks[i, i] = block
+
+    def add(self, i, j, block):
+        key, block = ((i, j), block) if i >= j else ((j, i), transpose(block))
+        self._blocks[key] = self._blocks[key] + block if key in self._blocks else block
+
+    def carry(self, X_up, i, parent):
+        """Let the parent move with what body i is made of: blocks with i become blocks with the parent."""
+        for a, b in [pair for pair in self._blocks if i in pair]:
+            block = self._blocks.pop((a, b))
+            if parent < 0:
+                continue
+            if a == b:
+                self.add(parent, parent, X_up.inertia(i, block))
+                continue
+            other, rows = (b, block) if a == i else (a, transpose(block))
+            moved = X_up.forces(i, rows)
+            if other == parent:
+                self.add(parent, parent, symmetric(moved + transpose(moved)))
+            else:
+                self.add(parent, other, moved)
+
+
+# --- outward ------------------------------------------------------------------------------------------------
+
+
+def _outward(robot, X_up, passed, tau, driven):
+    """What the forward clusters add to the accelerations, from the root to the tips."""
+    parents, still = robot.tree.parents, np.zeros((*tau.shape[:-1], 6))
+    qdd_out, tau_out = np.zeros_like(tau), np.zeros_like(tau)
+    added: dict[int, np.ndarray] = {}
+    for cluster, own, (S, U, D, u) in zip(robot.clusters, columns(robot), passed, strict=True):
+        for i in cluster.bodies:  # inherited
+            added[i] = X_up.motion(i, added[parents[i]]) if parents[i] >= 0 else still
+        felt = sum(matvec(transpose(U[i]), added[i]) for i in U)
+        if D is None:
+            qdd_out[..., own], tau_out[..., own] = driven[..., own], felt + u
+            continue
+        rates = _solve(D, (u - felt)[..., None])[..., 0]
+        qdd_out[..., own], tau_out[..., own] = rates, tau[..., own]
+        added |= {i: added[i] + matvec(S[i], rates) for i in cluster.bodies}
+    return qdd_out, tau_out

@@ -18,19 +18,20 @@ def coriolis_matrix(model, q, qd):
     X_up = joint_transforms(model, q)
     v = outward(model, X_up, joint_motions(model, qd))
     inertias, B = composite_inertias(model, X_up), _composite(model, X_up, v)
-    S = [body.joint.S for body in model.bodies]
+    S, T = zip(*(body.joint.parts for body in model.bodies), strict=True) if model.bodies else ((), ())
     turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
     C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q, qd, float))
     for i, body in enumerate(model.bodies):
         at = body.joint.v
         own = inertias[i] @ turning[i] + B[i] @ S[i]
         momenta, turned = inertias[i] @ S[i], transpose(B[i]) @ S[i]
-        C[..., at, at] += S[i].T @ own
+        C[..., at, at] += T[i].T @ (S[i].T @ own) @ T[i]
         for j, above in steps_up(model, i):
             own, momenta, turned = (X_up.forces(j, F) for F in (own, momenta, turned))
             row = model.bodies[above].joint.v
-            C[..., row, at] += S[above].T @ own
-            C[..., at, row] += transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
+            C[..., row, at] += T[above].T @ (S[above].T @ own) @ T[i]
+            block = transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
+            C[..., at, row] += T[i].T @ block @ T[above]
     return C
 
 

@@ -7,7 +7,7 @@ fixed, it and those beyond can move without moving any mass.
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import give_way, hold, joints_that_give_way
+from dynamics_node.algorithms.aba import clusters_that_give_way, give_way, hold
 from dynamics_node.algorithms.crba import crba
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.pivots import ZERO
@@ -39,7 +39,7 @@ def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
     if robot.constrained or robot.explicit_joints:
         free = _free_by_matrix(robot, q, chosen)
     else:
-        free = _free_by_sweeps(robot, q, joints_that_give_way(robot, chosen))
+        free = _free_by_sweeps(robot, q, clusters_that_give_way(robot, chosen))
     return tuple(joint.name for joint in robot.independent_joints if free[joint.v].any())
 
 
@@ -78,7 +78,7 @@ def _free_by_sweeps(model, q, gives_way):
             open_at[i] = _null_motion(own, composite[i], joint.S, armature)
         free = gives_way[i] and open_at[i] is None
         tau = np.zeros((len(q), joint.S.shape[1]))
-        joints[i], left, _ = (give_way if free else hold)(own, still, joint.S, armature, tau)
+        joints[i], left, _ = (give_way if free else hold)(own, still, joint.S, np.diag(armature), tau)
         if parent >= 0:
             articulated[parent] = articulated[parent] + X_up.inertia(i, left)
             composite[parent] = composite[parent] + X_up.inertia(i, composite[i])

@@ -9,16 +9,15 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.algorithms import cluster_dynamics as dynamics
-from dynamics_node.algorithms.aba import aba
+from dynamics_node.algorithms.aba import aba, columns
 from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.loop_pivots import weak_coordinates
-from dynamics_node.algorithms.quantity_ways import inverse_dynamics
+from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import Program, Rolled
+from dynamics_node.symbolic import Program, Rolled, matvec, solve_definite
 
 # of (robot, rates, q, known, f_ext, gravity), known being tau at forward joints and qdd at the others: the
 # other one of the two
@@ -63,21 +62,35 @@ def dynamics_methods(robot: Robot, problem: Problem) -> dict[str, Method]:
     if problem.kind == "inverse":
         return {"rnea": inverse_dynamics}
     forward = np.array(problem.forward, dtype=bool)
-    methods: dict[str, Method] = {}
-    clusters = max((len(cluster.bodies) for cluster in robot.clusters), default=1) > 1
-    if not clusters:
-        methods["aba"] = partial(_by_bodies, forward=forward)
-    methods["crba + solve"] = partial(dynamics.hybrid_dynamics, forward=forward)
-    if clusters and forward.all():
-        methods["aba"] = dynamics.forward_dynamics
+    methods: dict[str, Method] = {"crba + solve": partial(by_mass_matrix, forward=forward)}
+    if all(forward[own].all() or not forward[own].any() for own in columns(robot)):
+        methods = {"aba": partial(_by_clusters, forward=forward)} | methods
     return methods
 
 
-def _by_bodies(robot, rates, q, known, f_ext, gravity, *, forward):
+def _by_clusters(robot, rates, q, known, f_ext, gravity, *, forward):
     """`aba`."""
     tau, qdd = np.where(forward, known, 0.0), np.where(forward, 0.0, known)
-    qdd, tau = aba(robot, q, rates.qd, tau, qdd, forward, f_ext, gravity)
+    qdd, tau = aba(robot, q, rates.qd, tau, qdd, forward, f_ext, gravity, rates)
     return np.where(forward, qdd, tau)
+
+
+def by_mass_matrix(robot, rates, q, known, f_ext=None, gravity=None, *, forward):
+    """What is asked (..., nv), through the mass matrix: RBDA section 9.1, O(nv^3).
+
+    rates: explicit. known (..., nv): tau where forward (nv,) bool is true, qdd elsewhere; asked is the other
+    one of the two.
+    """
+    (M,) = mass_matrix(robot, rates, q)
+    tau = inverse_dynamics(robot, rates, q, np.where(forward, 0.0, known), f_ext, gravity)
+    free = np.flatnonzero(forward)
+    if not free.size:
+        return tau
+    M_free = M[..., free[:, None], free]
+    qdd = solve_definite(M_free, (known - tau)[..., free, None])[..., 0]
+    asked = tau + matvec(M[..., free], qdd)
+    asked[..., free] = qdd
+    return asked
 
 
 def problem_program(

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from dynamics_node.algorithms import cluster_dynamics as dynamics
 from dynamics_node.algorithms import energy_and_momentum as whole
 from dynamics_node.algorithms import quantity_ways as of
 from dynamics_node.algorithms import results
@@ -12,6 +11,7 @@ from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
 from dynamics_node.algorithms.jacobian import frame_pose as tree_link_pose
 from dynamics_node.algorithms.loop_subtree import carried_alone
+from dynamics_node.algorithms.operational_space import extended_forces
 from dynamics_node.algorithms.projection import Identity
 from dynamics_node.algorithms.quantity_ways import of_the_tree
 from dynamics_node.algorithms.rates import rates_at
@@ -221,13 +221,13 @@ LINKS = {
     "operational_space_inertia": _lambda(
         results.OperationalSpaceInertia,
         of.inverted(of.operational_space_inertia_inverse),
-        of.inverted(dynamics.extended_forces),
+        of.inverted(extended_forces),
         limits=(LARGEST_CONDITION**2,),
         refusal="the links cannot move freely there (condition of Lambda^-1 1e12 or more), see "
         "operational_space_inertia_inverse",
     ),
     "operational_space_inertia_inverse": _lambda(
-        results.OperationalSpaceInertiaInverse, of.operational_space_inertia_inverse, dynamics.extended_forces
+        results.OperationalSpaceInertiaInverse, of.operational_space_inertia_inverse, extended_forces
     ),
     "sensor_wrench": _row(
         (*QDD, "gravity"),

@@ -11,7 +11,7 @@ from typing import TypeGuard
 
 import numpy as np
 
-from dynamics_node.algorithms.aba import Given, accelerate, give_way, hold, joints_that_give_way
+from dynamics_node.algorithms.aba import Given, accelerate, clusters_that_give_way, give_way, hold
 from dynamics_node.algorithms.accelerations import Motion, body_wrench, next_motion, root_motion
 from dynamics_node.algorithms.pivots import (
     HEALTHY,
@@ -76,7 +76,9 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
     inputs = problem.reads(model, wrenches) | parameter_shapes(model, parameters)
     returns = problem.returns(model)
     joints = [body.joint for body in model.bodies]
-    forward = joints_that_give_way(model, problem.forward)
+    free = zip(model.clusters, clusters_that_give_way(model, problem.forward), strict=True)
+    of_body = {i: gives_way for cluster, gives_way in free for i in cluster.bodies}
+    forward = [of_body[i] for i in range(model.nbodies)]
     arrays = ARRAYS | (WATCHING if any(watched) else {})
     keys = [
         (_moves(joint.type), parent < 0, free, any(watched[joint.v]))
@@ -272,7 +274,7 @@ def _give_way(body):
     """What is left of inertia and force for the parent, and for the last sweep."""
     J = inertia_of_pseudo(body.pseudo_inertia)
     IA, pA = _symmetric(body.arrays["articulated"]) + J, body.arrays["force"]
-    given, Ia, pa = (give_way if body.kind.free else hold)(IA, pA, body.S, body.armature, body.known)
+    given, Ia, pa = (give_way if body.kind.free else hold)(IA, pA, body.S, np.diag(body.armature), body.known)
     packed = np.zeros(ARRAYS["given"], dtype=object)
     if body.kind.moves == "floats":
         packed[:6] = accelerate(given, np.zeros(6)) if body.kind.free else given.u

@@ -83,7 +83,8 @@ class Recursion:
 
     @property
     def description(self):
-        return next(iter(dynamics_methods(self.model, self.problem)))
+        names = [*dynamics_methods(self.model, self.problem)]
+        return names[-1 if self.model.constrained else 0]
 
     def __call__(self, q, **arrays):
         """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""

@@ -67,6 +67,17 @@ class Joint:
         return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
 
     @property
+    def parts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The motion subspace (6, nv of the kind) by its own rates, and these (nv of the kind, n) by the
+        coordinates `v`: S is their product."""
+        if self.masters is None:
+            return self.S, np.eye(self.S.shape[1])
+        weights = np.zeros((1, self.S.shape[1]))
+        weights[0, np.array(self.masters.v) - self.v.start] = self.masters.weights
+        largest = np.argmax(np.abs(weights[0]))
+        return self.S[:, [largest]] / weights[0, largest], weights
+
+    @property
     def moved_by(self) -> tuple[int, ...]:
         """Velocity coordinates of the tree that move it: its own, or those of its masters."""
         return tuple(range(self.v.start, self.v.stop)) if self.masters is None else self.masters.v

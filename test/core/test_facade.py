@@ -8,7 +8,6 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import aba
 from dynamics_node.algorithms.operational_space import invert
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import robot_signature
@@ -133,13 +132,6 @@ def test_a_joint_is_forward_or_inverse_as_a_whole(quadruped):
     for solver in ("cluster", "factor_graph"):
         with pytest.raises(ValueError, match="'floating_base' must be forward or inverse as a whole"):
             dn.build(quadruped, split, solver=solver)(q[0], qd[0], qdd[0], qdd[0])
-
-
-def test_aba_refuses_explicit_joints():
-    model = ROBOTS["panda"].model()
-    zero = np.zeros(model.nv)
-    with pytest.raises(ValueError, match="explicit"):
-        aba(model, model.neutral(), zero, zero)
 
 
 def test_unknown_names_list_what_there_is(panda):

@@ -1,6 +1,5 @@
 """Dynamics of closed loops, gears and belts: every algorithm gives the same, and what Pinocchio's tree gives with multipliers."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +14,11 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import rival_programs
 from dynamics_demo.robots import coupling, four_bar, geared_chain, humanoid, quadruped
-from dynamics_node.algorithms import cluster_dynamics as dynamics
-from dynamics_node.algorithms import dynamics_programs, quantity_programs
+from dynamics_node.algorithms import aba, dynamics_programs, quantity_programs, rnea
+from dynamics_node.algorithms.aba import columns
 from dynamics_node.algorithms.constraint_equations import velocity_program
-from dynamics_node.algorithms.dynamics_programs import problem_program
+from dynamics_node.algorithms.operational_space import extended_forces
+from dynamics_node.algorithms.quantity_ways import operational_space_inertia_inverse
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import read_settings
@@ -208,27 +208,23 @@ def test_rivals_give_the_same(name):
     assert error(interpret(rivals["projected M and h"], qdd=ydd, **given)["tau"], tau).max() <= EXACT
 
 
-@pytest.mark.parametrize("name", ["panda7", "solo12", "ur5"])
-def test_a_joint_is_a_cluster_of_one(name):
-    """A tree without loops through the cluster algorithms gives what the recursions of trees give."""
-    model = ROBOTS[name].model()
-    q, qd, qdd, f_ext = random_states(model, 3, seed=8)
-    tau = dn.build(model, dn.inverse_dynamics(model), backend="numpy")(q, qd, qdd, f_ext)
-    given = {"q": q, "qd": qd, "gravity": model.gravity, "f_ext": f_ext}
-    every = np.ones(model.nv, dtype=bool)
-    for problem, method, known, expected in (
-        (dn.inverse_dynamics(model), dynamics.inverse_dynamics, {"qdd": qdd}, tau),
-        (dn.forward_dynamics(model), dynamics.forward_dynamics, {"tau": tau}, qdd),
-        (dn.forward_dynamics(model), partial(dynamics.hybrid_dynamics, forward=every), {"tau": tau}, qdd),
-    ):
-        program = problem_program(model, problem, method, wrenches=True)
-        (found,) = interpret(program, **given, **known).values()
-        assert error(found, expected).max() <= 1e-9
-    link = model.bodies[-1].name
-    expected, _ = dn.evaluate(model, "operational_space_inertia_inverse", q, links=[link])
+@pytest.mark.parametrize("name", ["panda", "solo12", "ur5", "geared_chain", "belt_chain", "belt_leg"])
+def test_articulated_bodies_on_arrays(name):
+    """Clusters of one and those that explicit joints tie, many states at once: by RNEA and the mass matrix."""
+    robot = ROBOTS[name].model() if name in ROBOTS else mechanism_of(name)
+    q, qd, qdd, f_ext = random_states(robot, 3, seed=8)
+    tau = rnea(robot, q, qd, qdd, f_ext)
+    assert error(aba(robot, q, qd, tau, f_ext=f_ext)[0], qdd).max() <= 1e-9
+    forward = np.zeros(robot.nv, dtype=bool)
+    for own in columns(robot)[::2]:
+        forward[own] = True
+    known = np.where(forward, 0.0, qdd), np.where(forward, tau, 0.0)
+    found = aba(robot, q, qd, known[1], known[0], forward, f_ext)
+    assert error(found[0], qdd).max() <= 1e-9 and error(found[1], tau).max() <= 1e-9
+    link = robot.bodies[-1].name
+    (expected, _), q = operational_space_inertia_inverse(robot, rates_at(robot, q), q, [link]), q
     symbols = trace(
-        lambda q: {"inverse": dynamics.extended_forces(model, rates_at(model, q), q, [link])[0]},
-        {"q": (model.nq,)},
+        lambda q: {"inverse": extended_forces(robot, rates_at(robot, q), q, [link])[0]}, {"q": (robot.nq,)}
     )
     assert error(interpret(symbols, q=q)["inverse"], expected, tail=2).max() <= 1e-9
 
