@@ -47,11 +47,11 @@ def torques(text, foot):
     y, yd, ydd = motion(t, exact.nv)
     q = np.zeros((len(t), exact.nq))
     q[:, [joint.q.start for joint in exact.independent_joints]] = y
-    found = {"exact": dn.build(exact, dn.inverse_dynamics(exact))(dn.close_loops(exact, q), yd, ydd)}
+    found = {"exact": dn.build(exact, "inverse_dynamics")(dn.close_loops(exact, q), yd, ydd)}
     for name, reflect in zip(NAMES, (True, False), strict=True):
         model = independent_tree(text, reflect=reflect, joints=joints)
         assert model.joint_names == exact.joint_names
-        found[name] = dn.build(model, dn.inverse_dynamics(model))(y, yd, ydd)
+        found[name] = dn.build(model, "inverse_dynamics")(y, yd, ydd)
     return t, exact.joint_names, found
 
 

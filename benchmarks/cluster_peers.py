@@ -58,7 +58,7 @@ def _in_their_order(model, text, states):
     order = [model.joints[model.getJointId(n)].idx_v for n in mechanism.tree.v_names]
     place, rates, effort = np.zeros((3, STATES, model.nv))
     expected = np.zeros(model.nv)
-    ydd = dn.build(mechanism, dn.forward_dynamics(mechanism), backend="numpy")(q[0], yd[0], tau[0])
+    ydd = dn.build(mechanism, "forward_dynamics", backend="numpy")(q[0], yd[0], tau[0])
     place[:, order] = q
     rates[:, order] = dn.spanning(mechanism, q, yd)[1]
     effort[:, [order[v] for v in mechanism.independent]] = tau

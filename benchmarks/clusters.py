@@ -171,7 +171,7 @@ def talos_scale():
 
 def call_time(mechanism):
     """us of the public call of forward dynamics."""
-    solver = dn.build(mechanism, dn.forward_dynamics(mechanism), backend="c")
+    solver = dn.build(mechanism, "forward_dynamics", backend="c")
     q, yd, tau = (list(a) for a in states(mechanism))
     out = np.empty(mechanism.nv)
     return microseconds(lambda k: solver(q[k], yd[k], tau[k], out=out), STATES)

@@ -52,7 +52,7 @@ def one_state():
     """The call beside its builtin, and hybrid dynamics beside inverse dynamics."""
     model = robot("panda")
     q, qd, u, f_ext = (*(a[0] for a in random_states(model, 1)), np.ones((model.nbodies, 6)))
-    inverse = dn.build(model, dn.inverse_dynamics(model), backend="c")
+    inverse = dn.build(model, "inverse_dynamics", backend="c")
     out, g = np.empty(7), model.gravity
     solve = inverse.runner.solve
     ours, alone = together(lambda: inverse(q, qd, u, out=out), lambda: solve(q, qd, u, g, out), repeat=200)

@@ -55,7 +55,7 @@ def natural(z, zd):
 def trapezoids(robot, q, dt, count):
     """Positions (count, nq) of a robot that is let go, by the trapezoidal rule over our forward dynamics: its
     implicit equations by iteration, loops closed at every step."""
-    forward = dn.build(robot, dn.forward_dynamics(robot))
+    forward = dn.build(robot, "forward_dynamics")
     loops = robot.constrained
     own = robot.independent if loops else np.arange(robot.nv)
     tau, qd, found = np.zeros(robot.nv), np.zeros(robot.nv), [q]

@@ -65,7 +65,7 @@ def measured():
                 continue
             model = chain(n)
             built, reason = attempt(
-                lambda m=model, s=solver, b=backend: dn.build(m, dn.forward_dynamics(m), solver=s, backend=b)
+                lambda m=model, s=solver, b=backend: dn.build(m, "forward_dynamics", solver=s, backend=b)
             )
             if built is None:
                 absent[way] = reason
@@ -139,7 +139,7 @@ def worst_errors():
     q, qd, tau, _ = states(model, 8)
     exact, found = aba(model, q, qd, tau)[0], {}
     for solver in SOLVERS:
-        qdd = dn.build(model, dn.forward_dynamics(model), solver=solver)(q, qd, tau)
+        qdd = dn.build(model, "forward_dynamics", solver=solver)(q, qd, tau)
         found[solver] = float((np.abs(qdd - exact).max(axis=1) / np.abs(exact).max(axis=1)).max())
     return found
 
@@ -181,9 +181,7 @@ def by_recursion(model, q, qd, tau):
         return aba(model, q, qd, tau)[0]
     if model.nbodies >= LONG:
         return None
-    return dn.build(model, dn.forward_dynamics(model), solver="cluster", backend="c", precision="float32")(
-        q, qd, tau
-    )
+    return dn.build(model, "forward_dynamics", solver="cluster", backend="c", precision="float32")(q, qd, tau)
 
 
 def median_error(x, exact):

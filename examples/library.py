@@ -16,8 +16,8 @@ def main():
     model = dn.load_robot(path, joints=joints)
     q, qd, qdd = np.random.default_rng(0).uniform(-1, 1, (3, 1000, model.nv))
 
-    tau = dn.build(model, dn.inverse_dynamics(model))(q, qd, qdd)
-    back = dn.build(model, dn.forward_dynamics(model))(q, qd, tau)
+    tau = dn.build(model, "inverse_dynamics")(q, qd, qdd)
+    back = dn.build(model, "forward_dynamics")(q, qd, tau)
     print(f"{model.name}: torques of the first state [N m]")
     for name, value in zip(model.v_names, tau[0], strict=True):
         print(f"  {name:16} {value:8.3f}")

@@ -19,10 +19,10 @@ def main():
     for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], strict=True):
         print(f"  {name}: {angle:7.3f} rad {rate:7.3f} rad/s")
 
-    tau = dn.build(robot, dn.inverse_dynamics(robot))(q, qd, qdd)
+    tau = dn.build(robot, "inverse_dynamics")(q, qd, qdd)
     print(f"torques of j1 and j2: {tau.round(3)} N m")
     for ordering in ("aba", "colamd"):
-        forward = dn.build(robot, dn.forward_dynamics(robot), solver="factor_graph", ordering=ordering)
+        forward = dn.build(robot, "forward_dynamics", solver="factor_graph", ordering=ordering)
         print(f"back through the factor graph, {ordering}: {forward(q, qd, tau).round(12)} rad/s^2")
 
     driven = dn.algorithms.Actuation(robot, ["j1", "j3", "j4"], weights=[1.0, 4.0, 4.0])
@@ -30,7 +30,7 @@ def main():
     print(f"the same by motors at j1, j3 and j4, of least weighted square: {torques.round(3)} N m")
 
     try:
-        dn.build(robot, dn.inverse_dynamics(robot))(q + 0.01, qd, qdd)
+        dn.build(robot, "inverse_dynamics")(q + 0.01, qd, qdd)
     except dn.SolutionError as error:
         print(f"refused: {error}")
 

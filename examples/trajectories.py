@@ -41,7 +41,7 @@ def main():
 def smooth(robot, q):
     """Something pushes joint j1 by 0.5 N m from 0.3 s on; what encoders and motors tell has noise."""
     random = np.random.default_rng(0)
-    hold = dn.build(robot, dn.inverse_dynamics(robot))
+    hold = dn.build(robot, "inverse_dynamics")
 
     def motors(q, qd):
         return hold(q, qd, 200.0 * (q0 - q)[robot.independent] - 30.0 * qd)

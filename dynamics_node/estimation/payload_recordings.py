@@ -18,7 +18,7 @@ from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.checks.looks import Look
 from dynamics_node.identification.identify import Chunks, IdentificationError
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.robot import Robot, inverse_dynamics
+from dynamics_node.robot import Robot
 
 ROWS = 2000  # in memory at a time, as regressors
 
@@ -78,7 +78,7 @@ class _Rows:
         self._counts = counts
         self._low, self._high = np.full(robot.nq, np.inf), np.full(robot.nq, -np.inf)
         self.regressor = build(robot, "joint_torque_regressor", backend=backend, link=link)
-        self._nominal = build(robot, inverse_dynamics(robot), backend=backend)
+        self._nominal = build(robot, "inverse_dynamics", backend=backend)
         self._friction = LinearModel(robot, ("viscous", "coulomb"), backend)
 
     def add(self, sums, chunk):

@@ -11,7 +11,6 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.excitation.message import joint_trajectory
 from dynamics_node.identification.excitation.problem import Problem
 from dynamics_node.identification.linear import LinearModel
-from dynamics_node.robot import inverse_dynamics
 
 RATE = 20.0  # points a second: controllers join them by polynomials of fifth degree
 
@@ -68,7 +67,7 @@ class Excited:
         """(times, nv) N m or N, of the description with its friction."""
         q, qd, qdd = self.states(time)
         tree = self.robot
-        inverse = build(tree, inverse_dynamics(tree), backend=self.linear.backend)
+        inverse = build(tree, "inverse_dynamics", backend=self.linear.backend)
         friction = friction_torque(qd @ tree.axle_map.T, tree.damping, tree.friction)
         return inverse(q, qd, qdd) + friction @ tree.axle_map
 
