@@ -123,7 +123,9 @@ def _level(squares):
 def cycle():
     """One call, beside the compiled Program under it."""
     model = robot("panda")
-    own = dn.build_observer(model, velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, link=LINK, backend="c")
+    own = dn.build_observer(
+        model, dn.ObserverOptions(velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, link=LINK), backend="c"
+    )
     q, qd = REST.copy(), np.zeros(7)
     tau, times = (
         dn.evaluate(model, "nonlinear_effects", q, qd),
@@ -179,7 +181,8 @@ def honest():
 
 
 def observer(model, **options):
-    return dn.build_observer(model, velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, **options)
+    options = dn.ObserverOptions(velocity_std=VELOCITY_STD, torque_std=TORQUE_STD, **options)
+    return dn.build_observer(model, options)
 
 
 def false_alarms():

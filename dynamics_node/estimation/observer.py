@@ -173,16 +173,14 @@ _EACH = ("velocity_std", "torque_std", "model_std", "bandwidth")
 
 
 def build_observer(
-    robot: Robot, options: ObserverOptions | None = None, backend="auto", runtime_parameters=(), **told
+    robot: Robot, options: ObserverOptions, backend="auto", runtime_parameters=()
 ) -> MomentumObserver:
     """The external-torque observer of a robot, with loops or without, fixed or floating.
 
-    options, or their fields by name: `velocity_std` and `torque_std` at least, see ObserverOptions. backend:
-    c, numpy, or auto: c where it works; runtime_parameters: as of `build`. Raises ValueError
-    for numbers that cannot be and for components of a wrench that joint torques tell at no
-    position, KeyError for an unknown link, CompileError for backend c without a compiler.
+    backend: c, numpy, or auto: c where it works; runtime_parameters: as of `build`. Raises ValueError for
+    numbers that cannot be and for components of a wrench that joint torques determine at no position,
+    KeyError for an unknown link, CompileError for backend c without a compiler.
     """
-    options = ObserverOptions(**told) if options is None else options
     windows = len(options.windows)
     places = tuple(COMPONENTS.index(name) for name in options.components)
     if options.link is not None:

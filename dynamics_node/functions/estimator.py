@@ -65,7 +65,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimator(RobotFunction):
-    """estimate = estimator(q, qd, readings): what sensors say about a motion, see `measured`.
+    """estimate = estimator(q, qd, readings): what sensors say about a motion, see `sensor_problem`.
 
     observability: of the problem at generic states.
     """

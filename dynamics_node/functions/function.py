@@ -242,16 +242,16 @@ def _nothing(*arrays):
     return None
 
 
-def compile(program, backend="auto", name="function", precision="float64", **defaults) -> ProgramFunction:
+def compile(program, backend="auto", name="function", precision="float64", defaults=None) -> ProgramFunction:
     """A Program as a Function of its inputs: f(*arrays) over any batch, compiled.
 
     backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;
-    precision: see Function; defaults: values of the last inputs, which may then be left out. Where a Program
-    has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
+    precision: see Function; defaults: {name: array} of the last inputs, which may be left out. Where a
+    Program has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
     DeviceError for cuda without a device.
     """
     signature = plain_signature(name, program.inputs)
-    values = {key: np.asarray(value, dtype=precision) for key, value in defaults.items()}
+    values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}
     return ProgramFunction(
         signature=signature,
         runner=make(program, backend),

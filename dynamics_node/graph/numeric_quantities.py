@@ -86,11 +86,13 @@ class Recursion:
         names = [*dynamics_methods(self.model, self.problem)]
         return names[-1 if self.model.constrained else 0]
 
-    def __call__(self, q, **arrays):
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""
         if self.model.constrained:
-            return by_states(self._at, self.model, q, **arrays)
-        return self._at(q, **arrays)
+            given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
+            given = {name: array for name, array in given.items() if array is not None}
+            return by_states(self._at, self.model, q, **given)
+        return self._at(q, qd, qdd, tau, gravity, f_ext)
 
     def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         method = dynamics_methods(self.model, self.problem)[self.description]

@@ -32,7 +32,7 @@ _LABELS: dict[type[Sensor], tuple[str, ...]] = {
 
 
 def fitting_labels(robot, sensors) -> tuple[tuple[str, ...], ...]:
-    """Names of the rows of every sensor. Raises SensorError as `measured`."""
+    """Names of the rows of every sensor. Raises SensorError as `sensor_problem`."""
     _refuse_parts(robot)
     labels = tuple(_labels(robot, sensor) for sensor in sensors)
     _refuse_twice(sensors, labels)

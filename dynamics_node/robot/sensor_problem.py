@@ -27,7 +27,7 @@ class Contact(NamedTuple):
 @dataclass(frozen=True)
 class SensorProblem:
     """sensors, the names of the rows of each, and of which results the covariance is asked. Made by
-    `measured`.
+    `sensor_problem`.
 
     readings: the names of the numbers that are read at a state, in order: those of all sensors without a
     `value`, as `imu_left.ax`.

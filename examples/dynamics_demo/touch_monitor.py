@@ -43,9 +43,7 @@ class TouchMonitor(Watched):
         """The covariance is not published; one of our own knows it."""
         self._observer = dn.build_observer(
             dn.parse_robot(message.data),
-            velocity_std=NOISE.velocity,
-            torque_std=NOISE.torque,
-            bandwidth=BANDWIDTH,
+            dn.ObserverOptions(velocity_std=NOISE.velocity, torque_std=NOISE.torque, bandwidth=BANDWIDTH),
         )
 
     def _on_push(self, message):

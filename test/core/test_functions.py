@@ -92,7 +92,7 @@ def test_bad_states_are_nan_and_the_others_right(backend, count):
 
 
 def test_arguments_are_named_and_counted():
-    function = dn.compile(quotient(), name="quotient", m=np.ones((2, 3)))
+    function = dn.compile(quotient(), name="quotient", defaults={"m": np.ones((2, 3))})
     assert np.array_equal(function(np.ones(3))[0], [3.0, 3.0])
     assert np.array_equal(function(np.ones(3), m=2 * np.ones((2, 3)))[0], [6.0, 6.0])
     assert np.array_equal(function(x=np.ones(3), m=None)[0], [3.0, 3.0])
@@ -107,7 +107,7 @@ def test_arguments_are_named_and_counted():
 
 
 def test_a_function_is_pickled_with_all_it_has():
-    function = dn.compile(quotient((100.0,)), m=np.ones((2, 3)))
+    function = dn.compile(quotient((100.0,)), defaults={"m": np.ones((2, 3))})
     copy, x = pickle.loads(pickle.dumps(function)), arrays(200)[0]
     for states in (x[0], x[:5], x):
         assert all(np.array_equal(a, b) for a, b in zip(copy(states), function(states), strict=True))

@@ -281,7 +281,7 @@ def test_parameters_of_the_factor_graph(ordering, parameters):
             solver="factor_graph",
             ordering=ordering,
             backend="numpy",
-            runtime_runtime_parameters=parameters,
+            runtime_parameters=parameters,
         )
         for one in (model, other):
             states = consistent_states(one, 10)

@@ -89,7 +89,7 @@ class Case:
 
 case_of = cache(Case)
 WAYS = {
-    "c": {"backend": "c", "parameters": ("inertia",)},
+    "c": {"backend": "c", "runtime_parameters": ("inertia",)},
     "numpy": {"backend": "numpy"},
     "factor graph": {"solver": "factor_graph", "ordering": "aba"},
 }

@@ -20,8 +20,9 @@ REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])  # of the Panda
 FORCES = ("force.x", "force.y", "force.z")
 
 
-def observer(name="panda7", link="panda_hand", **options):
-    return dn.build_observer(ROBOTS[name].model(), **{**NOISE, "link": link, **options})
+def observer(name="panda7", link="panda_hand", runtime_parameters=(), **options):
+    options = dn.ObserverOptions(**{**NOISE, "link": link, **options})
+    return dn.build_observer(ROBOTS[name].model(), options, runtime_parameters=runtime_parameters)
 
 
 def require_honest(errors, covariances, runs):
@@ -62,7 +63,7 @@ def test_floating_base():
     link = model.bodies[3].name
     run = simulate(model, q, np.zeros((200, 9)), 150, wrench, link, step=5e-4)
     noise = {"velocity_std": 0.01, "torque_std": 0.1}
-    own = dn.build_observer(model, **noise, link=link, components=FORCES, bandwidth=60.0)
+    own = dn.build_observer(model, dn.ObserverOptions(**noise, link=link, components=FORCES, bandwidth=60.0))
     found = observe(own, run, *noise.values(), seed=2)
     require_honest(found.torque - run.pushed[-1], found.torque_covariance, 200)
     force = found.wrench_covariance[:, 3:, 3:]
@@ -80,7 +81,9 @@ def test_loops():
     wrench[:, at] = random.uniform(-1, 1, (100, 2))
     run = simulate(mechanism, q, np.zeros((100, 2)), 120, wrench, link, step=1e-3)
     noise = {"velocity_std": 0.005, "torque_std": 0.05}
-    own = dn.build_observer(mechanism, **noise, link=link, components=plane, bandwidth=60.0)
+    own = dn.build_observer(
+        mechanism, dn.ObserverOptions(**noise, link=link, components=plane, bandwidth=60.0)
+    )
     found = observe(own, run, *noise.values())
     require_honest(found.torque - run.pushed[-1], found.torque_covariance, 100)
     own_covariance = found.wrench_covariance[np.ix_(range(100), at, at)]
@@ -245,11 +248,11 @@ def test_wrenches_that_joints_do_not_tell():
     """Refused at build where no position tells them, NaN and named where this one does not."""
     mechanism = mechanism_of("five_bar")
     with pytest.raises(ValueError, match=r"2 joint torques cannot tell apart .*moment.* at link"):
-        dn.build_observer(mechanism, **NOISE, link=mechanism.bodies[-1].name)
+        dn.build_observer(mechanism, dn.ObserverOptions(**NOISE, link=mechanism.bodies[-1].name))
     with pytest.raises(KeyError, match="hand"):
         observer(link="hand")
     model = ROBOTS["ur5"].model()
-    own = dn.build_observer(model, **NOISE, link="wrist_3_link")
+    own = dn.build_observer(model, dn.ObserverOptions(**NOISE, link="wrist_3_link"))
     for q5, known in ((0.8, True), (0.0, False)):
         q = np.array([0.3, -1.0, 1.2, -0.5, q5, 0.4])
         own.reset()
@@ -262,7 +265,7 @@ def test_wrenches_that_joints_do_not_tell():
 def test_loops_that_are_open():
     mechanism = mechanism_of("five_bar")
     q, yd, _ = closed_states(mechanism, 1)
-    own = dn.build_observer(mechanism, **NOISE)
+    own = dn.build_observer(mechanism, dn.ObserverOptions(**NOISE))
     own.step(0.0, q[0], yd[0], np.zeros(2))
     with pytest.raises(dn.SolutionError, match="is open by"):
         own.step(0.001, q[0] + 0.1, yd[0], np.zeros(2))

@@ -108,9 +108,7 @@ def test_a_linkage_beyond(parameters):
     """All of a five-bar on a scale: its weight at rest, and compiled what the tree of closed rates tells."""
     mechanism = dn.parse_robot(five_bar())
     plain, compiled = (
-        dn.build(
-            mechanism, "sensor_wrench", backend=backend, runtime_runtime_parameters=parameters, joint="mount"
-        )
+        dn.build(mechanism, "sensor_wrench", backend=backend, runtime_parameters=parameters, joint="mount")
         for backend in ("numpy", "c")
     )
     q = states(mechanism, 1)[0][0]

@@ -204,7 +204,7 @@ def test_pickled_functions(fake, arm):
 
 def test_any_program(fake, arm):
     program = forward(arm, backend="c").program
-    found = dn.compile(program, backend="cuda", gravity=arm.gravity)
+    found = dn.compile(program, backend="cuda", defaults={"gravity": arm.gravity})
     given = states(arm)
     close(found(*given), forward(arm, backend="c")(*given))
     close(found(*there(*given)).numpy(), forward(arm, backend="c")(*given))

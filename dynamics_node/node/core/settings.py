@@ -43,7 +43,7 @@ class Settings(DescriptionSettings):
         choices=("parameter", "imu"),
     )
     problem: str = parameter(
-        "inverse", "What is computed; measured: what the sensors of sensors_file say", choices=PROBLEMS
+        "inverse", "What is computed; sensors: what those of sensors_file say", choices=PROBLEMS
     )
     sensors_file: str = parameter(
         "", "problem measured: YAML file of the sensors, see docs/sensors.md", read_only=True
