@@ -247,8 +247,8 @@ def compile(program, backend="auto", name="function", precision="float64", defau
 
     backend: c, numpy, auto: c where it works, and a GPU where it pays, or cuda; name: for messages;
     precision: see Function; defaults: {name: array} of the last inputs, which may be left out. Where a
-    Program has limits, states beyond them have no result. Raises CompileError for backend c without a compiler,
-    DeviceError for cuda without a device.
+    Program has limits, states beyond them have no result. Raises CompileError for backend c without a
+    compiler, DeviceError for cuda without a device.
     """
     signature = plain_signature(name, program.inputs)
     values = {key: np.asarray(value, dtype=precision) for key, value in (defaults or {}).items()}
