@@ -5,7 +5,7 @@ A Program reads and returns what its Problem says, by name, for one state. Where
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -41,9 +41,10 @@ def dynamics_programs(
 
 def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> dict[str, Program]:
     """The straight-line ones of `dynamics_programs`, of a robot of any length."""
+    parameters = tuple(parameters)
     return {
-        name: problem_program(robot, problem, method, wrenches, parameters)
-        for name, method in dynamics_methods(robot, problem).items()
+        name: _traced(robot, problem, name, bool(wrenches), parameters)
+        for name in dynamics_methods(robot, problem)
     }
 
 
@@ -53,6 +54,11 @@ def dynamics_program(
     """That one of `dynamics_programs` which is called `way`."""
     if can_roll(robot, problem):
         return dynamics_programs(robot, problem, wrenches, parameters)[way]
+    return _traced(robot, problem, way, bool(wrenches), tuple(parameters))
+
+
+@lru_cache(maxsize=32)  # a build asks for the cheapest one, then for that one again
+def _traced(robot, problem, way, wrenches, parameters):
     return problem_program(robot, problem, dynamics_methods(robot, problem)[way], wrenches, parameters)
 
 

@@ -7,6 +7,7 @@ lose (graph/watch.py); its limit is found by trying the Program.
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -39,6 +40,12 @@ def elimination_program(
     Raises ValueError for an unknown one, SingularPivotError (naming the variable) for one that cannot be
     followed.
     """
+    ordering = ordering if isinstance(ordering, (str, Ordering)) else tuple(ordering)
+    return _traced(robot, problem, ordering, bool(wrenches), tuple(parameters))
+
+
+@lru_cache(maxsize=32)  # a build asks for the program of an ordering when it chooses it and when it compiles it
+def _traced(robot, problem, ordering, wrenches, parameters):
     graph = economical_graph(robot, problem, parameters)
     chosen = chosen_ordering(ordering, robot, problem, graph)
     plan = plan_elimination(graph, chosen.variables)
