@@ -44,7 +44,7 @@ def elimination_program(
     return _traced(robot, problem, ordering, bool(wrenches), tuple(parameters))
 
 
-@lru_cache(maxsize=32)  # a build asks for the program of an ordering when it chooses it and when it compiles it
+@lru_cache(maxsize=32)  # a build asks for it when it chooses an ordering and when it compiles it
 def _traced(robot, problem, ordering, wrenches, parameters):
     graph = economical_graph(robot, problem, parameters)
     chosen = chosen_ordering(ordering, robot, problem, graph)
