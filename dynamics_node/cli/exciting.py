@@ -22,7 +22,7 @@ from dynamics_node.identification.excitation import (
     solutions,
 )
 from dynamics_node.io import plot_curves
-from dynamics_node.io.whole_files import write_text
+from dynamics_node.io.write import write_text
 
 RECORDED = 100.0  # samples a second, of expected standard deviations
 MOST_POINTS = 100_000  # that are written

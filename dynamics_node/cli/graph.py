@@ -4,7 +4,7 @@ from pathlib import Path
 
 from dynamics_node.cli.robot import add_problem, read_problem, robot_command
 from dynamics_node.graph import ORDERINGS, eliminate, generic_graph, plan_ordering, to_dot, to_svg
-from dynamics_node.io.whole_files import write_text
+from dynamics_node.io.write import write_text
 
 DRAWINGS = {
     ".svg": lambda net, parents: to_svg(net, parents=parents),

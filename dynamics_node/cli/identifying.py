@@ -28,7 +28,7 @@ from dynamics_node.identification import (
     write_page,
 )
 from dynamics_node.io import TableError, open_table
-from dynamics_node.io.whole_files import write_text
+from dynamics_node.io.write import write_text
 from dynamics_node.robot import inverse_dynamics
 from dynamics_node.robot.overrides import overrides_text
 

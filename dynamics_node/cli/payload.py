@@ -18,7 +18,7 @@ from dynamics_node.cli.recording import (
 from dynamics_node.cli.robot import robot_command
 from dynamics_node.estimation import Payload, estimate_payload, require_bearing
 from dynamics_node.io import open_table
-from dynamics_node.io.whole_files import write_text
+from dynamics_node.io.write import write_text
 from dynamics_node.robot import inverse_dynamics
 
 NOT_TOLD = 2  # exit code

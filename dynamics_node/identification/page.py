@@ -17,13 +17,12 @@ _STYLE = """
 th, td { padding: .2rem .9rem .2rem 0; text-align: left; vertical-align: top; }
 table { display: block; overflow-x: auto; } figure { padding: .6rem .8rem; }
 tr.odd td { background: #fff6e0; }
-svg text { font: 11px system-ui, sans-serif; fill: #666; }
 """
-_COLOURS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
+_COLORS = {"measured": "#999", "described": "#c4572b", "identified": "#2f6fb5"}
 _LEGEND = (
-    f'<p>Torques: <span style="color:{_COLOURS["measured"]}">grey measured</span>, '
-    f'<span style="color:{_COLOURS["described"]}">orange described</span>, '
-    f'<span style="color:{_COLOURS["identified"]}">blue identified</span>; below them what is left.</p>'
+    f'<p>Torques: <span style="color:{_COLORS["measured"]}">grey measured</span>, '
+    f'<span style="color:{_COLORS["described"]}">orange described</span>, '
+    f'<span style="color:{_COLORS["identified"]}">blue identified</span>; below them what is left.</p>'
 )
 _NOTHING = 1e-12  # of the largest entry: rounding
 _MOMENTS = {"xx": (0, 0), "xy": (0, 1), "xz": (0, 2), "yy": (1, 1), "yz": (1, 2), "zz": (2, 2)}
@@ -74,8 +73,8 @@ def _torques(found):
 
 
 def _figure(shown, k, name, unit):
-    torques = [Curve(colour, getattr(shown, kind)[:, k]) for kind, colour in _COLOURS.items()]
-    left = [Curve(own.colour, torques[0].values - own.values) for own in torques[1:]]
+    torques = [Curve(color, getattr(shown, kind)[:, k]) for kind, color in _COLORS.items()]
+    left = [Curve(own.color, torques[0].values - own.values) for own in torques[1:]]
     return (
         f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
         f"{panel(shown.time, torques, unit)}{panel(shown.time, left, f'left, {unit}', 110)}</figure>"

@@ -6,11 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynamics_node.io.cutoff import CUTOFF, USUAL_CUTOFF, usual_cutoff
-from dynamics_node.io.differentiate import END, ORDER, Derivatives, differentiated
-from dynamics_node.io.names import TableError, needed, read_by
-from dynamics_node.io.table import Table
-from dynamics_node.io.velocities import noisy_velocities
+from dynamics_node.io.differentiate import (
+    CUTOFF,
+    END,
+    ORDER,
+    USUAL_CUTOFF,
+    Derivatives,
+    differentiated,
+    noisy_velocities,
+    usual_cutoff,
+)
+from dynamics_node.io.tables import Table, TableError, needed, read_by
 
 _NAMES = {"qd": "velocities", "qdd": "accelerations", "tau": "efforts"}
 _ZERO = {

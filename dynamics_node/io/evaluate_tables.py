@@ -1,12 +1,14 @@
-"""A solver over a table, chunk by chunk."""
+"""Chunks of states through a Function, and measured beside computed torques, in memory that does not grow."""
 
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms import close_loops
-from dynamics_node.io.names import read_by
-from dynamics_node.io.table import Table
+from dynamics_node.functions import RobotFunction
+from dynamics_node.io.tables import Table, read_by, require
+
+# --- tables -------------------------------------------------------------------------------------------------
 
 
 class Summary(NamedTuple):
@@ -44,3 +46,131 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
         rows, bad = rows + len(result), bad + len(flagged)
         advance(len(result))
     return Summary(rows, bad, first)
+
+
+# --- measured beside computed -------------------------------------------------------------------------------
+
+
+class Difference(NamedTuple):
+    """Computed minus measured torque of one coordinate, N m or N (unit).
+
+    measured: root mean square of what was measured; rmse, largest, bias: root mean square, largest absolute
+    value and mean of the difference; correlation: of both, NaN where one of them does not change.
+    """
+
+    name: str
+    unit: str
+    measured: float
+    rmse: float
+    largest: float
+    bias: float
+    correlation: float
+
+
+class Comparison:
+    """Takes in chunks (`add`, for `evaluate`); differences() tells what they come to.
+
+    count: states compared, those that are finite on both sides; shown(): some of them, for a plot.
+    """
+
+    def __init__(self, model):
+        self._names = model.v_names
+        self._units = [unit for joint in model.independent_joints for unit in joint.torque_units]
+        self._origin = np.zeros(model.nv)
+        self._sums = np.zeros((6, model.nv))
+        self._largest = np.zeros(model.nv)
+        self._shown = Thinned()
+        self.rows = self.count = 0
+
+    def add(self, measured, computed, time):
+        """Torques (k, nv) and the time (k,) or None."""
+        time = np.arange(self.rows, self.rows + len(measured)) if time is None else time
+        self._shown.add(np.hstack([time[:, None], measured, computed]))
+        self.rows += len(measured)
+        good = np.isfinite(measured).all(axis=1) & np.isfinite(computed).all(axis=1)
+        if good.any():
+            if not self.count:
+                self._origin = measured[good][0]
+            self.count += int(good.sum())
+            self._sum(measured[good], computed[good])
+
+    def _sum(self, measured, computed):
+        """Sums of powers about the first state: a small spread about a large mean keeps its digits."""
+        off = computed - measured
+        m, c = measured - self._origin, computed - self._origin
+        self._sums += [x.sum(axis=0) for x in (off, off * off, m, m * m, c, c * c)]
+        self._largest = np.maximum(self._largest, np.abs(off).max(axis=0))
+
+    def differences(self) -> tuple[Difference, ...]:
+        """One of every coordinate. Raises ValueError when no state could be compared."""
+        if not self.count:
+            raise ValueError("no state has both measured and computed torques that are finite")
+        off, off2, m, m2, c, c2 = self._sums / self.count
+        spread_m, spread_c, spread = m2 - m * m, c2 - c * c, off2 - off * off
+        measured = np.sqrt(m2 + 2 * m * self._origin + self._origin**2)
+        both = np.sqrt(np.maximum(spread_m, 0) * np.maximum(spread_c, 0))
+        still = both <= 1e-12 * (measured**2 + spread)
+        correlation = np.where(still, np.nan, (spread_m + spread_c - spread) / np.where(still, 1, 2 * both))
+        columns = (measured, np.sqrt(off2), self._largest, off, np.clip(correlation, -1, 1))
+        rows = zip(self._names, self._units, *(column.tolist() for column in columns), strict=True)
+        return tuple(Difference(*row) for row in rows)
+
+    def shown(self):
+        """(time (k,), measured (k, nv), computed (k, nv)), how many states one of them stands for."""
+        rows = self._shown.rows(1 + 2 * len(self._names))
+        measured, computed = np.split(rows[:, 1:], 2, axis=1)
+        return (rows[:, 0], measured, computed), self._shown.every
+
+
+# --- some rows ----------------------------------------------------------------------------------------------
+
+
+MOST = 4000
+
+
+class Thinned:
+    """Every n-th row, n doubling when there are more than `most`: at least a half of it is kept. every: n."""
+
+    def __init__(self, most=MOST):
+        self._kept: list[np.ndarray] = []
+        self._most, self._seen, self.every = most, 0, 1
+
+    def add(self, rows):
+        """rows (k, width)"""
+        self._kept += [row.copy() for row in rows[-self._seen % self.every :: self.every]]
+        self._seen += len(rows)
+        while len(self._kept) > self._most:
+            self._kept, self.every = self._kept[::2], 2 * self.every
+
+    def rows(self, width):
+        """(kept, width)"""
+        return np.array(self._kept).reshape(-1, width)
+
+
+# --- dask ---------------------------------------------------------------------------------------------------
+
+
+def over_dask(solver: RobotFunction, *arrays, errors="nan"):
+    """The dask array of solver(*arrays) for inverse or forward dynamics: (..., nv), lazy.
+
+    arrays: dask or NumPy arrays (..., coordinates) that broadcast, those of the call (q, qd, qdd or tau).
+    Every task is one batch; a worker opens the compiled code from its cache, or compiles it. errors as in
+    the call. Raises TableError without dask, TypeError for a solver with two results.
+    """
+    da = require("dask.array")
+    if solver.problem.kind == "hybrid":
+        raise TypeError("over_dask takes inverse and forward dynamics: one result")
+    shape = np.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    whole = [
+        da.broadcast_to(da.asarray(array), (*shape, array.shape[-1])).rechunk({-1: -1}) for array in arrays
+    ]
+    axes = tuple(range(len(shape)))
+    pairs = [item for k, array in enumerate(whole) for item in (array, (*axes, -1 - k))]
+    return da.blockwise(
+        _call, (*axes, len(axes)), *pairs, new_axes={len(axes): solver.model.nv}, concatenate=True,
+        align_arrays=True, dtype=solver.dtype, solver=solver, errors=errors,
+    )  # fmt: skip
+
+
+def _call(*arrays, solver, errors):
+    return solver(*arrays, errors=errors)

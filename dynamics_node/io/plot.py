@@ -1,16 +1,22 @@
-"""Plots by matplotlib: measured and computed torques, and curves over time."""
+"""Plots by matplotlib: measured and computed torques, curves over time, also as SVG for pages."""
 
+from io import StringIO
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.io.compare import Comparison
-from dynamics_node.io.names import TableError, require
-from dynamics_node.io.whole_files import replacing
+from dynamics_node.io.evaluate_tables import Comparison
+from dynamics_node.io.tables import TableError, require
+from dynamics_node.io.write import replacing
 from dynamics_node.robot.files import file_trouble
 
 PLOTS = (".png", ".svg", ".pdf")
 _COLUMNS = 3
+_WIDTH, _LEFT, _BELOW, _ABOVE = 1080, 62, 18, 6  # pixels of an SVG, of its margins
+_GAP = 5.0  # usual steps: curves of an SVG do not bridge more
+_SVG: Any = {"svg.fonttype": "none", "svg.hashsalt": "dynamics_node"}  # text as text, the same ids every time
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def check_plot(path):
@@ -82,6 +88,47 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
     thinned = f", one in {every} drawn" if every > 1 else ""
     figure.suptitle(f"{title}: {comparison.count} states{thinned}", fontsize=10, parse_math=False)
     _save(figure, path)
+
+
+class Curve(NamedTuple):
+    """color: as of CSS; values (n,)."""
+
+    color: str
+    values: np.ndarray
+
+
+def panel(x, curves, label: str, height=150) -> str:
+    """An <svg> of curves over x (n,), first below last, NaN left out; label: of what goes upward. Without
+    matplotlib a paragraph that names it."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        return "<p class=quiet>Curves are drawn by matplotlib: pip install matplotlib.</p>"
+    figure = Figure(figsize=(_WIDTH / 96, height / 96))
+    across, upward = 1 - (_LEFT + 10) / _WIDTH, 1 - (_BELOW + _ABOVE) / height
+    axes = figure.add_axes((_LEFT / _WIDTH, _BELOW / height, across, upward))
+    for color, values in curves:
+        axes.plot(*_broken(np.asarray(x, dtype=float), values), color=color, linewidth=0.8)
+    axes.set_ylabel(label, fontsize=8, parse_math=False)
+    axes.tick_params(labelsize=8, color="#999")
+    axes.grid(color="#e4e4e4", linewidth=0.6)
+    axes.margins(x=0)
+    axes.spines[:].set_visible(False)
+    text = StringIO()
+    with rc_context(_SVG):
+        figure.savefig(text, format="svg", metadata=_NO_METADATA)
+    return text.getvalue()[text.getvalue().index("<svg") :]
+
+
+def _broken(x, values):
+    """x and values with NaN where x goes back, or where a gap or NaN lies between neighbors."""
+    good = np.isfinite(x) & np.isfinite(values)
+    steps = np.diff(x[good])
+    usual = np.median(np.abs(steps)) if len(steps) else 0.0
+    apart = (steps < 0) | (steps > _GAP * usual) | (np.diff(np.flatnonzero(good)) > 1)
+    places = np.flatnonzero(apart) + 1
+    return np.insert(x[good], places, np.nan), np.insert(values[good], places, np.nan)
 
 
 def _save(figure, path):

@@ -6,13 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.io.bag import positions_of, read_bag
+from dynamics_node.io.bags import positions_of, read_bag
 from dynamics_node.io.complete_states import complete
-from dynamics_node.io.cutoff import Usual
-from dynamics_node.io.names import TableError, columns, joints_option, needed, require, wanted
-from dynamics_node.io.npz import read_npz
-from dynamics_node.io.table import Table
-from dynamics_node.io.velocities import Velocities
+from dynamics_node.io.differentiate import Usual, Velocities
+from dynamics_node.io.tables import (
+    Table,
+    TableError,
+    columns,
+    joints_option,
+    needed,
+    read_npz,
+    require,
+    wanted,
+)
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
 

@@ -13,7 +13,7 @@ from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 
 from dynamics_node.cli import main
 from dynamics_node.io import Comparison, TableError, check_plot, plot_comparison
-from dynamics_node.io.thinned import MOST
+from dynamics_node.io.evaluate_tables import MOST
 from dynamics_node.robot import Joint
 from dynamics_node.robot.joints import KINDS
 

@@ -15,11 +15,12 @@ from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder
 from urdf_text import joint, link, robot
 
 import dynamics_node as dn
+from dynamics_demo import robots as linkages
 from dynamics_node.cli import main
 from dynamics_node.graph import complete_sketch, generic_graph, graph_matrix, to_svg
 from dynamics_node.graph.sketch import _banded
 from dynamics_node.io import document, make_report, write_page
-from dynamics_node.io.explain_page import _STYLE, _figure
+from dynamics_node.io.explain import _STYLE, _figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -262,7 +263,7 @@ def test_short_branches_share_a_band():
 
 @pytest.mark.parametrize("name", ["quadruped", "humanoid"])
 def test_no_variable_of_a_robot_with_loops_hides_another(name):
-    mechanism = dn.parse_robot(getattr(dn.robots, name)())
+    mechanism = dn.parse_robot(getattr(linkages, name)())
     problem = dn.forward_dynamics(mechanism)
     graph = generic_graph(mechanism, problem)
     for svg, count in (

@@ -1,0 +1,126 @@
+"""Tables of states: chunks of rows, the names of their columns, and .npz files, which are read whole."""
+
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# --- names of columns ---------------------------------------------------------------------------------------
+
+
+KINDS = ("q", "qd", "qdd", "tau")
+
+
+class TableError(ValueError):
+    """A table that cannot be read, or lacks something; names the file and the column."""
+
+
+def columns(model, kind):
+    """Names of the columns of a kind."""
+    coordinates = model.q_names if _of_positions(kind) else model.v_names
+    return [f"{kind}.{name}" for name in coordinates]
+
+
+def width(model, kind):
+    return model.nq if _of_positions(kind) else model.nv
+
+
+def _of_positions(kind):
+    """q, or what is told of every q, as q_std."""
+    return kind == "q" or kind.startswith("q_")
+
+
+def joints_option(names, most=12):
+    """--joints with these, as it is typed."""
+    return f"--joints {' '.join(names[:most])}{' ...' if len(names) > most else ''}"
+
+
+def read_by(problem):
+    """All kinds that the problem reads."""
+    return ("q", "qd", "qdd") if problem.kind == "inverse" else ("q", "qd", "tau")
+
+
+def needed(problem, measured=False):
+    """The kinds that must be there; measured: torques to compare with, too. What is done without the others:
+    see `complete`."""
+    return ("q", "tau") if measured or problem.kind == "forward" else ("q",)
+
+
+def wanted(problem, measured=False):
+    """The kinds to look for in a table."""
+    return tuple(dict.fromkeys((*read_by(problem), *needed(problem, measured), "time")))
+
+
+def require(package):
+    """An optional package. Raises TableError saying how to get it."""
+    import importlib
+
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        root = package.partition(".")[0]
+        raise TableError(f"this needs {root}: pip install {root}, or 'dynamics_node[tables]'") from None
+
+
+# --- tables -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of states in chunks, never all in memory.
+
+    rows: how many there are at most, None when only reading tells; kinds: what every chunk has, of q, qd,
+    qdd, tau and time; chunks(): iterator of {kind: array (k, coordinates), time: (k,)}; without: of a kind
+    that is not there, or not from everybody, the joints that do not tell it; notes: what was done about it,
+    in sentences; cutoff: Hz, below which what is there are derivatives, None where there is none.
+    """
+
+    rows: int | None
+    kinds: tuple[str, ...]
+    chunks: Callable[[], Iterator[dict[str, np.ndarray]]]
+    without: dict[str, list[str]] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    cutoff: float | None = None
+
+    @property
+    def timed(self) -> bool:
+        """Whether there is a time."""
+        return "time" in self.kinds
+
+
+# --- .npz files ---------------------------------------------------------------------------------------------
+
+
+BROKEN = (OSError, EOFError, ValueError, MemoryError, zlib.error, zipfile.BadZipFile)
+
+
+def read_npz(path, names, needed, chunk) -> Table:
+    """names: {kind: its columns}. Raises TableError for what is no array of numbers, or of another shape."""
+    if not zipfile.is_zipfile(path):
+        raise TableError(f"{path} is no .npz file of numbers")
+    try:
+        with np.load(path) as archive:
+            there = sorted(archive.files)
+            arrays = {kind: archive[kind] for kind in names if kind in there}
+    except BROKEN as error:
+        raise TableError(f"{path} is no .npz file of numbers: {error}") from None
+    for kind in needed:
+        if kind not in arrays:
+            raise TableError(f"{path} has no {kind}; there are {', '.join(there) or 'no arrays'}")
+    rows = next((len(array) for array in arrays.values() if array.ndim), 0)
+    for kind, array in arrays.items():
+        wanted = (rows,) if kind == "time" else (rows, len(names[kind]))
+        if array.shape != wanted:
+            columns = "" if kind == "time" else f": {', '.join(names[kind][:12])}"
+            raise TableError(f"{path}: {kind} must have shape {wanted}, not {array.shape}{columns}")
+        if array.dtype.kind not in "fiu":
+            raise TableError(f"{path}: {kind} holds no numbers but {array.dtype}")
+
+    def chunks():
+        for start in range(0, rows, chunk):
+            part = slice(start, start + chunk)
+            yield {kind: np.array(array[part], dtype=float, order="C") for kind, array in arrays.items()}
+
+    return Table(rows, tuple(arrays), chunks)
