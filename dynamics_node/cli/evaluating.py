@@ -134,8 +134,8 @@ class _WithFriction:
     """A solver of inverse dynamics whose torques are those of motors."""
 
     def __init__(self, solver):
-        self.model, self.problem, self._solver = solver.model, solver.problem, solver
-        self._linear = LinearModel(solver.model, JOINT_TERMS)
+        self.model, self.problem, self._solver = solver.robot, solver.problem, solver
+        self._linear = LinearModel(solver.robot, JOINT_TERMS)
 
     def __call__(self, q, qd, *rest, errors):
         tau = self._solver(q, qd, *rest, errors=errors)
@@ -177,7 +177,7 @@ def _run(solver, table, options, comparison, robot):
     """The Summary of all rows, written and compared as asked for, of the joints of `robot`."""
     started = time.perf_counter()
     result = "tau" if options.problem == "inverse" else "qdd"
-    own = [solver.model.v_names.index(name) for name in robot.v_names]
+    own = [solver.robot.v_names.index(name) for name in robot.v_names]
     sinks: dict[str, Callable] = {}
     with contextlib.ExitStack() as stack:
         if comparison:

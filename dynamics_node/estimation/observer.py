@@ -13,7 +13,7 @@ from dynamics_node.estimation.observer_program import begin_program, cycle_progr
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Choice
-from dynamics_node.functions.recipe import Spec
+from dynamics_node.functions.spec import Spec
 from dynamics_node.robot import Robot
 
 HOUR = 3600.0  # s

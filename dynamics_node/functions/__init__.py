@@ -6,7 +6,7 @@ from dynamics_node.functions.choices import BACKENDS, SOLVERS, ChoiceError, reso
 from dynamics_node.functions.estimator import Estimate, Estimator, UnobservableError, build_estimator
 from dynamics_node.functions.function import Function, ProgramFunction, compile
 from dynamics_node.functions.loop_solver import LoopSolver
-from dynamics_node.functions.solvers import QuantityFunction, RobotFunction
+from dynamics_node.functions.robot_functions import QuantityFunction, RobotFunction
 
 __all__ = [
     "BACKENDS",

@@ -25,13 +25,13 @@ from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError, resol
 from dynamics_node.functions.estimator import build_estimator
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.functions.loop_solver import LoopSolver
-from dynamics_node.functions.recipe import Spec
-from dynamics_node.functions.solvers import (
+from dynamics_node.functions.robot_functions import (
     ForwardDynamicsFunction,
     HybridDynamicsFunction,
     InverseDynamicsFunction,
     QuantityFunction,
 )
+from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import (
     Memory,
     Ordering,
@@ -178,9 +178,10 @@ def evaluate(
 ) -> Any:
     """A quantity of a robot at once: nothing is compiled.
 
-    NumPy interprets the recursion: 0.2 to 0.9 ms a call for an arm. In a loop, or for many states, call the
-    Function of `build`, which takes about 1 us. The functions of the last 64 questions are kept, so a second
-    call with the same robot, name and options computes only.
+    NumPy runs the recursion: 0.2 to 3 ms a call for an arm. In a loop, or for many states, call the Function
+    of `build`, which takes about 1 us. The functions of the last 64 combinations of robot, name and options
+    are cached (with their robots), so that another call only computes. A batch is computed at once, that of a
+    robot with loops state by state.
 
     Parameters
     ----------
@@ -252,7 +253,7 @@ def build_derivatives(function, backend=None) -> QuantityFunction:
         raise ChoiceError(f"{spec.name} has no derivatives; there are those of {derived}")
     backend = spec.choice.backend if backend is None else backend
     return _build_quantity(
-        function.model, name, {}, spec.problem, backend, spec.parameters, function.precision
+        function.robot, name, {}, spec.problem, backend, spec.parameters, function.precision
     )
 
 
@@ -287,15 +288,15 @@ def changeable(robot: Robot):
     return PARAMETERS if robot.tree.armature.any() else ("inertia",)
 
 
-def build_loop_solver(mechanism: Robot, backend="auto") -> LoopSolver:
+def build_loop_solver(robot: Robot, backend="auto") -> LoopSolver:
     """`close_loops` of one position after the other at the rate of a controller: see LoopSolver. backend: c,
     numpy, or auto: c where it works. Raises CompileError for backend c without a compiler."""
-    signature, places = robot_signature(mechanism), mechanism.quaternion_places
+    signature, places = robot_signature(robot), robot.quaternion_places
     functions = [
         ProgramFunction(signature=signature.named(name), runner=make(program, backend, quaternions=places))
-        for name, program in (("step", step_program(mechanism)), ("rates", spanning_program(mechanism)))
+        for name, program in (("step", step_program(robot)), ("rates", spanning_program(robot)))
     ]
-    return LoopSolver(mechanism, *functions)
+    return LoopSolver(robot, *functions)
 
 
 # --- what is made, and how ----------------------------------------------------------------------------------
@@ -341,7 +342,7 @@ def _build_problem(robot, problem, choice, parameters, precision, at_once=False)
         signature=robot_signature(robot).named(spec.name),
         runner=spec.runner(program=program),
         precision=precision,
-        model=robot,
+        robot=robot,
         spec=spec,
         description=description,
     )
@@ -374,7 +375,7 @@ def _build_quantity(robot, name, options, problem, backend, parameters, precisio
     return QuantityFunction(
         signature=robot_signature(robot).named(name),
         runner=spec.runner(),
-        model=robot,
+        robot=robot,
         spec=spec,
         description=name,
         precision=precision,
@@ -389,11 +390,11 @@ def _write_quantity(robot, name, problem, options, parameters, wrenches=False):
     return quantity_program(robot, name, parameters, wrenches, **options)
 
 
-def _with_generic(model, parameters):
+def _with_generic(robot, parameters):
     """The robot with values of its parameters that are zero nowhere by chance."""
     if not parameters:
-        return model
-    return model.with_tree(generic_parameters(model.tree, parameters))
+        return robot
+    return robot.with_tree(generic_parameters(robot.tree, parameters))
 
 
 def _recursion(robot, problem, choice, parameters, at_once=False):
@@ -423,38 +424,38 @@ def _problem_spec(robot, problem, choice, parameters, **ways):
     )
 
 
-def _by_others(model, problem, ways, parameters, wrenches=False):
+def _by_others(robot, problem, ways, parameters, wrenches=False):
     """{way: Program} of other recursions."""
-    return {way: dynamics_program(model, problem, way, wrenches, parameters) for way in ways}
+    return {way: dynamics_program(robot, problem, way, wrenches, parameters) for way in ways}
 
 
-def _elimination(model, problem, choice, parameters):
+def _elimination(robot, problem, choice, parameters):
     """(description, Spec, Program or None) of the factor graph in an ordering."""
     ordering, program, write = choice.ordering, None, None
     if choice.backend in COMPILED:
-        ordering, program = _eliminated(model, problem, choice.ordering, parameters)
-        write = partial(elimination_program, model, problem, ordering, parameters=parameters)
-    numeric = _numeric_elimination(model, problem, ordering, choice, parameters, write is not None)
+        ordering, program = _eliminated(robot, problem, choice.ordering, parameters)
+        write = partial(elimination_program, robot, problem, ordering, parameters=parameters)
+    numeric = _numeric_elimination(robot, problem, ordering, choice, parameters, write is not None)
     refines = numeric is not None and program is not None and bool(program.limits)
-    spec = _problem_spec(model, problem, choice, parameters, write=write, numeric=numeric, refines=refines)
+    spec = _problem_spec(robot, problem, choice, parameters, write=write, numeric=numeric, refines=refines)
     description = ordering.name if isinstance(ordering, Ordering) else numeric().description
     return description, spec, program
 
 
-def _eliminated(model, problem, ordering, parameters):
+def _eliminated(robot, problem, ordering, parameters):
     """The Ordering, and its Program."""
     if ordering == "best":
-        return best_ordering(model, problem, parameters, Memory(_read, _write))
-    chosen = chosen_ordering(ordering, model, problem, generic_graph(model, problem))
-    return chosen, elimination_program(model, problem, chosen, parameters=parameters)
+        return best_ordering(robot, problem, parameters, Memory(_read, _write))
+    chosen = chosen_ordering(ordering, robot, problem, generic_graph(robot, problem))
+    return chosen, elimination_program(robot, problem, chosen, parameters=parameters)
 
 
-def _numeric_elimination(model, problem, ordering, choice, parameters, optional):
+def _numeric_elimination(robot, problem, ordering, choice, parameters, optional):
     """What makes the Runner at call time, in the robot's own frames. optional: None where the ordering cannot
     be followed there."""
     backend = "gtsam" if choice.backend == "gtsam" else "numpy"
     try:
-        algorithm = elimination_algorithm(model, problem, ordering, backend, parameters)
+        algorithm = elimination_algorithm(robot, problem, ordering, backend, parameters)
     except SingularPivotError:
         if optional:
             return None

@@ -12,8 +12,8 @@ from dynamics_node.algorithms.health import why_not
 from dynamics_node.functions.arguments import Signature, robot_signature
 from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError
-from dynamics_node.functions.recipe import Spec
-from dynamics_node.functions.solvers import RobotFunction
+from dynamics_node.functions.robot_functions import RobotFunction
+from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import (
     Judgement,
     Observability,
@@ -74,7 +74,7 @@ class Estimator(RobotFunction):
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(why=partial(_why_not, self.model, self.spec.problem))
+        self._keep(why=partial(_why_not, self.robot, self.spec.problem))
 
     @property
     def degrees_of_freedom(self) -> int:
@@ -99,15 +99,15 @@ class Estimator(RobotFunction):
         q, qd, readings, g = (np.asarray(array, dtype=float) for array in arrays)
         if any(array.ndim > 1 for array in (q, qd, readings, g)):
             raise InputError("judge takes one state: q (nq,), qd (nv,), readings (m,), gravity (3,)")
-        found = judge(self.model, self.problem, q, qd, readings, g)
+        found = judge(self.robot, self.problem, q, qd, readings, g)
         if found is None:
-            raise SolutionError(_why_not(self.model, self.problem, q, qd, readings, g))
+            raise SolutionError(_why_not(self.robot, self.problem, q, qd, readings, g))
         return found
 
     def __call__(self, q, qd, readings, *, gravity=None, errors="raise") -> Estimate:
         """The Estimate at states q (..., nq), qd (..., nv), readings (..., m) in the order of
         `problem.readings`, or {name of a sensor: (..., rows) or (...)}; gravity (..., 3) in place of the
-        model's."""
+        robot's."""
         arrays = self._arrays(q, qd, readings, gravity)
         shapes = self.runner.outputs
         results = tuple([np.empty(shape) for shape in shapes.values()])
@@ -118,10 +118,10 @@ class Estimator(RobotFunction):
     def _arrays(self, q, qd, readings, gravity):
         if isinstance(readings, Mapping):
             readings = self.problem.gathered(readings)
-        return q, qd, readings, self.model.gravity if gravity is None else gravity
+        return q, qd, readings, self.robot.gravity if gravity is None else gravity
 
 
-def build_estimator(model: Robot, problem: SensorProblem, backend="auto", parameters=()) -> Estimator:
+def build_estimator(robot: Robot, problem: SensorProblem, backend="auto", parameters=()) -> Estimator:
     """The Estimator of a sensor problem.
 
     backend: c, numpy (least squares at call time), gtsam (the same by GTSAM, without covariances), or auto: c
@@ -131,18 +131,18 @@ def build_estimator(model: Robot, problem: SensorProblem, backend="auto", parame
     """
     if backend not in BACKENDS:
         raise ChoiceError(f"sensor problems have backends {', '.join(BACKENDS)}, not {backend!r}")
-    found = observability(model, problem)
+    found = observability(robot, problem)
     if not found.observable:
         raise UnobservableError(found)
-    numeric = partial(sensor_runner, model, problem, "gtsam" if backend == "gtsam" else "numpy")
-    write = partial(sensor_program, model, problem, parameters)
+    numeric = partial(sensor_runner, robot, problem, "gtsam" if backend == "gtsam" else "numpy")
+    write = partial(sensor_program, robot, problem, parameters)
     program = _program(write, backend)
     spec = Spec(
-        robot=model,
+        robot=robot,
         name="estimator",
         problem=problem,
         choice=Choice("best", None, "numpy" if program is None and backend == "auto" else backend),
-        forward=(False,) * model.nv,
+        forward=(False,) * robot.nv,
         write=None if program is None else write,
         numeric=numeric,
         parameters=parameters,
@@ -151,9 +151,9 @@ def build_estimator(model: Robot, problem: SensorProblem, backend="auto", parame
     )
     runner = spec.runner(program=program)
     return Estimator(
-        signature=_signature(model, problem),
+        signature=_signature(robot, problem),
         runner=runner,
-        model=model,
+        robot=robot,
         spec=spec,
         description=_DESCRIPTIONS.get(runner.backend, "least squares"),
         observability=found,
@@ -177,18 +177,18 @@ def _program(write, backend):
     return program
 
 
-def _signature(model, problem) -> Signature:
-    own = robot_signature(model)
+def _signature(robot, problem) -> Signature:
+    own = robot_signature(robot)
     readings = {"readings": ((len(problem.readings),), problem.readings)}
     return Signature(f"estimator of {own.name}", own.inputs | readings, own.quaternions)
 
 
-def _why_not(model, problem, q, qd=None, readings=None, gravity=None):
+def _why_not(robot, problem, q, qd=None, readings=None, gravity=None):
     """Why there is no result at one of the positions q (..., nq), in words; None if that is not known."""
-    if reason := why_not(model, None, q):
+    if reason := why_not(robot, None, q):
         return reason
-    for position in np.reshape(q, (-1, model.nq)):
-        found = observability(model, problem, position)
+    for position in np.reshape(q, (-1, robot.nq)):
+        found = observability(robot, problem, position)
         if not found.observable:
             return f"sensors do not determine the motion at this position: {found}"
     return None

@@ -30,15 +30,15 @@ class LoopSolver:
     accelerations of all joints, and G.
     """
 
-    mechanism: Robot
+    robot: Robot
     step: ProgramFunction
     rates: ProgramFunction
 
     @cached_property
     def nonlinear(self):
         """Indices in q of the joints that appear in a nonlinear constraint."""
-        tree = self.mechanism.tree
-        bent = bends(tree, self.mechanism.constraints, range(tree.nv))
+        tree = self.robot.tree
+        bent = bends(tree, self.robot.constraints, range(tree.nv))
         return positions_of(tree, np.flatnonzero(bent).tolist())
 
     def __call__(self, q):
@@ -52,20 +52,20 @@ class LoopSolver:
             q = following
             if health[1] < TOLERANCE**2:
                 return q, sqrt(health[0])
-        q = close_loops(self.mechanism, q)
+        q = close_loops(self.robot, q)
         return q, sqrt(self.step(q, errors="nan")[1][0])
 
     def following(self, q, last=None):
         """The closed position that follows a closed one, `last` (nq,), on its branch; None: in the
         assembly nearest to zero. Dependent joints that are NaN in q start where they were."""
         if last is None:
-            start = np.where(np.isnan(q), self.mechanism.neutral(), q)
-            return self(first_closed(self.mechanism, start))
+            start = np.where(np.isnan(q), self.robot.neutral(), q)
+            return self(first_closed(self.robot, start))
         start = np.where(np.isnan(q), last, q)
         try:
             return self(start)
         except ClosureError:
-            return self(continued(self.mechanism, last, start))
+            return self(continued(self.robot, last, start))
 
     def is_regular(self, q):
         """Whether the loops are closed and not singular at q (nq,)."""
@@ -73,7 +73,7 @@ class LoopSolver:
 
     def why_not(self, q):
         """Why they are not, in words."""
-        return why_not(self.mechanism, None, q)
+        return why_not(self.robot, None, q)
 
     def spread(self, q, qd, qdd):
         """Rates and accelerations (nv of the tree,) of all joints for qd, qdd (nv,) of the independent ones,

@@ -14,7 +14,7 @@ SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
 @dataclass(frozen=True, eq=False)
 class NumericRunner(Unhurried):
     """A Runner, see backends. algorithm: see the package; inputs, outputs: what it reads and returns. Its one
-    parameter is 'model'."""
+    parameter is 'robot'."""
 
     algorithm: Any
     inputs: Shapes
@@ -28,8 +28,8 @@ class NumericRunner(Unhurried):
         return self.algorithm.description
 
     def with_parameters(self, values):
-        """A Runner for values['model'], a robot that differs in inertias or rotor inertias only."""
-        return replace(self, algorithm=self.algorithm.with_inertias(values["model"]))
+        """A Runner for values['robot'], a robot that differs in inertias or rotor inertias only."""
+        return replace(self, algorithm=self.algorithm.with_inertias(values["robot"]))
 
     def run(self, count, inputs, dtype=np.float64):
         """See backends.Runner; but the states have to be good, and LinAlgError is raised when one has no

@@ -33,9 +33,9 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
     rows = bad = 0
     first = None
     for chunk in table.chunks():
-        if solver.model.constrained:
-            chunk["q"] = close_loops(solver.model, chunk["q"], errors="nan")
-        zero = np.zeros((len(chunk["q"]), solver.model.nv))
+        if solver.robot.constrained:
+            chunk["q"] = close_loops(solver.robot, chunk["q"], errors="nan")
+        zero = np.zeros((len(chunk["q"]), solver.robot.nv))
         arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]
         result = solver(*arrays, errors="nan")
         flagged = np.flatnonzero(np.isnan(result).any(axis=1))

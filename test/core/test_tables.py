@@ -80,7 +80,7 @@ def test_a_table_is_evaluated(tmp_path, name, source, target, kind):
 
 
 def torques(table, solver, tmp_path):
-    with table_writer(tmp_path / "out.npz", solver.model, "tau", table.timed) as write:
+    with table_writer(tmp_path / "out.npz", solver.robot, "tau", table.timed) as write:
         evaluate(solver, table, write)
     with np.load(tmp_path / "out.npz") as found:
         assert set(found.files) == ({"tau", "time"} if table.timed else {"tau"})

@@ -160,8 +160,8 @@ class LoopCoordinates(Coordinates):
     last."""
 
     def __init__(self, closing: LoopSolver, explicit=True):
-        self._mechanism, self._closing = closing.mechanism, closing
-        super().__init__(closing.mechanism, explicit)
+        self._mechanism, self._closing = closing.robot, closing
+        super().__init__(closing.robot, explicit)
         number = {name: k for k, name in enumerate(self.names)}
         independent = [j for j in self._mechanism.independent_joints if j.type.is_scalar]
         self.own = np.array([number[joint.name] for joint in independent], dtype=int)

@@ -10,7 +10,7 @@ from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.results import HybridDynamics
 from dynamics_node.codegen import Runner, on_device
 from dynamics_node.functions.function import Function, ProgramFunction
-from dynamics_node.functions.recipe import Spec
+from dynamics_node.functions.spec import Spec
 from dynamics_node.robot import Robot
 
 
@@ -18,19 +18,19 @@ from dynamics_node.robot import Robot
 class RobotFunction(Function):
     """A Function of a robot's state: q (..., nq); qd, qdd, tau (..., nv); f_ext (..., nbodies, 6), wrench of
     the environment ON every body in its axes at its origin, moment first; gravity (..., 3) m/s^2 in place of
-    the model's.
+    the robot's.
 
     description: what runs, for people: `aba`, `colamd`, ...; spec: what it was built for.
     """
 
-    model: Robot
+    robot: Robot
     spec: Spec
     description: str
     _with_wrenches: dict = field(default_factory=dict, repr=False)  # shared by all that with_inertias returns
 
     def __post_init__(self):
         row = QUANTITIES.get(self.spec.name)
-        self._keep(why=partial(_why, self.model, self.spec.forward, row and row.refusal))
+        self._keep(why=partial(_why, self.robot, self.spec.forward, row and row.refusal))
         super().__post_init__()
 
     def __getstate__(self):
@@ -48,14 +48,14 @@ class RobotFunction(Function):
         """Solver, ordering and backend; the backend is the one that runs."""
         return self.spec.choice._replace(backend=self.runner.backend)
 
-    def with_inertias(self, model: Robot):
+    def with_inertias(self, robot: Robot):
         """The function of a Robot that differs in inertias, rotor inertias or gravity only; no compilation.
 
         Raises ValueError when the geometry differs, or what is not among the `runtime_parameters` of `build`.
         """
-        self.spec.require_changeable(model)
-        runner = self.runner.with_parameters(self.spec.values(model))
-        return replace(self, model=model, runner=runner)
+        self.spec.require_changeable(robot)
+        runner = self.runner.with_parameters(self.spec.values(robot))
+        return replace(self, robot=robot, runner=runner)
 
     def derivatives(self, backend: str | None = None) -> "QuantityFunction":
         """The derivatives of the result as a Function of the same arguments, exact to rounding.
@@ -98,7 +98,7 @@ class RobotFunction(Function):
         shared = self._with_wrenches
         if "f_ext" not in shared:
             shared["f_ext"] = self.spec.runner(wrenches=True)
-        return shared["f_ext"].with_parameters(self.spec.values(self.model))
+        return shared["f_ext"].with_parameters(self.spec.values(self.robot))
 
     @cached_property
     def _pushed(self):
@@ -108,7 +108,7 @@ class RobotFunction(Function):
     def prepare(self, batches=False):
         """Do now what calls or `with_inertias` may need later, as code for `batches` of states. Raises
         CompileError."""
-        _ = self.spec.values(self.model)
+        _ = self.spec.values(self.robot)
         super().prepare(batches)
 
 
@@ -118,7 +118,7 @@ class QuantityFunction(RobotFunction, ProgramFunction):
 
     def __post_init__(self):
         if "gravity" in self.runner.inputs:
-            self._keep(defaults={"gravity": self.model.gravity.astype(self.precision)})
+            self._keep(defaults={"gravity": self.robot.gravity.astype(self.precision)})
         super().__post_init__()
 
     def _by_name(self, arrays, named):
@@ -141,7 +141,7 @@ class DynamicsFunction(RobotFunction):
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(_nv=self.model.nv, _gravity=self.model.gravity.astype(self.dtype))
+        self._keep(_nv=self.robot.nv, _gravity=self.robot.gravity.astype(self.dtype))
 
     def prepare(self, batches=False):
         """As of RobotFunction, with code for external wrenches."""

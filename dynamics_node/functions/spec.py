@@ -69,8 +69,8 @@ class Spec:
         """{name: array} of the parameters, and the robot itself for what runs at call time."""
         robot = robot if self.view is None else self.view(robot)
         if not self.parameters or self.write is None:
-            return {"model": robot}
-        return {"model": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
+            return {"robot": robot}
+        return {"robot": robot, **_parameter_values(robot, self.parameters, self.robot, self.regrouped)}
 
     def require_changeable(self, robot):
         """Raise ValueError when a robot differs in its geometry, or in what is not among the parameters, and
