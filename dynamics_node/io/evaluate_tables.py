@@ -167,7 +167,7 @@ def over_dask(solver: RobotFunction, *arrays, errors="nan"):
     axes = tuple(range(len(shape)))
     pairs = [item for k, array in enumerate(whole) for item in (array, (*axes, -1 - k))]
     return da.blockwise(
-        _call, (*axes, len(axes)), *pairs, new_axes={len(axes): solver.model.nv}, concatenate=True,
+        _call, (*axes, len(axes)), *pairs, new_axes={len(axes): solver.robot.nv}, concatenate=True,
         align_arrays=True, dtype=solver.dtype, solver=solver, errors=errors,
     )  # fmt: skip
 
