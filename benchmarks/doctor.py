@@ -16,11 +16,10 @@ import numpy as np
 from harness import HERE, Row, arguments, finish, versions
 
 from dynamics_node.identification.doctor.diagnosis import diagnose, negligible
+from dynamics_node.identification.doctor.evidence import second_moments
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
-from dynamics_node.identification.doctor.geometry import link_geometry
-from dynamics_node.identification.doctor.meshes import read_triangles
-from dynamics_node.identification.doctor.oddness import second_moments
 from dynamics_node.identification.doctor.report import facts
+from dynamics_node.identification.doctor.solids import link_geometry, read_triangles
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.urdf import parse_urdf
 from dynamics_node.robot.urdf_shapes import parse_shapes

@@ -103,7 +103,7 @@ def most_used(found, time):
 def rows_of(name, joints, what, target, **choices):
     model = dn.load_robot(robot_file(name), joints=joints)
     begin = time.process_time()
-    found = dn.excite(model, PERIOD, HARMONICS, **choices)
+    found = dn.design_excitation(model, PERIOD, HARMONICS, **choices)
     took = time.process_time() - begin
     yield harness.Row(
         f"{name} condition, {what}",

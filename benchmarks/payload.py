@@ -71,7 +71,7 @@ def within(model):
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         noisy = own + NOISE * random.normal(size=own.shape)
-        recursive = dn.RecursivePayload(functions)
+        recursive = dn.PayloadEstimator(functions)
         for sample in zip(clock, states[0], states[1], noisy, strict=True):
             recursive.step(*sample)
         found = recursive.found()
@@ -98,7 +98,7 @@ def errors(model, count=20):
             recordings.append(recording(*states, tau + rubbing(states[1], tau, random), clock))
         own, empty = recordings
         found.append(
-            [dn.estimate_payload(model, HAND, [own], tare=tare).mass - MASS for tare in ([], [empty])]
+            [dn.identify_payload(model, HAND, [own], tare=tare).mass - MASS for tare in ([], [empty])]
         )
     return np.sqrt(np.mean(np.square(found), axis=0))
 

@@ -20,10 +20,10 @@ from dynamics_node.estimation import (
     MomentumObserver,
     ObserverOptions,
     Payload,
-    RecursivePayload,
+    PayloadEstimator,
     Tool,
     build_observer,
-    estimate_payload,
+    identify_payload,
     identify_tool,
     payload_functions,
 )
@@ -45,11 +45,16 @@ from dynamics_node.graph import Observability, SingularPivotError, observability
 from dynamics_node.identification import (
     IdentificationError,
     Identified,
-    LinearModel,
+    RegressorModel,
     base_parameters,
     identify,
 )
-from dynamics_node.identification.excitation import Box, ExcitationError, Excited, excite
+from dynamics_node.identification.excitation import (
+    Box,
+    ExcitationError,
+    ExcitationTrajectory,
+    design_excitation,
+)
 from dynamics_node.robot import (
     ModelError,
     ModelWarning,
@@ -117,8 +122,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "MomentumObserver",  # external torques and wrenches, with alarms
     "ObserverOptions",  # what it assumes of noise and contacts
     "JointFilter",  # rates of joints from encoders
-    "estimate_payload",  # mass, center of mass and inertia of what a link carries, from recordings
-    "RecursivePayload",  # the same while the robot moves
+    "identify_payload",  # mass, center of mass and inertia of what a link carries, from recordings
+    "PayloadEstimator",  # the same while the robot moves
     "payload_functions",  # the Functions that it runs
     "Payload",  # what both return
     "identify_tool",  # a force/torque sensor's bias, and the tool behind it
@@ -134,10 +139,10 @@ __all__ = [  # noqa: RUF022 (by subject)
     # Identification
     "identify",  # recordings -> Identified
     "Identified",  # inertias and friction that fit, a description with them
-    "LinearModel",  # torques as a regressor times parameters
+    "RegressorModel",  # torques as a regressor times parameters
     "base_parameters",  # the combinations that torques determine
-    "excite",  # a motion that determines them best -> Excited
-    "Excited",  # the motion, and what it excites
+    "design_excitation",  # a motion that determines them best -> ExcitationTrajectory
+    "ExcitationTrajectory",  # the motion, and what it excites
     "Box",  # where a link has to stay
     # Errors and warnings
     "InputError",  # an argument of a call, with its entry by name

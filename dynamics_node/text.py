@@ -13,6 +13,13 @@ def printable(text: object, allowed="\n\t") -> str:
     )
 
 
+def listed(names, most=6) -> str:
+    """The first names, and how many more: 'a, b and 3 more'."""
+    names = list(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(map(str, names[:most])) + more
+
+
 class Printable:
     """A stream to which `printable` text is written."""
 

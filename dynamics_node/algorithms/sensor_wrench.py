@@ -9,7 +9,7 @@ import numpy as np
 from dynamics_node.algorithms.accelerations import body_motions, body_wrench, body_wrenches, root_motion
 from dynamics_node.algorithms.recursion import inward
 from dynamics_node.algorithms.transforms import joint_transforms
-from dynamics_node.robot.subtree import beyond
+from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
     inverse_motion_transform,
     matvec,
@@ -23,12 +23,12 @@ from dynamics_node.symbolic import (
 
 def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Wrench (..., 6) at a sensor of a Robot in which only what is beyond the joint has inertia, see
-    `only_beyond`.
+    `only_subtree`.
 
     q (..., nq), qd, qdd (..., nv), gravity as in `rnea`; xyz (m), rpy (rad): pose of the sensor in the child
     link of the joint, which may be fixed. Raises KeyError for an unknown joint.
     """
-    own = beyond(model, joint)
+    own = subtree(model, joint)
     X_up = joint_transforms(model, q)
     motions = body_motions(model, X_up, qd, qdd, gravity)
     wrenches = inward(model, X_up, body_wrenches(model, motions))
@@ -45,7 +45,7 @@ def sensor_wrench(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=
 def tool_regressor(model, q, qd, qdd, gravity=None, *, joint, xyz=(0, 0, 0), rpy=(0, 0, 0)):
     """Y (..., 6, 4): what a mass (kg) and a first moment (3,) (kg m, in sensor axes from its origin) fixed to
     the sensor add to `sensor_wrench`. Arguments as there, of floats; any Robot."""
-    own = beyond(model, joint)
+    own = subtree(model, joint)
     if own.body >= 0:
         motion = body_motions(model, joint_transforms(model, q), qd, qdd, gravity)[own.body]
     else:

@@ -16,7 +16,8 @@ from dynamics_node.chains.bidiagonal import Bidiagonal
 from dynamics_node.chains.blocks import substituted, transposed
 from dynamics_node.chains.chain_arrays import RobotArrays, constants
 from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.poses import Matrices, Poses, turned
+from dynamics_node.chains.poses import Matrices, Poses
+from dynamics_node.symbolic import matvec
 
 
 class Articulated(NamedTuple):
@@ -63,10 +64,10 @@ def articulated(robot: RobotArrays, poses: Poses) -> Articulated:
     X, K, D = np.array(Ad), np.zeros((*batch, n, 6), Ad.dtype), np.ones((*batch, n), Ad.dtype)
     for i in reversed(range(int(robot.floating), n)):
         S, parent = own.S[i], robot.parents[i]
-        U = turned(P[..., i, :, :], S)
+        U = matvec(P[..., i, :, :], S)
         D[..., i] = U @ S + own.armature[i]
         K[..., i, :] = U / D[..., i, None]
-        X[..., i, :, :] -= S[:, None] * turned(transposed(np, Ad[..., i, :, :]), K[..., i, :])[..., None, :]
+        X[..., i, :, :] -= S[:, None] * matvec(transposed(np, Ad[..., i, :, :]), K[..., i, :])[..., None, :]
         if parent >= 0:
             left = P[..., i, :, :] - K[..., i, :, None] * U[..., None, :]
             P[..., parent, :, :] += transposed(np, Ad[..., i, :, :]) @ left @ Ad[..., i, :, :]

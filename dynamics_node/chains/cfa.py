@@ -21,8 +21,8 @@ import numpy as np
 from dynamics_node.chains.blocks import transposed
 from dynamics_node.chains.chain_arrays import RobotArrays, joint_forces, joint_motions
 from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.poses import turned
 from dynamics_node.chains.tridiagonal import WAYS
+from dynamics_node.symbolic import matvec
 
 
 class Cfa:
@@ -39,9 +39,9 @@ class Cfa:
         xp, robot = self.xp, self.robot
         active = joint_motions(xp, robot, torques)
         pull = self._across(active)
-        right = -turned(transposed(xp, self.borne.W), pull)
+        right = -matvec(transposed(xp, self.borne.W), pull)
         x = self._taken(self.solve(self._laid(right)))
-        F = active + turned(self.borne.W, x)
+        F = active + matvec(self.borne.W, x)
         return joint_forces(xp, robot, self._across(F))
 
     def _laid(self, rows):
@@ -60,7 +60,7 @@ class Cfa:
 
     def _across(self, F):
         """K F: relative accelerations across the joints (..., n, 6)."""
-        a = turned(self.borne.J_inverse, F - self.scan.handed_on(F))
+        a = matvec(self.borne.J_inverse, F - self.scan.handed_on(F))
         return a - self.scan.inherited(a)
 
 

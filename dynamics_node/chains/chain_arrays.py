@@ -6,9 +6,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.poses import Poses, turned
+from dynamics_node.chains.poses import Poses
 from dynamics_node.robot import ModelError, Robot
-from dynamics_node.symbolic import axis_rotation_parts, transform_origin, transform_rotation
+from dynamics_node.symbolic import (
+    axis_rotation_parts,
+    matvec,
+    quaternion_rotation,
+    transform_origin,
+    transform_rotation,
+)
+from dynamics_node.text import listed
 
 WIDEST = 8  # joints at one depth: work grows with the cube
 ZERO = 1e-12  # an eigenvalue of an inertia beside the largest
@@ -118,8 +125,8 @@ def body_poses(xp, robot: RobotArrays, q) -> Poses:
     R = own.P + xp.cos(turn) * own.C + xp.sin(turn) * own.Q
     t = own.t0 + angle[..., None] * own.slide
     if robot.floating:
-        R[..., 0, :, :] = own.P[0] @ _turn(xp, q[..., 3:7])
-        t[..., 0, :] = own.t0[0] + turned(own.P[0], q[..., :3])
+        R[..., 0, :, :] = own.P[0] @ quaternion_rotation(q[..., 3:7], xp)
+        t[..., 0, :] = own.t0[0] + matvec(own.P[0], q[..., :3])
     return Poses(xp, R, t)
 
 
@@ -148,21 +155,6 @@ def rotor_torques(xp, robot: RobotArrays, qdd):
     torques = xp.zeros_like(qdd)
     torques[..., own.v_at] = own.armature * qdd[..., own.v_at]
     return torques
-
-
-def _turn(xp, quaternion):
-    """quaternion_rotation of an array module's array."""
-    x, y, z, w = (quaternion[..., k] for k in range(4))
-    t = 2 / (x * x + y * y + z * z + w * w)
-    flat = xp.stack(
-        [
-            *(1 - t * (y * y + z * z), t * (x * y - z * w), t * (x * z + y * w)),
-            *(t * (x * y + z * w), 1 - t * (x * x + z * z), t * (y * z - x * w)),
-            *(t * (x * z - y * w), t * (y * z + x * w), 1 - t * (x * x + y * y)),
-        ],
-        axis=-1,
-    )
-    return flat.reshape(*flat.shape[:-1], 3, 3)
 
 
 # --- refusals -----------------------------------------------------------------------------------------------
@@ -201,19 +193,14 @@ def refuse_weightless(model):
     ]
     if names:
         raise ModelError(
-            f"links {_listed(names)} have no definite inertia (no mass, or no moment about some axis), whose "
-            "inverse solver cfa needs: lump them with links that have one, or build with solver 'cluster', "
-            "'abia' or 'jsiia'"
+            f"links {listed(map(repr, names))} have no definite inertia (no mass, or no moment about some "
+            "axis), whose inverse solver cfa needs: lump them with links that have one, or build with solver "
+            "'cluster', 'abia' or 'jsiia'"
         )
 
 
 def _refused(names, why):
     return (
-        f"joints {_listed(names)} {why}: solvers cfa, jsiia and abia are not for them; build with solver "
-        "'cluster'"
+        f"joints {listed(map(repr, names))} {why}: solvers cfa, jsiia and abia are not for them; build with "
+        "solver 'cluster'"
     )
-
-
-def _listed(names, most=6):
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(repr, names[:most])) + more

@@ -12,7 +12,8 @@ from dynamics_node.chains.chain_arrays import (
     joint_motions,
     rotor_torques,
 )
-from dynamics_node.chains.poses import cross, turned
+from dynamics_node.chains.poses import cross
+from dynamics_node.symbolic import matvec
 
 
 class Motions:
@@ -35,7 +36,7 @@ class Motions:
         started = xp.zeros_like(velocities)
         for i, parent in enumerate(self.robot.parents):
             if parent < 0:
-                started[..., i, 3:] = -turned(xp.swapaxes(self.poses.R[..., i, :, :], -1, -2), self.gravity)
+                started[..., i, 3:] = -matvec(xp.swapaxes(self.poses.R[..., i, :, :], -1, -2), self.gravity)
         return started
 
     def torques(self, qdd):
@@ -45,7 +46,7 @@ class Motions:
         started = self.products + self.free_fall
         if qdd is not None:
             started = started + joint_motions(xp, robot, qdd)
-        F = turned(self.J, self.scan.forward(started)) + force_products(xp, V, turned(self.J, V))
+        F = matvec(self.J, self.scan.forward(started)) + force_products(xp, V, matvec(self.J, V))
         if self.f_ext is not None:
             F = F - self.f_ext
         tau = joint_forces(xp, robot, self.scan.backward(F))

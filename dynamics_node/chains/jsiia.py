@@ -13,7 +13,8 @@ from dynamics_node.chains.bidiagonal import Bidiagonal, from_root
 from dynamics_node.chains.blocks import substituted, transposed
 from dynamics_node.chains.chain_arrays import RobotArrays, constants
 from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.poses import Poses, Same, cross, turned
+from dynamics_node.chains.poses import Poses, Same, cross
+from dynamics_node.symbolic import matvec
 
 
 class Jsiia:
@@ -32,7 +33,7 @@ def mass_matrix(xp, robot: RobotArrays, poses: Poses):
     placed = _placed(xp, robot, poses)
     composite, columns = _composite(xp, robot, placed), _columns(xp, robot, placed)
     body, above = _bodies(robot)
-    pairs = turned(composite[..., body, :, :], columns) @ transposed(xp, columns)
+    pairs = matvec(composite[..., body, :, :], columns) @ transposed(xp, columns)
     M = xp.where(xp.asarray(above), pairs, xp.where(xp.asarray(above.T), transposed(xp, pairs), 0))
     own = constants(robot, xp, M.dtype)
     rotors = xp.zeros(robot.model.nv, dtype=M.dtype)
@@ -60,8 +61,8 @@ def _composite(xp, robot, placed):
 def _columns(xp, robot, placed):
     """The motion (..., nv, 6) of every coordinate, in the axes of the root."""
     own = constants(robot, xp, placed.R.dtype)
-    w = turned(placed.R, own.S[:, :3])
-    v = turned(placed.R, own.S[:, 3:]) + cross(xp, placed.t, w)
+    w = matvec(placed.R, own.S[:, :3])
+    v = matvec(placed.R, own.S[:, 3:]) + cross(xp, placed.t, w)
     columns = xp.zeros((*w.shape[:-2], robot.model.nv, 6), dtype=w.dtype)
     columns[..., own.v_at, :] = xp.concatenate([w, v], axis=-1)
     if robot.floating:

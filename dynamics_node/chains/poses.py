@@ -7,6 +7,8 @@ Ad, and a product costs 36 multiplications instead of 216 (Yang, Wu, Pan, sec. I
 
 from typing import Any, NamedTuple
 
+from dynamics_node.symbolic import matvec, skew
+
 
 class Poses(NamedTuple):
     """R (..., n, 3, 3) from body axes to the parent's, t (..., n, 3) the body's origin in the parent; xp: the
@@ -22,26 +24,26 @@ class Poses(NamedTuple):
 
     def after(self, before):
         """Placements in the grandparent, `before` being those of the parents: Ad Ad_before."""
-        return Poses(self.xp, before.R @ self.R, before.t + turned(before.R, self.t))
+        return Poses(self.xp, before.R @ self.R, before.t + matvec(before.R, self.t))
 
     def forward(self, V):
         """Ad V: motion vectors (..., n, 6) of the parents, seen from the bodies."""
         w, v = V[..., :3], V[..., 3:]
         back = self.xp.swapaxes(self.R, -1, -2)
         slid = v - cross(self.xp, self.t, w)
-        return self.xp.concatenate([turned(back, w), turned(back, slid)], axis=-1)
+        return self.xp.concatenate([matvec(back, w), matvec(back, slid)], axis=-1)
 
     def backward(self, F):
         """Ad^T F: wrenches (..., n, 6) on the bodies, seen from the parents."""
-        f = turned(self.R, F[..., 3:])
-        n = turned(self.R, F[..., :3]) + cross(self.xp, self.t, f)
+        f = matvec(self.R, F[..., 3:])
+        n = matvec(self.R, F[..., :3]) + cross(self.xp, self.t, f)
         return self.xp.concatenate([n, f], axis=-1)
 
     def matrices(self):
         """Ad (..., n, 6, 6)."""
         xp, E = self.xp, self.xp.swapaxes(self.R, -1, -2)
         top = xp.concatenate([E, xp.zeros_like(E)], axis=-1)
-        return xp.concatenate([top, xp.concatenate([-E @ skew(xp, self.t), E], axis=-1)], axis=-2)
+        return xp.concatenate([top, xp.concatenate([-E @ skew(self.t, xp), E], axis=-1)], axis=-2)
 
 
 class Matrices(NamedTuple):
@@ -57,10 +59,10 @@ class Matrices(NamedTuple):
         return Matrices(self.xp, self.X @ before.X)
 
     def forward(self, x):
-        return turned(self.X, x)
+        return matvec(self.X, x)
 
     def backward(self, x):
-        return turned(self.xp.swapaxes(self.X, -1, -2), x)
+        return matvec(self.xp.swapaxes(self.X, -1, -2), x)
 
 
 class Same(NamedTuple):
@@ -81,20 +83,7 @@ class Same(NamedTuple):
         return x.copy()
 
 
-def turned(matrix, vector):
-    """matrix (..., m, k) times vector (..., k)."""
-    return (matrix @ vector[..., None])[..., 0]
-
-
 def cross(xp, a, b):
     """a x b of (..., 3)."""
     (ax, ay, az), (bx, by, bz) = (tuple(v[..., k] for k in range(3)) for v in (a, b))
     return xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], axis=-1)
-
-
-def skew(xp, t):
-    """The matrix (..., 3, 3) of t x."""
-    x, y, z = (t[..., k] for k in range(3))
-    o = xp.zeros_like(x)
-    flat = xp.stack([o, -z, y, z, o, -x, -y, x, o], axis=-1)
-    return flat.reshape(*flat.shape[:-1], 3, 3)

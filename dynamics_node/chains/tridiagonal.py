@@ -17,7 +17,7 @@ Where D is not positive definite, also by rounding, x is NaN.
 from collections.abc import Callable
 
 from dynamics_node.chains.blocks import inverse_factor, transposed
-from dynamics_node.chains.poses import turned
+from dynamics_node.symbolic import matvec
 
 
 class Thomas:
@@ -37,12 +37,12 @@ class Thomas:
         xp, n = self.xp, len(self.N)
         z, x, left = [None] * n, [None] * n, r[..., n - 1, :]
         for i in reversed(range(n)):
-            z[i] = turned(self.N[i], left)
+            z[i] = matvec(self.N[i], left)
             if i > 0:
-                left = r[..., i - 1, :] - turned(transposed(xp, self.up[i]), z[i])
+                left = r[..., i - 1, :] - matvec(transposed(xp, self.up[i]), z[i])
         for i in range(n):
-            rest = z[i] - turned(self.up[i], x[i - 1]) if i > 0 else z[i]
-            x[i] = turned(transposed(xp, self.N[i]), rest)
+            rest = z[i] - matvec(self.up[i], x[i - 1]) if i > 0 else z[i]
+            x[i] = matvec(transposed(xp, self.N[i]), rest)
         return xp.stack(x, axis=-2)
 
 
@@ -66,12 +66,12 @@ class CyclicReduction:
     def __call__(self, r):
         xp, published = self.xp, []
         for N, up, down in self.levels:
-            z, behind = turned(N, r[..., 1::2, :]), down.shape[-3]
+            z, behind = matvec(N, r[..., 1::2, :]), down.shape[-3]
             published.append(z)
             r = r[..., 0::2, :].copy()
-            r[..., : z.shape[-2], :] -= turned(transposed(xp, up), z)
-            r[..., 1 : behind + 1, :] -= turned(transposed(xp, down), z[..., :behind, :])
-        x = turned(transposed(xp, self.last), turned(self.last, r))
+            r[..., : z.shape[-2], :] -= matvec(transposed(xp, up), z)
+            r[..., 1 : behind + 1, :] -= matvec(transposed(xp, down), z[..., :behind, :])
+        x = matvec(transposed(xp, self.last), matvec(self.last, r))
         for (N, up, down), z in zip(reversed(self.levels), reversed(published), strict=True):
             x = self._between(x, N, up, down, z)
         return x
@@ -79,11 +79,11 @@ class CyclicReduction:
     def _between(self, x, N, up, down, z):
         """The rows of x with those between them that were eliminated."""
         odd, behind = z.shape[-2], down.shape[-3]
-        rest = z - turned(up, x[..., :odd, :])
-        rest[..., :behind, :] -= turned(down, x[..., 1 : behind + 1, :])
+        rest = z - matvec(up, x[..., :odd, :])
+        rest[..., :behind, :] -= matvec(down, x[..., 1 : behind + 1, :])
         whole = self.xp.zeros((*x.shape[:-2], x.shape[-2] + odd, x.shape[-1]), dtype=x.dtype)
         whole[..., 0::2, :] = x
-        whole[..., 1::2, :] = turned(transposed(self.xp, N), rest)
+        whole[..., 1::2, :] = matvec(transposed(self.xp, N), rest)
         return whole
 
 
@@ -107,10 +107,10 @@ class OddEvenElimination:
     def __call__(self, r):
         xp, n, r = self.xp, r.shape[-2], r.copy()
         for s, N, up, down in self.rounds:
-            z = turned(N, r)
-            r[..., : n - s, :] -= turned(transposed(xp, up), z[..., s:, :])
-            r[..., s:, :] -= turned(transposed(xp, down), z[..., : n - s, :])
-        return turned(transposed(xp, self.last), turned(self.last, r))
+            z = matvec(N, r)
+            r[..., : n - s, :] -= matvec(transposed(xp, up), z[..., s:, :])
+            r[..., s:, :] -= matvec(transposed(xp, down), z[..., : n - s, :])
+        return matvec(transposed(xp, self.last), matvec(self.last, r))
 
 
 WAYS: dict[str, Callable] = {"cr": CyclicReduction, "oee": OddEvenElimination, "thomas": Thomas}

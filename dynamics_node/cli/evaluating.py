@@ -12,7 +12,7 @@ from dynamics_node.cli.progress import progress
 from dynamics_node.cli.recording import add_recording, as_recorded, cutoff, joints_map, torques_of
 from dynamics_node.cli.robot import add_parameters, robot_command
 from dynamics_node.functions import build
-from dynamics_node.identification import LinearModel, LowPass
+from dynamics_node.identification import LowPass, RegressorModel
 from dynamics_node.io import (
     CUTOFF,
     Comparison,
@@ -135,7 +135,7 @@ class _WithFriction:
 
     def __init__(self, solver):
         self.model, self.problem, self._solver = solver.robot, solver.problem, solver
-        self._linear = LinearModel(solver.robot, JOINT_TERMS)
+        self._linear = RegressorModel(solver.robot, JOINT_TERMS)
 
     def __call__(self, q, qd, *rest, errors):
         tau = self._solver(q, qd, *rest, errors=errors)

@@ -1,4 +1,4 @@
-"""dynamics excite: the motion that makes a robot's base parameters best known."""
+"""dynamics design_excitation: the motion that makes a robot's base parameters best known."""
 
 import math
 import sys
@@ -15,8 +15,8 @@ from dynamics_node.identification.excitation import (
     RATE,
     UNITS,
     Box,
-    Excited,
-    excite,
+    ExcitationTrajectory,
+    design_excitation,
     message_text,
     read_limits,
     solutions,
@@ -34,7 +34,7 @@ OPEN = "-"  # in place of a wall
 
 def add_parser(commands):
     text = "a periodic motion that makes inertias and friction best known, within limits"
-    parser = robot_command(commands, "excite", excite_robot, text)
+    parser = robot_command(commands, "excitation", excite_robot, text)
     parser.add_argument(
         "-o", "--out", type=Path, required=True, metavar="FOLDER",
         help="where trajectory.yaml, a JointTrajectory, and trajectory.png are written",
@@ -107,7 +107,7 @@ def excite_robot(robot, options):
         raise ValueError(f"{points:.0f} points: at most {MOST_POINTS} are written, take a lower --rate")
     limits = None if options.limits is None else read_limits(options.limits)
     with progress("solutions", solutions(options.criterion, options.restarts)) as advance:
-        found = excite(
+        found = design_excitation(
             robot, options.period, options.harmonics, criterion=options.criterion, units=options.units,
             boxes=boxes, start=options.start, factor=options.limits_factor, velocity=options.velocity,
             acceleration=options.acceleration, limits=limits, noise=options.noise, terms=options.terms,
@@ -134,7 +134,7 @@ def _wall(link, word, missing):
         raise ValueError(f"--box {link}: {word!r} is no number") from None
 
 
-def _write(found: Excited, options):
+def _write(found: ExcitationTrajectory, options):
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "trajectory.yaml"
     write_text(path, message_text(found.message(options.rate)))
@@ -160,7 +160,7 @@ def _curves(found, time):
 # --- what is printed ----------------------------------------------------------------------------------------
 
 
-def _show(found: Excited, factor):
+def _show(found: ExcitationTrajectory, factor):
     for note in found.notes:
         print(f"limits: {note}")
     base = found.base

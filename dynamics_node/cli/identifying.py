@@ -23,7 +23,7 @@ from dynamics_node.identification import (
     USUAL,
     Identified,
     identify,
-    verdicts,
+    summary,
     worse_joints,
     write_page,
 )
@@ -55,7 +55,7 @@ def add_parser(commands):
     )
     parser.add_argument("--method", choices=METHODS, default="weighted", help="of least squares (weighted)")
     parser.add_argument(
-        "--doubt", type=float, default=1.0, metavar="X",
+        "--prior-std", type=float, default=1.0, metavar="X",
         help="how far described inertias may be off, relative: what torques tell vaguely follows them (1)",
     )  # fmt: skip
     add_derivatives(parser)
@@ -71,8 +71,8 @@ def add_parser(commands):
 
 def identify_robot(robot, options):
     """Read, check, solve, judge, write; exit code 2 where the result explains the torques no better."""
-    if not (math.isfinite(options.doubt) and options.doubt > 0):
-        raise TableError(f"--doubt must be positive, not {options.doubt:g}")
+    if not (math.isfinite(options.prior_std) and options.prior_std > 0):
+        raise TableError(f"--prior-std must be positive, not {options.prior_std:g}")
     description = _description(options.urdf)
     moved = as_recorded(robot, options, options.recordings)
     measured = torques_of(robot, moved)
@@ -86,7 +86,7 @@ def identify_robot(robot, options):
         for note in table.notes:
             print(f"dynamics: {path}: {note}", file=sys.stderr)
     found = identify(
-        moved, [table.chunks for table in tables], options.terms, options.method, options.doubt,
+        moved, [table.chunks for table in tables], options.terms, options.method, options.prior_std,
         options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
         measured=None if measured is True else measured,
     )  # fmt: skip
@@ -138,26 +138,26 @@ def _told(found):
     return {
         "base_parameters": [{"is": told, "value": x, "std": std} for told, x, std in rows],
         "parameters": dict(zip(base.names, found.parameters.tolist(), strict=True)),
-        "unknowable": list(base.unknowable),
+        "unidentifiable": list(base.unidentifiable),
         "condition": found.excitation.condition,
         "states": found.rows,
         "rms": {
             name: {
-                "described": float(found.described[k]),
-                "identified": float(found.fitted[k]),
-                "unseen": float(found.held[k]),
+                "described": float(found.rmse_nominal[k]),
+                "identified": float(found.rmse_fitted[k]),
+                "unseen": float(found.rmse_cross_validated[k]),
                 "noise": float(solution.spread[k]),
             }
             for name, _, k in found.joints
         },
-        "complaints": list(found.complaints),
+        "warnings": list(found.warnings),
         "worse": worse_joints(found),
     }
 
 
 def _show(found):
-    """Print the verdicts."""
-    told = list(verdicts(found))
+    """Print the summary."""
+    told = list(summary(found))
     for verdict in told:
         if verdict.stage != "judge":
             print(f"{verdict.stage}: {verdict.told}")
@@ -165,7 +165,7 @@ def _show(found):
     print("RMS of measured less computed torque")
     print(f"{'joint':{width}} {'described':>10} {'identified':>10} {'unseen':>10}")
     for name, _, k in found.joints:
-        values = found.described[k], found.fitted[k], found.held[k]
+        values = found.rmse_nominal[k], found.rmse_fitted[k], found.rmse_cross_validated[k]
         print(f"{name:{width}} " + " ".join(f"{value:10.4g}" for value in values))
     for verdict in told:
         if verdict.stage == "judge":

@@ -16,7 +16,7 @@ from dynamics_node.cli.recording import (
     torques_of,
 )
 from dynamics_node.cli.robot import robot_command
-from dynamics_node.estimation import Payload, estimate_payload, require_bearing
+from dynamics_node.estimation import Payload, identify_payload, require_bearing
 from dynamics_node.io import open_table
 from dynamics_node.io.write import write_text
 from dynamics_node.robot import inverse_dynamics
@@ -71,7 +71,7 @@ def estimate(robot, options):
     )
     counts = [table.rows for table in tares + tables]
     with progress("states", None if None in counts else sum(counts)) as advance:
-        found = estimate_payload(
+        found = identify_payload(
             moved, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
             friction=not options.no_friction, advance=advance,
             measured=None if measured is True else measured,
@@ -102,7 +102,7 @@ def request(found: Payload):
 
 def _show(found: Payload):
     """Print the table."""
-    for told in found.complaints:
+    for told in found.warnings:
         print(f"check: {told}")
     print(f"{found.samples} states, condition {found.condition:.3g}")
     print(f"{'':24} {'value':>10} {'std':>10}")

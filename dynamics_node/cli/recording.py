@@ -6,6 +6,7 @@ from typing import get_args
 
 from dynamics_node.cli.robot import read_robot
 from dynamics_node.io import CUTOFF, USUAL_CUTOFF, TableError, Velocities, position_ranges
+from dynamics_node.text import listed
 
 STILL = 1e-3  # rad or m: a joint whose positions differ by less stands still
 
@@ -97,8 +98,3 @@ def _left_out(robot, options):
 def torques_of(robot, moved):
     """`measured` of `open_table`, of the robot that `as_recorded` returns for another one."""
     return True if moved is robot else tuple(robot.v_names)
-
-
-def listed(names):
-    """In a sentence."""
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -5,8 +5,8 @@ from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
 from dynamics_node.estimation.payload import Payload, require_bearing
-from dynamics_node.estimation.payload_filter import PayloadFunctions, RecursivePayload, payload_functions
-from dynamics_node.estimation.payload_recordings import estimate_payload
+from dynamics_node.estimation.payload_filter import PayloadEstimator, PayloadFunctions, payload_functions
+from dynamics_node.estimation.payload_recordings import identify_payload
 from dynamics_node.estimation.tool import Tool, identify_tool
 
 __all__ = [
@@ -15,13 +15,13 @@ __all__ = [
     "MomentumObserver",
     "ObserverOptions",
     "Payload",
+    "PayloadEstimator",
     "PayloadFunctions",
-    "RecursivePayload",
     "Tool",
     "begin_program",
     "build_observer",
     "cycle_program",
-    "estimate_payload",
+    "identify_payload",
     "identify_tool",
     "kept_size",
     "payload_functions",

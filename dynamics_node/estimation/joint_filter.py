@@ -82,7 +82,7 @@ class JointFilter:
         places = [[3 + _NUMBER[i, j] for j in range(3)] for i in range(3)]
         return np.moveaxis(self._kept[places], -1, 0)
 
-    def velocity_lasts(self, step):
+    def velocity_correlation_time(self, step):
         """How long an error of velocity lasts, s, at readings every `step` s: one over the natural frequency
         of the steady filter, the longest of all joints; what ObserverOptions asks for."""
         variance, density = self._lasting

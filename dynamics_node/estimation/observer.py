@@ -214,7 +214,7 @@ def _told(options, velocity_std, torque_std, model_std, bandwidth):
     """The numbers of programs/observer.Told. An error that stays counts, where contacts are looked for, as
     white noise that is as strong in the longest window."""
     drift = 2.0 * max(options.windows) * model_std**2
-    lasting, rates = [options.velocity_lasts], 1.0 / np.array(options.windows)
+    lasting, rates = [options.velocity_correlation_time], 1.0 / np.array(options.windows)
     return np.concatenate([bandwidth, torque_std**2, model_std**2, drift, lasting, rates, 0.0 * rates])
 
 

@@ -18,8 +18,8 @@ class ObserverOptions:
 
     velocity_std, torque_std: standard deviations of one sample, rad/s or m/s and N m or N; both are white,
     and of a coordinate without a motor (a floating base) torque_std is what the model may be wrong by.
-    model_std: N m or N, of an error of the model or of a torque sensor that stays. velocity_lasts: s, how
-    long an error of velocity lasts, 0 if it is white; see JointFilter.
+    model_std: N m or N, of an error of the model or of a torque sensor that stays.
+    velocity_correlation_time: s, of the error of velocities, 0 if it is white; see JointFilter.
     bandwidth: rad/s, of the estimate. link, components: where the wrench acts, and which of COMPONENTS it may
     have, in link axes at the link's origin. false_alarms: an hour, of `contact`; windows: s, over which it is
     averaged. longest_gap: s between two samples; beyond, it begins anew.
@@ -28,7 +28,7 @@ class ObserverOptions:
     velocity_std: PerJoint
     torque_std: PerJoint
     model_std: PerJoint = 0.0
-    velocity_lasts: float = 0.0
+    velocity_correlation_time: float = 0.0
     bandwidth: PerJoint = 30.0
     link: str | None = None
     components: tuple[str, ...] = COMPONENTS
@@ -42,7 +42,7 @@ class ObserverOptions:
             object.__setattr__(self, name, tuple(value) if isinstance(value, list) else value)
         for name in ("velocity_std", "torque_std", "bandwidth"):
             _require(name, getattr(self, name), "positive", lambda x: x > 0)
-        for name in ("model_std", "velocity_lasts"):
+        for name in ("model_std", "velocity_correlation_time"):
             _require(name, getattr(self, name), "zero or more", lambda x: x >= 0)
         for name in ("false_alarms", "windows", "longest_gap"):
             _require(name, getattr(self, name), "positive", lambda x: x > 0)

@@ -19,7 +19,7 @@ from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
 from dynamics_node.robot.subtree import central_moments
 
-DOUBT = 3.0  # of the ball, relative: a standard deviation
+PRIOR_STD = 3.0  # of the ball, relative: a standard deviation
 DENSITY = 1000.0  # kg/m^3
 FIRST_RADIUS = 0.1  # m: of the body that counts before mass and centre of mass are known, 1 kg at the origin
 STILL = 0.01  # rad or m over which a joint has to move: noise of its position is less
@@ -48,7 +48,7 @@ class Payload:
     parameters (10,): m, m c (3), moments of inertia about the link's origin (xx, xy, yy, xz, yz, zz), in link
     axes, of a body that can be; covariance (10, 10) by least squares, at most BROAD times SIZES squared.
     not_excited: what the motion does not tell, in words. fitted: least squares alone; samples: states that
-    count; complaints: what is odd about recordings; described: kg of the links on the same body.
+    count; warnings: what is odd about recordings; described: kg of the links on the same body.
     """
 
     link: str
@@ -57,7 +57,7 @@ class Payload:
     not_excited: tuple[str, ...]
     fitted: Fitted
     samples: int
-    complaints: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())
     described: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -142,16 +142,16 @@ def described_on(robot: Robot, link: str) -> dict[str, float]:
     return dict(sorted(((name, mass) for name, mass in masses.items() if mass > 0), key=lambda one: -one[1]))
 
 
-def payload_of(link, found: Fitted, felt, samples, complaints=(), described=None) -> Payload:
+def payload_of(link, found: Fitted, felt, samples, warnings=(), described=None) -> Payload:
     """What least squares tell, as a body. felt (10,): see `felt_parameters`; described: see
     `described_on`."""
     first = _ball(1.0, np.zeros(3), FIRST_RADIUS)
     for _ in range(2):  # about the origin, then about the centre of mass that this gives
-        parameters = consistent_body(found.x, found.information, first, DOUBT)
+        parameters = consistent_body(found.x, found.information, first, PRIOR_STD)
         mass = parameters[0]
         first = _ball(mass, parameters[1:4] / mass, (0.75 * mass / np.pi / DENSITY) ** (1 / 3))
     covariance, told = _told(found.information, felt)
-    return Payload(link, parameters, covariance, told, found, samples, complaints, described or {})
+    return Payload(link, parameters, covariance, told, found, samples, warnings, described or {})
 
 
 def _ball(mass, com, radius):

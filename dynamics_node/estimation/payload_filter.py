@@ -60,7 +60,7 @@ def payload_functions(robot: Robot, link: str, backend="auto", runtime_parameter
     )
 
 
-class RecursivePayload:
+class PayloadEstimator:
     """What a link carries, sample by sample. horizon: s, after which a sample counts by a third; 0: never.
 
     samples: those that count, in windows that are complete; trouble: why a window does not count, '' after
@@ -130,7 +130,7 @@ class RecursivePayload:
         return complete
 
     def found(self, friction=True, torque_std=None) -> Payload:
-        """What samples tell so far. friction, torque_std: as of `estimate_payload`, the latter of the mean
+        """What samples tell so far. friction, torque_std: as of `identify_payload`, the latter of the mean
         over a window. Raises IdentificationError before the first window is complete."""
         if not self.samples:
             raise IdentificationError("nothing is gathered yet")

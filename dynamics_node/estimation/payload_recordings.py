@@ -15,15 +15,15 @@ from dynamics_node.estimation.payload import (
 from dynamics_node.estimation.payload_sums import PayloadSums, fitted, friction_columns
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import base_parameters
-from dynamics_node.identification.checks.looks import Look
+from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.identify import Chunks, IdentificationError
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot import Robot
 
 ROWS = 2000  # in memory at a time, as regressors
 
 
-def estimate_payload(
+def identify_payload(
     robot: Robot,
     link: str,
     recordings: Iterable[Chunks],
@@ -48,27 +48,27 @@ def estimate_payload(
     IdentificationError where no row can be used.
     """
     require_bearing(robot, link)
-    complaints: list[str] = []
-    linear = LinearModel(robot, backend=backend, measured=None if measured is None else tuple(measured))
+    warnings: list[str] = []
+    linear = RegressorModel(robot, backend=backend, measured=None if measured is None else tuple(measured))
     rows_of = _Rows(robot, link, backend, linear.counts)
     base = base_parameters(linear)
     empty, sums, samples = PayloadSums(robot.nv), PayloadSums(robot.nv), 0
     for own, chunks in [(empty, one) for one in tare] + [(sums, one) for one in recordings]:
-        look = Look(linear, base)
+        check = RecordingCheck(linear, base)
         for chunk in chunks():
             chunk = chunk | {"tau": linear.torques(chunk["tau"])}
-            look.add(chunk)
+            check.add(chunk)
             count = rows_of.add(own, chunk)
             samples += count if own is sums else 0
             if advance:
                 advance(len(chunk["qd"]))
         which = "tare: " if own is empty else ""
-        complaints += [which + told for told in look.complaints()]
+        warnings += [which + told for told in check.warnings()]
     if not samples:
-        raise IdentificationError("; ".join(["no row can be used", *complaints]))
+        raise IdentificationError("; ".join(["no row can be used", *warnings]))
     found = fitted(sums, friction, torque_std, empty if empty.count else None, rows_of.moved)
     felt = felt_parameters(robot, rows_of.regressor)
-    return payload_of(link, found, felt, samples, tuple(complaints), described_on(robot, link))
+    return payload_of(link, found, felt, samples, tuple(warnings), described_on(robot, link))
 
 
 class _Rows:
@@ -79,7 +79,7 @@ class _Rows:
         self._low, self._high = np.full(robot.nq, np.inf), np.full(robot.nq, -np.inf)
         self.regressor = build(robot, "joint_torque_regressor", backend=backend, link=link)
         self._nominal = build(robot, "inverse_dynamics", backend=backend)
-        self._friction = LinearModel(robot, ("viscous", "coulomb"), backend)
+        self._friction = RegressorModel(robot, ("viscous", "coulomb"), backend)
 
     def add(self, sums, chunk):
         """How many rows count."""

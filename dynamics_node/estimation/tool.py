@@ -15,7 +15,7 @@ from dynamics_node.algorithms.spanning import spread_rates
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
-from dynamics_node.robot.subtree import beyond, mass_and_moment, with_tool
+from dynamics_node.robot.subtree import mass_and_moment, subtree, with_tool
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
 
 NAMES = (
@@ -192,7 +192,7 @@ def _require_told(spectrum, most):
 def _tool(tree, joint, sensor, added, covariance):
     """Mass and centre of mass of the whole tool, and the change (10, 10) of both, after the bias, by the
     solution. added: () or mass and first moment beside those that are described."""
-    own = beyond(tree, joint)
+    own = subtree(tree, joint)
     described, moment = mass_and_moment(
         congruence(inverse_motion_transform(own.sensor(**sensor)), own.inertia)
     )

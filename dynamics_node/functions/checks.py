@@ -6,6 +6,7 @@ from math import isfinite
 import numpy as np
 
 from dynamics_node.symbolic import UNIT
+from dynamics_node.text import listed
 
 
 class InputError(ValueError):
@@ -50,9 +51,9 @@ def shaped(name, value, axes, dtype=np.float64):
     except (TypeError, ValueError):
         raise InputError(f"{name} is not an array of numbers") from None
     if array.shape[array.ndim - len(tail) :] != tail or array.ndim < len(tail):
-        listed = ", ".join(coordinates[:12]) + (", ..." if len(coordinates) > 12 else "")
         shape = ", ".join(map(str, ("...", *tail)))
-        raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {listed}")
+        entries = listed(coordinates, 12)
+        raise InputError(f"{name} must have shape ({shape}), not {array.shape}; its entries: {entries}")
     return array
 
 

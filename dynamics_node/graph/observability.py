@@ -18,6 +18,7 @@ from dynamics_node.graph.sensor_fusion import repeated, stacked, unobservable
 from dynamics_node.graph.sensor_system import SensorSystem, sensor_system, site_of
 from dynamics_node.robot import SensorProblem
 from dynamics_node.robot.sensors import Sensor
+from dynamics_node.text import listed
 
 STATES = 4  # generic ones
 
@@ -64,16 +65,16 @@ class Observability:
         if self.rank_here is not None and self.rank_here != self.rank:
             parts.append(f"of rank {self.rank_here} at this position")
         if self.unobservable:
-            parts.append(f"not determined at any state: {_listed(self.unobservable)}")
+            parts.append(f"not determined at any state: {listed(self.unobservable, 12)}")
         elif self.unobservable_here:
-            parts.append(f"not determined at this position: {_listed(self.unobservable_here)}")
+            parts.append(f"not determined at this position: {listed(self.unobservable_here, 12)}")
         if self.repeated or self.repeated_here:
             again = self.repeated or self.repeated_here
-            parts.append(f"exact, but said by others already: {_listed(again)}; give them a std")
+            parts.append(f"exact, but said by others already: {listed(again, 12)}; give them a std")
         if self.help:
             missing = self.unknowns - (self.rank if self.rank_here is None else self.rank_here)
             settles = self.help[0].settles
-            names = _listed([help.sensor.name for help in self.help], 6)
+            names = listed(help.sensor.name for help in self.help)
             much = "would settle it" if settles == missing else f"would settle {settles} of {missing}"
             parts.append(f"one more sensor {much}: {names}")
         return "; ".join(parts)
@@ -172,8 +173,3 @@ def _structural_rank(states) -> int:
 
 
 ZERO_ENTRY = 1e-12
-
-
-def _listed(names, most=12):
-    more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")

@@ -22,7 +22,7 @@ from dynamics_node.graph.variables import (
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensor_problem import Contact
 from dynamics_node.robot.sensors import MEASURED, ZERO, Sensor
-from dynamics_node.robot.subtree import beyond
+from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import (
     cross_force,
     inverse_motion_transform,
@@ -111,7 +111,7 @@ def _acceleration(site, sensor):
 def _force_torque(site, sensor):
     """F of the joint; of a fixed joint what makes the links beyond it move as they do: I A + V x* I V + sum_c
     X_c^T F_c - f_ext over these links and the bodies that hang on them."""
-    own = beyond(site.tree, sensor.joint)
+    own = subtree(site.tree, sensor.joint)
     X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
     to_sensor = transpose(inverse_motion_transform(X))
     if not site.tree.frames[own.link].fixed_joint:

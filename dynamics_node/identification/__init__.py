@@ -1,17 +1,20 @@
 """Inertias and friction from recordings; excitation design; checks of descriptions (doctor)."""
 
-from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
+from dynamics_node.identification.base_parameters import (
+    BaseParameters,
+    Excitation,
+    base_parameters,
+    excitation,
+)
 from dynamics_node.identification.consistent import consistent_parameters
 from dynamics_node.identification.filtering import LowPass
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
-from dynamics_node.identification.informativeness import Excitation, excitation
-from dynamics_node.identification.linear import TERMS, USUAL, LinearModel
 from dynamics_node.identification.page import write_page
+from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.solve import Solution, ordinary, weighted
+from dynamics_node.identification.summary import StageSummary, summary, worse_joints
 from dynamics_node.identification.sums import Sums
-from dynamics_node.identification.words import Verdict, verdicts
-from dynamics_node.identification.worse import worse_joints
 
 __all__ = [
     "METHODS",
@@ -22,11 +25,11 @@ __all__ = [
     "Excitation",
     "IdentificationError",
     "Identified",
-    "LinearModel",
     "LowPass",
+    "RegressorModel",
     "Solution",
+    "StageSummary",
     "Sums",
-    "Verdict",
     "base_parameters",
     "consistent_parameters",
     "excitation",
@@ -35,7 +38,7 @@ __all__ = [
     "identified_text",
     "identify",
     "ordinary",
-    "verdicts",
+    "summary",
     "weighted",
     "worse_joints",
     "write_page",

@@ -5,14 +5,18 @@ each other exactly as they do everywhere (Gautier, Numerical calculation of the 
 robots, 1991). They are taken from the root to the tips: a column that follows from those before is none of
 the base, and its parameter counts with theirs; so the mass of a link on its joint's axis counts with the
 link before.
+
+What a motion tells about the base parameters, and what it does not.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regression import spectrum
+from dynamics_node.identification.regressor_model import RegressorModel
 
 TOLERANCE = 1e-7  # of a column's length, below which what it adds to those before is rounding
 REACH = 3.0  # rad or m of random positions
@@ -24,7 +28,7 @@ SPARE = 3  # equations for every parameter
 class BaseParameters:
     """names (p,): of all parameters; chosen (r,): columns of the base; combinations (r, p): each row is a
     base parameter, with 1 at its own column; felt (nv, p) bool: which torques depend on which parameter at
-    all; sizes (p,): what is usual, see `LinearModel.sizes`."""
+    all; sizes (p,): what is usual, see `RegressorModel.sizes`."""
 
     names: tuple[str, ...]
     joints: tuple[str, ...]
@@ -46,7 +50,7 @@ class BaseParameters:
         return matrix[..., self.chosen]
 
     @property
-    def unknowable(self):
+    def unidentifiable(self):
         """Names of the parameters that no torque depends on."""
         counted = (self.combinations != 0).sum(axis=0).tolist()
         return tuple(name for name, counts in zip(self.names, counted, strict=True) if not counts)
@@ -84,7 +88,7 @@ def combination(row, names, first=None, figures=4):
     return " ".join(parts).removeprefix("+ ")
 
 
-def base_parameters(linear: LinearModel, measured=None, tolerance=TOLERANCE, seed=0) -> BaseParameters:
+def base_parameters(linear: RegressorModel, measured=None, tolerance=TOLERANCE, seed=0) -> BaseParameters:
     """Of a robot, whatever its motion. measured: names of the coordinates whose torques are known, all by
     default; tolerance: of a column's length, below which a difference counts as none.
 
@@ -140,3 +144,57 @@ def independent_columns(W, tolerance=TOLERANCE):
     combinations = np.zeros((len(columns), W.shape[1]))
     combinations[:, counts] = shares * lengths[counts] / lengths[columns, None]
     return columns, combinations
+
+
+VAGUE = 1.0  # standard deviation, in sizes, beyond which a combination counts as not excited
+NAMED = 0.2  # of the largest share, from which on a parameter is named
+
+
+class Excitation(NamedTuple):
+    """singular (r,): singular values, largest first, of the regressor over base parameters, divided by the
+    noise of torques, in units of the parameters' `sizes`; their inverses are standard deviations. directions
+    (r, r): the combinations, one a row, that they belong to. lost: combinations, in words, of which nothing
+    is known even in the size of the largest such parameter of the robot, worst first."""
+
+    singular: np.ndarray
+    directions: np.ndarray
+    names: tuple[str, ...]
+    lost: tuple[str, ...]
+
+    @property
+    def condition(self):
+        """How much better the best known combination is known than the worst."""
+        least = self.singular[-1] if len(self.singular) else 1.0
+        return float(self.singular[0] / least) if least > 0 else np.inf
+
+    @property
+    def weak(self):
+        """Combinations that the motion hardly excites, worst first, in words."""
+        return _below(self.singular, self.directions, self.names)
+
+
+def excitation(base: BaseParameters, information, found) -> Excitation:
+    """Of the sum of W^T W / noise^2 (r, r) over a motion, W the base regressor. found (p,): `sizes` of the
+    bodies that it tells, for a description may be of none."""
+    names = tuple(base.names[k] for k in base.chosen)
+    kinds = np.array([name.rpartition(".")[2] for name in base.names])
+    largest = np.array([found[kinds == kind].max() for kind in kinds])
+    singular, directions = _singular(information, base.sizes[base.chosen])
+    beside, of_these = _singular(information, largest[base.chosen])
+    return Excitation(singular, directions, names, _below(beside, of_these, names))
+
+
+def _singular(information, sizes):
+    """Singular values, largest first, and directions as rows."""
+    squares, vectors, _ = spectrum(information, sizes)
+    return np.sqrt(np.maximum(squares[::-1], 0.0)), vectors.T[::-1]
+
+
+def _below(singular, directions, names):
+    vague = np.flatnonzero(singular * VAGUE < 1.0)[::-1]
+    return tuple(_named(directions[k], names) for k in vague)
+
+
+def _named(direction, names):
+    large = np.abs(direction) >= NAMED * np.abs(direction).max()
+    return combination(np.where(large, direction, 0.0), names, figures=2)

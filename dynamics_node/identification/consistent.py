@@ -21,12 +21,12 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.linear import LinearModel
 from dynamics_node.identification.regression import column_scale, solve_definite_scaled
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.solve import Solution
 from dynamics_node.symbolic import pseudo_inertia
 
-DOUBT = 1.0  # of a described J, relative: a standard deviation
+PRIOR_STD = 1.0  # of a described J, relative: a standard deviation
 FASTER = 5.0  # by which the divergence weighs less from step to step on the path
 STEPS = 60  # of Newton's method at most, at each weight
 DONE = 1e-9  # half the square of Newton's decrement, in weights: how far the minimum is below
@@ -68,38 +68,43 @@ class Believed(NamedTuple):
 
 
 def consistent_parameters(
-    linear: LinearModel, base: BaseParameters, solution: Solution, doubt=DOUBT, prior=None
+    linear: RegressorModel, base: BaseParameters, solution: Solution, prior_std=PRIOR_STD, prior=None
 ) -> Believed:
     """Parameters that bodies can have, friction and rotor inertias not negative, whose base values fit the
     solution.
 
-    doubt: how far the described bodies may be off, relative: what torques tell only vaguely follows the
+    prior_std: how far the described bodies may be off, relative: what torques tell only vaguely follows the
     description so much the more as it is smaller. prior (p,): standard deviations of the others about what is
     described, vague by default; entries of bodies do not count. Bodies described without mass keep what they
     have, unless torques cannot be explained so; where they cannot at all, nothing is believed of the
     described bodies."""
     prior = VAGUE * linear.sizes if prior is None else prior
-    p, misfit = _fitted(linear, base, solution, doubt, prior, linear.described)
+    p, misfit = _fitted(linear, base, solution, prior_std, prior, linear.described)
     found = Believed(p, linear.described)
     massless = linear.described[linear.places("inertia")].reshape(-1, 10)[:, 0] <= 0
     for unknown in (massless, np.ones_like(massless)):
         if misfit > base.count and unknown.any():
             start = _unknown(linear, unknown)
-            other, beside = _fitted(linear, base, solution, doubt, prior, start)
+            other, beside = _fitted(linear, base, solution, prior_std, prior, start)
             if beside < NEEDED * misfit:
                 found, misfit = Believed(other, start), beside
     return found
 
 
 def refitted(
-    found: Believed, linear: LinearModel, base: BaseParameters, solution: Solution, doubt=DOUBT, prior=None
+    found: Believed,
+    linear: RegressorModel,
+    base: BaseParameters,
+    solution: Solution,
+    prior_std=PRIOR_STD,
+    prior=None,
 ):
     """(p,): `consistent_parameters` of other data of the same robot, near the same description."""
     prior = VAGUE * linear.sizes if prior is None else prior
-    return _fitted(linear, base, solution, doubt, prior, found.described, found.parameters)[0]
+    return _fitted(linear, base, solution, prior_std, prior, found.described, found.parameters)[0]
 
 
-def joint_prior(linear: LinearModel, base: BaseParameters, S, count):
+def joint_prior(linear: RegressorModel, base: BaseParameters, S, count):
     """(p,): standard deviations of what joints have about what is described, from S and count of their
     `Sums`.
 
@@ -121,11 +126,11 @@ def joint_prior(linear: LinearModel, base: BaseParameters, S, count):
     return prior
 
 
-def consistent_body(x, information, described, doubt=DOUBT):
+def consistent_body(x, information, described, prior_std=PRIOR_STD):
     """(10,): parameters of one body that fit x (10,), of which `information` (10, 10) is known. described
-    (10,): the body that counts where nothing is known; doubt: how far it may be off, relative."""
+    (10,): the body that counts where nothing is known; prior_std: how far it may be off, relative."""
     own, none = np.arange(10)[None], np.zeros(0, dtype=int)
-    return _Fit(described, own, none, none, (np.eye(10), x, information), doubt, np.ones(10)).minimum()
+    return _Fit(described, own, none, none, (np.eye(10), x, information), prior_std, np.ones(10)).minimum()
 
 
 def _unknown(linear, which):
@@ -137,14 +142,14 @@ def _unknown(linear, which):
     return described
 
 
-def _fitted(linear, base, solution, doubt, prior, described, near=None):
+def _fitted(linear, base, solution, prior_std, prior, described, near=None):
     """The parameters (p,) near `described`, and how far they miss: half the sum of squares."""
     places = np.arange(len(described))
     shaped = places[linear.places("inertia")].reshape(-1, 10)
     own, joints = shaped[described[shaped][:, 0] > 0], np.setdiff1d(places, shaped)
     bounded = np.concatenate([places[linear.places(term)] for term in BOUNDED])
     known = (base.combinations, solution.x, solution.information)
-    fit = _Fit(described, own, joints, bounded, known, doubt, prior)
+    fit = _Fit(described, own, joints, bounded, known, prior_std, prior)
     p = fit.minimum(near)
     misfit = fit.misfit(p)
     for _ in range(PASSES):
@@ -163,9 +168,9 @@ class _Fit:
     and A of (K p - x)^T A (K p - x) / 2; bounded: places of what cannot be negative; prior (p,): standard
     deviations of the parameters of joints about those described."""
 
-    def __init__(self, described, own, joints, bounded, known, doubt, prior):
+    def __init__(self, described, own, joints, bounded, known, prior_std, prior):
         self.described, self.own = described.copy(), own
-        self.bounded, self.least = bounded, 1.0 / doubt**2
+        self.bounded, self.least = bounded, 1.0 / prior_std**2
         self.J0 = nearby_bodies(_pseudo(self.described[own]))
         self.K, self.x, self.A = known
         self.moving = np.concatenate([own.ravel(), joints])

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import LEAST, ROWS, STRETCHES, Sums
 
 ORDER = 4  # of tables.differentiate
@@ -118,7 +118,7 @@ class RecordedSums(Sums):
     """Sums of recordings in chunks; `begin` comes before each of them. cutoff: Hz, None: rows as they are;
     count: about how many rows there will be."""
 
-    def __init__(self, linear: LinearModel, base: BaseParameters, cutoff: float | None = None, count=2500):
+    def __init__(self, linear: RegressorModel, base: BaseParameters, cutoff: float | None = None, count=2500):
         super().__init__(linear, base, count)
         self._filter = None if cutoff is None else LowPass(cutoff, self._columns, self._take)
         self._fit = None

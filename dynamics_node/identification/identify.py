@@ -7,17 +7,21 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
-from dynamics_node.identification.checks.looks import Look, checked
-from dynamics_node.identification.checks.sample import together
+from dynamics_node.identification.base_parameters import (
+    BaseParameters,
+    Excitation,
+    base_parameters,
+    excitation,
+)
+from dynamics_node.identification.checks.fit import together
+from dynamics_node.identification.checks.recording_check import RecordingCheck, checked
 from dynamics_node.identification.checks.torques import about_torques
-from dynamics_node.identification.consistent import DOUBT, consistent_parameters, joint_prior, refitted
+from dynamics_node.identification.consistent import PRIOR_STD, consistent_parameters, joint_prior, refitted
 from dynamics_node.identification.filtering import RecordedSums
-from dynamics_node.identification.informativeness import Excitation, excitation
-from dynamics_node.identification.linear import USUAL, LinearModel
+from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.shown import Showing, Shown
 from dynamics_node.identification.solve import Solution, folds, ordinary, residuals, weighted
+from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
 from dynamics_node.robot.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals
@@ -35,26 +39,26 @@ class IdentificationError(ValueError):
 class Identified:
     """parameters (p,): those that bodies can have; solution: of the base parameters, without that condition.
 
-    described, fitted, held, best (nv,): root mean squares of measured less computed torques, N m or N: of the
-    description (without friction, unless it tells some), of the parameters, of parameters found likewise at
-    data that they have not seen, and of the base parameters of `solution`. shown: some of the states.
-    complaints: what is odd about the data.
+    Root mean squares (nv,) of measured less computed torques, N m or N: rmse_nominal of the description
+    (without friction, unless it has some), rmse_fitted of the parameters, rmse_cross_validated of parameters
+    that are fitted likewise to other parts of the data, rmse_base of the base parameters of `solution`.
+    samples: some of the states. warnings: what is odd about the data.
     """
 
-    linear: LinearModel
+    linear: RegressorModel
     base: BaseParameters
     excitation: Excitation
     solution: Solution
     parameters: np.ndarray
-    described: np.ndarray
-    fitted: np.ndarray
-    held: np.ndarray
-    best: np.ndarray
+    rmse_nominal: np.ndarray
+    rmse_fitted: np.ndarray
+    rmse_cross_validated: np.ndarray
+    rmse_base: np.ndarray
     rows: int
-    shown: Shown
+    samples: ResidualSamples
     method: str
     cutoff: float | None
-    complaints: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = field(default=())
 
     @property
     def robot(self):
@@ -82,8 +86,8 @@ class Identified:
     def better(self):
         """Whether torques are nearer to the measured ones than the description's, taken together."""
         own = self.linear.counts
-        size = np.maximum(self.described[own], 1e-300)
-        return bool(np.mean((np.maximum(self.held, self.fitted)[own] / size) ** 2) < 1.0)
+        size = np.maximum(self.rmse_nominal[own], 1e-300)
+        return bool(np.mean((np.maximum(self.rmse_cross_validated, self.rmse_fitted)[own] / size) ** 2) < 1.0)
 
 
 def identify(
@@ -91,7 +95,7 @@ def identify(
     recordings: Iterable[Chunks],
     terms=USUAL,
     method="weighted",
-    doubt=DOUBT,
+    prior_std=PRIOR_STD,
     force=False,
     cutoff: float | None = None,
     stages: Stages | None = None,
@@ -101,56 +105,56 @@ def identify(
     """Parameters of a robot, with loops or without, from recordings, each read twice, or five times if
     robust.
 
-    terms: of `LinearModel`; method: of METHODS; doubt: of `consistent_parameters`; force: go on although a
-    motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of a low-pass
-    through which torques and regressors go before they are compared, see `filtering`. stages(name, total):
-    called for what takes long, a context with a function that is told how much more is done. backend: of
-    `LinearModel`. measured: names of the coordinates whose torques count, all by default. Raises
-    IdentificationError for data that tell too little, all reasons together.
+    terms: of `RegressorModel`; method: of METHODS; prior_std: of `consistent_parameters`; force: go on
+    although a motion does not tell everything: what it leaves open stays near the description. cutoff: Hz, of
+    a low-pass through which torques and regressors go before they are compared, see `filtering`.
+    stages(name, total): called for what takes long, a context with a function that is told how much more is
+    done. backend: of `RegressorModel`. measured: names of the coordinates whose torques count, all by
+    default. Raises IdentificationError for data that tell too little, all reasons together.
     """
     if method not in METHODS:
         raise ValueError(f"unknown method {method!r}; there are {', '.join(METHODS)}")
-    linear = LinearModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
+    linear = RegressorModel(robot, tuple(terms), backend, None if measured is None else tuple(measured))
     recordings, stages = [partial(_chunks, linear, one) for one in recordings], stages or _silently
     with stages("base parameters", None):
         base = base_parameters(linear)
-    complaints, sample, rows = _looked_at(linear, base, recordings, stages)
-    showing, summed = Showing(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
-    sums, start = summed("sums of squares", showing=showing), base.values(linear.described)
+    warnings, sample, rows = _looked_at(linear, base, recordings, stages)
+    sampler, summed = ResidualSampler(robot), partial(_summed, linear, base, recordings, cutoff, stages, rows)
+    sums, start = summed("sums of squares", sampler=sampler), base.values(linear.described)
     S, count = sums.total()
-    complaints += about_torques(linear, base, sums, sample) if sample else []
+    warnings += about_torques(linear, base, sums, sample) if sample else []
     solution = ordinary(sums, start) if method == "ordinary" else weighted(sums, start)
     last = sums
     for k in range(ROBUST if method == "robust" else 0):
         fit = solution.x, solution.spread
         last = summed(f"robust, {k + 1} of {ROBUST}", fit)
         solution = weighted(last, start)
-    _require_rows(count, complaints)
+    _require_rows(count, warnings)
     with stages("bodies", None):
         prior = joint_prior(linear, base, S, count)
-        believed = consistent_parameters(linear, base, solution, doubt, prior)
+        believed = consistent_parameters(linear, base, solution, prior_std, prior)
         parameters = believed.parameters
     found = excitation(base, solution.information, _sizes(linear, parameters))
-    _require_enough(found, complaints, force, lambda: _without_terms(linear, base, solution, parameters))
+    _require_enough(found, warnings, force, lambda: _without_terms(linear, base, solution, parameters))
     with stages("judge", None):
         least = ordinary if method == "ordinary" else weighted
-        solve = partial(_bodies, linear, base, start, least, believed, doubt, prior)
-        held, shown = _cross_validated(base, sums, last, solve), showing.shown(linear, parameters)
+        solve = partial(_bodies, linear, base, start, least, believed, prior_std, prior)
+        unseen, samples = _cross_validated(base, sums, last, solve), sampler.samples(linear, parameters)
     return Identified(
         linear=linear,
         base=base,
         excitation=found,
         solution=solution,
         parameters=parameters,
-        described=residuals(S, count, start),
-        fitted=residuals(S, count, base.values(parameters)),
-        best=residuals(S, count, solution.x),
-        held=held,
+        rmse_nominal=residuals(S, count, start),
+        rmse_fitted=residuals(S, count, base.values(parameters)),
+        rmse_base=residuals(S, count, solution.x),
+        rmse_cross_validated=unseen,
         rows=int(sums.rows - sums.skipped),
-        shown=shown,
+        samples=samples,
         method=method,
         cutoff=cutoff,
-        complaints=tuple(complaints),
+        warnings=tuple(warnings),
     )
 
 
@@ -167,41 +171,41 @@ def _silently(name, total):
 def _looked_at(linear, base, recordings, stages):
     """Complaints, a sample of rows of all recordings, none where torques come late, and the number of their
     rows."""
-    complaints: list[str] = []
-    looks, (linear, base) = [], checked(linear, base)
+    warnings: list[str] = []
+    checks, (linear, base) = [], checked(linear, base)
     with stages("read and check", None) as advance:
         for number, chunks in enumerate(recordings, 1):
-            looks.append(look := Look(linear, base))
+            checks.append(check := RecordingCheck(linear, base))
             for chunk in chunks():
-                look.add(chunk)
+                check.add(chunk)
                 advance(len(chunk["qd"]))
             which = f"recording {number}: " if len(recordings) > 1 else ""
-            complaints += [which + told for told in look.complaints()]
-    rows = sum(look.rows for look in looks)
-    if any(look.late for look in looks):  # torques that come late do not fit bodies, for no other reason
-        return complaints, {}, rows
-    return complaints, together([look.sample for look in looks]), rows
+            warnings += [which + told for told in check.warnings()]
+    rows = sum(check.rows for check in checks)
+    if any(check.late for check in checks):  # torques that come late do not fit bodies, for no other reason
+        return warnings, {}, rows
+    return warnings, together([check.sample for check in checks]), rows
 
 
-def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, showing=None):
+def _summed(linear, base, recordings, cutoff, stages, rows, name, fit=None, sampler=None):
     sums = RecordedSums(linear, base, cutoff, rows)
     with stages(name, rows) as advance:
         for chunks in recordings:
             sums.begin()
-            if showing:
-                showing.begin()
+            if sampler:
+                sampler.begin()
             for chunk in chunks():
                 sums.add_chunk(chunk, fit)
-                if showing:
-                    showing.add(chunk)
+                if sampler:
+                    sampler.add(chunk)
                 advance(len(chunk["qd"]))
     return sums
 
 
-def _bodies(linear, base, start, solve, believed, doubt, prior, sums, stretches):
+def _bodies(linear, base, start, solve, believed, prior_std, prior, sums, stretches):
     """Base values (r,) of consistent parameters that fit some stretches."""
     solution = solve(sums, start, stretches)
-    return base.values(refitted(believed, linear, base, solution, doubt, prior))
+    return base.values(refitted(believed, linear, base, solution, prior_std, prior))
 
 
 def _cross_validated(base, sums, weighed, solve):
@@ -221,19 +225,19 @@ def _sizes(linear, parameters):
     return linear.sizes_of(own, linear.ways)
 
 
-def _require_rows(count, complaints):
+def _require_rows(count, warnings):
     if not count.any():
-        raise IdentificationError("; ".join(["no row can be used", *complaints]))
+        raise IdentificationError("; ".join(["no row can be used", *warnings]))
 
 
-def _require_enough(found, complaints, force, otherwise):
+def _require_enough(found, warnings, force, otherwise):
     """otherwise(): what would be told by other terms, in sentences."""
     if force or not (weak := found.lost):
         return
     more = f"; {len(weak) - 6} more" if len(weak) > 6 else ""
     reason = f"the motion does not tell {len(weak)} of {len(found.singular)} combinations of parameters: "
     remedy = "Move more joints, further and faster; or force it"
-    told = [reason + "; ".join(weak[:6]) + more, *complaints, *otherwise(), remedy]
+    told = [reason + "; ".join(weak[:6]) + more, *warnings, *otherwise(), remedy]
     raise IdentificationError(". ".join(told))
 
 

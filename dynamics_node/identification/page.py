@@ -8,9 +8,9 @@ import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
-from dynamics_node.identification.linear import TERMS
-from dynamics_node.identification.words import verdicts
-from dynamics_node.io import Curve, document, listed, panel, table, written
+from dynamics_node.identification.regressor_model import TERMS
+from dynamics_node.identification.summary import summary
+from dynamics_node.io import Curve, bullet_list, document, panel, table, written
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
 
 _STYLE = """
@@ -52,23 +52,23 @@ def _stages(found, sources):
     rows = [("read", f"{name}: {told}", True) for name, told in sources]
     cells = "".join(
         f"<tr{'' if good else ' class=odd'}><td>{escape(stage)}</td><td>{escape(told)}</td></tr>"
-        for stage, told, good in (*rows, *verdicts(found))
+        for stage, told, good in (*rows, *summary(found))
     )
     return f"<h2>Stages</h2><table><tr><th>stage</th><th>verdict</th></tr>{cells}</table>"
 
 
 def _torques(found):
-    columns = (found.described, found.fitted, found.held, found.solution.spread)
+    columns = (found.rmse_nominal, found.rmse_fitted, found.rmse_cross_validated, found.solution.spread)
     head = ("joint", "unit", "described", "identified", "unseen", "noise")
     numbers = table(
         head, [(name, unit, *(float(own[k]) for own in columns)) for name, unit, k in found.joints]
     )
-    figures = "".join(_figure(found.shown, k, name, unit) for name, unit, k in found.joints)
+    figures = "".join(_figure(found.samples, k, name, unit) for name, unit, k in found.joints)
     return (
         "<h2>Torques</h2><p>Root mean squares of measured less computed torques: of the description, of the "
         "result, of base parameters at data that they have not seen, and what is left as noise"
         f"{f', all of them below {found.cutoff:g} Hz' if found.cutoff else ''}.</p>"
-        f"{numbers}{_LEGEND}{figures}{_thinned(found.shown)}"
+        f"{numbers}{_LEGEND}{figures}{_thinned(found.samples)}"
     )
 
 
@@ -88,14 +88,15 @@ def _thinned(shown):
 
 
 def _open(found):
-    weak, unknowable = found.excitation.weak, found.base.unknowable
+    weak, unidentifiable = found.excitation.weak, found.base.unidentifiable
     told = (
-        f"<p>Combinations that the motion does not excite: they stay near the description.</p>{listed(weak)}"
+        "<p>Combinations that the motion does not excite: they stay near the description.</p>"
+        + bullet_list(weak)
         if weak
         else "<p>The motion excites every combination that torques depend on.</p>"
     )
-    never = f"<details><summary>{len(unknowable)} parameters that no torque depends on</summary><p>"
-    return f"<h2>What stays open</h2>{told}{never}{escape(', '.join(unknowable) or 'none')}</p></details>"
+    never = f"<details><summary>{len(unidentifiable)} parameters that no torque depends on</summary><p>"
+    return f"<h2>What stays open</h2>{told}{never}{escape(', '.join(unidentifiable) or 'none')}</p></details>"
 
 
 def _base(found):

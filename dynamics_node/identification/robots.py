@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.algorithms import inertias_of_parameters
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.robot.overrides import JointNumbers, Overrides
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
@@ -16,7 +16,7 @@ SIGNED = ("offset", "spring")  # terms that may be negative
 SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.001, 0.0)  # of what is fixed to a body's heaviest link
 
 
-def identified_robot(linear: LinearModel, parameters):
+def identified_robot(linear: RegressorModel, parameters):
     """The Robot with parameters (p,): inertias, rotor inertias, friction, offsets, springs."""
     tree = linear.robot.tree
     inertias = tree.inertias
@@ -43,7 +43,7 @@ def identified_robot(linear: LinearModel, parameters):
     return linear.robot.with_tree(replace(tree, bodies=tuple(bodies)))
 
 
-def identified_numbers(linear: LinearModel, parameters) -> Overrides:
+def identified_numbers(linear: RegressorModel, parameters) -> Overrides:
     """What links and joints have with these parameters. What is fixed to a body keeps its inertia, and the
     heaviest of the links of the body takes up the difference; where no link could have what then remains for
     it, the others keep a share."""
@@ -56,7 +56,7 @@ def identified_numbers(linear: LinearModel, parameters) -> Overrides:
     return Overrides(links, _joints(linear, parameters))
 
 
-def identified_text(text, linear: LinearModel, parameters, figures=FIGURES) -> str:
+def identified_text(text, linear: RegressorModel, parameters, figures=FIGURES) -> str:
     """The description with these parameters, to so many figures: other numbers in the same text, those of
     `identified_numbers`. Offsets, springs and rotor inertias have no place in a URDF. Raises ModelError as
     `with_numbers`."""

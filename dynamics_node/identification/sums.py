@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 
 FOLDS = 5
 STRETCHES = 25  # fold after fold: rows that lie between others are not unknown to them
@@ -28,7 +28,7 @@ class Sums:
     finite.
     """
 
-    def __init__(self, linear: LinearModel, base: BaseParameters, rows=2500):
+    def __init__(self, linear: RegressorModel, base: BaseParameters, rows=2500):
         self.linear, self.base = linear, base
         nv = linear.robot.nv
         felt = (np.flatnonzero(base.felt[joint, base.chosen]) for joint in range(nv))

@@ -21,6 +21,7 @@ from dynamics_node.functions import build_loop_solver
 from dynamics_node.io.tables import Table, TableError, columns, joints_option, require
 from dynamics_node.robot.joint_buffer import JointBuffer
 from dynamics_node.robot.joint_names import Pairs, proposed_pair, renamed
+from dynamics_node.text import listed
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 MAX_BYTES = 1 << 20  # of a JointState, which is then one of 16,000 joints
@@ -139,8 +140,8 @@ def _found(folder):
     if not files:
         raise TableError(f"{folder} holds no metadata.yaml, .db3 or .mcap file")
     if len({re.sub(r"_\d+$", "", p.stem) for p in files}) > 1:
-        listed = ", ".join(p.name for p in files[:12])
-        raise TableError(f"{folder} holds several recordings: {listed}: name one")
+        names = listed((p.name for p in files), 12)
+        raise TableError(f"{folder} holds several recordings: {names}: name one")
     return files
 
 
@@ -289,20 +290,20 @@ def _base_columns(model, kind):
 def _topic(path, topic, counts, others):
     """The topic asked for, or the only one with JointStates."""
     full = [name for name, count in counts.items() if count]
-    listed = ", ".join(f"{name} ({count} messages)" for name, count in list(counts.items())[:12])
+    there = listed([f"{name} ({count} messages)" for name, count in counts.items()], 12)
     if topic is None and len(full) == 1:
         return full[0]
     if topic is not None and topic not in counts:
         kind = f", it is a {others[topic]}" if topic in others else ""
-        raise TableError(f"{path} has no topic {topic} with {JOINT_STATE}{kind}: there is {listed or 'none'}")
+        raise TableError(f"{path} has no topic {topic} with {JOINT_STATE}{kind}: there is {there or 'none'}")
     if not counts:
-        there = ", ".join(f"{name} ({kind})" for name, kind in list(others.items())[:12])
+        there = listed([f"{name} ({kind})" for name, kind in others.items()], 12)
         raise TableError(f"{path} has no topic with {JOINT_STATE}; there is {there or 'no topic at all'}")
     if topic in full:
         return topic
     if topic is not None or not full:
         raise TableError(f"{path} has no message on {topic or ', '.join(counts)}")
-    raise TableError(f"{path} has several topics with {JOINT_STATE}: choose one with --topic: {listed}")
+    raise TableError(f"{path} has several topics with {JOINT_STATE}: choose one with --topic: {there}")
 
 
 def _look(path, topic, latest):
@@ -324,7 +325,7 @@ def _look(path, topic, latest):
 def _missing(topic, latest):
     """What to say about joints without positions: another name may be all."""
     missing, others = latest.without("q"), sorted(latest.others)
-    told = f"no JointState on {topic} tells the position of {_listed(missing)}"
+    told = f"no JointState on {topic} tells the position of {listed(missing, 12)}"
     there = [name for name in latest.tellers if name not in missing]
     if not others:
         return told + (f"; to go on with those that are there: {joints_option(there)}" if there else "")
@@ -332,11 +333,7 @@ def _missing(topic, latest):
     advice = f"--joints-map '{'='.join(pair)}'" if pair else "--joints-map THEIRS=OURS ... makes pairs"
     if not pair and there:
         advice += f", or go on with those that are there: {joints_option(there)}"
-    return f"{told}, but of {_listed(others)}: {advice}"
-
-
-def _listed(names):
-    return ", ".join(names) if len(names) <= 12 else f"{', '.join(names[:11])} ... {names[-1]}"
+    return f"{told}, but of {listed(others, 12)}: {advice}"
 
 
 def _chunks(path, topic, model, latest, told, chunk):

@@ -17,6 +17,7 @@ from dynamics_node.io.differentiate import (
     usual_cutoff,
 )
 from dynamics_node.io.tables import Table, TableError, needed, read_by
+from dynamics_node.text import listed
 
 _NAMES = {"qd": "velocities", "qdd": "accelerations", "tau": "efforts"}
 _ZERO = {
@@ -57,7 +58,7 @@ def complete(
 def _of(table, kind):
     """Of which joints, where it is not all."""
     names = table.without.get(kind, [])
-    return f" of {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}" if names else ""
+    return f" of {listed(names, 12)}" if names else ""
 
 
 def _differentiated(path, table, model, missing, cutoff, velocities):
@@ -105,7 +106,7 @@ def _source(table, model, missing, cutoff, velocities):
     told = [f"{name} {'steps of' if step else 'noise of'} {size:.2g}" for name, size, step in noisy]
     if not told:
         return "qd", ""
-    of = ", ".join(told[:6]) + (" ..." if len(told) > 6 else "")
+    of = listed(told)
     return "q", f". Recorded velocities are left: positions tell them better ({of}); --velocities recorded"
 
 

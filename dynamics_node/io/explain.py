@@ -26,6 +26,7 @@ from dynamics_node.io.pages import document, written
 from dynamics_node.io.write import write_text
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.symbolic import Program
+from dynamics_node.text import listed
 
 
 @dataclass(frozen=True)
@@ -169,17 +170,13 @@ def _head(report):
     model = report.model
     facts = {
         "moving bodies": f"{model.nbodies}, root {model.base_link}",
-        "coordinates": f"{model.nv}: {_listed(model.v_names)}",
+        "coordinates": f"{model.nv}: {listed(model.v_names, 12)}",
         "asked": f"{_ASKED[report.problem.kind]}, from positions, velocities and what is known of the others",
         "ordering": report.ordering.name,
         "runs as": f"{len(report.program.ops)} operations ({report.code_of})",
     }
     rows = "".join(f"<dt>{escape(key)}</dt><dd>{escape(value)}</dd>" for key, value in facts.items())
     return f"<h1>{escape(model.name)}</h1><p class=quiet>{report.problem.kind} dynamics</p><dl>{rows}</dl>"
-
-
-def _listed(names):
-    return ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
 
 
 def _graphs(drawings):

@@ -65,6 +65,6 @@ def _shown(value):
     return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
-def listed(entries) -> str:
+def bullet_list(entries) -> str:
     """A list of text."""
     return f"<ul>{''.join(f'<li>{escape(entry)}</li>' for entry in entries)}</ul>"

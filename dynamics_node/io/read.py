@@ -21,6 +21,7 @@ from dynamics_node.io.tables import (
 )
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.joint_names import name_pairs, proposed_pair, renamed
+from dynamics_node.text import listed
 
 ARROW = (".csv", ".parquet")
 BESIDE_NAMES = "# \t"  # in the first line of a .csv file, as numpy.savetxt writes it
@@ -255,8 +256,7 @@ def _lacking(missing, ours, known):
         return f"separates its columns by {mark!r}; commas are needed"
     unknown = [name for name in ours if name not in known]
     there = unknown or [name for name in ours if name.startswith(f"{kind}.")] or list(ours)
-    more = f" and {len(there) - MOST_LISTED} more" if len(there) > MOST_LISTED else ""
-    told = f"has no column {missing[0]!r}; there are {', '.join(there[:MOST_LISTED])}{more}"
+    told = f"has no column {missing[0]!r}; there are {listed(there, MOST_LISTED)}"
     theirs, present = (
         [name.partition(".")[2] for name in names if name.startswith(f"{kind}.")]
         for names in (unknown, [name for name in ours if name in known])

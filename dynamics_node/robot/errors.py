@@ -1,4 +1,4 @@
-"""What can be wrong with a robot description."""
+"""What can be wrong with a robot description and with sensors."""
 
 import warnings
 
@@ -21,3 +21,7 @@ def warned(robot):
         text = f"{robot.name}: {'; '.join(robot.warnings[:LISTED])}{rest}"
         warnings.warn(text, ModelWarning, stacklevel=3)
     return robot
+
+
+class SensorError(ValueError):
+    """A sensor that cannot be: the message names it, says what is wrong and what to do."""

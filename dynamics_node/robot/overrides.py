@@ -24,9 +24,9 @@ from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.plain_yaml import composed, place
 from dynamics_node.robot.urdf_numbers import MOMENTS, Inertial
 from dynamics_node.robot.validate import require_body
+from dynamics_node.text import listed
 
 MAX_BYTES = 4 * 1024 * 1024
-LISTED = 12  # names in a message
 _FORM = "the parameters file: {} needs {}"
 
 
@@ -101,14 +101,9 @@ def _require(names, known, what):
     there = frozenset(known)
     if missing := [name for name in names if name not in there]:
         raise ModelError(
-            f"the parameters file is of another robot: this one has no {what} {_listed(missing)}; it has "
-            f"{_listed(known)}"
+            f"the parameters file is of another robot: this one has no {what} "
+            f"{listed(map(repr, missing), 12)}; it has {listed(map(repr, known), 12)}"
         )
-
-
-def _listed(names):
-    more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return ", ".join(map(repr, names[:LISTED])) + more
 
 
 def _overridden_link(link, own):

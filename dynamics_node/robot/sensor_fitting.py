@@ -19,7 +19,7 @@ from dynamics_node.robot.sensors import (
     Sensor,
     SensorError,
 )
-from dynamics_node.robot.subtree import beyond
+from dynamics_node.robot.subtree import subtree
 
 _ANGULAR, _LINEAR = ("wx", "wy", "wz"), ("ax", "ay", "az")
 _LABELS: dict[type[Sensor], tuple[str, ...]] = {
@@ -76,7 +76,7 @@ def _joint(robot, sensor):
 def _require_parted(robot, sensor):
     """Refuse an unknown joint, and one of which it is not known on which side of it a loop ends."""
     try:
-        own = beyond(robot, sensor.joint)
+        own = subtree(robot, sensor.joint)
     except KeyError as error:
         raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
     ends = [

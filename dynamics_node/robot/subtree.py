@@ -22,7 +22,7 @@ from dynamics_node.symbolic import (
 
 
 @dataclass(frozen=True, eq=False)
-class Beyond:
+class Subtree:
     """link: the joint's child; body: which it belongs to (-1: the root); X (6, 6): from body to link; links:
     those of that body that are beyond, `link` first; inertia (6, 6): theirs, about the body's origin in its
     axes; children: the bodies that hang on these links by a joint that moves, but not freely.
@@ -41,7 +41,7 @@ class Beyond:
         return product(motion_transform(rotation.T, np.asarray(xyz, dtype=float)), self.X)
 
 
-def beyond(model: Robot, joint: str) -> Beyond:
+def subtree(model: Robot, joint: str) -> Subtree:
     """What is beyond a joint, be it fixed or not. Raises KeyError for an unknown one."""
     frame = _child(model, joint)
     links = _rigidly_beyond(model, frame)
@@ -52,7 +52,7 @@ def beyond(model: Robot, joint: str) -> Beyond:
         inertia = np.sum(each, axis=0)
     hanging = [i for i, body in enumerate(model.bodies) if model.frames[body.name].parent in links]
     children = tuple(i for i in hanging if not model.bodies[i].joint.type.is_free)
-    return Beyond(frame.name, frame.body, frame.X, links, inertia, children)
+    return Subtree(frame.name, frame.body, frame.X, links, inertia, children)
 
 
 def _child(model, joint):
@@ -80,9 +80,9 @@ def _rigidly_beyond(model, first):
     return tuple(found)
 
 
-def only_beyond(model: Robot, joint: str) -> Robot:
+def only_subtree(model: Robot, joint: str) -> Robot:
     """The Robot in which nothing has inertia but what is beyond the joint. Raises KeyError as `beyond`."""
-    own = beyond(model, joint)
+    own = subtree(model, joint)
     carried: set[int] = set()
     bodies = []
     for i, body in enumerate(model.bodies):
@@ -104,7 +104,7 @@ def with_tool(model: Robot, joint: str, mass: float, com, xyz=(0, 0, 0), rpy=(0,
     com = np.asarray(com, dtype=float)
     if not (np.isfinite(mass) and mass > 0 and com.shape == (3,) and np.isfinite(com).all()):
         raise ValueError(f"tool: a positive mass and a centre of mass are wanted, not {mass:g} and {com}")
-    own = beyond(model, joint)
+    own = subtree(model, joint)
     if own.body < 0:
         raise ValueError(f"joint {joint!r} is fixed to the root: nothing moves its tool")
     X = own.sensor(xyz, rpy)

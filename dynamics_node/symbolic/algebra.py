@@ -31,10 +31,10 @@ def congruence(X, inertia):
     return symmetric(transpose(X) @ inertia @ X)
 
 
-def skew(v):
-    """The matrix of v x: (..., 3) -> (..., 3, 3)."""
+def skew(v, xp=np):
+    """The matrix of v x: (..., 3) -> (..., 3, 3). xp: array module of v."""
     x, y, z = v[..., 0], v[..., 1], v[..., 2]
-    out = np.zeros((*v.shape, 3), v.dtype)
+    out = xp.zeros((*v.shape, 3), v.dtype)
     out[..., 0, 1], out[..., 0, 2] = -z, y
     out[..., 1, 0], out[..., 1, 2] = z, -x
     out[..., 2, 0], out[..., 2, 1] = -y, x

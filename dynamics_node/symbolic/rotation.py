@@ -20,8 +20,8 @@ def rpy_rotation(rpy):
     )
 
 
-def quaternion_rotation(quaternion):
-    """R (..., 3, 3) of a Hamilton quaternion x y z w (..., 4), whatever its length."""
+def quaternion_rotation(quaternion, xp=np):
+    """R (..., 3, 3) of a Hamilton quaternion x y z w (..., 4), whatever its length. xp: its array module."""
     x, y, z, w = (quaternion[..., k] for k in range(4))
     t = 2 / (x * x + y * y + z * z + w * w)
     rows = (
@@ -29,7 +29,7 @@ def quaternion_rotation(quaternion):
         (t * (x * y + z * w), 1 - t * (x * x + z * z), t * (y * z - x * w)),
         (t * (x * z - y * w), t * (y * z + x * w), 1 - t * (x * x + y * y)),
     )
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    return xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
 
 
 def axis_rotation_parts(axis):

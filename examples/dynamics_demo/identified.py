@@ -11,8 +11,8 @@ import numpy as np
 from dynamics_demo.panda import PANDA_JOINTS, description
 from dynamics_demo.recorded_arm import ROTORS, SECONDS, record
 from dynamics_node.algorithms import load_robot, parse_robot
-from dynamics_node.identification import Identified, LinearModel, identify
-from dynamics_node.identification.excitation import excite, message_text
+from dynamics_node.identification import Identified, RegressorModel, identify
+from dynamics_node.identification.excitation import design_excitation, message_text
 from dynamics_node.io import open_table
 from dynamics_node.robot import inverse_dynamics
 
@@ -60,7 +60,7 @@ def main(seconds=SECONDS, plot="demo_identified.png"):
 
 def excited(folder) -> Path:
     """A JointTrajectory from what is known, the description, within its limits."""
-    found = excite(parse_robot(description()), terms=TERMS, restarts=1)
+    found = design_excitation(parse_robot(description()), terms=TERMS, restarts=1)
     print(
         f"condition {found.before:.0f}, the best of {found.tried} random motions; {found.condition:.0f} now"
     )
@@ -92,7 +92,7 @@ def compare(found: Identified, urdf, bag) -> Compared:
 def true_parameters(urdf):
     """Of the robot that moves, beside its description."""
     robot = load_robot(Path(urdf).with_name("truth.urdf"))
-    linear = LinearModel(robot, TERMS)
+    linear = RegressorModel(robot, TERMS)
     parameters = linear.described.copy()
     parameters[linear.places("rotor")] = ROTORS
     return parameters

@@ -9,7 +9,7 @@ from identified import Truth, in_chunks
 from robots import PANDA_JOINTS, ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.identification import USUAL, IdentificationError, identify, verdicts
+from dynamics_node.identification import USUAL, IdentificationError, identify, summary
 from dynamics_node.io import TableError, open_table
 
 
@@ -55,13 +55,13 @@ def test_a_term_that_can_be_left_out(arm):
 
 def test_friction_that_is_no_term_is_no_load(arm):
     found = identify(arm.robot, [in_chunks(arm.recording(3))], ("inertia",), backend="c")
-    assert not any("carries" in told for told in found.complaints), found.complaints
+    assert not any("carries" in told for told in found.warnings), found.warnings
 
 
 def test_what_bodies_weigh(arm):
     """Torques of a fixed base do not tell the mass of its first link."""
     found = identify(arm.robot, [in_chunks(arm.recording(3))], backend="c")
-    told = next(one.told for one in verdicts(found) if one.stage == "bodies")
+    told = next(one.told for one in summary(found) if one.stage == "bodies")
     weighs = re.search(r"the bodies weigh (\S+) kg, described (\S+) kg, which torques do not tell", told)
     masses = arm.robot.inertias[:, 5, 5].sum()
     assert weighs and float(weighs[2]) == pytest.approx(masses, rel=0.01)

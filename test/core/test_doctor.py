@@ -14,16 +14,36 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
 from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, page, repairs
-from dynamics_node.identification.doctor.drawing import SIDE
-from dynamics_node.identification.doctor.evidence import ellipsoid, words
+from dynamics_node.identification.doctor.evidence import (
+    Inertial,
+    ellipsoid,
+    is_impossible,
+    second_moments,
+    words,
+)
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
-from dynamics_node.identification.doctor.geometry import link_geometry
-from dynamics_node.identification.doctor.meshes import MeshError, find_mesh, read_triangles
-from dynamics_node.identification.doctor.oddness import Inertial, is_impossible, second_moments
+from dynamics_node.identification.doctor.page import SIDE
 from dynamics_node.identification.doctor.report import facts
-from dynamics_node.identification.doctor.solids import box, capsule, cylinder, enclosed, hull, joined, sphere
-from dynamics_node.identification.doctor.unseen import PARAMETERS, unseen_parameters
-from dynamics_node.identification.doctor.workspace import condition_of, margins_of, positions_within
+from dynamics_node.identification.doctor.solids import (
+    MeshError,
+    box,
+    capsule,
+    cylinder,
+    enclosed,
+    find_mesh,
+    hull,
+    joined,
+    link_geometry,
+    read_triangles,
+    sphere,
+)
+from dynamics_node.identification.doctor.workspace import (
+    PARAMETERS,
+    condition_of,
+    margins_of,
+    positions_within,
+    unseen_parameters,
+)
 from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.shapes import Shape
 from dynamics_node.robot.urdf import parse_urdf
@@ -227,7 +247,7 @@ def test_equivalent_boxes():
 def test_margins_and_condition_name_who_is_at_fault():
     text = arm().replace('effort="500"', 'effort="3"', 1)
     report = examine(text.replace('effort="500"', 'effort="5"', 1))
-    assert [line.split("'")[1] for line in report.complaints] == ["j1"]  # j0 turns about gravity
+    assert [line.split("'")[1] for line in report.robot_findings] == ["j1"]  # j0 turns about gravity
     model = parse_robot(arm())
     q = positions_within(model)
     assert (np.abs(q) <= 1).all()

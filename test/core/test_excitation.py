@@ -14,14 +14,12 @@ from scipy.interpolate import BPoly
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.identification import TERMS, LinearModel, base_parameters
+from dynamics_node.identification import TERMS, RegressorModel, base_parameters
 from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
 from dynamics_node.identification.excitation.constraints import BoxRows, TorqueRows
-from dynamics_node.identification.excitation.criteria import roundness, volume
-from dynamics_node.identification.excitation.information import Regressor
-from dynamics_node.identification.excitation.problem import Problem
+from dynamics_node.identification.excitation.information import Regressor, roundness, volume
+from dynamics_node.identification.excitation.problem import Problem, random_motion
 from dynamics_node.identification.excitation.series import Series
-from dynamics_node.identification.excitation.starts import random_motion
 
 WALLS = {
     "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),
@@ -38,7 +36,7 @@ def model_of(name):
 def problem_of(name, start=None, boxed=True):
     """With all terms; boxed: a point beside a link's origin."""
     model = model_of(name)
-    bounds, linear = joint_bounds(model), LinearModel(model, TERMS, "numpy")
+    bounds, linear = joint_bounds(model), RegressorModel(model, TERMS, "numpy")
     base = base_parameters(linear)
     random = np.random.default_rng(5)
     sizes, noise = random.uniform(0.5, 2.0, base.count), random.uniform(0.5, 2.0, model.nv)
@@ -51,7 +49,7 @@ def problem_of(name, start=None, boxed=True):
 
 def small(**choices):
     """Of the two links, interpreted."""
-    return dn.excite(
+    return dn.design_excitation(
         dn.parse_robot(ARM), 5.0, 3, **({"backend": "numpy", "restarts": 1, "acceleration": 15.0} | choices)
     )
 
@@ -129,7 +127,7 @@ def test_limits_hold_between_samples_by_pinocchio():
     robot, model = ROBOTS["panda7"], ROBOTS["panda7"].model()
     box = dn.Box("panda_link7", [0.2, -0.4, 0.2], [0.7, 0.4, np.inf])
     limits = {"panda_joint2": {"max_acceleration": 3.0, "max_effort": 40.0}}
-    found = dn.excite(
+    found = dn.design_excitation(
         model, 8.0, 3, terms=("inertia",), boxes=[box], limits=limits, restarts=1, acceleration=9.0
     )
     time = np.linspace(0.0, 8.0, 6001)
@@ -201,7 +199,7 @@ def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
     """However long it takes, the search has all of its limit."""
     now, steps = [0.0], []
     search, main = (
-        import_module(f"dynamics_node.identification.excitation.{name}") for name in ("search", "excite")
+        import_module(f"dynamics_node.identification.excitation.{name}") for name in ("search", "design")
     )
     monkeypatch.setattr(search, "time", SimpleNamespace(monotonic=lambda: now[0]))
 
@@ -216,7 +214,7 @@ def test_the_time_of_a_compiler_is_not_that_of_the_search(monkeypatch):
 
 def test_where_it_starts_and_what_moves_on_a_rail():
     counted = []
-    found = dn.excite(
+    found = dn.design_excitation(
         dn.parse_robot(CART), 4.0, 3, start=[-0.1, 0.5], restarts=1, backend="numpy",
         terms=("inertia", "viscous"), advance=counted.append, units="si",
     )  # fmt: skip
@@ -351,23 +349,23 @@ def test_robots_that_are_refused():
         (dn.parse_robot(ARM, joints=[]), "no joint that moves"),
     ):
         with pytest.raises(dn.ExcitationError, match=told):
-            dn.excite(robot)
+            dn.design_excitation(robot)
 
 
 def test_limits_that_no_motion_keeps_within():
     weak = dn.parse_robot(ARM.replace('velocity="5" effort="50"', 'velocity="5" effort="3"', 1))
     near = {"joint1": {"min_position": 0.1, "max_position": 0.5}}
     with pytest.raises(dn.ExcitationError, match=r"no motion .* torque of joint1 comes to \d+"):
-        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
+        dn.design_excitation(weak, 5.0, 2, backend="numpy", restarts=1, limits=near)
     with pytest.raises(dn.ExcitationError, match=r"no motion .* was found in 0 s: .* a longer time limit"):
-        dn.excite(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
+        dn.design_excitation(weak, 5.0, 2, backend="numpy", restarts=1, limits=near, time_limit=0.0)
     stuck = dn.parse_robot(CART.replace('friction="2"', 'friction="55"'))
     with pytest.raises(ValueError, match="slide cannot move: of its effort 54"):
-        dn.excite(stuck, backend="numpy")
+        dn.design_excitation(stuck, backend="numpy")
     with pytest.raises(ValueError, match="joint1 has no room between its limits 3.5 and 3: leave it out"):
         joint_bounds(dn.parse_robot(ARM), limits={"joint1": {"min_position": 3.5, "max_position": 4.0}})
     with pytest.raises(ValueError, match="hinge has no room between its limits 0 and 0"):
-        dn.excite(dn.parse_robot(CART.replace('lower="-1" upper="2"', "")))
+        dn.design_excitation(dn.parse_robot(CART.replace('lower="-1" upper="2"', "")))
 
 
 @pytest.mark.parametrize(
@@ -395,7 +393,7 @@ def test_limits_that_no_motion_keeps_within():
 )
 def test_arguments_that_make_no_sense(choices, told):
     with pytest.raises(ValueError, match=told):
-        dn.excite(dn.parse_robot(ARM), **choices)
+        dn.design_excitation(dn.parse_robot(ARM), **choices)
 
 
 def test_boxes_that_are_none():

@@ -1,4 +1,4 @@
-"""dynamics excite: what it writes, prints and refuses."""
+"""dynamics excitation: what it writes, prints and refuses."""
 
 import re
 
@@ -28,7 +28,7 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
     limits.write_text("joint_limits: {joint2: {max_velocity: 1.5}}")
     box = ["--box", "lower", "-", "0.9", "-", "-", "-0.5", "-", "0.1", "0", "0"]
     asked = [*QUICK, "--acceleration", "4", "--limits", str(limits), "--rate", "50", "--limits-factor", "0.8"]
-    assert main(["excite", arm, "-o", str(out), *asked, *box]) == 0
+    assert main(["excitation", arm, "-o", str(out), *asked, *box]) == 0
     told = capsys.readouterr()
     message = yaml.safe_load((out / "trajectory.yaml").read_text())
     assert message["joint_names"] == ["joint1", "joint2"] and len(message["points"]) == 251
@@ -53,7 +53,7 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
 
 def test_without_matplotlib(arm, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(exciting, "find_spec", lambda name: None)
-    assert main(["excite", arm, "-o", str(tmp_path / "out"), *QUICK, "--time-limit", "0"]) == 0
+    assert main(["excitation", arm, "-o", str(tmp_path / "out"), *QUICK, "--time-limit", "0"]) == 0
     assert "no plot: pip install 'dynamics_node[tables]'" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["trajectory.yaml"]
 
@@ -78,6 +78,6 @@ def test_what_is_refused(arm, tmp_path, capsys):
         (arm, ["--start", "0"], "start needs 2 numbers"),
         (cart, ["--box", "cart", "5", "6", "-", "-", "-", "-", *QUICK], "x of cart comes to"),
     ):
-        assert main(["excite", str(urdf), "-o", str(tmp_path / "out"), *arguments]) == 1
+        assert main(["excitation", str(urdf), "-o", str(tmp_path / "out"), *arguments]) == 1
         assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -9,7 +9,13 @@ from scipy.signal import butter, lfilter, sosfiltfilt
 from two_links import ARM
 
 import dynamics_node as dn
-from dynamics_node.identification import IdentificationError, LinearModel, base_parameters, identify, weighted
+from dynamics_node.identification import (
+    IdentificationError,
+    RegressorModel,
+    base_parameters,
+    identify,
+    weighted,
+)
 from dynamics_node.identification.filtering import ORDER, RecordedSums, weights
 from dynamics_node.io import differentiate
 from dynamics_node.io.differentiate import Derivatives, differentiated
@@ -161,7 +167,7 @@ def test_identification_with_a_cutoff():
     still = arm.recording(1, moving=[])
     with pytest.raises(IdentificationError, match="does not tell"):
         identify(arm.robot, [in_chunks(still)], backend="numpy", cutoff=10.0)
-    assert LinearModel(found.robot, backend="numpy").described.shape == found.parameters.shape
+    assert RegressorModel(found.robot, backend="numpy").described.shape == found.parameters.shape
 
 
 def test_empty_chunks_say_nothing(arm, base):

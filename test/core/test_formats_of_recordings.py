@@ -10,7 +10,7 @@ from two_links import ARM, NAMES
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot
 from dynamics_node.cli import main
-from dynamics_node.identification import LinearModel
+from dynamics_node.identification import RegressorModel
 from dynamics_node.io import TableError, open_table
 
 ROWS = 60
@@ -181,7 +181,7 @@ class Flight:
 
     def __init__(self):
         self.robot = dn.parse_robot(FLYING, floating_base=True)
-        self.linear = LinearModel(self.robot, backend="numpy")
+        self.linear = RegressorModel(self.robot, backend="numpy")
         self.truth = 1.2 * self.linear.described
         for term in ("viscous", "coulomb", "offset"):
             self.truth[self.linear.places(term)] += 0.3

@@ -14,7 +14,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification import (
     IdentificationError,
-    LinearModel,
+    RegressorModel,
     Sums,
     base_parameters,
     consistent_parameters,
@@ -33,7 +33,7 @@ from dynamics_node.symbolic import pseudo_inertia
 def test_as_many_as_the_regressor_has_rank(name, count):
     """Of Pinocchio's regressor, by singular values; 43 of a Panda and 36 of a UR5 are known from the literature."""
     model = ROBOTS[name].model()
-    base = base_parameters(LinearModel(model, ("inertia",), "numpy"))
+    base = base_parameters(RegressorModel(model, ("inertia",), "numpy"))
     oracle = Oracle(ROBOTS[name], model)
     states = random_states(model, 60, seed=2)[:3]
     rows = [
@@ -54,13 +54,13 @@ def test_as_many_as_the_regressor_has_rank(name, count):
 def test_torques_follow_from_base_parameters(name):
     robot = mechanism_of(name) if name not in ROBOTS else ROBOTS[name].model()
     terms = ("inertia", "rotor", "viscous", "coulomb", "creep", "offset", "spring")
-    linear = LinearModel(robot, terms, "numpy")
+    linear = RegressorModel(robot, terms, "numpy")
     base = base_parameters(linear)
     q, qd, qdd = states_of(robot)
     p = np.random.default_rng(0).uniform(-1, 1, len(linear.names))
     W = linear.matrix(q, qd, qdd)
     assert np.allclose(base.reduced(W) @ base.values(p), W @ p, atol=1e-8)
-    lost = [linear.names.index(name) for name in base.unknowable]
+    lost = [linear.names.index(name) for name in base.unidentifiable]
     assert not W[:, :, lost].any() or np.abs(W[:, :, lost]).max() <= 1e-9
     told, felt = (
         dict(zip(base.names, base.felt.T, strict=True)),
@@ -75,16 +75,16 @@ def states_of(robot):
 
 def test_base_parameters_in_words():
     """Of a pendulum of two links in a plane: Izz of the first with the mass that hangs on it."""
-    base = base_parameters(LinearModel(mechanism_of("five_bar"), ("inertia",), "numpy"))
+    base = base_parameters(RegressorModel(mechanism_of("five_bar"), ("inertia",), "numpy"))
     assert "left_upper.Izz + 0.16 left_lower.m + 0.64 right_lower.Izz" in base.told
-    assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unknowable
+    assert "left_lower.my" in base.alone and "left_lower.Ixx" in base.unidentifiable
     model = ROBOTS["panda7"].model()
-    last = base_parameters(LinearModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
+    last = base_parameters(RegressorModel(model, ("inertia",), "numpy"), measured=["panda_joint7"])
     assert all(name.startswith("panda_link7") for name in last.alone) and 0 < last.count < 10
     with pytest.raises(ValueError, match="unknown coordinate 'elbow'"):
-        base_parameters(LinearModel(model), measured=["elbow"])
+        base_parameters(RegressorModel(model), measured=["elbow"])
     with pytest.raises(ValueError, match=r"unknown terms \['mass'\]"):
-        LinearModel(model, ("mass",))
+        RegressorModel(model, ("mass",))
 
 
 # --- identification -------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def test_as_good_as_the_truth(arm, found):
     unseen = arm.recording(9)
     assert off(arm, arm.linear.described, unseen).max() > 1.0
     assert np.all(off(arm, found.parameters, unseen) <= 1.05 * off(arm, arm.parameters, unseen))
-    assert np.allclose(found.held, 0.05, rtol=0.1) and found.better and not found.complaints
+    assert np.allclose(found.rmse_cross_validated, 0.05, rtol=0.1) and found.better and not found.warnings
     inertias = inertias_of_parameters(found.parameters[found.linear.places("inertia")].reshape(-1, 10))
     assert np.linalg.eigvalsh(pseudo_inertia(inertias)).min() > 0
     robot = found.robot
@@ -146,14 +146,14 @@ def test_within_what_noise_allows(arm, found):
 def test_a_robot_with_loops():
     """Torques of the driven joints; friction of those that follow, too."""
     robot = mechanism_of("five_bar")
-    linear = LinearModel(robot, backend="numpy")
+    linear = RegressorModel(robot, backend="numpy")
     q, qd, qdd = states(robot, 600, reach=0.2)
     truth, random = 1.3 * linear.described + 0.01, np.random.default_rng(0)
     W = linear.matrix(q, qd, qdd)
     recording = {"q": q, "qd": qd, "qdd": qdd, "tau": W @ truth + 0.01 * random.normal(size=qd.shape)}
     found = identify(robot, [lambda: iter([recording])], backend="numpy", force=True)
     left = np.sqrt(np.mean((W @ found.parameters - W @ truth) ** 2, axis=0))
-    assert np.all(left <= 0.005) and found.described.min() > 0.05
+    assert np.all(left <= 0.005) and found.rmse_nominal.min() > 0.05
     assert found.robot.clusters is robot.clusters
     tau = dn.build(found.robot, dn.inverse_dynamics(found.robot), backend="numpy")(q, qd, qdd)
     p = np.concatenate(
@@ -164,7 +164,7 @@ def test_a_robot_with_loops():
 
 def test_joints_that_mimic_keep_their_friction():
     model = ROBOTS["panda"].model()
-    linear = LinearModel(model, backend="numpy")
+    linear = RegressorModel(model, backend="numpy")
     p = linear.described.copy()
     p[linear.places("viscous")] += 0.5
     robot = identified_robot(linear, p)
@@ -314,7 +314,7 @@ def test_odd_data_are_told(kind, of, told):
     arm.parameters = arm.linear.described
     recording = damaged(arm.recording(4), of, spoil(kind))
     found = identified(arm, recording, force=True)
-    assert any(re.search(told, complaint) for complaint in found.complaints), found.complaints
+    assert any(re.search(told, warning) for warning in found.warnings), found.warnings
 
 
 def test_one_torque_is_unknown(arm):
@@ -331,13 +331,13 @@ def test_another_robot(arm):
     recording = arm.recording(1)
     recording["tau"] = random.permutation(recording["tau"] - recording["tau"].mean(axis=0))
     found = identified(arm, recording, force=True)
-    assert any("another robot?" in told for told in found.complaints)
+    assert any("another robot?" in told for told in found.warnings)
 
 
 def test_several_recordings_are_told_apart(arm):
     bad = damaged(arm.recording(2), "tau", spoil("nan"))
     found = identified(arm, arm.recording(1), bad)
-    assert [told[:14] for told in found.complaints] == ["recording 2: t"] and found.rows == 2 * len(TIME)
+    assert [told[:14] for told in found.warnings] == ["recording 2: t"] and found.rows == 2 * len(TIME)
 
 
 def test_stages_tell_how_far_they_are(arm):

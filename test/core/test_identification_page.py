@@ -14,7 +14,7 @@ from urdf_text import joint, link, robot
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.identification import identify, verdicts, write_page
+from dynamics_node.identification import identify, summary, write_page
 from dynamics_node.io import Curve, Thinned, document, panel, table
 
 matplotlib = pytest.importorskip("matplotlib", reason="curves: pip install matplotlib")
@@ -55,7 +55,10 @@ def test_numbers_on_the_page(found, tmp_path):
     assert page.tags.count("svg") == 2 * 6 and "script" not in page.tags and "link" not in page.tags
     assert [row for row in page.rows if row[0] == "read"] == [["read", "a.csv: all is recorded"]]
     name = found.base.joints[2]
-    numbers = [f"{x[2]:.4g}" for x in (found.described, found.fitted, found.held, found.solution.spread)]
+    numbers = [
+        f"{x[2]:.4g}"
+        for x in (found.rmse_nominal, found.rmse_fitted, found.rmse_cross_validated, found.solution.spread)
+    ]
     assert [name, "N m", *numbers] in page.rows
     described = found.base.values(found.linear.described)
     row = next(row for row in page.rows if row[0] == found.base.told[5])
@@ -65,7 +68,7 @@ def test_numbers_on_the_page(found, tmp_path):
     assert [page.rows[body][2], page.rows[body + 1][1]] == mass
     viscous = next(row for row in page.rows if row[0] == name and len(row) == 7)
     assert viscous[1:3] == ["0", f"{found.robot.damping[2]:.4g}"]
-    assert {stage for stage, _, _ in verdicts(found)} == {"check", "solve", "bodies", "judge"}
+    assert {stage for stage, _, _ in summary(found)} == {"check", "solve", "bodies", "judge"}
 
 
 def lines_of(svg, color):
@@ -76,7 +79,7 @@ def lines_of(svg, color):
 
 def test_curves_are_the_torques_of_the_results(found, tmp_path):
     """What is drawn as identified is what the identified robot takes, by another function of it."""
-    shown, robot = found.shown, found.robot
+    shown, robot = found.samples, found.robot
     assert shown.timed and 600 <= len(shown.time) <= 1200 and shown.every == 2
     again = Truth(found.linear.robot)
     states = [again.recording(k) for k in (1, 2)]
@@ -133,8 +136,8 @@ def test_recordings_without_time_are_drawn_over_rows(tmp_path):
     timed, bare = arm.recording(1), arm.recording(2)
     del bare["time"]
     found = identify(arm.robot, [in_chunks(timed), lambda: iter([bare])], backend="numpy")
-    steps = np.diff(found.shown.time)
-    assert not found.shown.timed and "Over rows" in written(found, tmp_path)
+    steps = np.diff(found.samples.time)
+    assert not found.samples.timed and "Over rows" in written(found, tmp_path)
     assert np.allclose(steps[:599], 0.02) and np.allclose(steps[600:], 2.0)
 
 

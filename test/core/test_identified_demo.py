@@ -43,7 +43,7 @@ def test_the_arm_that_moves_is_the_one_of_the_truth(tmp_path):
     samples = [arm.sample(), *(arm.step() for _ in range(4000))]
     (tmp_path / "truth.urdf").write_text(text, encoding="utf-8")
     parameters = demo.true_parameters(tmp_path / "panda.urdf")
-    linear = dn.LinearModel(dn.parse_robot(description()), demo.TERMS)
+    linear = dn.RegressorModel(dn.parse_robot(description()), demo.TERMS)
     off = []
     for sample, after in list(itertools.pairwise(samples))[1000::50]:
         torque = linear.matrix(sample.q, sample.qd, (after.qd - sample.qd) / STEP) @ parameters

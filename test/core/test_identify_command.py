@@ -15,7 +15,7 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.identification import LinearModel, identified_text
+from dynamics_node.identification import RegressorModel, identified_text
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.subtree import central_moments
 from dynamics_node.robot.urdf_numbers import Dynamics, Inertial, with_numbers
@@ -83,7 +83,7 @@ def test_elements_that_are_not_there():
 def test_links_that_are_fixed_to_each_other(name):
     """A hand on the last link keeps its inertia, or a share where what is found is lighter than the hand."""
     robot = ROBOTS[name]
-    linear = LinearModel(robot.model(), ("inertia",), "numpy")
+    linear = RegressorModel(robot.model(), ("inertia",), "numpy")
     for factor in (0.9, 0.05):
         text = identified_text(robot.file.read_text(), linear, factor * linear.described)
         again = dn.parse_robot(text, joints=robot.joints)
@@ -96,11 +96,11 @@ def test_links_described_without_mass_get_one():
         '<inertial><mass value="0"/><inertia ixx="0" ixy="0" ixz="0" iyy="0" iyz="0" izz="0"/></inertial>'
     )
     text = re.sub(r'(<link name="l1">)<inertial>.*?</inertial>', rf"\1{inertial}", TEXT, flags=re.S)
-    linear = LinearModel(dn.parse_robot(text), ("inertia",), "numpy")
+    linear = RegressorModel(dn.parse_robot(text), ("inertia",), "numpy")
     p = linear.described.copy()
     p[linear.places("inertia")][:10] = [2.0, 0.1, 0, 0, 0.2, 0, 0.3, 0, 0, 0.3]
     again = dn.parse_robot(identified_text(text, linear, p))
-    assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, p)
+    assert np.allclose(RegressorModel(again, ("inertia",), "numpy").described, p)
 
 
 def write(path, recording, model):
@@ -130,7 +130,7 @@ def test_from_files_to_a_description(tmp_path, capsys):
     offsets = np.array([report["parameters"][f"{name}.offset"] for name in found.joint_names])
     left = unseen["tau"] - tau - dn.friction_torque(unseen["qd"], found.damping, found.friction) - offsets
     assert np.sqrt(np.mean(left**2, axis=0)).max() <= 0.1
-    assert len(report["base_parameters"]) == 54 and report["complaints"] == []
+    assert len(report["base_parameters"]) == 54 and report["warnings"] == []
     assert report["states"] == 2 * (len(TIME) - 30)  # beside the ends there are no derivatives
     assert main(["identify", str(robot.file), *files, "-o", str(out), "--unfiltered"]) == 0
     assert "least squares: " in capsys.readouterr().out
@@ -175,7 +175,7 @@ def test_what_is_refused(tmp_path, capsys):
     )
     out = ["-o", str(tmp_path / "out")]
     for arguments, told in (
-        ([still], "combinations of parameters"), ([broken], "no row can be used"), ([still, "--doubt", "0"], "--doubt must"),
+        ([still], "combinations of parameters"), ([broken], "no row can be used"), ([still, "--prior-std", "0"], "--prior-std must"),
         ([str(tmp_path / "none.csv")], "no such file"),
     ):  # fmt: skip
         assert main(["identify", urdf, *arguments, *out]) == 1

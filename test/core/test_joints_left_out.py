@@ -9,7 +9,7 @@ from robots import ROBOTS
 
 import dynamics_node as dn
 from dynamics_node.cli import main
-from dynamics_node.identification import LinearModel
+from dynamics_node.identification import RegressorModel
 
 URDF = str(ROBOTS["ur5"].file)
 ONE, WRIST = "shoulder_pan_joint", "wrist_3_joint"
@@ -54,9 +54,9 @@ def test_one_joint_is_identified_while_all_move(arm, recording, tmp_path, capsys
     told = capsys.readouterr()
     assert f"torques are those of {ONE}" in told.err and "ahead" not in told.out
     report = yaml.safe_load((out / "report.yaml").read_text())
-    assert list(report["rms"]) == [ONE] and report["complaints"] == []
+    assert list(report["rms"]) == [ONE] and report["warnings"] == []
     found = dn.load_robot(out / "robot.urdf", parameters_file=out / "parameters.yaml")
-    linear, unseen = LinearModel(found, backend="numpy"), arm.recording(9, noise=0.0)
+    linear, unseen = RegressorModel(found, backend="numpy"), arm.recording(9, noise=0.0)
     W = linear.matrix(unseen["q"], unseen["qd"], unseen["qdd"])
     left = np.sqrt(np.mean((W @ linear.described - unseen["tau"]) ** 2, axis=0))
     assert left[0] < 0.1 and left[1] > 0.5  # the other torques were not there

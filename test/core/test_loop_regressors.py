@@ -15,7 +15,7 @@ from dynamics_node.algorithms import (
     quantity_program,
 )
 from dynamics_node.algorithms.spanning import sampled_rates
-from dynamics_node.identification import LinearModel
+from dynamics_node.identification import RegressorModel
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import interpret
 
@@ -188,7 +188,7 @@ def test_a_motor_that_turns_with_the_sum_of_two_joints(tmp_path):
     are read from a parameters file."""
     text, random = ARM.replace("</robot>", COUPLED), np.random.default_rng(5)
     robot, arm = dn.parse_robot(text), dn.parse_robot(ARM)
-    linear = LinearModel(robot, ("rotor", "viscous"), "numpy")
+    linear = RegressorModel(robot, ("rotor", "viscous"), "numpy")
     q, qd, qdd = random.standard_normal((3, 50, 2))
     assert robot.q_names == ("joint1", "joint2")
     given = {"rotor": 0.3, "viscous": 2.0}

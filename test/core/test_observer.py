@@ -308,7 +308,9 @@ def test_velocities_from_encoders(swing):
     tau = tau + TORQUE_STD * random.standard_normal(tau.shape)
     encoders = q + 1e-5 * random.standard_normal(q.shape)
     rates = dn.JointFilter(7, 1e-5, 100.0)
-    own = observer(link=None, false_alarms=3600.0, velocity_lasts=rates.velocity_lasts(1e-3))
+    own = observer(
+        link=None, false_alarms=3600.0, velocity_correlation_time=rates.velocity_correlation_time(1e-3)
+    )
     alarm, found = [], []
     for now, reading, torque in zip(time.tolist(), encoders, tau, strict=True):
         if rates.step(now, reading):

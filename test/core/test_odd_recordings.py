@@ -8,7 +8,7 @@ from identified import Truth, as_measured, in_chunks
 from robots import ROBOTS
 
 from dynamics_node.identification import Sums, base_parameters
-from dynamics_node.identification.checks.looks import Look
+from dynamics_node.identification.checks.recording_check import RecordingCheck
 from dynamics_node.identification.checks.torques import about_torques
 
 NAMES = ("ur5", "panda7", "kinova")
@@ -28,14 +28,14 @@ def arms(request):
     return arms
 
 
-def complaints(arm, recording):
+def warnings(arm, recording):
     """As `identify` collects them."""
-    look, sums = Look(arm.linear, arm.base), Sums(arm.linear, arm.base)
+    check, sums = RecordingCheck(arm.linear, arm.base), Sums(arm.linear, arm.base)
     for chunk in in_chunks(recording)():
-        look.add(chunk)
+        check.add(chunk)
         sums.add(*(chunk[kind] for kind in ("q", "qd", "qdd", "tau")))
-    found = look.complaints()
-    return found if look.late else found + about_torques(arm.linear, arm.base, sums, look.sample.rows)
+    found = check.warnings()
+    return found if check.late else found + about_torques(arm.linear, arm.base, sums, check.sample.rows)
 
 
 def changed(kinds, change):
@@ -203,7 +203,7 @@ def test_said_by_name(arms, kind):
     spoil, told = ODD[kind]
     pattern = re.sub(r"\{(-?\d)\}", lambda match: arms[0].robot.v_names[int(match[1])], told)
     arm = arms[len(kind) % 5]
-    found = complaints(arm, spoil(arm, arm.recording(len(kind) + 10)))
+    found = warnings(arm, spoil(arm, arm.recording(len(kind) + 10)))
     assert any(re.search(pattern, one) for one in found), found
 
 
@@ -212,14 +212,14 @@ def test_said_by_name(arms, kind):
 def test_mounted_otherwise(arms, gravity):
     """Upside down or on a wall."""
     spoil = fallen(*gravity)
-    found = [complaints(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
+    found = [warnings(arm, spoil(arm, arm.recording(seed))) for seed, arm in enumerate(arms[:3])]
     assert all(any("is the robot mounted so" in one for one in told) for told in found), found
 
 
 @each_robot
 def test_nothing_is_said_of_good_data(arms):
     for seed, arm in enumerate(arms):
-        assert complaints(arm, arm.recording(seed)) == []
+        assert warnings(arm, arm.recording(seed)) == []
 
 
 @each_robot
@@ -234,7 +234,7 @@ def test_nothing_is_said_of_ordinary_faults(arms, kind):
         tau = 0.5 * np.round(tau / 0.5)
     elif kind == "creep":
         tau = tau + 2.0 * np.tanh(qd / 0.1)
-    assert complaints(arm, recording | {"tau": tau}) == []
+    assert warnings(arm, recording | {"tau": tau}) == []
 
 
 @each_robot
@@ -243,7 +243,7 @@ def test_nothing_is_said_of_real_friction(arms, seconds, rate):
     """Of another law, with noise that lasts: neither a delay, nor another robot, though rows be few."""
     for seed, arm in enumerate(arms[:3]):
         clean = arm.recording(seed, noise=0.0, time=np.arange(0.0, seconds, 1.0 / rate))
-        assert complaints(arm, as_measured(arm, clean, seed)) == []
+        assert warnings(arm, as_measured(arm, clean, seed)) == []
 
 
 @each_robot
@@ -258,7 +258,7 @@ def test_torques_of_another_size_in_slow_motion(arms):
     }
     own = arm.linear.described.copy()
     tau = 0.1 * arm.linear.matrix(slow["q"], slow["qd"], slow["qdd"]) @ own
-    found = complaints(arm, slow | {"tau": tau + 0.002 * np.random.default_rng(0).normal(size=tau.shape)})
+    found = warnings(arm, slow | {"tau": tau + 0.002 * np.random.default_rng(0).normal(size=tau.shape)})
     assert any(re.search(r"about 0\.(1|09\d*|10\d*) of the description's", told) for told in found), found
     assert not any("gravity" in told for told in found)
 
@@ -273,7 +273,7 @@ def test_torques_of_the_last_joints_exchanged(arms):
         )
         recording["tau"][:, [-1, -2]] = recording["tau"][:, [-2, -1]]
         last, other = arm.robot.v_names[-1], arm.robot.v_names[-2]
-        assert f"the torques of {other} and {last} seem to be exchanged" in complaints(arm, recording)
+        assert f"the torques of {other} and {last} seem to be exchanged" in warnings(arm, recording)
 
 
 @each_robot
@@ -282,7 +282,7 @@ def test_a_delay_of_slow_samples(arms):
     arm = arms[1]
     clean = arm.recording(6, noise=0.0, time=np.arange(0.0, 20.0, 1 / 30))
     for seconds in (-0.03, 0.07):
-        found = complaints(arm, late(seconds)(arm, as_measured(arm, clean, 1, 0.1)))
+        found = warnings(arm, late(seconds)(arm, as_measured(arm, clean, 1, 0.1)))
         told = re.fullmatch(r"torques are (\d+) ms (behind|ahead of) the positions", ";".join(found))
         assert told, found
         assert abs(int(told[1]) - 1e3 * abs(seconds)) <= 8 and (told[2] == "behind") == (seconds > 0)
@@ -294,4 +294,4 @@ def test_friction_hides_what_is_described(arms):
     arm = arms[1]
     recording = arm.recording(7, noise=0.5)
     tau = recording["tau"] + 20.0 * np.tanh(recording["qd"] / 0.03) + 5.0 * recording["qd"]
-    assert complaints(arm, recording | {"tau": tau}) == []
+    assert warnings(arm, recording | {"tau": tau}) == []

@@ -10,7 +10,7 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.algorithms import load_robot, parse_robot
 from dynamics_node.cli import main
-from dynamics_node.identification import LinearModel, identified_numbers, identified_robot, identified_text
+from dynamics_node.identification import RegressorModel, identified_numbers, identified_robot, identified_text
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.overrides import JointNumbers, Overrides, overrides_text, read_overrides
 from dynamics_node.robot.random_positions import sample_positions
@@ -22,7 +22,7 @@ BODY = "{mass: 2, com: [0.1, 0, 0], inertia: {ixx: 1, ixy: 0, ixz: 0, iyy: 1, iy
 
 def other(robot):
     """Parameters of other bodies, with everything that a joint may have."""
-    linear = LinearModel(robot, ALL, "numpy")
+    linear = RegressorModel(robot, ALL, "numpy")
     random = np.random.default_rng(2)
     parameters = linear.described.copy()
     parameters[linear.places("inertia")] = (
@@ -66,7 +66,7 @@ def test_links_that_are_points_can_be_read_again(factor):
     second = second.replace('ixz="0.001"', 'ixz="0"').replace('iyz="0.001"', 'iyz="0"')
     second = second.replace('"tool"', '"grip"').replace('"tip"', '"bolt"')
     text = ROBOTS["ur5"].file.read_text().replace("</robot>", tool).replace("</robot>", second)
-    linear = LinearModel(parse_robot(text.encode()), ("inertia",), "numpy")
+    linear = RegressorModel(parse_robot(text.encode()), ("inertia",), "numpy")
     wanted = linear.described.copy()
     if isinstance(factor, str):
         wanted[-10:] = 1e-5 * np.array([1.0, -0.2, 0, 0, 1e-4, 0, 0.0401, 0, 0, 0.0401])
@@ -74,7 +74,7 @@ def test_links_that_are_points_can_be_read_again(factor):
         wanted[-10:] *= factor
     numbers = identified_numbers(linear, wanted)
     again = parse_robot(text.encode(), parameters=overrides_text(numbers))
-    assert np.allclose(LinearModel(again, ("inertia",), "numpy").described, wanted, atol=1e-12)
+    assert np.allclose(RegressorModel(again, ("inertia",), "numpy").described, wanted, atol=1e-12)
     same = parse_robot(identified_text(text, linear, wanted, ALL_FIGURES).encode())
     assert np.allclose(same.inertias, again.inertias, atol=1e-12)
 

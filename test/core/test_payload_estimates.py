@@ -38,12 +38,12 @@ def moved():
 
 
 def estimated(model, q, qd, qdd, tau, link=HAND, **options):
-    return dn.estimate_payload(model, link, [recording(q, qd, qdd, tau)], backend="numpy", **options)
+    return dn.identify_payload(model, link, [recording(q, qd, qdd, tau)], backend="numpy", **options)
 
 
 def fed(functions, q, qd, tau, time=TIME, **options):
-    """A RecursivePayload after these samples."""
-    own = dn.RecursivePayload(functions, **options)
+    """A PayloadEstimator after these samples."""
+    own = dn.PayloadEstimator(functions, **options)
     for sample in zip(time, q, qd, tau, strict=True):
         own.step(*sample)
     return own
@@ -192,7 +192,7 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
     com = J[:3, 3] / J[3, 3]
     central = own[:3, :3] - J[3, 3] * (com @ com * np.eye(3) - np.outer(com, com))
     arm = pushed_arm.PushedArm(with_numbers(text, {HAND: Inertial(central, J[3, 3], com)}))
-    recursive = dn.RecursivePayload(dn.payload_functions(model, HAND))
+    recursive = dn.PayloadEstimator(dn.payload_functions(model, HAND))
     for _ in range(4000):
         sample = arm.step()
         recursive.step(sample.time, sample.q, sample.qd, sample.tau)
@@ -230,7 +230,7 @@ def test_a_robot_with_loops_sample_by_sample(backend):
     functions = dn.payload_functions(robot, link, backend)
     found = fed(functions, q[every], yd[every], tau[every], time[every]).found(friction=False)
     assert found.mass == pytest.approx(MASS, rel=0.02) and found.com[:2] == pytest.approx(COM[:2], abs=5e-3)
-    recursive = dn.RecursivePayload(functions)
+    recursive = dn.PayloadEstimator(functions)
     open_loop = q[0] + np.where(np.isin(np.arange(robot.nq), own), 0.0, 0.3)
     with pytest.raises(dn.SolutionError):
         recursive.step(0.0, open_loop, yd[0], tau[0])
@@ -268,12 +268,12 @@ def test_what_the_description_lacks_is_taken_off(panda7):
         recordings.append(recording(q, qd, qdd, tau, time))
     loaded, empty = recordings
     for tare in ([], [empty]):
-        found = dn.estimate_payload(panda7, HAND, [loaded], tare=tare, backend="numpy")
+        found = dn.identify_payload(panda7, HAND, [loaded], tare=tare, backend="numpy")
         errors.append([abs(found.mass - MASS), *np.abs(found.com - COM)])
         assert found.samples == len(time)
     plain, tared = np.array(errors)
     assert plain[0] > 0.05 and np.all(tared <= [0.02, 0.004, 0.004, 0.004])
-    both = dn.estimate_payload(panda7, HAND, [empty], tare=[empty], backend="numpy")
+    both = dn.identify_payload(panda7, HAND, [empty], tare=[empty], backend="numpy")
     assert "not significantly above zero" in both.refusal and abs(both.fitted.x[0]) < 1e-6
 
 
@@ -282,7 +282,7 @@ def test_all_that_is_carried(panda7, functions, moved):
     q, qd, _, tau, _ = moved
     half = dn.with_payload(panda7, HAND, 0.5 * MASS, COM, 0.5 * MOMENTS)
     functions = dn.payload_functions(panda7, HAND, "numpy", runtime_parameters=("inertia",))
-    plain, own = dn.RecursivePayload(functions), dn.RecursivePayload(functions.with_inertias(half))
+    plain, own = dn.PayloadEstimator(functions), dn.PayloadEstimator(functions.with_inertias(half))
     for time, *sample in zip(TIME[:40], q[:40], qd[:40], tau[:40], strict=True):
         plain.step(time, *sample)
         own.step(time, *sample, carried=0.5 * parameters())
@@ -295,7 +295,7 @@ def test_gravity_of_a_tilted_root(panda7, functions, moved):
     tilted = np.array([3.0, -4.0, -8.0])
     loaded = dn.with_payload(panda7, HAND, MASS, COM, MOMENTS)
     tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, qd, qdd, gravity=tilted)
-    own = dn.RecursivePayload(functions)
+    own = dn.PayloadEstimator(functions)
     for time, *sample in zip(TIME, q, qd, tau, strict=True):
         own.step(time, *sample, gravity=tilted)
     assert own.found().mass == pytest.approx(MASS, abs=2e-3)
@@ -328,7 +328,7 @@ def test_an_arm_at_rest_tells_what_gravity_turns(panda7):
     assert all(f"inertia {axes}" in told for axes in ("xx", "xy", "yy", "xz", "yz", "zz"))
     assert "centre of mass along z is not excited" in told and not told.startswith("mass")
     assert found.refusal.startswith("not excited enough: centre of mass along")
-    assert "nothing moves" in found.complaints and found.condition == np.inf
+    assert "nothing moves" in found.warnings and found.condition == np.inf
     moments = np.linalg.eigvalsh(found.inertia)
     radius = (0.75 * found.mass / np.pi / 1000) ** (1 / 3)
     assert np.allclose(moments, 0.4 * found.mass * radius**2, rtol=0.02), "a ball of water"
@@ -349,7 +349,7 @@ def test_one_joint_that_moves(panda7):
     assert "mass is not excited" in told and "centre of mass along z is not excited" in told
     assert "along x" not in told and "along y" not in told and "inertia zz" not in told
     assert np.allclose(found.mass * found.com[:2], MASS * COM[:2], atol=0.01)
-    assert "panda_joint1" in found.complaints[0] and "do not move" in found.complaints[0]
+    assert "panda_joint1" in found.warnings[0] and "do not move" in found.warnings[0]
 
 
 def test_parameters_that_are_told_together(panda7):
@@ -373,7 +373,7 @@ def test_an_empty_hand_beside_an_empty_hand():
             as_measured(arm, arm.recording(s, noise=0.0, time=np.arange(0.0, 10.0, 0.01)), s, 0.1)
             for s in (seed, seed + 50)
         )
-        found = dn.estimate_payload(
+        found = dn.identify_payload(
             arm.robot, "wrist_3_link", [in_chunks(empty)], tare=[in_chunks(tare)], backend="c"
         )
         assert found.refusal
@@ -394,7 +394,7 @@ def test_a_robot_at_rest_tells_nothing_by_its_noise(panda7, functions, friction,
         found = fed(functions, q, qd, tau, time).found(friction=friction)
     else:
         run = [recording(q, qd, qdd, tau, time)]
-        found = dn.estimate_payload(panda7, HAND, run, backend="numpy", friction=friction)
+        found = dn.identify_payload(panda7, HAND, run, backend="numpy", friction=friction)
     told = " ".join(found.not_excited)
     assert found.refusal.startswith("not excited enough") and told.count("of inertia") >= 6
     assert "mass is not excited" in told or not friction
@@ -431,20 +431,20 @@ def test_rows_that_cannot_be_used(panda7, functions, moved):
     spoilt[10:20, 3] = np.nan
     found = estimated(panda7, q, qd, qdd, spoilt)
     assert found.samples == len(TIME) - 10 and found.mass == pytest.approx(MASS, abs=1e-8)
-    assert "tau is not finite" in found.complaints[0]
+    assert "tau is not finite" in found.warnings[0]
     still = recording(q[:50], 0 * qd[:50], 0 * qdd[:50], tau[:50])
-    assert "tare: nothing moves" in estimated(panda7, q, qd, qdd, tau, tare=[still]).complaints
+    assert "tare: nothing moves" in estimated(panda7, q, qd, qdd, tau, tare=[still]).warnings
     with pytest.raises(IdentificationError, match="no row can be used"):
         estimated(panda7, q, qd, qdd, np.nan * tau)
     with pytest.raises(IdentificationError, match="nothing is gathered yet"):
-        dn.RecursivePayload(functions).found()
+        dn.PayloadEstimator(functions).found()
 
 
 @pytest.mark.parametrize("argument, told", [(0, "q.* is not finite"), (1, "qd.* is not finite"), (2, "tau")])
 def test_samples_with_nan(functions, moved, argument, told):
     """Their window does not count, and no number of it stays."""
     q, qd, _, tau, _ = moved
-    own, clean = dn.RecursivePayload(functions), dn.RecursivePayload(functions)
+    own, clean = dn.PayloadEstimator(functions), dn.PayloadEstimator(functions)
     for k in range(60):
         sample = [q[k].copy(), qd[k].copy(), tau[k].copy()]
         if k == 13:
@@ -481,7 +481,7 @@ def test_numbers_beyond_all_robots(functions, moved, which, size):
 
 def test_clocks_and_positions_that_stand_still(functions, moved):
     q, qd, _, tau, _ = moved
-    own = dn.RecursivePayload(functions)
+    own = dn.PayloadEstimator(functions)
     assert not own.step(0.0, q[0], qd[0], tau[0])
     for _ in range(20):
         assert not own.step(0.0, q[0], qd[0], tau[0])

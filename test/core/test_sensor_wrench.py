@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.robot.subtree import beyond
+from dynamics_node.robot.subtree import subtree
 
 SENSOR = {"xyz": (0.02, -0.01, 0.05), "rpy": (0.3, -0.4, 0.5)}
 CASES = [
@@ -77,7 +77,7 @@ def test_a_floating_robot_on_a_scale():
     q = np.tile(model.neutral(), (1, 1))
     joint = "leg_left_6_joint"
     wrench = dn.build(model, "sensor_wrench", joint=joint)(q, np.zeros((1, model.nv)), np.zeros(model.nv))
-    mass = beyond(model, joint).inertia[5, 5]
+    mass = subtree(model, joint).inertia[5, 5]
     assert mass > 0 and np.allclose(np.linalg.norm(wrench[0, 3:]), 9.81 * mass)
 
 

@@ -10,13 +10,13 @@ from robots import ROBOTS
 from scipy.optimize import lsq_linear
 
 from dynamics_node.identification import (
-    LinearModel,
+    RegressorModel,
     Solution,
     Sums,
     base_parameters,
     consistent_parameters,
     identify,
-    verdicts,
+    summary,
     weighted,
 )
 from dynamics_node.identification.consistent import joint_prior
@@ -78,17 +78,19 @@ def test_unseen_is_what_the_written_parameters_leave(arm):
     """Eight seconds at 30 Hz: too few for free base parameters, enough for bodies near the description."""
     found = identify(arm.robot, [in_chunks(recorded(arm, 8.0))], force=True, backend="c")
     unseen = left(arm, found.parameters, recorded(arm, 40.0, seed=9))
-    assert np.all(found.held > 0.9 * found.fitted) and found.better
-    assert np.all(found.held < 3.0 * unseen) and np.all(unseen < 3.0 * found.held)
+    assert np.all(found.rmse_cross_validated > 0.9 * found.rmse_fitted) and found.better
+    assert np.all(found.rmse_cross_validated < 3.0 * unseen) and np.all(
+        unseen < 3.0 * found.rmse_cross_validated
+    )
 
 
 @pytest.mark.parametrize("method", ["ordinary", "weighted", "robust"])
 def test_what_bodies_leave_beside_base_parameters(arm, method):
     """As it is printed: of the same data, whatever the method's weights."""
     found = identify(arm.robot, [in_chunks(recorded(arm, 20.0))], method=method, force=True, backend="c")
-    (told,) = [one.told for one in verdicts(found) if one.stage == "bodies"]
+    (told,) = [one.told for one in summary(found) if one.stage == "bodies"]
     more = float(re.search(r"at most (\S+) times", told)[1])
-    assert more == pytest.approx(np.max(found.fitted / found.best), rel=1e-2) and 0.99 <= more < 1.5
+    assert more == pytest.approx(np.max(found.rmse_fitted / found.rmse_base), rel=1e-2) and 0.99 <= more < 1.5
 
 
 def test_standard_deviations_of_noise_that_lasts(arm, base):
@@ -113,7 +115,7 @@ def test_standard_deviations_of_noise_that_lasts(arm, base):
 @pytest.fixture(scope="module")
 def rubbing():
     """Friction of two joints of an arm, no bodies."""
-    return LinearModel(ROBOTS["ur5"].model(), ("viscous", "coulomb", "offset"), "numpy")
+    return RegressorModel(ROBOTS["ur5"].model(), ("viscous", "coulomb", "offset"), "numpy")
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -7,7 +7,7 @@ from sensed import JointWrench, pin
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.robot.subtree import beyond, mass_and_moment
+from dynamics_node.robot.subtree import mass_and_moment, subtree
 
 JOINT = "panda_hand_joint"
 SENSOR = {"xyz": (0.0, 0.0, -0.03), "rpy": (0.0, 0.0, 0.7)}
@@ -95,7 +95,7 @@ def test_a_robot_with_the_tool_reads_the_bias_alone(model, truth, backend):
     left = readings(oracle, q) - function.with_inertias(tool.on(model))(q, zero, zero)
     assert np.allclose(left, BIAS, atol=1e-9)
     loaded = tool.on(model)
-    assert mass_and_moment(beyond(loaded, JOINT).inertia)[0] == pytest.approx(mass)
+    assert mass_and_moment(subtree(loaded, JOINT).inertia)[0] == pytest.approx(mass)
     assert dn.evaluate(loaded, "mass_matrix", q[0]) == pytest.approx(
         dn.evaluate(tool.on(loaded), "mass_matrix", q[0])
     ), "in place of it"
@@ -108,8 +108,8 @@ def test_lighter_than_described(model):
     oracle.pin.inertias[joint] = pin.Inertia(0.3, COM, MOMENTS)
     q, *_ = random_states(model, 8, seed=16)
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), **SENSOR)
-    assert tool.mass == pytest.approx(0.3) and mass_and_moment(beyond(model, JOINT).inertia)[0] > 0.7
-    assert mass_and_moment(beyond(tool.on(model), JOINT).inertia)[0] == pytest.approx(0.3)
+    assert tool.mass == pytest.approx(0.3) and mass_and_moment(subtree(model, JOINT).inertia)[0] > 0.7
+    assert mass_and_moment(subtree(tool.on(model), JOINT).inertia)[0] == pytest.approx(0.3)
 
 
 def test_poses_that_excite_too_little_are_refused_by_name(model, truth):
@@ -123,7 +123,7 @@ def test_poses_that_excite_too_little_are_refused_by_name(model, truth):
     known = dn.identify_tool(
         model, JOINT, q, readings(oracle, q), std=STD, prior=(1e-3, 1e-4), max_condition=1e6, **SENSOR
     )
-    assert known.mass == pytest.approx(mass_and_moment(beyond(model, JOINT).inertia)[0], rel=1e-2), (
+    assert known.mass == pytest.approx(mass_and_moment(subtree(model, JOINT).inertia)[0], rel=1e-2), (
         "as described"
     )
 
@@ -133,7 +133,7 @@ def test_the_bias_alone_of_one_pose(model):
     q = random_states(model, 1, seed=19)[0]
     tool = dn.identify_tool(model, JOINT, q, readings(oracle, q), std=STD, tool=False, **SENSOR)
     assert error(tool.bias, BIAS) <= EXACT and np.allclose(tool.std, STD)
-    assert tool.mass == pytest.approx(mass_and_moment(beyond(model, JOINT).inertia)[0])
+    assert tool.mass == pytest.approx(mass_and_moment(subtree(model, JOINT).inertia)[0])
 
 
 def test_a_pose_that_was_touched_is_told(model, truth):

@@ -9,7 +9,7 @@ from identified import TIME, Truth, in_chunks
 from robots import ROBOTS
 
 from dynamics_node.cli import main
-from dynamics_node.identification import identify, verdicts, worse_joints, write_page
+from dynamics_node.identification import identify, summary, worse_joints, write_page
 
 JOINT = "wrist_2_joint"
 
@@ -58,7 +58,7 @@ def test_worse_in_some_parts(arm, found, tmp_path):
     worse, (late, _) = worse_joints(found), parts(arm, found)
     assert len(late) >= 2 and set(late) <= {7, 8, 9}
     assert list(worse) == [JOINT] and f"in {len(late)} of 10 parts of the recordings" in worse[JOINT]
-    told = [(verdict.told, verdict.good) for verdict in verdicts(found) if verdict.stage == "judge"]
+    told = [(verdict.told, verdict.good) for verdict in summary(found) if verdict.stage == "judge"]
     assert told == [(f"NOT better at {JOINT}: {worse[JOINT]}", False), ("better than the description", True)]
     page = write_page(found, tmp_path / "report.html").read_text()
     assert f"<tr class=odd><td>judge</td><td>NOT better at {JOINT}: in {len(late)} of" in page
@@ -74,11 +74,11 @@ def test_the_numbers_are_those_of_these_parts(arm, found):
 def test_worse_in_all(found):
     """A single joint, while all of them taken together are better."""
     k = found.base.joints.index(JOINT)
-    described = found.described.copy()
-    described[k] = 0.5 * found.held[k]
-    other = replace(found, described=described)
+    described = found.rmse_nominal.copy()
+    described[k] = 0.5 * found.rmse_cross_validated[k]
+    other = replace(found, rmse_nominal=described)
     assert (
-        f"{found.held[k]:.3g} N m are left, of the description {described[k]:.3g} N m"
+        f"{found.rmse_cross_validated[k]:.3g} N m are left, of the description {described[k]:.3g} N m"
         == worse_joints(other)[JOINT]
     )
 

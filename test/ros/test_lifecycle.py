@@ -80,7 +80,7 @@ def test_the_build_server_is_there_before_a_description_and_ends_with_the_node(n
 
 STUCK = """
 from rclpy.node import Node
-from dynamics_node.node import running
+from dynamics_node.node.ros import running
 
 class Stuck(Node):
     def destroy_node(self):

@@ -17,10 +17,10 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
-from dynamics_node.node.ros import turns
+from dynamics_node.node.ros import bounded_executor as turns
+from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.node.ros.qos import SENSOR
 from dynamics_node.node.ros.ros_node import DynamicsNode
-from dynamics_node.node.ros.turns import TurnExecutor
 from dynamics_node.node.state.transit import Transit
 
 DEPTH = SENSOR.depth
@@ -203,11 +203,11 @@ class Served:
 
     @property
     def core(self):
-        return self.node._serving.core
+        return self.node._manager.core
 
     def turn(self):
         self.bench.executor.spin_once(timeout_sec=0)
-        return self.node.settle()
+        return self.node.after_spin()
 
     def until(self, condition, before=lambda: None):
         return self.bench.until(condition, lambda: (before(), self.turn()))

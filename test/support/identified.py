@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
-from dynamics_node.identification import USUAL, LinearModel
+from dynamics_node.identification import USUAL, RegressorModel
 from dynamics_node.identification.consistent import nearby_bodies
 from dynamics_node.symbolic import inertia_of_pseudo, pseudo_inertia
 
@@ -16,7 +16,7 @@ class Truth:
 
     def __init__(self, robot, seed=0, backend="numpy", terms=USUAL):
         self.robot = robot
-        self.linear = LinearModel(robot, terms, backend)
+        self.linear = RegressorModel(robot, terms, backend)
         self.parameters = parameters = self.linear.described.copy()
         random = np.random.default_rng(seed)
         places, joints = self.linear.places("inertia"), len(self.linear.joints)

@@ -9,8 +9,8 @@ from robots import ROBOTS
 from dynamics_node.node.building.build_job import Failure, ServedRobot, do
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.settings import PARAMETERS, Settings
-from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.core.table import Numbers
 from dynamics_node.node.state.reference import read_reference
 
@@ -96,9 +96,9 @@ class Served:
         tau, own = result.tau[self.core.coordinates.v_at], list(self.core.joints.names)
         return tau if names is None else tau[[own.index(name) for name in names]]
 
-    def silence(self, words) -> Silence:
+    def silence(self, words) -> NoOutput:
         """There must be one, with these words."""
-        with pytest.raises(Silence) as caught:
+        with pytest.raises(NoOutput) as caught:
             self.solve()
         assert words in str(caught.value), caught.value
         return caught.value

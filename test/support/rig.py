@@ -249,7 +249,7 @@ class Rig(Client):
         self.description.publish(String(data=text))
 
     def serving(self):
-        """Wait until the node has a solver for its robot and hears joint states; self. Silence before that says nothing."""
+        """Wait until the node has a solver for its robot and hears joint states; self. NoOutput before that says nothing."""
         self.until(lambda: " dynamics by " in self.process.output(), what="a solver")
         self.until(self.states.get_subscription_count, what="discovery")
         return self

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
+from dynamics_node.text import listed
 
 WIDTHS = 0.01, 0.1  # rad/s or m/s within which Coulomb friction may change its sign
 FELT = 0.1  # of what is measured: smaller described torques tell nothing about it
@@ -58,7 +59,7 @@ class Alike(NamedTuple):
         return np.divide(1.0, self.factor, out=needed, where=self.far)
 
 
-def alike(linear: LinearModel, rows) -> Alike:
+def alike(linear: RegressorModel, rows) -> Alike:
     """Measured beside described torques, at rows {kind: (n, ...)}."""
     measured, described = _without_friction(rows, rows["tau"], torques(linear, rows))
     squares, both = np.sum(described**2, axis=0), np.sum(measured * described, axis=0)
@@ -69,7 +70,7 @@ def alike(linear: LinearModel, rows) -> Alike:
     return Alike(correlation, factor, np.where(all_of > NOTHING * squares, np.sqrt(squares / all_of), 0.0))
 
 
-def torques(linear: LinearModel, rows, gravity=None):
+def torques(linear: RegressorModel, rows, gravity=None):
     """(n, nv) of the description, without friction. gravity (3,) in place of the robot's."""
     q, qd, qdd = (rows[kind] for kind in ("q", "qd", "qdd"))
     return linear.inertial(q, qd, qdd, gravity) @ linear.described_inertias + linear.known(q, qd, qdd)
@@ -78,26 +79,24 @@ def torques(linear: LinearModel, rows, gravity=None):
 def about_signs_and_sizes(found: Alike, names):
     """Sentences."""
     names = np.array(names)
-    complaints = [
+    warnings = [
         f"the torque of {name} has the other sign than the description's"
         for name in names[found.negative & (found.felt > IN_SOME)]
     ]
     strong = found.correlation > ALIKE
     if told := _about_all(found, strong):
-        return [*complaints, told]
+        return [*warnings, told]
     for k in np.flatnonzero(found.far):
         told = f"{found.factor[k]:.2g} of the description's: amperes, or before a gear?"
-        complaints.append(f"the torque of {names[k]} is {told}")
+        warnings.append(f"the torque of {names[k]} is {told}")
     unlike = np.abs(found.correlation) < UNLIKE
     most, each = found.felt > IN_MOST, found.felt > IN_EACH
     if 2 * int(np.sum(unlike & most)) > max(2, int(np.sum(most))):
         told = f"torques of {listed(names[unlike & most])} have little to do with the description"
-        complaints.append(f"{told}: another robot?")
+        warnings.append(f"{told}: another robot?")
     elif np.any(unlike & each):
-        complaints.append(
-            f"the torque of {listed(names[unlike & each])} has little to do with the description"
-        )
-    return complaints
+        warnings.append(f"the torque of {listed(names[unlike & each])} has little to do with the description")
+    return warnings
 
 
 def _about_all(found, strong):
@@ -111,7 +110,7 @@ def _about_all(found, strong):
     return f"torques are about {factor:.2g} of the description's: {why}"
 
 
-def about_gravity(linear: LinearModel, rows, found: Alike, sure=True):
+def about_gravity(linear: RegressorModel, rows, found: Alike, sure=True):
     """Sentences: whether gravity has another direction, or is not in the torques. sure: only where that
     explains them."""
     gravity, still = linear.robot.gravity, dict.fromkeys(("qd", "qdd"), np.zeros_like(rows["qd"]))
@@ -175,8 +174,3 @@ def _fitted(A, b):
 def _angle(a, b):
     cosine = a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300)
     return float(np.degrees(np.arccos(np.clip(cosine, -1.0, 1.0))))
-
-
-def listed(names):
-    """In a sentence."""
-    return ", ".join(names[:8]) + (" ..." if len(names) > 8 else "")

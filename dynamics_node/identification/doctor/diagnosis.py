@@ -9,16 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.identification.doctor.evidence import words
-from dynamics_node.identification.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
-from dynamics_node.identification.doctor.oddness import (
+from dynamics_node.identification.doctor.evidence import (
     Inertial,
+    find_sisters,
     is_impossible,
     oddness,
     stacked,
+    strangeness,
     usual_scales,
+    words,
 )
-from dynamics_node.identification.doctor.sisters import find_sisters, strangeness
+from dynamics_node.identification.doctor.faults import DEFAULT, FAULTS, MASSLESS, SWAPPED
 from dynamics_node.identification.doctor.solids import Solid
 
 UNEXPLAINED = 9.0  # oddness of a link that is named without a cause

@@ -7,9 +7,8 @@ import numpy as np
 
 from dynamics_node.algorithms import ClosureError, parse_robot
 from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose, negligible
-from dynamics_node.identification.doctor.geometry import Geometry, link_geometry
-from dynamics_node.identification.doctor.oddness import Inertial
-from dynamics_node.identification.doctor.unseen import unseen_parameters
+from dynamics_node.identification.doctor.evidence import Inertial
+from dynamics_node.identification.doctor.solids import Geometry, link_geometry
 from dynamics_node.identification.doctor.workspace import (
     Condition,
     Loops,
@@ -18,6 +17,7 @@ from dynamics_node.identification.doctor.workspace import (
     loops_of,
     margins_of,
     positions_within,
+    unseen_parameters,
 )
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.description import Description
@@ -54,12 +54,12 @@ class Report(NamedTuple):
     @property
     def is_healthy(self):
         """Nothing to put right."""
-        return not (self.findings or self.why or self.complaints)
+        return not (self.findings or self.why or self.robot_findings)
 
     @property
-    def complaints(self) -> list[str]:
+    def robot_findings(self) -> list[str]:
         """What is wrong with the robot as a whole, in words."""
-        return [] if self.robot is None else _complaints(self.robot)
+        return [] if self.robot is None else _robot_findings(self.robot)
 
 
 def examine(text, folder=".", **choices) -> Report:
@@ -111,7 +111,7 @@ def _robot(text, choices):
         return None, str(error)
 
 
-def _complaints(robot):
+def _robot_findings(robot):
     found = []
     if robot.condition.is_bad:
         found.append(

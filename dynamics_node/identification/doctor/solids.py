@@ -1,6 +1,15 @@
-"""Volume, centre and second moments of what closed surfaces enclose."""
+"""Volume, centre and second moments of what closed surfaces enclose.
 
-from typing import NamedTuple
+Files of meshes -> triangles. trimesh reads them (an optional extra); without it meshes are left out.
+
+The look of a link as numbers: triangles to draw, and the solid that they are hulls of.
+"""
+
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -96,3 +105,125 @@ def _ring(radius, height, count=24):
 def _ball(radius, rings=9):
     angles = np.pi * (np.arange(rings) / (rings - 1) - 0.5)
     return np.concatenate([_ring(radius * np.cos(a), radius * np.sin(a)) for a in angles])
+
+
+MOST_BYTES = 256 * 1024 * 1024
+KINDS = (".stl", ".obj", ".dae", ".ply", ".off")
+HELP = "pip install dynamics_node[doctor] for meshes"
+
+
+class MeshError(ValueError):
+    """A mesh that cannot be had; the message says why."""
+
+
+def find_mesh(file, folder) -> Path:
+    """The path of a mesh as a robot description names it, which lies in `folder`.
+
+    package://NAME/... is looked for where ROS looks (ROS_PACKAGE_PATH, AMENT_PREFIX_PATH) and in every folder
+    above the description; file:// and plain paths as they are. Raises MeshError.
+    """
+    plain = file.removeprefix("file://")
+    folder = Path(folder).absolute()
+    if file.startswith("package:"):
+        parts = [part for part in file.removeprefix("package:").split("/") if part]
+        tried = [base.joinpath(*parts) for base in _bases(folder)]
+        tried += [above.joinpath(*parts[1:]) for above in (folder, *folder.parents)]
+    else:
+        tried = [folder / plain]  # an absolute path replaces the folder
+    for path in tried:
+        if path.is_file():
+            return path
+    raise MeshError(f"mesh {file!r} is not found (set ROS_PACKAGE_PATH to where its package lies)")
+
+
+def _bases(folder):
+    ros = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
+    ament = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
+    named = [Path(path) for path in ros if path] + [Path(path) / "share" for path in ament if path]
+    return [*folder.parents, *named]
+
+
+@lru_cache(maxsize=512)
+def read_triangles(path: Path):
+    """(n, 3, 3): corners of the triangles of a file, in its units made m where it says which it has. Raises
+    MeshError."""
+    if path.suffix.lower() not in KINDS:
+        raise MeshError(f"mesh {path.name!r} is of none of the kinds {', '.join(KINDS)}")
+    if path.stat().st_size > MOST_BYTES:
+        raise MeshError(f"mesh {path.name!r} has more than {MOST_BYTES} bytes")
+    try:
+        import trimesh
+    except ImportError:
+        raise MeshError(f"meshes are left out, trimesh is absent: {HELP}") from None
+    try:
+        mesh: Any = trimesh.load(path, force="mesh", process=False, skip_materials=True)
+        triangles = np.array(mesh.triangles, dtype=float).reshape(-1, 3, 3)
+    except ImportError as error:
+        raise MeshError(f"mesh {path.name!r} needs another reader ({error}): {HELP}") from None
+    except Exception as error:  # readers of many formats raise what they like
+        raise MeshError(f"mesh {path.name!r} cannot be read: {type(error).__name__}: {error}") from None
+    if not len(triangles) or not np.isfinite(triangles).all():
+        raise MeshError(f"mesh {path.name!r} has no finite triangles")
+    return triangles
+
+
+_SURFACES: dict[str, Callable] = {
+    "box": lambda *size: box(size),
+    "cylinder": cylinder,
+    "capsule": capsule,
+    "sphere": sphere,
+}
+
+
+class Geometry(NamedTuple):
+    """solid: of the hulls of the link's shapes, None where it has none that can be read; shapes: what they
+    are, one of each; surfaces: triangles (n, 3, 3) of each, m, link axes; files: of the meshes."""
+
+    solid: Solid | None
+    surfaces: tuple[np.ndarray, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+NOTHING = Geometry(None)
+
+
+def link_geometry(shapes, folder, left_out) -> Geometry:
+    """Of the shapes of a link, whose description lies in `folder`: those that are drawn, else those for
+    collisions. left_out: a list that gets a line for every mesh that cannot be read."""
+    for visual in (True, False):
+        found = [
+            part for shape in shapes if shape.visual is visual and (part := _part(shape, folder, left_out))
+        ]
+        if found:
+            hulls, surfaces, files = zip(*found, strict=True)
+            return Geometry(joined([enclosed(triangles) for triangles in hulls]), surfaces, files)
+    return NOTHING
+
+
+def _part(shape, folder, left_out):
+    try:
+        if shape.kind == "mesh":
+            path = find_mesh(shape.file, folder)
+            outer, surface = _mesh_hull(path), read_triangles(path)
+        else:
+            outer = surface = _SURFACES[shape.kind](*shape.size)
+    except (MeshError, OSError) as error:
+        left_out.append(str(error))
+        return None
+    scale = np.array(shape.size) if shape.kind == "mesh" else np.ones(3)
+    if np.prod(scale) == 0:
+        left_out.append(f"mesh {shape.file!r} has scale 0")
+        return None
+
+    def placed(triangles):
+        return (triangles * scale) @ shape.rotation.T + shape.origin
+
+    outer = placed(outer)
+    if np.prod(scale) < 0:  # a mirror turns surfaces inside out
+        outer = outer[:, ::-1]
+    return outer, placed(surface), shape.file
+
+
+@lru_cache(maxsize=512)
+def _mesh_hull(path):
+    return hull(read_triangles(path).reshape(-1, 3))

@@ -2,6 +2,7 @@
 
 from dynamics_node.identification.doctor.diagnosis import Finding
 from dynamics_node.identification.doctor.report import Report
+from dynamics_node.text import listed
 
 LISTED = 6  # links by name in a line
 
@@ -13,8 +14,8 @@ def lines(report: Report):
     if bare := sum(link.solid is None for link in heavy):
         yield f"note: {bare} of these have no shape that can be read; their numbers alone are judged"
     for finding, links in grouped(report.findings):
-        yield f"{listed(links)}: {sentence(finding)}"
-    yield from report.complaints
+        yield f"{_links(links)}: {sentence(finding)}"
+    yield from report.robot_findings
     if report.why:
         yield f"the robot cannot be computed: {report.why}"
     if report.robot is not None:
@@ -24,7 +25,7 @@ def lines(report: Report):
     for what, entries in (("things left out", report.left_out), ("warnings", report.warnings)):
         if len(entries) > LISTED:
             yield f"note: {len(entries) - LISTED} more {what}; the page lists them"
-    count = len(report.findings) + len(report.complaints) + bool(report.why)
+    count = len(report.findings) + len(report.robot_findings) + bool(report.why)
     yield "healthy" if report.is_healthy else f"{count} finding{'s' if count > 1 else ''}"
 
 
@@ -60,11 +61,9 @@ def grouped(findings):
     return list(groups.values())
 
 
-def listed(links):
+def _links(links):
     """Names of links, the first ones."""
-    shown = ", ".join(map(repr, links[:LISTED]))
-    more = f" and {len(links) - LISTED} more" if len(links) > LISTED else ""
-    return f"link{'s' if len(links) > 1 else ''} {shown}{more}"
+    return f"link{'s' if len(links) > 1 else ''} {listed(map(repr, links))}"
 
 
 def sentence(finding):

@@ -1,4 +1,7 @@
-"""What a motion tells about the base parameters, with its exact derivative by the motion."""
+"""What a motion tells about the base parameters, with its exact derivative by the motion.
+
+Criteria of an information matrix, each with its derivative by it.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +12,7 @@ from dynamics_node.algorithms import quantity_program
 from dynamics_node.algorithms.friction import CREEP
 from dynamics_node.functions import compile
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.symbolic import gradient, interpret, trace
 
 STATE = ("q", "qd", "qdd")
@@ -22,7 +25,7 @@ class Regressor:
     its sign little by little: wider than it does in truth, so that the moment of a reversal, which lies
     between two samples, has a derivative."""
 
-    linear: LinearModel
+    linear: RegressorModel
     base: BaseParameters
     sizes: np.ndarray
     noise: np.ndarray
@@ -120,3 +123,31 @@ class Regressor:
 
         summed = trace(weighted, program.inputs | {"weights": program.outputs["W"].shape})
         return compile(gradient(summed, "sum", STATE), self.linear.backend, "base_regressor_gradient")
+
+
+POWER = 8.0  # of eigenvalues, by whose sum the extreme ones are told smoothly
+LEAST = 1e-14  # of the largest eigenvalue: below is rounding
+
+
+def volume(information):
+    """-log det / size, the mean of log variances, and its derivative (r, r): D-optimality (Kiefer and
+    Wolfowitz 1959)."""
+    values, vectors = _spectrum(information)
+    size = len(values)
+    return -np.log(values).sum() / size, -(vectors / values) @ vectors.T / size
+
+
+def roundness(information):
+    """The logarithm of the condition number of the regressor, the root of that of its information, and its
+    derivative (r, r). The extreme eigenvalues count by the norm with exponent POWER, which has one where
+    they are multiple, too."""
+    values, vectors = _spectrum(information)
+    large, small = (values / values[-1]) ** POWER, (values[0] / values) ** POWER
+    norms = np.log(values[-1] / values[0]) + np.log(large.sum() * small.sum()) / POWER
+    slope = 0.5 * (large / large.sum() - small / small.sum()) / values
+    return 0.5 * norms, (vectors * slope) @ vectors.T
+
+
+def _spectrum(information):
+    values, vectors = np.linalg.eigh(information)
+    return np.maximum(values, LEAST * max(values[-1], 1e-300)), vectors

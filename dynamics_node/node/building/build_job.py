@@ -38,7 +38,7 @@ from dynamics_node.functions import (
     build_loop_solver,
     changeable,
 )
-from dynamics_node.node.state.lacking import lacking_without
+from dynamics_node.node.state.lacking import unobservable_without
 from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.files import file_trouble
 from dynamics_node.robot.joint_names import Pairs, with_their_names
@@ -107,7 +107,7 @@ class Job:
 class ServedRobot:
     """A checked Robot with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes its loops; lacking: {sensor of a sensor problem: what is open without it, in
+    what closes its loops; unobservable_without: {sensor of a sensor problem: what is open without it, in
     words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
     observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
     one coordinate, if one is asked for; payload: what estimates what a link carries, or None; notes: what was
@@ -121,7 +121,7 @@ class ServedRobot:
     nonlinear_effects: QuantityFunction
     inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
     closing: LoopSolver | None = None
-    lacking: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unobservable_without: dict[str, tuple[str, ...]] = field(default_factory=dict)
     sensor_joint: str = ""
     carried: QuantityFunction | None = None
     observer: MomentumObserver | None = None
@@ -183,7 +183,7 @@ def do(job):
 
 def _build(job):
     model = described_robot(job)
-    solver, lacking = (_estimator if job.problem == "sensors" else _solver)(model, job)
+    solver, open_without = (_estimator if job.problem == "sensors" else _solver)(model, job)
     beside = _beside(job.services)
     quantity = partial(build_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
@@ -196,7 +196,7 @@ def _build(job):
         nonlinear_effects=quantity("nonlinear_effects"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         closing=build_loop_solver(model, beside) if model.constrained else None,
-        lacking=lacking,
+        unobservable_without=open_without,
         sensor_joint=job.sensor_joint,
         carried=quantity("sensor_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
         observer=_observer(model, job),
@@ -214,9 +214,9 @@ def _solver(model, job):
 def _estimator(model, job):
     """And what is open without each of its sensors."""
     sensors = load_sensors(job.sensors_file)
-    lacking = lacking_without(model, sensors)
+    open_without = unobservable_without(model, sensors)
     problem = sensor_problem(model, sensors)
-    return build_estimator(model, problem, job.backend, changeable(model)), lacking
+    return build_estimator(model, problem, job.backend, changeable(model)), open_without
 
 
 def _observer(model, job):

@@ -8,7 +8,7 @@ from dynamics_node.node.core.settings import PARAMETERS, Settings
 from dynamics_node.node.core.table import read_fields
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.joint_names import name_pairs
-from dynamics_node.robot.subtree import beyond, with_tool
+from dynamics_node.robot.subtree import subtree, with_tool
 from dynamics_node.robot.validate import HUGE
 
 # By the names of parameters.
@@ -164,7 +164,7 @@ def with_sensed_tool(model: Robot, settings: Settings) -> Robot:
     `with_tool`."""
     joint = settings.wrench_sensor_joint
     if joint:
-        beyond(model.tree, joint)
+        subtree(model.tree, joint)
     if not (joint and settings.wrench_sensor_tool_mass):
         return model
     return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)

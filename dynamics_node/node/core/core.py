@@ -9,21 +9,21 @@ import numpy as np
 from dynamics_node.functions import Estimator, InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.payload_estimation import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.core.silence import Silence, listed
 from dynamics_node.node.core.torques import Torques
 from dynamics_node.node.state.base import Base
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.estimation import Estimation
 from dynamics_node.node.state.joint_memory import JointMemory
-from dynamics_node.node.state.measured import Filtered, Measured
 from dynamics_node.node.state.reference import Reference, Sample
+from dynamics_node.node.state.robot_state import Filtered, RobotState
 from dynamics_node.node.state.wrench_sensor import WrenchSensor
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
-from dynamics_node.text import shown
+from dynamics_node.text import listed, shown
 
 
 class Result(NamedTuple):
@@ -38,8 +38,8 @@ class Result(NamedTuple):
     wrenches: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
-class Live(NamedTuple):
-    """What another Core of the same robot needs to compute the same: see Core.live and Core.follow."""
+class Snapshot(NamedTuple):
+    """What another Core of the same robot needs to compute the same: see Core.snapshot and Core.follow."""
 
     joints: JointMemory
     base: Base | None
@@ -55,7 +55,7 @@ class Core:
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.robot = self.unloaded = robot
         self.payloads: dict[str, tuple] = {}
-        self.state = Measured(robot, settings)
+        self.state = RobotState(robot, settings)
         self.wrenches = ExternalWrenches(robot.model)
         self.sensors = self._sensors_of(robot)
         self.gravity = Gravity()
@@ -130,7 +130,9 @@ class Core:
         """What a sensor problem needs besides; None of other problems."""
         if not isinstance(robot.solver, Estimator):
             return None
-        return Estimation(robot.model, robot.solver, self.joints.names, robot.lacking).resumed(before)
+        return Estimation(robot.model, robot.solver, self.joints.names, robot.unobservable_without).resumed(
+            before
+        )
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
@@ -143,19 +145,23 @@ class Core:
         if self.robot.observer is not None:
             self.robot.observer.reset()
 
-    def live(self) -> Live:
+    def snapshot(self) -> Snapshot:
         """What was measured, what is carried, and how loops are assembled."""
         state = self.state
         branch = self.coordinates.branch
-        return Live(self.joints, state.base, self.gravity.tilt, self.payloads, branch, state.filtered)
+        return Snapshot(self.joints, state.base, self.gravity.tilt, self.payloads, branch, state.filtered)
 
-    def follow(self, live: Live):
+    def follow(self, snapshot: Snapshot):
         """Take over what another Core of the same robot knows."""
-        self.state.joints, self.state.base, self.state.filtered = live.joints, live.base, live.filtered
-        self.gravity.tilt = live.tilt
-        self.coordinates.branch = live.branch
-        if live.payloads != self.payloads:
-            self._load(live.payloads)
+        self.state.joints, self.state.base, self.state.filtered = (
+            snapshot.joints,
+            snapshot.base,
+            snapshot.filtered,
+        )
+        self.gravity.tilt = snapshot.tilt
+        self.coordinates.branch = snapshot.branch
+        if snapshot.payloads != self.payloads:
+            self._load(snapshot.payloads)
 
     def set_payload(self, link, mass, com, inertia_com):
         """Attach a payload in place of the last one on this link; mass 0 takes it off. Raises KeyError for an
@@ -174,7 +180,7 @@ class Core:
         self._forget_pushes()
 
     def filtered_acceleration(self):
-        """qdd (nv,) by the filter of the positions, 0 of a floating base. Raises Silence."""
+        """qdd (nv,) by the filter of the positions, 0 of a floating base. Raises NoOutput."""
         qdd = np.zeros(self.model.nv)
         qdd[self.coordinates.own_v] = self.state.filtered_now().acceleration
         return qdd
@@ -184,7 +190,7 @@ class Core:
         return self._accelerations(self._sample(ros_now, steady_now))
 
     def solve(self, ros_now, steady_now) -> Result:
-        """Result for the latest input; ros_now() gives ns of ROS time. Raises Silence."""
+        """Result for the latest input; ros_now() gives ns of ROS time. Raises NoOutput."""
         sample = self._sample(ros_now, steady_now)
         if self.settings.state_source == "reference":
             q, qd = self._reference_state(sample, steady_now)
@@ -197,7 +203,7 @@ class Core:
         return self._solved(q, qd, qdd, tau, f_ext, self.gravity(steady_now))
 
     def gravity_torques(self) -> Result:
-        """What holds the last position still, or zeros: the outputs of on_stale. Raises Silence."""
+        """What holds the last position still, or zeros: the outputs of on_stale. Raises NoOutput."""
         q = self.state.last_position()
         zero = np.zeros(self.model.nv)
         tau = zero
@@ -206,7 +212,7 @@ class Core:
                 inverse: Any = self.robot.inverse
                 tau = inverse(q, zero, zero, gravity=self.gravity.last())
             except (InputError, SolutionError) as error:
-                raise Silence(error) from None
+                raise NoOutput(error) from None
         return self._result(q, zero, zero, tau)
 
     def weights(self, q):
@@ -216,18 +222,18 @@ class Core:
         return self.robot.nonlinear_effects(q, zero, gravity=self.gravity.last(), errors="nan")
 
     def require_fresh(self, steady_now):
-        """Raise Silence when what was measured is too old, by now, for what was computed from it."""
+        """Raise NoOutput when what was measured is too old, by now, for what was computed from it."""
         if self.settings.state_source == "measured":
             self.state.require_fresh(steady_now)
 
     def _reference_state(self, sample: Sample | None, steady_now):
         self.state.require_supported()
         if sample is None:
-            raise Silence("no reference in force (state_source: reference)", self.reference is not None)
+            raise NoOutput("no reference in force (state_source: reference)", self.reference is not None)
         if absent := self.joints.without(sample.positions):
-            raise Silence(f"reference without position of {listed(absent)}")
+            raise NoOutput(f"reference without position of {listed(absent)}")
         if self.reads_velocity and (absent := self.joints.without(sample.velocities)):
-            raise Silence(f"reference without velocity of {listed(absent)}")
+            raise NoOutput(f"reference without velocity of {listed(absent)}")
         base = self.state.base_now(steady_now)
         return self.state.vectors(sample.positions, np.nan_to_num(sample.velocities), base)
 
@@ -255,7 +261,7 @@ class Core:
         lacking = needed[~np.isfinite(effort[needed])]
         if lacking.size:
             names = [at.names[k] for k in lacking]
-            raise Silence(f"no effort in joint_states or reference for {listed(names)}")
+            raise NoOutput(f"no effort in joint_states or reference for {listed(names)}")
         return qdd, at.collect(q, np.nan_to_num(effort))
 
     def _estimated(self, sensors: Estimation, q, qd, steady_now):
@@ -273,7 +279,7 @@ class Core:
             else:
                 qdd, tau = self.solver(q, qd, qdd, tau, f_ext, gravity=gravity)
         except (InputError, SolutionError) as error:
-            raise Silence(error) from None
+            raise NoOutput(error) from None
         return self._result(q, qd, qdd, tau)
 
     def _result(self, q, qd, qdd, tau):

@@ -3,9 +3,9 @@
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
-from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.observing import told
+from dynamics_node.node.core.external_torque import told
 from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.state.joint_memory import NEVER
 
@@ -18,12 +18,12 @@ class Status(NamedTuple):
     values: dict[str, Any]
 
 
-def report(serving: Serving, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
+def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
     """What is served, how fast and why not; the solve times begin anew. lost_device: why services go on
     without their GPU."""
-    values: dict[str, Any] = {"enabled": enabled, "building": serving.building}
-    if serving.core is not None:
-        values |= _of_core(serving.core)
+    values: dict[str, Any] = {"enabled": enabled, "building": manager.building}
+    if manager.core is not None:
+        values |= _of_core(manager.core)
     if percentiles := statistics.take_percentiles():
         values["solve time p50 [us]"], values["solve time p99 [us]"] = (f"{p:.1f}" for p in percentiles)
     values |= {
@@ -36,10 +36,10 @@ def report(serving: Serving, statistics: Statistics, enabled: bool, lost_device:
         "clamped joints": ", ".join(statistics.clamped),
         "silent because": statistics.silent_because,
         "no external torques because": statistics.unobserved,
-        "description error": serving.failure,
+        "description error": manager.failure,
         "lost GPU": lost_device,
     }
-    warn, summary = _verdict(serving, statistics, enabled)
+    warn, summary = _verdict(manager, statistics, enabled)
     if lost_device:
         warn, summary = True, f"{summary}; services by the CPU, the GPU is lost: {lost_device}"
     return Status(warn, summary, values)
@@ -84,10 +84,10 @@ def _sensors(core, now):
     return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
 
 
-def _verdict(serving, statistics, enabled):
-    if serving.failure:
-        served = "the last good model serves" if serving.core is not None else "no model yet"
-        return True, f"{serving.failure} ({served})"
+def _verdict(manager, statistics, enabled):
+    if manager.failure:
+        served = "the last good model serves" if manager.core is not None else "no model yet"
+        return True, f"{manager.failure} ({served})"
     if not enabled:
         return False, "disabled"
     if statistics.silent_because:

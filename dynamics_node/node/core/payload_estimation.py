@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms import inertial_parameters
-from dynamics_node.estimation import Payload, RecursivePayload
+from dynamics_node.estimation import Payload, PayloadEstimator
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
-from dynamics_node.node.core.observing import measured_torques
+from dynamics_node.node.core.external_torque import measured_torques
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.symbolic import spatial_inertia
@@ -25,7 +25,7 @@ class PayloadEstimation:
     def __init__(self):
         self.link = self.reason = self.awaited = ""
         self.running = False
-        self._recursive: RecursivePayload | None = None
+        self._recursive: PayloadEstimator | None = None
         self._carried: np.ndarray | None = None
         self._model: Any = None  # of the robot that bears it, without payloads
         self._there: str | None = None  # link of the functions that were seen last
@@ -61,7 +61,7 @@ class PayloadEstimation:
 
     def _begin(self, robot):
         own = robot.payload
-        self._recursive, self._carried = RecursivePayload(own, self._horizon), None
+        self._recursive, self._carried = PayloadEstimator(own, self._horizon), None
         self._model, self.link, self.awaited = robot.model, own.link, ""
         self._there = own.link
         self.running, self.reason = True, ""
@@ -83,7 +83,7 @@ class PayloadEstimation:
             q, qd = core.state.vectors_now(steady_now)
             tau = measured_torques(core, q) - core.torques.friction(q, qd)
             own.step(core.joints.seconds, q, qd, tau, core.gravity(steady_now), self._carried)
-        except (Silence, InputError, SolutionError) as reason:
+        except (NoOutput, InputError, SolutionError) as reason:
             own.interrupt()
             self.reason = str(reason)
         else:

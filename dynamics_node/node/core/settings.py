@@ -94,7 +94,7 @@ class Settings(DescriptionSettings):
         "Errors of model and efforts that stay, N m or N; one for all or one per coordinate",
         entries=(0.0, STD[1]),
     )
-    observer_velocity_lasts: float = parameter(
+    observer_velocity_correlation_time: float = parameter(
         0.0, "How long an error of velocities lasts, s; 0: until the next sample", bounds=(0.0, 1.0)
     )
     observer_bandwidth: float = parameter(30.0, "Of the estimate, rad/s", bounds=(0.1, 1000.0))
@@ -203,17 +203,17 @@ class Settings(DescriptionSettings):
             velocity_std=_one_or_each(self.observer_velocity_std),
             torque_std=_one_or_each(self.observer_torque_std),
             model_std=_one_or_each(self.observer_model_std),
-            velocity_lasts=self._velocity_lasts(),
+            velocity_correlation_time=self._velocity_correlation_time(),
             bandwidth=self.observer_bandwidth,
             link=self.observer_link or None,
             components=self.observer_components or COMPONENTS,
             false_alarms=self.observer_false_alarms,
         )
 
-    def _velocity_lasts(self):
-        """As `JointFilter.velocity_lasts`; of the step, at 500 Hz here, only the sixth root counts."""
-        if self.velocity_source != "filter" or self.observer_velocity_lasts:
-            return self.observer_velocity_lasts
+    def _velocity_correlation_time(self):
+        """As of a `JointFilter`; of the step, at 500 Hz here, only the sixth root counts."""
+        if self.velocity_source != "filter" or self.observer_velocity_correlation_time:
+            return self.observer_velocity_correlation_time
         return (self.filter_position_std**2 * 0.002 / self.filter_jerk_density) ** (1 / 6)
 
 

@@ -4,13 +4,13 @@ from collections import Counter, deque
 
 import numpy as np
 
-from dynamics_node.node.core.silence import NO_DESCRIPTION, Silence
+from dynamics_node.node.core.no_output import NO_DESCRIPTION, NoOutput
 
 
 class Statistics:
     """solve times (s) since the last report, and counts since the start."""
 
-    _silence: Silence | None
+    _silence: NoOutput | None
 
     def __init__(self):
         self.counts: Counter[str] = Counter()
@@ -26,11 +26,11 @@ class Statistics:
         self.clamped = clamped
         self._silence = None
 
-    def silent(self, silence: Silence):
+    def silent(self, silence: NoOutput):
         self.counts["silent"] += 1
         self.note(silence)
 
-    def note(self, silence: Silence):
+    def note(self, silence: NoOutput):
         """Why nothing is published, without a state that was not answered."""
         self._silence, self.remedy = _kept(silence), silence.remedy
 
@@ -39,7 +39,7 @@ class Statistics:
         """Why nothing was published last, "" where something was."""
         return "" if self._silence is None else str(self._silence)
 
-    def observing(self, silence: Silence | None):
+    def observing(self, silence: NoOutput | None):
         """Why nothing is said of what pushes on the robot."""
         self._unobserved = None if silence is None else _kept(silence)
         self.unobserved_remedy = "" if silence is None else silence.remedy

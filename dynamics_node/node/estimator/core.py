@@ -5,7 +5,7 @@ from collections import deque
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.node.core.silence import LEAVE_OUT, NO_STATES, Silence, listed
+from dynamics_node.node.core.no_output import LEAVE_OUT, NO_STATES, NoOutput
 from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.job import EstimatedRobot
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
@@ -15,7 +15,7 @@ from dynamics_node.node.state.coordinates import coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, BadMessage, JointMemory
 from dynamics_node.node.state.sensor_readings import Topic, own_numbers
 from dynamics_node.robot import Robot
-from dynamics_node.text import shown
+from dynamics_node.text import listed, shown
 from dynamics_node.trajectory.errors import TrajectoryError
 from dynamics_node.trajectory.joint_smoother import JointSmoother
 
@@ -133,7 +133,7 @@ class EstimatorCore:
 
     def advance(self, steady_now: int) -> Told | None:
         """Use what was heard up to the newest joint states; None if nothing new can be told of that. Raises
-        Silence."""
+        NoOutput."""
         self.require_fresh(steady_now)
         try:
             return self._advanced()
@@ -167,12 +167,12 @@ class EstimatorCore:
             self.notes.append(f"readings of {names} count again")
 
     def _started(self, newest):
-        """From the positions of all joints. Raises Silence where loops cannot be closed."""
+        """From the positions of all joints. Raises NoOutput where loops cannot be closed."""
         at = self.coordinates
         try:
             q = at.close(at.position(self.joints.position))
         except ClosureError as error:
-            raise Silence(str(error)) from None
+            raise NoOutput(str(error)) from None
         smoother = JointSmoother(self.robot.smoothed, self._options, q)
         self.waiting.until(newest - 1)  # what was before the first step
         grid = Grid(newest, round(1e9 / self.settings.rate))
@@ -181,14 +181,14 @@ class EstimatorCore:
     # --- what is missing --------------------------------------------------------------------------------
 
     def require_fresh(self, steady_now: int):
-        """Raise Silence when joint states are incomplete, or too old by now for anything to be told."""
+        """Raise NoOutput when joint states are incomplete, or too old by now for anything to be told."""
         joints, timeout = self.joints, self.settings.joint_state_timeout
         if missing := joints.missing():
-            raise Silence(
+            raise NoOutput(
                 f"never seen: {listed(missing)}", remedy=NO_STATES if joints.untold() else LEAVE_OUT
             )
         if stale := joints.stale(steady_now, int(timeout * 1e9)):
-            raise Silence(f"joint states older than {timeout:g} s: {listed(stale)}", True)
+            raise NoOutput(f"joint states older than {timeout:g} s: {listed(stale)}", True)
 
     def doubted(self) -> list[str]:
         """Sensors whose last readings were rejected because encoders contradict them, sorted."""

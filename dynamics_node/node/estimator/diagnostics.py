@@ -3,21 +3,21 @@
 from time import monotonic_ns
 from typing import Any
 
-from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Status
-from dynamics_node.node.core.silence import listed
 from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.running import ENCODERS, TORQUES
+from dynamics_node.text import listed
 
 WORDS = {ENCODERS: "joint_states", TORQUES: "torques"}
 DOUBTFUL = 5.0  # mean square of a reading's error over its variance
 
 
-def report(serving: Serving, statistics: Statistics) -> Status:
+def report(manager: RobotManager, statistics: Statistics) -> Status:
     """What is estimated, how fast, from what, and why not; the solve times begin anew."""
-    values: dict[str, Any] = {"building": serving.building}
-    core = serving.core
+    values: dict[str, Any] = {"building": manager.building}
+    core = manager.core
     silent = {} if core is None else core.silent_sensors(monotonic_ns())
     if core is not None:
         values |= _of_core(core, silent)
@@ -30,9 +30,9 @@ def report(serving: Serving, statistics: Statistics) -> Status:
         "errors": statistics.counts["errors"],
         "last error": statistics.last_error,
         "silent because": statistics.silent_because,
-        "description error": serving.failure,
+        "description error": manager.failure,
     }
-    return Status(*_verdict(serving, statistics, silent), values)
+    return Status(*_verdict(manager, statistics, silent), values)
 
 
 def _of_core(core: EstimatorCore, silent) -> dict[str, Any]:
@@ -68,18 +68,18 @@ def _each(silent):
     return ", ".join(f"{name} {age}" for name, age in silent.items())
 
 
-def _verdict(serving, statistics, silent) -> tuple[bool, str]:
-    if serving.failure:
-        served = "the last good model serves" if serving.core is not None else "no model yet"
-        return True, f"{serving.failure} ({served})"
+def _verdict(manager, statistics, silent) -> tuple[bool, str]:
+    if manager.failure:
+        served = "the last good model serves" if manager.core is not None else "no model yet"
+        return True, f"{manager.failure} ({served})"
     if statistics.silent_because:
         return True, f"silent: {statistics.silent_because}"
-    if serving.core is not None and (doubted := serving.core.doubted()):
+    if manager.core is not None and (doubted := manager.core.doubted()):
         return (
             True,
             f"readings rejected, which encoders contradict: {listed([WORDS.get(n, n) for n in doubted])}",
         )
-    told = serving.core.last if serving.core is not None else None
+    told = manager.core.last if manager.core is not None else None
     unobservable = () if told is None else told.estimate.unobservable
     if silent:
         tells = f"; nothing tells {listed(list(unobservable))}" if unobservable else ""

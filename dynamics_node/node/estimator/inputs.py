@@ -6,9 +6,9 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from dynamics_node.node.estimator.settings import COMMANDED
-from dynamics_node.node.ros.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
 from dynamics_node.node.ros.messages import nanoseconds, sensed_numbers
 from dynamics_node.node.ros.qos import SENSOR
+from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SHORT, Input, Subscriptions
 from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
 
 
@@ -58,14 +58,14 @@ COMMANDS = (
 STATES = Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True)
 
 
-class EstimatorInputs(Hearing):
+class EstimatorInputs(Subscriptions):
     """heard: whether the turn brought anything to solve."""
 
     heard = False
 
     def rows(self):
-        """See Hearing: what belongs to a step comes before the joint states that make it."""
-        core = self.serving.core
+        """See Subscriptions: what belongs to a step comes before the joint states that make it."""
+        core = self.manager.core
         topics = core.robot.topics if core is not None else ()
         imus = [Input(topic.name, Imu, SENSOR, SHORT, _imu(topic)) for topic in topics]
         return (DESCRIPTION, *COMMANDS, *imus, STATES)

@@ -2,7 +2,7 @@
 
 from time import monotonic_ns, perf_counter
 
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.diagnostics import report
 from dynamics_node.node.estimator.inputs import EstimatorInputs, time_message
@@ -22,13 +22,13 @@ class EstimatorNode(RobotNode):
         served = {"make": EstimatorCore, "check": check_against}
         super().__init__("dynamics_estimator", PARAMETERS, read_settings, served, **arguments)
         self._estimates = Outputs(self, ESTIMATES)
-        self._inputs = EstimatorInputs(self, self._serving, self._statistics)
+        self._inputs = EstimatorInputs(self, self._manager, self._statistics)
         self._inputs.listen()
         self._begin()
 
-    def settle(self):
+    def after_spin(self):
         """Tell what is known of the newest step that a turn has brought."""
-        core = self._serving.core
+        core = self._manager.core
         if self._inputs.end_turn() and core is not None:
             self._estimate(core)
         return False
@@ -37,7 +37,7 @@ class EstimatorNode(RobotNode):
         started = perf_counter()
         try:
             told = core.advance(monotonic_ns())
-        except Silence as reason:
+        except NoOutput as reason:
             self._statistics.silent(reason)
             return
         for note in core.notes:
@@ -49,12 +49,12 @@ class EstimatorNode(RobotNode):
             self._statistics.solved(perf_counter() - started, ())
 
     def _look_around(self):
-        if self._serving.core is None:
+        if self._manager.core is None:
             return
         try:
-            self._serving.core.require_fresh(monotonic_ns())
-        except Silence as reason:
+            self._manager.core.require_fresh(monotonic_ns())
+        except NoOutput as reason:
             self._statistics.note(reason)
 
     def _status(self):
-        return report(self._serving, self._statistics)
+        return report(self._manager, self._statistics)

@@ -5,10 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.readings import Grid, Reading, Waiting
 from dynamics_node.node.state.coordinates import Coordinates
+from dynamics_node.text import listed
 from dynamics_node.trajectory.gate import ENCODER, FAR, TORQUE, Gate
 from dynamics_node.trajectory.joint_smoother import FIRST, JointEstimate, JointSmoother
 
@@ -81,13 +82,13 @@ class Running:
 
     def told(self, lag: int) -> Told | None:
         """Of the step that is `lag` steps older than the newest; None where it is one of the first, or a
-        position that was read there may still count. Raises Silence where the estimate contradicts one."""
+        position that was read there may still count. Raises NoOutput where the estimate contradicts one."""
         step = self.smoother.newest - lag
         if step < FIRST or self.gate.undecided(step):
             return None
         if (joint := self.gate.contradicted(step)) is not None:
             doubted = f" or one of {listed(sorted(self.gate.doubted))}" if self.gate.doubted else ""
-            raise Silence(
+            raise NoOutput(
                 f"the estimate is more than {FAR:g} standard deviations from the position of "
                 f"{self._at.joints[joint].name!r}; its encoder{doubted} is wrong, or noise.encoder too small"
             )

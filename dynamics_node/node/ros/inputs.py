@@ -11,10 +11,9 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Imu, JointState
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.core import Core
 from dynamics_node.node.core.statistics import Statistics
-from dynamics_node.node.ros.hearing import DESCRIPTION, MIDDLE, SHORT, Hearing, Input
 from dynamics_node.node.ros.messages import (
     imu_numbers,
     nanoseconds,
@@ -24,6 +23,7 @@ from dynamics_node.node.ros.messages import (
     wrench_numbers,
 )
 from dynamics_node.node.ros.qos import RELIABLE, SENSOR
+from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SHORT, Input, Subscriptions
 from dynamics_node.node.ros.wire import is_plain
 from dynamics_node.node.state.environment import read_tilt
 from dynamics_node.node.state.joint_memory import BadMessage
@@ -135,20 +135,20 @@ def _sensor_inputs(core):
     return tuple(Input(topic.name, kinds[topic.message], SENSOR, SHORT, _sensor(topic)) for topic in topics)
 
 
-class Inputs(Hearing):
+class Inputs(Subscriptions):
     """Subscriptions of INPUTS, and what of their messages waits. stamp: of the last joint state."""
 
-    def __init__(self, node: Node, serving: Serving, statistics: Statistics):
-        super().__init__(node, serving, statistics)
+    def __init__(self, node: Node, manager: RobotManager, statistics: Statistics):
+        super().__init__(node, manager, statistics)
         self.stamp = Time()
         self._reading: tuple | None = None  # a Core, and the generator of its next reference
         self._moved = False  # a joint state came that is not answered
-        self._rows = self._with_controller(serving.settings.controller_state_topic)
+        self._rows = self._with_controller(manager.settings.controller_state_topic)
         self.listen()
 
     def rows(self):
-        """See Hearing."""
-        return (*self._rows, *_sensor_inputs(self.serving.core))
+        """See Subscriptions."""
+        return (*self._rows, *_sensor_inputs(self.manager.core))
 
     def moved(self, stamp: Time):
         """A joint state has come that moved a joint."""

@@ -111,7 +111,7 @@ OUTPUTS = (
 )
 
 
-# --- of a Push: what pushes on the robot --------------------------------------------------------------------
+# --- of an ExternalTorque -----------------------------------------------------------------------------------
 
 
 def _external_torques(core):
@@ -123,7 +123,7 @@ def _external_wrench(core):
     return lambda push, stamp: () if push.wrench is None else (wrench_message(push.wrench, push.link, stamp),)
 
 
-PUSHES = (
+EXTERNAL_TORQUES = (
     Output("~/external_torques", JointState, always, _external_torques),
     Output(
         "~/external_wrench_estimate",

@@ -1,4 +1,4 @@
-"""What both nodes are: rclpy around the Serving of one robot, its parameters, clock and diagnostics."""
+"""What both nodes are: rclpy around the RobotManager of one robot, its parameters, clock and diagnostics."""
 
 from abc import ABC, abstractmethod
 
@@ -9,14 +9,14 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from dynamics_node.node.building.serving import Serving
-from dynamics_node.node.core.silence import NO_STATE, Reminder
+from dynamics_node.node.building.robot_manager import RobotManager
+from dynamics_node.node.core.no_output import NO_STATE, Reminder
 from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.ros.guard import Throttle
-from dynamics_node.node.ros.hearing import Hearing
 from dynamics_node.node.ros.messages import diagnostic_message
 from dynamics_node.node.ros.parameters import declare_parameters, parameter_values
 from dynamics_node.node.ros.qos import RELIABLE
+from dynamics_node.node.ros.subscriptions import Subscriptions
 from dynamics_node.node.state.joint_memory import JUMP_BACK
 from dynamics_node.text import shown
 
@@ -26,13 +26,13 @@ POLL_PERIOD = 0.005  # s, between looks at a build under way: a stage takes thre
 class RobotNode(Node, ABC):
     """A subclass makes its `_inputs`, then calls `_begin`.
 
-    table, read: its parameters, and what makes settings of {name: value}; served: how its Serving differs;
-    TITLE: of its diagnostics; FORGETS: what is lost when ROS time jumps back.
+    table, read: its parameters, and what makes settings of {name: value}; served: options of its
+    RobotManager; TITLE: of its diagnostics; FORGETS: what is lost when ROS time jumps back.
     """
 
     TITLE = ""
     FORGETS = ""
-    _inputs: Hearing
+    _inputs: Subscriptions
 
     def __init__(self, name, table, read, served=None, **arguments):
         super().__init__(name, **arguments)
@@ -42,7 +42,9 @@ class RobotNode(Node, ABC):
         self._steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._poll_timer = self._steady_timer(POLL_PERIOD, self._look_at_build)
         self._statistics, self._reminder = Statistics(), Reminder()
-        self._serving = Serving(self._settings(), self.get_logger(), self._poll_timer.reset, **(served or {}))
+        self._manager = RobotManager(
+            self._settings(), self.get_logger(), self._poll_timer.reset, **(served or {})
+        )
         self._diagnostics = self.create_publisher(DiagnosticArray, "/diagnostics", RELIABLE)
         self.create_service(Trigger, "~/reload", self._reload)
         self._steady_timer(1.0, self._report)
@@ -53,7 +55,7 @@ class RobotNode(Node, ABC):
         """Take changes of parameters from now on, and the robot that they give."""
         self.add_on_set_parameters_callback(self._validate_parameters)
         self.add_post_set_parameters_callback(self._use_parameters)
-        self._serving.load_configured()
+        self._manager.load_configured()
 
     def _steady_timer(self, period, callback):
         """Simulated time may stand still; models are built and staleness is judged all the same."""
@@ -67,19 +69,19 @@ class RobotNode(Node, ABC):
     # --- robots and time ----------------------------------------------------------------------
 
     def _look_at_build(self):
-        before = self._serving.core
-        if self._serving.step():
-            if self._serving.core is not before:
+        before = self._manager.core
+        if self._manager.step():
+            if self._manager.core is not before:
                 self._statistics.note(NO_STATE)
             self._inputs.listen()
-        if not self._serving.building:
+        if not self._manager.building:
             self._poll_timer.cancel()
 
     def _on_clock_jump(self, jump):
         if self._throttle.due("jump"):
             self.get_logger().warning(f"ROS time jumped back: {self.FORGETS}")
-        if self._serving.core is not None:
-            self._serving.core.forget()
+        if self._manager.core is not None:
+            self._manager.core.forget()
 
     # --- parameters and services --------------------------------------------------------------
 
@@ -89,7 +91,7 @@ class RobotNode(Node, ABC):
 
     def _validate_parameters(self, changes):
         try:
-            self._serving.check(self._settings(changes))
+            self._manager.check(self._settings(changes))
         except Exception as error:  # whatever it is, the value must not stay
             return SetParametersResult(successful=False, reason=shown(error))
         return SetParametersResult(successful=True)
@@ -97,11 +99,11 @@ class RobotNode(Node, ABC):
     def _use_parameters(self, changes):
         if all(change.name.startswith("qos_overrides.") for change in changes):
             return  # of a subscription that is being made
-        self._serving.use(self._settings())
+        self._manager.use(self._settings())
         self._inputs.listen()
 
     def _reload(self, request, response):
-        response.success, response.message = self._serving.reload()
+        response.success, response.message = self._manager.reload()
         return response
 
     # --- reports ------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ class RobotNode(Node, ABC):
 
     def _excused(self):
         """Whether a silence needs no words: a robot is being built, or an error has said why none is."""
-        return self._serving.building or (bool(self._serving.failure) and self._serving.core is None)
+        return self._manager.building or (bool(self._manager.failure) and self._manager.core is None)
 
     def _lasting_silence(self):
         """Its reason and what may help."""
@@ -132,5 +134,5 @@ class RobotNode(Node, ABC):
 
     def destroy_node(self):
         """End a build under way with the node."""
-        self._serving.cancel()
+        self._manager.cancel()
         super().destroy_node()

@@ -7,12 +7,12 @@ from dynamics_interfaces.srv import CalibrateWrenchSensor, EstimatePayload, SetP
 from rclpy.parameter import Parameter
 from std_srvs.srv import SetBool
 
-from dynamics_node.node.core.answers import Answers
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.diagnostics import report
+from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.ros.inputs import Inputs
-from dynamics_node.node.ros.outputs import OUTPUTS, PUSHES, READINGS, Outputs
+from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
 from dynamics_node.node.ros.robot_node import RobotNode
 from dynamics_node.node.services.payload_service import estimate_payload
 from dynamics_node.node.services.service_process import ServiceProcess, Start
@@ -31,15 +31,15 @@ class DynamicsNode(RobotNode):
     def __init__(self, **arguments):
         super().__init__("dynamics_node", PARAMETERS, read_settings, **arguments)
         self._lost_device = ""  # what was said of it
-        self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, PUSHES)
+        self._results, self._pushes = Outputs(self, OUTPUTS), Outputs(self, EXTERNAL_TORQUES)
         self._readings = Outputs(self, READINGS)
-        self._inputs = Inputs(self, self._serving, self._statistics)
-        self._answers = Answers(
-            self._serving,
+        self._inputs = Inputs(self, self._manager, self._statistics)
+        self._publisher = Publisher(
+            self._manager,
             self._statistics,
             self._publish,
             self._inputs.ros_now,
-            publish_push=self._publish_push,
+            publish_external_torque=self._publish_external_torque,
         )
         self._create_services()
         self._output_timer = None
@@ -50,11 +50,11 @@ class DynamicsNode(RobotNode):
         names = {name: self.resolve_service_name(f"~/{name}") for name in COMPUTING}
         start = Start(names, f"_{self.get_name()}_services", self.get_namespace())
         self._computing = ServiceProcess(start, self._wake)
-        payload = guarded(lambda: self._serving.core, set_payload)
+        payload = guarded(lambda: self._manager.core, set_payload)
         self.create_service(SetPayload, "~/set_payload", payload)
-        calibrate = guarded(lambda: self._serving.core, partial(calibrate_wrench_sensor, self._set))
+        calibrate = guarded(lambda: self._manager.core, partial(calibrate_wrench_sensor, self._set))
         self.create_service(CalibrateWrenchSensor, "~/calibrate_wrench_sensor", calibrate)
-        estimate = guarded(lambda: self._serving.core, partial(estimate_payload, self._set))
+        estimate = guarded(lambda: self._manager.core, partial(estimate_payload, self._set))
         self.create_service(EstimatePayload, "~/estimate_payload", estimate)
         self.create_service(SetBool, "~/set_enabled", self._set_enabled)
 
@@ -65,33 +65,33 @@ class DynamicsNode(RobotNode):
 
     def _schedule_output(self):
         """The timer that `rate` or `on_stale` asks for, before the old one goes: what fails leaves that."""
-        settings, old = self._serving.settings, self._output_timer
+        settings, old = self._manager.settings, self._output_timer
         timer = None
         if settings.rate > 0:
-            timer = self._steady_timer(1.0 / settings.rate, self._answers.answer)
+            timer = self._steady_timer(1.0 / settings.rate, self._publisher.answer)
         elif settings.on_stale != "silent":
-            timer = self._steady_timer(STALE_PERIOD, self._answers.answer_if_stale)
+            timer = self._steady_timer(STALE_PERIOD, self._publisher.answer_if_stale)
         self._output_timer = timer
         if old is not None:
             self.destroy_timer(old)
 
     # --- in every turn ------------------------------------------------------------------------
 
-    def settle(self):
+    def after_spin(self):
         """Do what a turn has brought: one torque, for the newest state, and a slice of what takes long. True
         while there is more of that."""
         if self._inputs.end_turn():
-            if self._serving.settings.rate == 0:
-                self._answers.answer()
-            self._answers.observe()
+            if self._manager.settings.rate == 0:
+                self._publisher.answer()
+            self._publisher.observe()
             self._gather()
         self._compensate()
-        self._computing.step(self._serving.core)
+        self._computing.step(self._manager.core)
         return self._inputs.read_on()
 
     def _gather(self):
         """Let a joint state count for what a link carries, if that is asked for."""
-        core = self._serving.core
+        core = self._manager.core
         if core is not None and core.payload_estimation.running:
             core.payload_estimation.gather(core, monotonic_ns())
 
@@ -100,13 +100,13 @@ class DynamicsNode(RobotNode):
 
     def _compensate(self):
         """Publish what is left of the newest reading of the force/torque sensor."""
-        core = self._serving.core
-        if core is None or not self._answers.enabled:
+        core = self._manager.core
+        if core is None or not self._publisher.enabled:
             return
         if found := core.wrench_sensor.compensated(core, self._inputs.ros_now, monotonic_ns()):
             self._readings.publish(core, found, found.stamp)
 
-    def _publish_push(self, core, push):
+    def _publish_external_torque(self, core, push):
         self._pushes.publish(core, push, self._inputs.stamp)
 
     # --- robots and time ----------------------------------------------------------------------
@@ -118,9 +118,9 @@ class DynamicsNode(RobotNode):
     # --- parameters and services --------------------------------------------------------------
 
     def _use_parameters(self, changes):
-        old = self._serving.settings
+        old = self._manager.settings
         super()._use_parameters(changes)
-        if (old.rate, old.on_stale) != (self._serving.settings.rate, self._serving.settings.on_stale):
+        if (old.rate, old.on_stale) != (self._manager.settings.rate, self._manager.settings.on_stale):
             self._schedule_output()
 
     def _set(self, values) -> str:
@@ -130,7 +130,7 @@ class DynamicsNode(RobotNode):
         return "" if result.successful else result.reason
 
     def _set_enabled(self, request, response):
-        self._answers.enabled = request.data
+        self._publisher.enabled = request.data
         response.success, response.message = True, "enabled" if request.data else "disabled"
         return response
 
@@ -142,13 +142,13 @@ class DynamicsNode(RobotNode):
         if (lost := self._computing.lost_device) and lost != self._lost_device:
             self.get_logger().error(f"the GPU is lost, services go on with the CPU: {shown(lost)}")
         self._lost_device = lost
-        self._answers.note_stale_input()
+        self._publisher.note_stale_input()
 
     def _status(self):
-        return report(self._serving, self._statistics, self._answers.enabled, self._lost_device)
+        return report(self._manager, self._statistics, self._publisher.enabled, self._lost_device)
 
     def _excused(self):
-        return not self._answers.enabled or super()._excused()
+        return not self._publisher.enabled or super()._excused()
 
     def _lasting_silence(self):
         statistics = self._statistics

@@ -8,8 +8,8 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.node.building.stop import Stop
+from dynamics_node.node.ros.bounded_executor import TurnExecutor
 from dynamics_node.node.ros.guard import Guard
-from dynamics_node.node.ros.turns import TurnExecutor
 
 SPIN_TIMEOUT = 0.2  # s; how long a signal may go unseen
 END_TIMEOUT = 5  # s; how long rclpy may take to end
@@ -36,20 +36,20 @@ def make_executor(guard: Guard):
 def run(node, stop):
     """Spin a node until it is asked to stop, destroy it, end rclpy.
 
-    A node with a method `settle` is asked after every turn to do what came of it; True when it has more. One
-    with a method `problem` is told of errors, else they are logged.
+    A method `after_spin` of the node is called after every turn; it returns True when it has more to do. A
+    method `problem` gets errors, else they are logged.
     """
     gc.collect()
     gc.freeze()  # what was imported stays: to look through it again and again takes 30 ms each time
     guard = Guard(getattr(node, "problem", node.get_logger().error))
     executor = make_executor(guard)
     executor.add_node(node)
-    settle = getattr(node, "settle", lambda: False)
+    after_spin = getattr(node, "after_spin", lambda: False)
     busy = False
     try:
         while not stop.asked and rclpy.ok():
             guard.call("turn", executor.spin_once, timeout_sec=0 if busy else SPIN_TIMEOUT)
-            busy = guard.call("output", settle)
+            busy = guard.call("output", after_spin)
     except ExternalShutdownException:
         pass
     finally:

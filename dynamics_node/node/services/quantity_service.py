@@ -13,10 +13,10 @@ import numpy as np
 from dynamics_node.algorithms import QUANTITIES
 from dynamics_node.algorithms.regressors import NAMES
 from dynamics_node.functions import evaluate
-from dynamics_node.node.core.silence import listed
 from dynamics_node.node.ros.messages import AXES, SWAP, linear_first, link_rows, matrix_message
 from dynamics_node.node.services.requests import read_accelerations, read_links, read_vectors
 from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.text import listed
 
 MOST_NUMBERS = 1_000_000  # of a result: 8 MB, and second derivatives of 100 joints, which take 3 s
 LONGEST_NAME = 100  # of a quantity that is looked for among the known ones
@@ -66,7 +66,7 @@ class Axis(NamedTuple):
 
 
 def answer_quantity(core, request, response, now):
-    """Fill in names and values of a GetQuantity. now: steady ns. Raises BadMessage, Silence and what
+    """Fill in names and values of a GetQuantity. now: steady ns. Raises BadMessage, NoOutput and what
     `evaluate` does."""
     name = request.quantity
     if name not in RESULTS:

@@ -6,11 +6,12 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
 from dynamics_node.node.state.base import Base
 from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
 from dynamics_node.node.state.reference import read_points
+from dynamics_node.text import listed
 
 
 class State(NamedTuple):
@@ -41,7 +42,7 @@ def read_state(core: Core, message, now, complete=True) -> State:
     """State of a DynamicsState; without joints the latest measured one.
 
     complete: refuse a state without joints when there is no measured one; else they are NaN.
-    Raises BadMessage and Silence.
+    Raises BadMessage and NoOutput.
     """
     why = ""
     core.state.require_supported()
@@ -50,7 +51,7 @@ def read_state(core: Core, message, now, complete=True) -> State:
     else:
         try:
             (position, velocity), effort = core.state.joints_now(now), core.joints.effort
-        except Silence as reason:
+        except NoOutput as reason:
             if complete:
                 raise
             position = effort = np.full(len(core.joints.names), np.nan)
@@ -125,7 +126,7 @@ def _base(core, message, now):
 
 def read_batch(core: Core, message, points, now) -> Batch:
     """The state of a request, overridden by its points where they have entries. Raises BadMessage and
-    Silence, also when neither gives a position."""
+    NoOutput, also when neither gives a position."""
     state = read_state(core, message, now, complete=not points.points)
     defaults = (state.position, state.velocity, np.zeros_like(state.position), state.effort)
     if not points.points:

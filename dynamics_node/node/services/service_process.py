@@ -25,7 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.stop import Stop
-from dynamics_node.node.core.core import Core, Live
+from dynamics_node.node.core.core import Core, Snapshot
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.ros.guard import Guard
 from dynamics_node.node.ros.running import end
@@ -51,14 +51,14 @@ class Told(NamedTuple):
     """The answer to a question.
 
     number: of the question; version: of robot (pickled) and settings, which are None where the asker has
-    them; live: None while there is no robot.
+    them; snapshot: None while there is no robot.
     """
 
     number: int
     version: int
     robot: bytes | None
     settings: Settings | None
-    live: Live | None
+    snapshot: Snapshot | None
 
 
 class ServiceProcess:
@@ -78,7 +78,7 @@ class ServiceProcess:
 
     def _start(self):
         self._question: tuple[int, int] | None = None
-        self._answers: SimpleQueue[bytes] = SimpleQueue()
+        self._publisher: SimpleQueue[bytes] = SimpleQueue()
         self.lost_device = ""
         self._socket, theirs = socket.socketpair()
         with theirs:
@@ -86,7 +86,7 @@ class ServiceProcess:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
             )
-        threading.Thread(target=self._converse, args=(self._socket, self._answers), daemon=True).start()
+        threading.Thread(target=self._converse, args=(self._socket, self._publisher), daemon=True).start()
 
     def _converse(self, ours, answers):
         """Pass questions to the node, and answers back: they may be megabytes, and nobody waits for that."""
@@ -104,7 +104,7 @@ class ServiceProcess:
         """Answer a question, if there is one."""
         if self._question is not None:
             (number, version), self._question = self._question, None
-            self._answers.put(pickle.dumps(self._tell(number, version, core)))
+            self._publisher.put(pickle.dumps(self._tell(number, version, core)))
 
     def _tell(self, number, version, core):
         if core is None:
@@ -114,9 +114,9 @@ class ServiceProcess:
             self._told = core.unloaded, core.settings
             self._version += 1
         if version == self._version:
-            return Told(number, version, None, None, core.live())
+            return Told(number, version, None, None, core.snapshot())
         robot, settings = pickle.dumps(core.unloaded), core.settings.without_description()
-        return Told(number, self._version, robot, settings, core.live())
+        return Told(number, self._version, robot, settings, core.snapshot())
 
     def look_after(self) -> str:
         """Start the process again when it has ended: why it is, "" while it runs. Raises OSError."""
@@ -141,7 +141,7 @@ class ServiceProcess:
 
     def _leave(self):
         _hang_up(self._socket)
-        self._answers.put(b"")
+        self._publisher.put(b"")
         self._socket.close()
 
 
@@ -188,14 +188,14 @@ class Follower:
         return False
 
     def _follow(self, told):
-        if told.live is None:
+        if told.snapshot is None:
             self._core = None
             return
         if told.robot is not None:
             self._version = -1  # until it is here: what fails is sent again
             self._core = Core(pickle.loads(told.robot), told.settings)
             self._version = told.version
-        self._core.follow(told.live)
+        self._core.follow(told.snapshot)
 
 
 def main():

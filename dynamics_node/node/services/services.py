@@ -17,7 +17,7 @@ from std_msgs.msg import Header
 from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
 from dynamics_node.functions import build
 from dynamics_node.node.building.build_job import REFERENCE
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.ros.messages import (
     SWAP,
     doubles,
@@ -64,7 +64,7 @@ def guarded(core, answer):
                 raise BadMessage("no model yet")
             response.message = answer(served, request, response) or ""
             response.success = True
-        except (ValueError, KeyError, ArithmeticError, Silence) as error:
+        except (ValueError, KeyError, ArithmeticError, NoOutput) as error:
             response = type(response)(success=False)
             response.message = shown(error.args[0] if isinstance(error, KeyError) else error)
         except Exception as error:  # of ours, or no memory: the reply says so, and the next one is served
@@ -125,7 +125,7 @@ def _set_calibration(set_parameters, bias, tool):
 
 
 class Services:
-    """Answers of the COMPUTING services. core(): the robot to compute with, None while there is no model."""
+    """Replies of the COMPUTING services. core(): the robot to compute with, None while there is no model."""
 
     def __init__(self, core):
         self._core = core

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import external_wrenches
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
 
@@ -64,19 +64,19 @@ class Gravity:
         self._timeout = int(settings.imu_timeout * 1e9)
 
     def __call__(self, steady_now):
-        """(3,), m/s^2. Raises Silence when an IMU is to tell it but is silent."""
+        """(3,), m/s^2. Raises NoOutput when an IMU is to tell it but is silent."""
         gravity = self.last()
         if self._by_imu and steady_now - self._seen().received > self._timeout:
-            raise Silence(f"imu older than {self._timeout * 1e-9:g} s", True)
+            raise NoOutput(f"imu older than {self._timeout * 1e-9:g} s", True)
         return gravity
 
     def last(self):
-        """What was told last, however old. Raises Silence before the first IMU message."""
+        """What was told last, however old. Raises NoOutput before the first IMU message."""
         return np.linalg.norm(self._told) * self._seen().direction if self._by_imu else self._told
 
     def _seen(self) -> Tilt:
         if self.tilt is None:
-            raise Silence("no imu message yet (gravity_source: imu)")
+            raise NoOutput("no imu message yet (gravity_source: imu)")
         return self.tilt
 
 

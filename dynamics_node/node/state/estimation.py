@@ -6,9 +6,10 @@ import numpy as np
 
 from dynamics_node.functions import Estimate, Estimator, InputError, SolutionError
 from dynamics_node.graph import chi_square_limit
-from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.sensor_readings import SensorReadings
 from dynamics_node.symbolic import inverse_motion_transform, transpose
+from dynamics_node.text import listed
 
 FALSE_ALARMS = 1e-9  # of one state: at 1 kHz one in twelve days if every sensor is as good as it says
 JUDGED_EVERY = 1_000_000_000  # ns between looks for the culprit, which take a thousand times an estimate
@@ -18,8 +19,8 @@ class Estimation:
     """Of one robot with a sensor problem; arguments as of SensorReadings. readings: the latest; chi_square:
     of the last estimate."""
 
-    def __init__(self, model, estimator: Estimator, joint_names, lacking):
-        self.readings = SensorReadings(estimator.problem, joint_names, lacking)
+    def __init__(self, model, estimator: Estimator, joint_names, unobservable_without):
+        self.readings = SensorReadings(estimator.problem, joint_names, unobservable_without)
         self.chi_square = 0.0
         self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
         self._links = _contact_links(model, estimator.problem)
@@ -32,15 +33,15 @@ class Estimation:
         return self
 
     def estimate(self, estimator: Estimator, q, qd, readings, gravity) -> Estimate:
-        """Raises Silence where the sensors do not determine the motion, or contradict each other."""
+        """Raises NoOutput where the sensors do not determine the motion, or contradict each other."""
         try:
             found = estimator(q, qd, readings, gravity=gravity)
         except (InputError, SolutionError) as error:
-            raise Silence(error) from None
+            raise NoOutput(error) from None
         self.chi_square = float(found.chi_square)
         if estimator.degrees_of_freedom and not self.chi_square <= self.limit:
             blamed = self._culprits(estimator, q, qd, readings, gravity)
-            raise Silence(
+            raise NoOutput(
                 f"sensors contradict each other (chi-square {self.chi_square:.3g}, expected "
                 f"{estimator.degrees_of_freedom}){blamed}"
             )

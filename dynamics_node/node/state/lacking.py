@@ -5,7 +5,7 @@ from dynamics_node.node.state.sensor_readings import topics_of
 from dynamics_node.robot import sensor_problem
 
 
-def lacking_without(model, sensors) -> dict[str, tuple[str, ...]]:
+def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:
     """{sensor: what the others do not determine, in words}, of sensors that are read. Raises ValueError for
     sensors that the node cannot hear."""
     topics_of(sensor_problem(model, sensors))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.robot import SensorProblem
 from dynamics_node.robot.sensors import (
@@ -22,6 +22,7 @@ from dynamics_node.robot.sensors import (
     JointTorque,
     Sensor,
 )
+from dynamics_node.text import listed
 
 IMU, WRENCH = "Imu", "WrenchStamped"
 _TOPIC = re.compile(r"(~/|/)?[A-Za-z][A-Za-z0-9_]*(/[A-Za-z][A-Za-z0-9_]*)*")
@@ -91,11 +92,11 @@ def _carried(sensor) -> Carried | None:
 
 
 class SensorReadings:
-    """The latest readings. joint_names: in the order of efforts; lacking: {sensor: what is open without it,
-    in words}."""
+    """The latest readings. joint_names: in the order of efforts; unobservable_without: {sensor: what is
+    open without it, in words}."""
 
-    def __init__(self, problem: SensorProblem, joint_names, lacking):
-        self.topics, self._lacking = topics_of(problem), lacking
+    def __init__(self, problem: SensorProblem, joint_names, unobservable_without):
+        self.topics, self._unobservable_without = topics_of(problem), unobservable_without
         self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
         self._heard = [sensor.name for topic in self.topics for sensor in topic.sensors]
         order = {name: k for k, name in enumerate(joint_names)}
@@ -117,17 +118,17 @@ class SensorReadings:
 
     def vector(self, efforts, steady_now, timeout):
         """All readings (m,): efforts (joints,) of joint_states, and what topics said within `timeout` ns.
-        Raises Silence naming what is absent or stale, and what is open without it."""
+        Raises NoOutput naming what is absent or stale, and what is open without it."""
         if absent := [name for name in self._heard if name not in self._received]:
-            raise Silence(f"no message yet of sensor {listed(absent)}{self._open(absent)}")
+            raise NoOutput(f"no message yet of sensor {listed(absent)}{self._open(absent)}")
         if stale := [name for name in self._heard if steady_now - self._received[name] > timeout]:
             told = f"sensor {listed(stale)} older than {timeout * 1e-9:g} s"
-            raise Silence(f"{told}{self._open(stale)}", True)
+            raise NoOutput(f"{told}{self._open(stale)}", True)
         found = self._values.copy()
         for name, number in self._efforts.items():
             found[self._place[name]] = efforts[number]
         if absent := [name for name, number in self._efforts.items() if not np.isfinite(efforts[number])]:
-            raise Silence(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
+            raise NoOutput(f"no effort in joint_states for sensor {listed(absent)}{self._open(absent)}")
         return found
 
     def resumed(self, before: "SensorReadings | None") -> "SensorReadings":
@@ -142,7 +143,9 @@ class SensorReadings:
         return {n: (steady_now - seen[n]) * 1e-9 if n in seen else None for n in self._heard}
 
     def _open(self, names):
-        words = list(dict.fromkeys(word for name in names for word in self._lacking.get(name, ())))
+        words = list(
+            dict.fromkeys(word for name in names for word in self._unobservable_without.get(name, ()))
+        )
         return f"; without it nothing tells {listed(words)}" if words else ""
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from dynamics_node.estimation import Tool, identify_tool
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.core.silence import Silence
 from dynamics_node.node.state.joint_memory import BadMessage
-from dynamics_node.robot.subtree import beyond
+from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import inverse_motion_transform, matvec, transpose
 
 SIGNS = {"child_to_parent": -1.0, "parent_to_child": 1.0}
@@ -67,7 +67,7 @@ class WrenchSensor:
         self._timeout = int(settings.wrench_sensor_timeout * 1e9)
         bias = np.array(settings.wrench_sensor_bias or (0.0,) * 6)
         self._bias = np.concatenate([bias[3:], bias[:3]])
-        self._own: Any = beyond(model.tree, self.joint) if self.joint else None
+        self._own: Any = subtree(model.tree, self.joint) if self.joint else None
         self._frames = model.tree.frames
 
     def read(self, frame, wrench, stamp, received, position):
@@ -100,12 +100,12 @@ class WrenchSensor:
             return None
         try:
             if steady_now - reading.received > self._timeout:
-                raise Silence(f"the reading had waited for more than {self._timeout * 1e-9:g} s")
+                raise NoOutput(f"the reading had waited for more than {self._timeout * 1e-9:g} s")
             carried = self._carried(core, reading.frame, ros_now, steady_now)
             left = reading.wrench - self._bias - self._sign * carried
             if not np.isfinite(left).all():
-                raise Silence("the wrench is beyond all numbers")
-        except Silence as reason:
+                raise NoOutput("the wrench is beyond all numbers")
+        except NoOutput as reason:
             self.reason = str(reason)
             return None
         self.reason = ""
@@ -122,7 +122,7 @@ class WrenchSensor:
         return f"silent: {self.reason}" if self.reason else f"compensated at {self.joint}"
 
     def _carried(self, core, frame, ros_now, steady_now):
-        """What moves and holds what is beyond, (6,) in the axes of a link. Raises Silence."""
+        """What moves and holds what is beyond, (6,) in the axes of a link. Raises NoOutput."""
         q, qd = core.state.vectors_now(steady_now)
         qdd, source = np.zeros(core.model.nv), self._settings.wrench_sensor_acceleration
         if source == "reference":
@@ -132,7 +132,7 @@ class WrenchSensor:
         try:
             wrench = core.robot.carried(q, qd, qdd, gravity=core.gravity(steady_now))
         except (InputError, SolutionError) as error:
-            raise Silence(error) from None
+            raise NoOutput(error) from None
         return matvec(transpose(inverse_motion_transform(self._transform(frame))), wrench)
 
     def _transform(self, frame):
@@ -142,7 +142,7 @@ class WrenchSensor:
     # --- calibration --------------------------------------------------------------------------
 
     def collect(self, core, steady_now):
-        """Take the mean of the last readings as a pose. Raises BadMessage and Silence, which say why not."""
+        """Take the mean of the last readings as a pose. Raises BadMessage and NoOutput, which say why not."""
         q, _ = core.state.vectors_now(steady_now, with_velocity=False)
         recent = [r for r in self._recent if r.received >= steady_now - WINDOW]
         if len(recent) < FEWEST_READINGS:
@@ -169,7 +169,7 @@ class WrenchSensor:
     def identified(self, core, bias_only=False) -> tuple[Tool, np.ndarray, np.ndarray]:
         """What the poses tell, at the child link, and the bias (6,), and its deviations, as the sensor
         reads it in its frame. Raises ValueError, which says why not."""
-        own = beyond(core.model.tree, self.joint)
+        own = subtree(core.model.tree, self.joint)
         if loaded := [link for link in core.payloads if link in own.links]:
             raise BadMessage(f"the payload on {loaded[0]!r} would count with the tool: take it off first")
         if not self.poses or self._last is None:

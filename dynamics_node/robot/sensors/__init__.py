@@ -1,6 +1,6 @@
 """Sensors of a robot: what they read, where, and how well."""
 
-from dynamics_node.robot.sensors.errors import SensorError
+from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.sensors.files import load_sensors, parse_sensors
 from dynamics_node.robot.sensors.records import (
     MEASURED,

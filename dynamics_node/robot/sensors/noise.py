@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from dynamics_node.robot.sensors.errors import SensorError
+from dynamics_node.robot.errors import SensorError
 
 DEVIATIONS = 1e-12, 1e12  # in the unit of the reading: no sensor is better, or worse
 ASYMMETRY = 1e-9  # of a covariance beside its entries: what rounding in a file leaves

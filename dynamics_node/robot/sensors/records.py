@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dynamics_node.robot.sensors.errors import SensorError
+from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.sensors.noise import covariance_of, deviations, numbers
 
 WRENCH = ("mx", "my", "mz", "fx", "fy", "fz")

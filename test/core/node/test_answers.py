@@ -7,19 +7,19 @@ import pytest
 from plain import serve
 from tolerances import EXACT, error
 
-from dynamics_node.node.core.answers import Answers
+from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.statistics import Statistics
 
 
 class Bench:
-    """Answers of a Panda; what is published."""
+    """Publisher of a Panda; what is published."""
 
     def __init__(self, panda, **values):
         self.panda, self.served = panda, serve("panda7", **values)
-        self.serving = SimpleNamespace(settings=self.served.core.settings, core=self.served.core)
+        self.manager = SimpleNamespace(settings=self.served.core.settings, core=self.served.core)
         self.statistics, self.published = Statistics(), []
-        self.answers = Answers(
-            self.serving,
+        self.answers = Publisher(
+            self.manager,
             self.statistics,
             lambda core, result: self.published.append(self.served.published(result)),
             lambda: self.served.ros,
@@ -85,7 +85,7 @@ def test_disabled_nothing_is_published(panda):
 
 def test_without_a_robot_nothing_is_done(panda):
     bench = Bench(panda)
-    bench.serving.core = None
+    bench.manager.core = None
     bench.answers.answer()
     bench.answers.answer_if_stale()
     bench.answers.note_stale_input()

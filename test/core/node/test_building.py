@@ -108,7 +108,7 @@ def instead(monkeypatch):
 
     def apply(script):
         code = (
-            "import os, signal, time\nfrom dynamics_node.node import build_server\n"
+            "import os, signal, time\nfrom dynamics_node.node.building import build_server\n"
             f"def work(request, answer, aside): exec({script!r}, globals() | locals())\n"
             "build_server.main(lambda: work)"
         )

@@ -9,8 +9,8 @@ from robots import ROBOTS
 from dynamics_node.functions import build, build_for_service
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.core.silence import Silence
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
 SETTINGS = Settings()
@@ -40,7 +40,7 @@ def test_input_that_grew_old_while_it_was_computed_with_is_stale(robot):
     served = core(robot)
     assert np.isfinite(served.solve(lambda: 0, 199 * MS).tau).all()
     served.require_fresh(200 * MS)
-    with pytest.raises(Silence, match="joint states older than 0.2 s: panda_joint1") as caught:
+    with pytest.raises(NoOutput, match="joint states older than 0.2 s: panda_joint1") as caught:
         served.require_fresh(201 * MS)
     assert caught.value.stale
     core(robot, state_source="reference").require_fresh(201 * MS)
@@ -50,16 +50,16 @@ def test_another_core_follows_and_computes_the_same(robot):
     """What the services' process knows after what the node tells."""
     served, other = core(robot), Core(robot, SETTINGS)
     served.set_payload("panda_hand", 1.5, (0.0, 0.0, 0.1), ((0.01, 0, 0), (0, 0.01, 0), (0, 0, 0.01)))
-    other.follow(served.live())
+    other.follow(served.snapshot())
     assert np.array_equal(other.solve(lambda: 0, 0).tau, served.solve(lambda: 0, 0).tau)
     served.set_payload("panda_hand", 0, (), ())
-    other.follow(served.live())
+    other.follow(served.snapshot())
     assert other.payloads == {}
     assert np.array_equal(other.solve(lambda: 0, 0).tau, served.solve(lambda: 0, 0).tau)
 
 
 def test_a_gravity_that_cannot_be_computed_with_is_silence(robot):
-    """on_stale gravity with an IMU: nothing but Silence comes out."""
+    """on_stale gravity with an IMU: nothing but NoOutput comes out."""
     served = core(robot, on_stale="gravity", gravity=(0.0, 0.0, -1e308))
-    with pytest.raises(Silence):
+    with pytest.raises(NoOutput):
         served.gravity_torques()

@@ -5,7 +5,7 @@ import pytest
 from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.job import EstimatorJob
 from dynamics_node.node.estimator.readings import Grid
@@ -172,7 +172,7 @@ def test_states_of_several_publishers(robot, swing):
         rig.imu(k)
         rig.states(k, names=("joint2",))
         if k == 0:
-            with pytest.raises(Silence, match="never seen: joint1"):
+            with pytest.raises(NoOutput, match="never seen: joint1"):
                 rig.advance(k)
         rig.states(k, names=("joint1",))
         told = rig.advance(k)
@@ -516,7 +516,7 @@ def test_whatever_comes_there_is_an_estimate_or_a_reason(robot, swing, seed):
             pass
         try:
             told = rig.core.advance(k * PERIOD)
-        except Silence:
+        except NoOutput:
             continue
         if told is not None:
             assert all(np.isfinite(part).all() for part in told.estimate[1:5])

@@ -6,7 +6,7 @@ from cases import case_of
 from plain import robot_settings, serve, settings
 
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 
 STD, STEP = 1e-5, 2  # rad, ms
 GIVEN = {"velocity_source": "filter", "filter__position_std": STD, "filter__jerk_density": 1e3}
@@ -29,7 +29,7 @@ def heard(served, case, count, random=None, **more):
         if k:
             served.solve()
         else:
-            with pytest.raises(Silence, match="a second position is needed to filter"):
+            with pytest.raises(NoOutput, match="a second position is needed to filter"):
                 served.solve()
     return state
 
@@ -64,7 +64,7 @@ def test_another_process_knows_the_rates_of_the_node():
     served = serve("panda7", **GIVEN)
     heard(served, case, 20)
     other = Core(served.core.robot, served.core.settings)
-    other.follow(served.core.live())
+    other.follow(served.core.snapshot())
     found, own = (core.state.vectors_now(served.now)[1] for core in (other, served.core))
     assert np.array_equal(found, own)
 
@@ -75,7 +75,7 @@ def test_after_a_gap_it_begins_anew():
     heard(served, case, 20)
     served.wait(1000)
     served.hear(case.names, case.q, stamp=served.stamp + 1_000_000_000)
-    with pytest.raises(Silence, match="a second position"):
+    with pytest.raises(NoOutput, match="a second position"):
         served.solve()
 
 

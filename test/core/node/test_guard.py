@@ -39,7 +39,7 @@ def test_a_clock_that_jumps_to_and_fro_is_one_line():
     node = SimpleNamespace(
         FORGETS="all",
         _throttle=Throttle(),
-        _serving=SimpleNamespace(core=None),
+        _manager=SimpleNamespace(core=None),
         get_logger=lambda: SimpleNamespace(warning=lambda text, **_: lines.append(text)),
     )
     for _ in range(1000):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from plain import serve
 
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
 
 MS = 1_000_000  # ns
@@ -92,7 +92,7 @@ def test_numbers_near_the_largest_are_no_line_of_the_log(field, problem, source,
             given = {"position": panda.q, "velocity": panda.qd, "effort": np.ones(7)}
             given[field] = given[field] + sign * np.finfo(float).max
             served.wait(2)
-            with contextlib.suppress(Silence):
+            with contextlib.suppress(NoOutput):
                 served.hear(panda.names, *given.values())
                 result = served.solve()
                 assert all(np.isfinite(x).all() for x in (result.tau, result.qdd) if x is not None)

@@ -9,7 +9,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 
 THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)
 NAMES = {"joint_names__from": ["fer_*"], "joint_names__to": ["panda_*"]}
@@ -89,12 +89,12 @@ def test_a_pair_is_proposed():
     """The reason for the silence says which parameters help."""
     core = panda(joints=PANDA_JOINTS)
     core.joints.update((*THEIRS, "wheel"), np.zeros(8), (), (), 1, 1)
-    with pytest.raises(Silence) as raised:
+    with pytest.raises(NoOutput) as raised:
         core.solve(lambda: 1, 1)
     assert "never seen: panda_joint1" in str(raised.value)
     assert str(raised.value).endswith("joint_names.from ['fer_*'] and joint_names.to ['panda_*'] pair them")
     core = panda(joints=["x_joint1"], joint_names__from=["x_*"], joint_names__to=["panda_*"])
     core.joints.update(THEIRS, np.zeros(7), (), (), 1, 1)
-    with pytest.raises(Silence) as raised:
+    with pytest.raises(NoOutput) as raised:
         core.solve(lambda: 1, 1)
     assert "joint_names.from" not in str(raised.value)  # there are pairs already

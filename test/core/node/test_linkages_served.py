@@ -13,7 +13,7 @@ import dynamics_node as dn
 from dynamics_demo.robots import four_bar, geared_chain, quadruped
 from dynamics_node.algorithms import health
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.answers import Answers
+from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.statistics import Statistics
 
 
@@ -99,7 +99,9 @@ def test_the_reason_of_a_singular_position_is_looked_for_when_it_is_read(monkeyp
     monkeypatch.setattr(health, "why_singular_loop", lambda *given: looked.append(1) or why(*given))
     served.hear(["crank_j", "coupler_j", "rocker_j"], [0, 0, 0], [0.5, 0, 0])
     serving, statistics = SimpleNamespace(settings=served.core.settings, core=served.core), Statistics()
-    answers = Answers(serving, statistics, lambda core, result: 1 / 0, lambda: served.ros, lambda: served.now)
+    answers = Publisher(
+        serving, statistics, lambda core, result: 1 / 0, lambda: served.ros, lambda: served.now
+    )
     for _ in range(20):
         answers.answer()
     assert statistics.counts["silent"] == 20 and not looked

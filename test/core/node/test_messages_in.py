@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from tolerances import EXACT, error
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.ros.inputs import INPUTS, LONG, MIDDLE, SHORT, Inputs
 from dynamics_node.robot.urdf import MAX_BYTES
@@ -45,8 +45,8 @@ class Node:
         return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
 
 
-class Serving:
-    """What Inputs asks of Serving."""
+class RobotManager:
+    """What Inputs asks of RobotManager."""
 
     def __init__(self, core=None, chosen=None):
         self.core, self.settings = core, chosen or settings()
@@ -55,9 +55,9 @@ class Serving:
 
 
 class Bench:
-    def __init__(self, serving):
-        self.serving, self.node, self.statistics = serving, Node(), Statistics()
-        self.inputs = Inputs(self.node, serving, self.statistics)
+    def __init__(self, manager):
+        self.manager, self.node, self.statistics = manager, Node(), Statistics()
+        self.inputs = Inputs(self.node, manager, self.statistics)
 
     def send(self, topic, message, published=0, received=0):
         """published, received: ns of both clocks, 0 of a middleware that does not stamp."""
@@ -68,7 +68,7 @@ class Bench:
 
 @pytest.fixture
 def bench():
-    return Bench(Serving(serve("panda7").core))
+    return Bench(RobotManager(serve("panda7").core))
 
 
 def test_a_flood_that_is_dropped_is_one_line(bench):
@@ -87,7 +87,7 @@ def states(panda, sec=5):
 
 
 def tau(bench):
-    return bench.serving.core.solve(lambda: 0, monotonic_ns()).tau
+    return bench.manager.core.solve(lambda: 0, monotonic_ns()).tau
 
 
 def test_joint_states_are_the_last_that_a_turn_takes(bench):
@@ -112,17 +112,17 @@ def test_a_joint_state(bench, panda, encoding):
 
 
 def test_before_there_is_a_robot_nothing_but_its_description_is_read():
-    bench = Bench(Serving())
+    bench = Bench(RobotManager())
     for topic in bench.node.callbacks:
         if topic != "robot_description":
             bench.send(topic, b"whatever")
     bench.send("robot_description", String(data="<robot/>"))
-    assert bench.serving.described == ["<robot/>"] and not bench.statistics.counts
+    assert bench.manager.described == ["<robot/>"] and not bench.statistics.counts
 
 
 def test_a_description_that_is_too_long_is_refused_unread(bench):
     bench.send("robot_description", bytes(MAX_BYTES + 17))
-    assert bench.serving.refused == [MAX_BYTES + 17] and not bench.serving.described
+    assert bench.manager.refused == [MAX_BYTES + 17] and not bench.manager.described
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_a_wrench(bench, panda):
     message.header.frame_id = "panda_hand"
     message.wrench.force.x, message.wrench.torque.z = 1.0, 2.0
     bench.send("~/external_wrench", message)
-    (link,) = bench.serving.core.wrenches.links(monotonic_ns(), 10**12)
+    (link,) = bench.manager.core.wrenches.links(monotonic_ns(), 10**12)
     assert link == "panda_hand"
-    assert bench.serving.core.wrenches._wrenches[link][0].tolist() == [0, 0, 2, 1, 0, 0], "moment first"
+    assert bench.manager.core.wrenches._wrenches[link][0].tolist() == [0, 0, 2, 1, 0, 0], "moment first"
     message.header.frame_id = "nowhere"
     bench.send("~/external_wrench", message)
     assert bench.statistics.last_drop == "external_wrench: frame_id 'nowhere' is no link of the robot"
@@ -165,12 +165,12 @@ def test_a_short_reference_is_in_force_at_once(bench, panda, encoding):
 
 def test_a_long_reference_is_read_in_slices_and_may_be_overtaken(bench, panda):
     bench.send("~/reference", reference(panda, 1000))
-    assert bench.inputs.reads and bench.serving.core.reference is None
+    assert bench.inputs.reads and bench.manager.core.reference is None
     bench.send("~/reference", reference(panda, 500))
     slices = 0
     while bench.inputs.read_on():
         slices += 1
-    assert slices and len(bench.serving.core.reference.times) == 500
+    assert slices and len(bench.manager.core.reference.times) == 500
 
 
 def test_a_reference_with_a_bad_end_is_dropped_when_that_is_read(bench, panda):
@@ -180,53 +180,53 @@ def test_a_reference_with_a_bad_end_is_dropped_when_that_is_read(bench, panda):
     while bench.inputs.read_on():
         pass
     assert bench.statistics.last_drop == "reference: point 999: accelerations of 'panda_joint4' is nan"
-    assert bench.serving.core.reference is None
+    assert bench.manager.core.reference is None
 
 
 def test_after_a_jump_of_time_the_rest_of_a_reference_is_not_read(bench, panda):
     bench.send("~/reference", reference(panda, 1000))
     bench.inputs.forget()
-    assert not bench.inputs.read_on() and bench.serving.core.reference is None
+    assert not bench.inputs.read_on() and bench.manager.core.reference is None
 
 
 def test_imu_and_odom_are_heard_while_something_asks_for_them(bench, panda):
     assert {"imu", "odom"}.isdisjoint(bench.node.callbacks)
-    bench.serving.settings = settings(gravity_source="imu")
+    bench.manager.settings = settings(gravity_source="imu")
     bench.inputs.listen()
     assert "imu" in bench.node.callbacks and "odom" not in bench.node.callbacks
     message = Imu()
     message.linear_acceleration.z = 9.81
     message.orientation_covariance[0] = -1.0
     bench.send("imu", message)
-    assert bench.serving.core.gravity.tilt.direction.tolist() == [0, 0, -1]
-    bench.serving.settings = settings()
+    assert bench.manager.core.gravity.tilt.direction.tolist() == [0, 0, -1]
+    bench.manager.settings = settings()
     bench.inputs.listen()
     assert "imu" not in bench.node.callbacks
 
 
 def test_odometry_of_a_floating_robot():
-    bench = Bench(Serving(serve("solo12").core))
+    bench = Bench(RobotManager(serve("solo12").core))
     message = Odometry(child_frame_id="base_link")
     message.pose.pose.position.x = 3.0
     message.twist.twist.linear.x, message.twist.twist.angular.z = 1.0, 2.0
     bench.send("odom", message)
-    base = bench.serving.core.state.base
+    base = bench.manager.core.state.base
     assert base.pose.tolist() == [3, 0, 0, 0, 0, 0, 1] and base.twist.tolist() == [0, 0, 2, 1, 0, 0]
     message.child_frame_id = "camera"
     bench.send("odom", message)
     assert bench.statistics.last_drop.startswith("odom: child_frame_id 'camera' is not")
-    assert bench.serving.core.state.base is base
+    assert bench.manager.core.state.base is base
 
 
 def test_before_the_first_robot_the_parameter_says_whether_the_base_floats():
-    assert "odom" in Bench(Serving(chosen=settings(floating_base=True))).node.callbacks
-    assert "odom" not in Bench(Serving()).node.callbacks
+    assert "odom" in Bench(RobotManager(chosen=settings(floating_base=True))).node.callbacks
+    assert "odom" not in Bench(RobotManager()).node.callbacks
 
 
 def test_without_control_msgs_one_line_says_what_to_install():
     import importlib.util
 
-    bench = Bench(Serving(chosen=settings(controller_state_topic="arm/state")))
+    bench = Bench(RobotManager(chosen=settings(controller_state_topic="arm/state")))
     if importlib.util.find_spec("control_msgs"):
         assert "arm/state" in bench.node.callbacks
     else:
@@ -246,7 +246,7 @@ def test_what_waited_in_front_of_a_stopped_process_is_as_old_as_it_is(bench, pan
         hear(5 + k, age=2_000_000)
     assert len(tau(bench)) == 7
     hear(30, age=950_000_000)
-    with pytest.raises(Silence, match="older than"):
+    with pytest.raises(NoOutput, match="older than"):
         tau(bench)
     hear(31, age=2_000_000)
     assert len(tau(bench)) == 7

@@ -16,7 +16,7 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar, quadruped
-from dynamics_node.node.ros.outputs import OUTPUTS, PUSHES, READINGS, Outputs
+from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
 from dynamics_node.node.services.services import Services
 
 STAMP = Time(sec=3, nanosec=4)
@@ -53,7 +53,7 @@ def publish(made, served):
 
 
 def test_every_row_has_a_topic_of_its_own():
-    rows = (*OUTPUTS, *PUSHES, *READINGS)
+    rows = (*OUTPUTS, *EXTERNAL_TORQUES, *READINGS)
     assert len({row.topic for row in rows}) == len(rows)
 
 

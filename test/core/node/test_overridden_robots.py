@@ -10,7 +10,7 @@ from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 import dynamics_node as dn
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.observing import observed
+from dynamics_node.node.core.external_torque import external_torque
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.settings import PARAMETERS, read_settings
 
@@ -55,7 +55,7 @@ def test_springs_and_offsets_are_no_push(tmp_path):
             dn.evaluate(model, "nonlinear_effects", q, np.zeros(7)) + held,
             stamp=served.ros,
         )
-        found = observed(served.core, served.now)
+        found = external_torque(served.core, served.now)
     assert np.abs(found.torques).max() < 1e-9
 
 

@@ -239,10 +239,10 @@ def test_settings_count_at_once(bearing, moved):
 
 
 def test_diagnostics_have_a_line(bearing):
-    class Serving:
+    class RobotManager:
         core, failure, building, settings = bearing.core, "", False, bearing.core.settings
 
-    assert report(Serving, Statistics(), True).values["payload estimation"] == f"{HAND}: 0 states"
+    assert report(RobotManager, Statistics(), True).values["payload estimation"] == f"{HAND}: 0 states"
 
 
 @pytest.mark.parametrize(

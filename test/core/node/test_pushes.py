@@ -8,9 +8,9 @@ from plain import serve, settings
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.node.core.answers import Answers
-from dynamics_node.node.core.observing import observed, told
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.external_torque import external_torque, told
+from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.publisher import Publisher
 from dynamics_node.node.core.statistics import Statistics
 
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
@@ -38,7 +38,7 @@ def hear(served, q=REST, qd=None, effort=None, wait=1, names=None):
 
 
 def push(served):
-    return observed(served.core, served.now)
+    return external_torque(served.core, served.now)
 
 
 def test_torques_and_wrench(watched):
@@ -105,7 +105,7 @@ def test_friction_is_no_push():
 
 
 def reason(served):
-    with pytest.raises(Silence) as caught:
+    with pytest.raises(NoOutput) as caught:
         push(served)
     return str(caught.value)
 
@@ -164,7 +164,7 @@ class Node:
         self.settings, self.core = served.core.settings, served.core
         self.pushes, self.results = [], []
         self.statistics = Statistics()
-        self.answers = Answers(
+        self.answers = Publisher(
             self,
             self.statistics,
             lambda core, result: self.results.append(result),

@@ -7,7 +7,7 @@ import pytest
 from plain import serve
 
 from dynamics_node.node.core.diagnostics import report
-from dynamics_node.node.core.silence import SILENCE_AFTER, SILENCE_EVERY, Reminder, Silence
+from dynamics_node.node.core.no_output import SILENCE_AFTER, SILENCE_EVERY, NoOutput, Reminder
 from dynamics_node.node.core.statistics import Statistics
 
 
@@ -85,7 +85,7 @@ def test_the_first_that_is_wrong_is_the_summary(serving):
     statistics = running()
     statistics.solved(1e-4, ("panda_joint2",))
     assert report(serving, statistics, True).summary == "torque clamped at panda_joint2"
-    statistics.silent(Silence("imu older than 1 s"))
+    statistics.silent(NoOutput("imu older than 1 s"))
     statistics.dropped("imu", "not finite")
     statistics.failed("odom: MemoryError")
     status = report(serving, statistics, True)

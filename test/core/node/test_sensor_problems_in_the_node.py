@@ -14,7 +14,7 @@ from sensor_truth import Truth
 from tolerances import error
 
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, topics_of
 from dynamics_node.robot import sensor_problem
@@ -92,7 +92,7 @@ def test_what_is_silent_is_named_and_what_is_open_without_it(file):
     touched = Touched(file, sensor_timeout=0.1, joint_state_timeout=60.0)
     touched.hear_joints()
     with pytest.raises(
-        Silence, match="no message yet of sensor wrist, hand imu, elbow; without it nothing tells"
+        NoOutput, match="no message yet of sensor wrist, hand imu, elbow; without it nothing tells"
     ):
         touched.served.solve()
     touched.hear_all()
@@ -101,14 +101,14 @@ def test_what_is_silent_is_named_and_what_is_open_without_it(file):
     touched.hear("hand imu")
     touched.hear("elbow")
     with pytest.raises(
-        Silence, match=r"sensor wrist older than 0.1 s; without it nothing tells .*panda"
+        NoOutput, match=r"sensor wrist older than 0.1 s; without it nothing tells .*panda"
     ) as told:
         touched.served.solve()
     assert told.value.stale and "hand imu" not in str(told.value)
     touched.hear("wrist")
     touched.served.solve()
     touched.hear_joints(effort=[np.nan] * 7)
-    with pytest.raises(Silence, match="no effort in joint_states for sensor panda_joint1 torque"):
+    with pytest.raises(NoOutput, match="no effort in joint_states for sensor panda_joint1 torque"):
         touched.served.solve()
 
 
@@ -118,7 +118,7 @@ def test_a_redundant_sensor_leaves_nothing_open(file):
     touched.served.wait(150)
     touched.hear("wrist")
     touched.hear("hand imu")
-    with pytest.raises(Silence, match="sensor elbow older than 0.1 s$"):
+    with pytest.raises(NoOutput, match="sensor elbow older than 0.1 s$"):
         touched.served.solve()
 
 
@@ -129,7 +129,7 @@ def test_sensors_that_contradict_each_other_publish_nothing(file):
     wrong[0] += 0.5
     touched.hear("hand imu", wrong)
     with pytest.raises(
-        Silence, match=r"contradict each other \(chi-square .*\): most likely .*hand imu.* wrong"
+        NoOutput, match=r"contradict each other \(chi-square .*\): most likely .*hand imu.* wrong"
     ):
         touched.served.solve()
     touched.hear("hand imu")

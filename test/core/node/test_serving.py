@@ -13,7 +13,7 @@ from tolerances import EXACT, error
 from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.node.building.build_job import do
 from dynamics_node.node.building.builds import Builds
-from dynamics_node.node.building.serving import MOST_WARNINGS, Serving
+from dynamics_node.node.building.robot_manager import MOST_WARNINGS, RobotManager
 from dynamics_node.robot.urdf import MAX_BYTES
 
 PANDA = ROBOTS["panda7"].file.read_text()
@@ -51,12 +51,12 @@ class BuildHere:
 
 
 class Node:
-    """What the node does with Serving."""
+    """What the node does with RobotManager."""
 
     def __init__(self, chosen=None, **values):
         chosen = chosen or robot_settings("panda7", **values)
         self.log, self.began = Log(), 0
-        self.serving = Serving(chosen, self.log, self._begin, Builds(BuildHere, time.monotonic))
+        self.serving = RobotManager(chosen, self.log, self._begin, Builds(BuildHere, time.monotonic))
 
     def _begin(self):
         self.began += 1

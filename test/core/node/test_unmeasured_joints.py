@@ -6,7 +6,7 @@ from test_joint_names import served
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.node.core.silence import Silence
+from dynamics_node.node.core.no_output import NoOutput
 
 
 def test_what_cannot_be_served_is_told_by_name():
@@ -14,7 +14,7 @@ def test_what_cannot_be_served_is_told_by_name():
     core.joints.update(("knee",), (0.3,), (0.1,), (), 1, 1)
     message = "ball joint 'hip' has several coordinates, and joint_states cannot carry them"
     for call in (lambda: core.solve(lambda: 1, 1), core.gravity_torques, lambda: core.state.vectors_now(1)):
-        with pytest.raises(Silence, match=message):
+        with pytest.raises(NoOutput, match=message):
             call()
 
 

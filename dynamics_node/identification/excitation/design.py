@@ -5,14 +5,12 @@ import numpy as np
 from dynamics_node.identification.base_parameters import base_parameters
 from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
 from dynamics_node.identification.excitation.constraints import BoxRows, TorqueRows
-from dynamics_node.identification.excitation.criteria import roundness, volume
-from dynamics_node.identification.excitation.excited import Excited
-from dynamics_node.identification.excitation.information import Regressor
-from dynamics_node.identification.excitation.problem import Problem
+from dynamics_node.identification.excitation.information import Regressor, roundness, volume
+from dynamics_node.identification.excitation.problem import Problem, random_motion
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
 from dynamics_node.identification.excitation.series import Series
-from dynamics_node.identification.excitation.starts import random_motion
-from dynamics_node.identification.linear import USUAL, LinearModel
+from dynamics_node.identification.excitation.trajectory import ExcitationTrajectory
+from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
 
 UNITS = ("usual", "si")
@@ -29,7 +27,7 @@ class ExcitationError(ValueError):
     """A robot that cannot be excited, or limits that no motion keeps within."""
 
 
-def excite(
+def design_excitation(
     robot: Robot,
     period=10.0,
     harmonics=5,
@@ -49,7 +47,7 @@ def excite(
     time_limit=None,
     advance=None,
     backend="auto",
-) -> Excited:
+) -> ExcitationTrajectory:
     """The periodic motion that makes the base parameters of a tree with a fixed base best known: a Fourier
     series (see `series`) with the least condition number of the base regressor, or the largest determinant
     of its information, that keeps within limits.
@@ -58,10 +56,10 @@ def excite(
     of parameters (see `identification.Excitation`) or those of SI; boxes: of Box; start (nv,): where the
     motion starts and ends, chosen by default; factor, velocity, acceleration, limits: see `joint_bounds`;
     noise: of torques, standard deviation (nv,) or of all, N m or N, by which they are weighed; terms: of
-    LinearModel; restarts: from how many of the best random motions the search goes on; seed: of these: the
+    RegressorModel; restarts: from how many of the best random motions the search goes on; seed: of these: the
     same seed gives the same motion, unless time_limit, s, ends the search, whose time begins when its code is
     compiled. advance(solutions): called on the
-    way, of `solutions` in all. backend: of LinearModel.
+    way, of `solutions` in all. backend: of RegressorModel.
 
     Raises ExcitationError where no motion keeps within limits and for robots with loops, floating bases and
     joints with several coordinates, ValueError for other arguments that make no sense; all by name.
@@ -75,7 +73,7 @@ def excite(
         raise ValueError(f"restarts must be at least 1, not {restarts}")
     clock, advance = Clock(time_limit), advance or (lambda solutions: None)
     bounds = joint_bounds(robot, factor, velocity, acceleration, limits)
-    linear, noise = LinearModel(robot, tuple(terms), backend), _noise(robot, noise)
+    linear, noise = RegressorModel(robot, tuple(terms), backend), _noise(robot, noise)
     base = base_parameters(linear)
     sizes = base.sizes[base.chosen] if units == "usual" else np.ones(base.count)
     regressor = Regressor(linear, base, sizes, noise, SMOOTHING * bounds.velocity)
@@ -91,7 +89,7 @@ def excite(
         if not clock.out:
             found.append(improved(problem, start, criteria, clock, advance))
     best = min(found, key=lambda x: criteria[-1](_information(problem, x))[0])
-    found = Excited(problem, best, conditions[0], len(inside))
+    found = ExcitationTrajectory(problem, best, conditions[0], len(inside))
     if not found.condition < UNTOLD:
         raise ExcitationError(
             f"the best motion found tells too little (condition {found.condition:.1e}): allow higher "

@@ -23,7 +23,7 @@ class Log(Protocol):
     def error(self, text: str, /) -> object: ...
 
 
-class Serving:
+class RobotManager:
     """core: the robot that is served, None before the first; failure: why the last description is not, or "".
 
     began(): called whenever something may be under way that `step` is to be called for. make(robot, settings)

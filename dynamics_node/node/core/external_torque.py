@@ -5,14 +5,15 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.functions import InputError, SolutionError
-from dynamics_node.node.core.silence import Silence, listed
+from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import all_finite
+from dynamics_node.text import listed
 
 GIVE_EFFORT = "the driver must report measured efforts in joint_states, or set observer.enabled:=false"
 NO_OBSERVER = "there is no observer of this robot: it is being built, or the log says why not"
 
 
-class Push(NamedTuple):
+class ExternalTorque(NamedTuple):
     """torques (nv,) that the environment exerts; wrench (6,) ON `link`, moment first, in its axes at its
     origin, None where the joints do not tell it; contact: whether somebody touches the robot."""
 
@@ -22,12 +23,12 @@ class Push(NamedTuple):
     contact: bool
 
 
-def observed(core, steady_now) -> Push | None:
-    """What the newest joint state says, None for one that says nothing new. Raises Silence when it is
+def external_torque(core, steady_now) -> ExternalTorque | None:
+    """What the newest joint state says, None for one that says nothing new. Raises NoOutput when it is
     incomplete or stale."""
     observer = core.robot.observer
     if observer is None:
-        raise Silence(NO_OBSERVER)
+        raise NoOutput(NO_OBSERVER)
     q, qd = core.state.vectors_now(steady_now)
     tau = measured_torques(core, q) - core.torques.friction(q, qd)
     gravity, now, before = core.gravity(steady_now), core.joints.seconds, observer.time
@@ -36,9 +37,9 @@ def observed(core, steady_now) -> Push | None:
             _require_often(now, before, observer.options.longest_gap)
             return None
     except (InputError, SolutionError) as error:
-        raise Silence(error) from None
+        raise NoOutput(error) from None
     wrench = observer.wrench if observer.identified else None
-    return Push(observer.torque, wrench, observer.options.link or "", observer.contact)
+    return ExternalTorque(observer.torque, wrench, observer.options.link or "", observer.contact)
 
 
 def _velocity_variance(core):
@@ -53,11 +54,11 @@ def _velocity_variance(core):
 
 def _require_often(now, before, longest):
     if before is not None and now - before > longest:
-        raise Silence(f"joint states {now - before:.3g} s apart, where at most {longest:g} s will do")
+        raise NoOutput(f"joint states {now - before:.3g} s apart, where at most {longest:g} s will do")
 
 
 def measured_torques(core, q):
-    """tau (nv,) of the efforts in joint_states. Raises Silence, joints by name, where there are none."""
+    """tau (nv,) of the efforts in joint_states. Raises NoOutput, joints by name, where there are none."""
     at, effort = core.coordinates, core.joints.effort
     if all_finite(effort):
         return at.collect(q, effort)
@@ -65,7 +66,7 @@ def measured_torques(core, q):
     lacking = needed[~np.isfinite(effort[needed])]
     if lacking.size:
         names = [at.names[k] for k in lacking]
-        raise Silence(f"no effort in joint_states for {listed(names)}", remedy=GIVE_EFFORT)
+        raise NoOutput(f"no effort in joint_states for {listed(names)}", remedy=GIVE_EFFORT)
     return at.collect(q, np.nan_to_num(effort))
 
 

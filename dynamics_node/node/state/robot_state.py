@@ -7,12 +7,13 @@ import numpy as np
 
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.node.building.build_job import ServedRobot
+from dynamics_node.node.core.no_output import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.core.silence import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, Silence, listed
 from dynamics_node.node.state.base import Base, read_base
 from dynamics_node.node.state.coordinates import coordinates_of
 from dynamics_node.node.state.joint_memory import JointMemory, all_finite
 from dynamics_node.robot.joint_names import proposed_pair
+from dynamics_node.text import listed
 
 
 class Filtered(NamedTuple):
@@ -24,7 +25,7 @@ class Filtered(NamedTuple):
     acceleration: np.ndarray
 
 
-class Measured:
+class RobotState:
     """The state of one robot as its topics tell it."""
 
     def __init__(self, robot: ServedRobot, settings: Settings):
@@ -61,45 +62,45 @@ class Measured:
         return read_base(self._model, pose, twist, stamp, now, link)
 
     def vectors_now(self, steady_now, with_velocity=True):
-        """q (nq,), qd (nv,) of the latest messages. Raises Silence when incomplete or stale."""
+        """q (nq,), qd (nv,) of the latest messages. Raises NoOutput when incomplete or stale."""
         position, velocity = self.joints_now(steady_now, with_velocity)
         return self.vectors(position, velocity, self.base_now(steady_now))
 
     def joints_now(self, steady_now, with_velocity=True):
-        """Position and velocity (joints,) of the scalar joints. Raises Silence when incomplete or stale."""
+        """Position and velocity (joints,) of the scalar joints. Raises NoOutput when incomplete or stale."""
         self.require_supported()
         self._require_fresh_joints(steady_now)
         return self.joints.position, self._velocity(with_velocity)
 
     def base_now(self, steady_now) -> Base | None:
-        """The floating base, None for a fixed one. Raises Silence when it is missing or stale."""
+        """The floating base, None for a fixed one. Raises NoOutput when it is missing or stale."""
         if not self._model.floating_base:
             return None
         if self.base is None:
-            raise Silence("floating base, but no odom message yet", remedy=GIVE_ODOM)
+            raise NoOutput("floating base, but no odom message yet", remedy=GIVE_ODOM)
         if steady_now - self.base.received > self._timeout:
-            raise Silence(f"odom older than {self._timeout * 1e-9:g} s", True)
+            raise NoOutput(f"odom older than {self._timeout * 1e-9:g} s", True)
         return self.base
 
     def last_position(self):
-        """q (nq,) of the latest messages, however old. Raises Silence when there was never a complete one."""
+        """q (nq,) of the latest messages, however old. Raises NoOutput before the first complete one."""
         self.require_supported()
         if self.joints.missing() or (self._model.floating_base and self.base is None):
-            raise Silence("there was never a complete state")
+            raise NoOutput("there was never a complete state")
         return self.vectors(self.joints.position, self.joints.position, self.base)[0]
 
     def require_fresh(self, steady_now):
-        """Raise Silence when what was measured is too old, by now, for what was computed from it."""
+        """Raise NoOutput when what was measured is too old, by now, for what was computed from it."""
         self._require_fresh_joints(steady_now)
         self.base_now(steady_now)
 
     def require_supported(self):
-        """Raise Silence for a robot that no topic carries the state of."""
+        """Raise NoOutput for a robot that no topic carries the state of."""
         if self._refusal:
-            raise Silence(self._refusal)
+            raise NoOutput(self._refusal)
 
     def vectors(self, position, velocity, base: Base | None):
-        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises Silence when loops cannot be
+        """q (nq,) and qd (nv,) from the scalar joints and the base. Raises NoOutput when loops cannot be
         closed."""
         at = self.coordinates
         if at.scalar_only:
@@ -111,18 +112,18 @@ class Measured:
         try:
             return at.close(q), qd
         except ClosureError as error:
-            raise Silence(str(error)) from None
+            raise NoOutput(str(error)) from None
 
     def filtered_now(self) -> Filtered:
-        """Rates at the newest joint state, of which other parts may be older. Raises Silence before there are
-        any."""
+        """Rates at the newest joint state, of which other parts may be older. Raises NoOutput before the
+        first."""
         now = self.joints.seconds
         if self.filtered is None or self.filtered.time != now:
             rates = self._rates
             if rates is None:
-                raise Silence("the filter of the positions is being built")
+                raise NoOutput("the filter of the positions is being built")
             if not rates.step(now, self.joints.position[self.coordinates.own]):
-                raise Silence("a second position is needed to filter")
+                raise NoOutput("a second position is needed to filter")
             own = (rates.velocity, rates.velocity_variance, rates.acceleration)
             self.filtered = Filtered(now, *(array.copy() for array in own))
         return self.filtered
@@ -132,9 +133,9 @@ class Measured:
         if joints.oldest(steady_now) < steady_now - self._timeout:
             if missing := joints.missing():
                 remedy = NO_STATES if joints.untold() else LEAVE_OUT
-                raise Silence(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
+                raise NoOutput(f"never seen: {listed(missing)}{self._other_names(missing)}", remedy=remedy)
             stale = joints.stale(steady_now, self._timeout)
-            raise Silence(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
+            raise NoOutput(f"joint states older than {self._timeout * 1e-9:g} s: {listed(stale)}", True)
 
     def _other_names(self, missing):
         """What may help when joint states have joints that we do not know."""
@@ -155,10 +156,10 @@ class Measured:
             return velocity
         absent = listed(self.joints.without(velocity))
         if source == "message":
-            raise Silence(
+            raise NoOutput(
                 f"no velocity in joint_states for {absent} (velocity_source: message)", remedy=DIFFERENTIATE
             )
-        raise Silence(f"two positions are needed to differentiate: {absent}")
+        raise NoOutput(f"two positions are needed to differentiate: {absent}")
 
 
 def _unsupported(model):

@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
-from dynamics_node.identification.checks.delay import about_delay, delay
-from dynamics_node.identification.checks.fit import fit_of
-from dynamics_node.identification.checks.load import about_load
-from dynamics_node.identification.checks.plausible import listed
-from dynamics_node.identification.checks.rates import about_positions, about_rates
-from dynamics_node.identification.checks.sample import KINDS, Sample
-from dynamics_node.identification.linear import USUAL, LinearModel
+from dynamics_node.identification.checks.fit import KINDS, Sample, fit_of
+from dynamics_node.identification.checks.timing import about_delay, about_positions, about_rates, delay
+from dynamics_node.identification.checks.torques import about_load
+from dynamics_node.identification.regressor_model import USUAL, RegressorModel
+from dynamics_node.text import listed
 
 STILL = 1e-3  # rad/s or m/s that a joint has to reach
 UNKNOWN = 0.1  # of the rows that may lack derivatives: beside ends and gaps there are none
@@ -22,7 +20,7 @@ LEVELS = 20  # of a torque: with fewer it is coarse, not saturated
 ALONE = 0.2  # of these, at the next smaller value, of what is merely quantised
 
 
-def checked(linear: LinearModel, base: BaseParameters):
+def checked(linear: RegressorModel, base: BaseParameters):
     """The model whose fit recordings are checked with, and its base parameters: usual friction is among its
     terms."""
     lacking = [term for term in USUAL if term not in linear.terms]
@@ -32,10 +30,10 @@ def checked(linear: LinearModel, base: BaseParameters):
     return linear, base_parameters(linear)
 
 
-class Look:
+class RecordingCheck:
     """At the rows of a recording, chunk by chunk."""
 
-    def __init__(self, linear: LinearModel, base: BaseParameters):
+    def __init__(self, linear: RegressorModel, base: BaseParameters):
         """linear: of all terms that usual robots need (`checked`), whatever is identified: friction that no
         term explains looks like a load."""
         self._linear, self._base, self._names = linear, base, linear.robot.v_names
@@ -43,7 +41,7 @@ class Look:
         self._low = np.full(len(self._names), np.inf)
         self._high = -self._low
         self._travelled = np.zeros(len(self._names))
-        self.rows, self.late = 0, 0.0  # s that torques are behind the positions, after `complaints`
+        self.rows, self.late = 0, 0.0  # s that torques are behind the positions, after `warnings`
         self._bad = {kind: 0 for kind in KINDS}
         self._unknown = np.zeros(len(self._names), dtype=int)
         self._steps: list[np.ndarray] = []
@@ -68,7 +66,7 @@ class Look:
             self._steps.append(np.diff(time))
             self._last = float(chunk["time"][-1])
 
-    def complaints(self):
+    def warnings(self):
         """Sentences."""
         found = []
         if not self.rows:

@@ -9,7 +9,7 @@ DIFFERENTIATE = "velocity_source:=differentiate takes them from the positions, z
 GIVE_ODOM = "publish odom, or set floating_base:=false if the base stands still"
 
 
-class Silence(Exception):
+class NoOutput(Exception):
     """Why there is nothing to publish, in words or as the error of a solver, whose words may be found when
     they are read. stale: the input was good once; remedy: what may help, for people."""
 
@@ -18,11 +18,11 @@ class Silence(Exception):
         self.stale, self.remedy = stale, remedy
 
 
-NO_DESCRIPTION = Silence(
+NO_DESCRIPTION = NoOutput(
     "no robot description yet",
     remedy="publish it on the topic robot_description, or give robot_description_file",
 )
-NO_STATE = Silence("no joint state yet", remedy=NO_STATES)
+NO_STATE = NoOutput("no joint state yet", remedy=NO_STATES)
 
 
 class Reminder:
@@ -42,9 +42,3 @@ class Reminder:
             return ""
         self._told = because
         return f"silent: {because}" + (f"; {remedy}" if remedy else "")
-
-
-def listed(names):
-    """The first five names, and how many more."""
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return ", ".join(names[:5]) + more

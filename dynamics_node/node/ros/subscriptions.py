@@ -14,7 +14,7 @@ from rclpy.subscription import Subscription
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
-from dynamics_node.node.building.serving import Serving
+from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.statistics import Statistics
 from dynamics_node.node.ros.guard import Throttle
 from dynamics_node.node.ros.qos import LATCHED
@@ -54,9 +54,9 @@ class Input(NamedTuple):
 
 def _description(inputs, core, data, received):
     if len(data) <= MAX_BYTES + FRAME:
-        inputs.serving.describe(deserialize_message(data, String).data)
+        inputs.manager.describe(deserialize_message(data, String).data)
     else:
-        inputs.serving.refuse_length(len(data))
+        inputs.manager.refuse_length(len(data))
 
 
 DESCRIPTION = Input(
@@ -64,11 +64,11 @@ DESCRIPTION = Input(
 )
 
 
-class Hearing(ABC):
+class Subscriptions(ABC):
     """Subscriptions of the rows that are wanted. last_turn: steady ns."""
 
-    def __init__(self, node: Node, serving: Serving, statistics: Statistics):
-        self.serving = serving
+    def __init__(self, node: Node, manager: RobotManager, statistics: Statistics):
+        self.manager = manager
         self._node, self._statistics = node, statistics
         self._states = StateReader()
         self.last_turn = monotonic_ns()
@@ -81,7 +81,7 @@ class Hearing(ABC):
 
     def listen(self):
         """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
-        settings, core = self.serving.settings, self.serving.core
+        settings, core = self.manager.settings, self.manager.core
         wanted = {row.topic: row for row in self.rows() if row.wanted(settings, core)}
         for topic in self._heard.keys() - wanted.keys():
             self._node.destroy_subscription(self._heard.pop(topic))
@@ -120,7 +120,7 @@ class Hearing(ABC):
         label, transit = row.topic.removeprefix("~/"), Transit()
 
         def on_message(data, info):
-            core = self.serving.core
+            core = self.manager.core
             if row.needs_robot and core is None:
                 return
             try:

@@ -18,7 +18,7 @@ _BLOCKS = ("rotor", "viscous", "offset", "spring")  # what the quantity joint_re
 
 
 @dataclass(frozen=True, eq=False)
-class LinearModel:
+class RegressorModel:
     """tau = matrix(q, qd, qdd) @ parameters, of a robot with loops or without.
 
     terms: of TERMS, in the order of the columns: ten inertial parameters a body (`inertia`), called LINK.m,

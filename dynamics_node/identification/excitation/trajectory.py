@@ -1,22 +1,25 @@
-"""What the search gives: a motion, what it tells, and how near it comes to limits."""
+"""The result of the search: a motion, what it determines, how near it comes to limits; as a ROS message.
+
+The message is a trajectory_msgs/JointTrajectory in the YAML that `ros2 topic pub` takes.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import yaml
 
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.excitation.message import joint_trajectory
 from dynamics_node.identification.excitation.problem import Problem
-from dynamics_node.identification.linear import LinearModel
+from dynamics_node.identification.regressor_model import RegressorModel
 
 RATE = 20.0  # points a second: controllers join them by polynomials of fifth degree
 
 
 @dataclass(frozen=True, eq=False)
-class Excited:
+class ExcitationTrajectory:
     """A periodic motion that starts and ends at rest.
 
     coefficients (nv, size): of the curves of `problem`; before: condition of the best of the random motions
@@ -33,7 +36,7 @@ class Excited:
         return self.linear.robot
 
     @property
-    def linear(self) -> LinearModel:
+    def linear(self) -> RegressorModel:
         return self.problem.regressor.linear
 
     @property
@@ -95,3 +98,27 @@ class Excited:
     def std(self, count):
         """(base parameters,) expected standard deviations from `count` samples."""
         return self.problem.regressor.sizes * np.sqrt(np.diagonal(np.linalg.inv(self.information)) / count)
+
+
+DIGITS = 6  # behind the point: micrometres, and less than encoders tell
+
+
+def joint_trajectory(names, time, q, qd, qdd):
+    """The message as dictionaries and lists. names of the joints; time (count,) s; q, qd, qdd (count,
+    joints)."""
+    points = []
+    for t, *states in zip(time.tolist(), q, qd, qdd, strict=True):
+        sec, nanosec = divmod(round(t * 1e9), 10**9)
+        kinds = zip(("positions", "velocities", "accelerations"), states, strict=True)
+        own = {kind: [_plain(value) for value in values.tolist()] for kind, values in kinds}
+        points.append(own | {"time_from_start": {"sec": sec, "nanosec": nanosec}})
+    return {"joint_names": list(names), "points": points}
+
+
+def _plain(value):
+    return round(value, DIGITS) + 0.0  # no negative zero
+
+
+def message_text(message) -> str:
+    """YAML, a point a line. Names are quoted where they need it."""
+    return yaml.safe_dump(message, sort_keys=False, default_flow_style=None, width=10**6)
