@@ -27,7 +27,7 @@ from dynamics_node.algorithms.loop_closure import ClosureError, close_loops
 from dynamics_node.algorithms.loops_file import read_loops_file
 from dynamics_node.algorithms.momentum import generalized_momentum
 from dynamics_node.algorithms.program_cost import cheapest, cost
-from dynamics_node.algorithms.quantities import QUANTITIES, Quantity
+from dynamics_node.algorithms.quantities import QUANTITIES, Quantity, QuantityName
 from dynamics_node.algorithms.quantity_program import quantity_program, quantity_programs
 from dynamics_node.algorithms.reaction_wrenches import reaction_wrenches
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, parameter_values
@@ -51,6 +51,7 @@ __all__ = [
     "ClosureError",
     "Driven",
     "Quantity",
+    "QuantityName",
     "aba",
     "alike",
     "can_roll",

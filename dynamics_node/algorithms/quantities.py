@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from dynamics_node.algorithms import energy_and_momentum as whole
 from dynamics_node.algorithms import quantity_ways as of
@@ -281,3 +281,40 @@ REGRESSORS = {
 }
 
 QUANTITIES: dict[str, Quantity] = {**SOLVED, **DYNAMICS, **WHOLE, **LINKS, **REGRESSORS}
+
+# for editors that complete them
+QuantityName = Literal[
+    "inverse_dynamics",
+    "forward_dynamics",
+    "hybrid_dynamics",
+    "inverse_dynamics_derivatives",
+    "forward_dynamics_derivatives",
+    "hybrid_dynamics_derivatives",
+    "inverse_dynamics_second_derivatives",
+    "mass_matrix",
+    "nonlinear_effects",
+    "gravity_torque",
+    "coriolis_torque",
+    "coriolis_matrix",
+    "generalized_momentum",
+    "kinetic_energy",
+    "potential_energy",
+    "spatial_momentum",
+    "spatial_momentum_matrix",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "center_of_mass",
+    "center_of_mass_motion",
+    "frame_jacobian",
+    "frame_pose",
+    "frame_kinematics",
+    "frame_jacobian_bias",
+    "operational_space_inertia",
+    "operational_space_inertia_inverse",
+    "sensor_wrench",
+    "reaction_wrenches",
+    "joint_torque_regressor",
+    "momentum_regressor",
+    "energy_regressor",
+    "joint_regressor",
+]

@@ -2,7 +2,7 @@
 
 from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
 from dynamics_node.functions.checks import InputError, SolutionError
-from dynamics_node.functions.choices import BACKENDS, SOLVERS, ChoiceError, resolve
+from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, ChoiceError, resolve
 from dynamics_node.functions.estimator import Estimate, Estimator, UnobservableError, build_estimator
 from dynamics_node.functions.function import Function, ProgramFunction, compile
 from dynamics_node.functions.loop_solver import LoopSolver
@@ -11,6 +11,7 @@ from dynamics_node.functions.robot_functions import QuantityFunction, RobotFunct
 __all__ = [
     "BACKENDS",
     "SOLVERS",
+    "Backend",
     "ChoiceError",
     "Estimate",
     "Estimator",

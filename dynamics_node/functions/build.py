@@ -1,14 +1,15 @@
 """Robot and what is asked -> Function: `build`, and `evaluate` for one call."""
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dynamics_node.algorithms import (
     QUANTITIES,
+    QuantityName,
     cheapest,
     dynamics_program,
     dynamics_programs,
@@ -21,7 +22,18 @@ from dynamics_node.codegen import CompileError, make
 from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.functions.arguments import robot_signature
 from dynamics_node.functions.chain_functions import parallel_solver
-from dynamics_node.functions.choices import COMPILED, Choice, ChoiceError, resolve
+from dynamics_node.functions.choices import (
+    COMPILED,
+    PRECISIONS,
+    Backend,
+    Choice,
+    ChoiceError,
+    Precision,
+    Redundant,
+    Reference,
+    Solver,
+    resolve,
+)
 from dynamics_node.functions.estimator import build_estimator
 from dynamics_node.functions.function import ProgramFunction
 from dynamics_node.functions.loop_solver import LoopSolver
@@ -48,7 +60,6 @@ from dynamics_node.graph import (
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import PARAMETERS, generic_parameters
 
-PRECISIONS = ("float64", "float32")
 _CALLABLE = {
     "inverse": InverseDynamicsFunction,
     "forward": ForwardDynamicsFunction,
@@ -58,21 +69,21 @@ _CALLABLE = {
 
 def build(
     robot: Robot,
-    what: str | Problem | SensorProblem,
+    what: QuantityName | Problem | SensorProblem,
     *,
-    solver="best",
-    ordering="best",
-    backend="auto",
-    runtime_parameters=(),
-    precision="float64",
-    forward_joints=None,
-    link=None,
-    links=None,
-    joint=None,
-    reference=None,
-    xyz=None,
-    rpy=None,
-    redundant=None,
+    solver: Solver = "best",
+    ordering: str | Iterable[str] = "best",
+    backend: Backend = "auto",
+    runtime_parameters: Iterable[str] = (),
+    precision: Precision = "float64",
+    forward_joints: Iterable[str] | None = None,
+    link: str | None = None,
+    links: Iterable[str] | None = None,
+    joint: str | None = None,
+    reference: Reference | None = None,
+    xyz: Sequence[float] | None = None,
+    rpy: Sequence[float] | None = None,
+    redundant: Redundant | None = None,
 ) -> Any:
     """A Function of a robot's state: code for this robot, compiled and cached.
 
@@ -162,19 +173,19 @@ def build(
 
 def evaluate(
     robot: Robot,
-    name: str,
+    name: QuantityName,
     *arrays,
     f_ext=None,
     gravity=None,
-    errors="raise",
-    forward_joints=None,
-    link=None,
-    links=None,
-    joint=None,
-    reference=None,
-    xyz=None,
-    rpy=None,
-    redundant=None,
+    errors: Literal["raise", "nan"] = "raise",
+    forward_joints: Iterable[str] | None = None,
+    link: str | None = None,
+    links: Iterable[str] | None = None,
+    joint: str | None = None,
+    reference: Reference | None = None,
+    xyz: Sequence[float] | None = None,
+    rpy: Sequence[float] | None = None,
+    redundant: Redundant | None = None,
 ) -> Any:
     """A quantity of a robot at once: nothing is compiled.
 

@@ -1,16 +1,20 @@
 """Which solver, ordering and backend go together."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from dynamics_node.chains import SOLVERS as PARALLEL
 from dynamics_node.chains import WAYS
 from dynamics_node.codegen import DEVICES
 from dynamics_node.graph import ORDERINGS
 
-SOLVERS = ("best", "factor_graph", "cluster", *PARALLEL)
+Backend = Literal["auto", "numpy", "c", "cuda", "gtsam"]
+Solver = Literal["best", "factor_graph", "cluster", "cfa", "jsiia", "abia"]
+Precision = Literal["float64", "float32"]
+Reference = Literal["world_aligned", "body"]
+Redundant = Literal["refuse", "least"]
+SOLVERS, BACKENDS, PRECISIONS = get_args(Solver), get_args(Backend), get_args(Precision)
 COMPILED = ("auto", "c", *DEVICES)  # backends that run Programs
-BACKENDS = ("auto", "numpy", "c", *DEVICES, "gtsam")
 _BACKENDS_OF = {"best": BACKENDS[:-1], "factor_graph": BACKENDS, "cluster": BACKENDS[:-1]}
 _BACKENDS_OF |= dict.fromkeys(PARALLEL, ("auto", "numpy", "cuda"))
 

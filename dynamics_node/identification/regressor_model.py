@@ -8,7 +8,7 @@ import numpy as np
 from dynamics_node.algorithms import inertial_parameters, inertias_of_parameters
 from dynamics_node.algorithms.friction import CREEP, SMOOTHING
 from dynamics_node.algorithms.regressors import NAMES, PER_BODY
-from dynamics_node.functions import build
+from dynamics_node.functions import Backend, build
 from dynamics_node.robot import Robot
 from dynamics_node.symbolic import pseudo_inertia, transform_origin
 
@@ -30,7 +30,7 @@ class RegressorModel:
 
     robot: Robot
     terms: tuple[str, ...] = USUAL
-    backend: str = "auto"
+    backend: Backend = "auto"
     measured: tuple[str, ...] | None = None
 
     def __post_init__(self):

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.algorithms import QUANTITIES
+from dynamics_node.algorithms import QUANTITIES, QuantityName
 
 CASES = [
     ("mass_matrix", None),
@@ -51,6 +52,10 @@ def test_compiled_equals_numpy(name, robot, reference):
 
 def as_tuple(result):
     return result if isinstance(result, tuple) else (result,)
+
+
+def test_editors_complete_every_name():
+    assert get_args(QuantityName) == tuple(QUANTITIES)
 
 
 def test_out_and_errors():

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics_node.algorithms import quantity_program
-from dynamics_node.functions import build, compile
+from dynamics_node.functions import Backend, build, compile
 from dynamics_node.identification.excitation.bounds import Bounds
-from dynamics_node.robot import Robot, inverse_dynamics
+from dynamics_node.robot import Robot
 from dynamics_node.symbolic import interpret, skew, trace
 
 SIDE = 0.5  # m: the unit of a box that is open on the other side
@@ -67,7 +67,7 @@ class TorqueRows:
 
     model: Robot
     bounds: Bounds
-    backend: str = "auto"
+    backend: Backend = "auto"
 
     def __post_init__(self):
         for k in self.limited:
@@ -116,7 +116,7 @@ class TorqueRows:
 
     @cached_property
     def _inverse(self):
-        return build(self.model, inverse_dynamics(self.model), backend=self.backend)
+        return build(self.model, "inverse_dynamics", backend=self.backend)
 
     @cached_property
     def _derivatives(self):
@@ -129,7 +129,7 @@ class BoxRows:
 
     model: Robot
     box: Box
-    backend: str = "auto"
+    backend: Backend = "auto"
 
     def __post_init__(self):
         try:

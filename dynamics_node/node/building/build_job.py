@@ -12,6 +12,7 @@ import resource
 import warnings
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -48,7 +49,8 @@ from dynamics_node.robot.sensors import load_sensors
 log = logging.getLogger("dynamics_node")
 
 COMPILING = ("auto", "c", *DEVICES)  # backends that take their time
-INERTIA, REFERENCE = "operational_space_inertia_inverse", "world_aligned"
+INERTIA: Final = "operational_space_inertia_inverse"
+REFERENCE = "world_aligned"
 NO_PAYLOAD = "no payload is estimated"  # how a note begins that says why
 NICENESS = 5  # more, and a node that is busy with numpy would wait long for its compiled solver
 MEMORY_LIMIT = 4 * 2**30  # bytes of the process, and of the compiler's each
