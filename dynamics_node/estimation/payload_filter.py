@@ -53,7 +53,7 @@ def payload_functions(robot: Robot, link: str, backend="auto", runtime_parameter
     """backend, runtime_parameters: of `build`. Raises as it does and as `require_bearing`."""
     require_bearing(robot, link)
     momentum = build(robot, "generalized_momentum", backend=backend, runtime_parameters=runtime_parameters)
-    momentum.prepare()
+    momentum.compile()
     felt = felt_parameters(robot, build(robot, "joint_torque_regressor", backend="numpy", link=link))
     return PayloadFunctions(
         robot, link, momentum, build(robot, "momentum_regressor", backend=backend, link=link), felt

@@ -290,7 +290,7 @@ def build_for_service(
         links=links,
         joint=joint,
     )
-    function.prepare(batches)
+    function.compile(batches)
     return function
 
 

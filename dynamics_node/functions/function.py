@@ -65,7 +65,7 @@ class Function:
         """The Program that runs, None for what runs at call time."""
         return self.runner.program
 
-    def prepare(self, batches=False):
+    def compile(self, batches=False):
         """Do now what calls may need later: code for `batches` of states. Raises CompileError."""
         self.runner.prepare(batches)
 

@@ -105,11 +105,11 @@ class RobotFunction(Function):
         """`solve` and `few` with wrenches."""
         return self._quick_ways(self.with_wrenches)
 
-    def prepare(self, batches=False):
+    def compile(self, batches=False):
         """Do now what calls or `with_inertias` may need later, as code for `batches` of states. Raises
         CompileError."""
         _ = self.spec.values(self.robot)
-        super().prepare(batches)
+        super().compile(batches)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,9 +143,9 @@ class DynamicsFunction(RobotFunction):
         super().__post_init__()
         self._keep(_nv=self.robot.nv, _gravity=self.robot.gravity.astype(self.dtype))
 
-    def prepare(self, batches=False):
+    def compile(self, batches=False):
         """As of RobotFunction, with code for external wrenches."""
-        super().prepare(batches)
+        super().compile(batches)
         _ = self.with_wrenches
 
     def _solve(self, found, f_ext, out, errors, *arrays):

@@ -88,3 +88,10 @@ def test_out_and_errors():
     )
     with pytest.raises(TypeError, match="nonlinear_effects takes q, qd, gravity: 3 arguments, not 2"):
         bias(q)
+    compiled, pushed = dn.build(model, "nonlinear_effects", backend="c"), np.ones((model.nbodies, 6))
+    right = dn.evaluate(model, "inverse_dynamics", q, q, 0 * q, f_ext=pushed, gravity=moon)
+    for own in (bias, compiled, pickle.loads(pickle.dumps(compiled))):
+        assert own(q, q, f_ext=pushed, gravity=moon) == pytest.approx(right)
+        assert own([q] * 100, q, f_ext=pushed, gravity=moon)[7] == pytest.approx(right)
+    with pytest.raises(TypeError, match="mass_matrix does not depend on external wrenches"):
+        function(q, f_ext=pushed)
