@@ -14,7 +14,7 @@ from robots import random_states, robot
 
 import dynamics_node as dn
 from dynamics_node.algorithms import reordered
-from dynamics_node.codegen.c.batch import BatchKernel
+from dynamics_node.codegen.c.batch_kernel import BatchKernel
 
 COUNT, MANY = 4096, 65536
 SECONDS, ROUNDS = 0.9, 3  # for every figure
@@ -93,7 +93,7 @@ def orders(name, kind):
     other, target = reordered(model, program), ORDER_TARGET if name == "talos" else None
     for dtype in (np.float64, np.float32):
         states = [a.astype(dtype) for a in (*random_states(model, COUNT), model.gravity)]
-        kernels = BatchKernel(program, dtype, other=other), Traced(program, dtype)
+        kernels = BatchKernel(program, dtype, reordered=other), Traced(program, dtype)
         ours, before = nanoseconds(COUNT, *((1, partial(kernel, COUNT, *states)) for kernel in kernels))
         row = f"{name} {kind}, kernel in {np.dtype(dtype)}"
         yield harness.Row(row, ours, "ns", "lower", "in the trace's order", before, target=target)

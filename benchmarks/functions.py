@@ -54,7 +54,7 @@ def one_state():
     q, qd, u, f_ext = (*(a[0] for a in random_states(model, 1)), np.ones((model.nbodies, 6)))
     inverse = dn.build(model, "inverse_dynamics", backend="c")
     out, g = np.empty(7), model.gravity
-    solve = inverse.runner.solve
+    solve = inverse.runner.call_one
     ours, alone = together(lambda: inverse(q, qd, u, out=out), lambda: solve(q, qd, u, g, out), repeat=200)
     yield row("panda inverse, call", ours, "builtin", alone)
     both = out, np.empty(7)
@@ -76,7 +76,7 @@ def own_program():
     program = trace(lambda x, m: {"y": np.sin(x) @ m}, {"x": (3,), "m": (3, 3)})
     function = dn.compile(program)
     x, m, y = np.ones(3), np.eye(3), np.empty(3)
-    solve = function.runner.solve
+    solve = function.runner.call_one
     ours, alone = together(lambda: function(x, m, out=y), lambda: solve(x, m, y), repeat=200)
     yield row("a user's Program, call", ours, "builtin", alone)
     xs, ms = np.ones((1024, 3)), np.tile(m, (1024, 1, 1))

@@ -38,7 +38,7 @@ HERE = Path(__file__).parent
 FOLDER = HERE.parent / ".gpu"
 ARCHS, MOST_BYTES = (80, 90, 100, 120), 10e6
 STATES = 200  # for comparisons; the last one is beyond what the sine can do
-_PRODUCT = ("errors", "driver", "device")  # modules of backends/cuda that need nothing else
+_PRODUCT = ("errors", "cuda/driver", "cuda/device")  # modules of codegen that need nothing else
 _WIDTH, _ROUNDS = 256, 64  # of the ceilings: threads of a block, rounds of a chain
 
 
@@ -157,12 +157,12 @@ class Bundle:
 
 def _copy_product(folder):
     """The driver as the backend has it, in a package with nothing else."""
-    package = folder / "dynamics_node" / "codegen" / "cuda"
-    package.mkdir(parents=True)
-    for parent in (package, package.parent, package.parent.parent):
+    package = folder / "dynamics_node" / "codegen"
+    (package / "cuda").mkdir(parents=True)
+    for parent in (package / "cuda", package, package.parent):
         (parent / "__init__.py").touch()
     for name in _PRODUCT:
-        shutil.copy(HERE.parent / "dynamics_node" / "codegen" / "cuda" / f"{name}.py", package)
+        shutil.copy(HERE.parent / "dynamics_node" / "codegen" / f"{name}.py", package / f"{name}.py")
 
 
 def write():

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from dynamics_node.codegen.cuda.processors import QUARTERS, Processor, processor_of
+from dynamics_node.codegen.cuda.choice import QUARTERS, Processor, processor_of
 
 
 class Card(NamedTuple):

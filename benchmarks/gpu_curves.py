@@ -24,8 +24,8 @@ from parallel_robots import chain, states
 
 from dynamics_node.chains import RobotArrays
 from dynamics_node.chains.chain_kernel import chain_kernel, laid_out
+from dynamics_node.codegen.cuda.choice import QUARTERS, WARP, resident_warps
 from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
-from dynamics_node.codegen.cuda.processors import QUARTERS, WARP, resident_warps
 
 CARD = CARDS["H100"]
 LINKS = (4, 8, 16, 32, 64, 128, 256)

@@ -8,10 +8,16 @@ from typing import NamedTuple
 
 import dynamics_node as dn
 from dynamics_node.algorithms import cheapest, dynamics_programs, recursive_programs, reordered
-from dynamics_node.codegen.cuda.choice import Chosen, Orders, Trial, choose, orders_of
+from dynamics_node.codegen.cuda.choice import (
+    Chosen,
+    Orders,
+    Trial,
+    choose,
+    instructions,
+    orders_of,
+    processor_of,
+)
 from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
-from dynamics_node.codegen.cuda.processors import processor_of
-from dynamics_node.codegen.cuda.sass import instructions
 from dynamics_node.codegen.printer import Kernel, Variant, kernel
 
 _found = importlib.util.spec_from_file_location("benchmark_robots", Path(__file__).with_name("robots.py"))

@@ -5,7 +5,7 @@ All instructions are taken to be executed once. Clocks are taken as the highest.
 
 from collections import Counter
 
-from dynamics_node.codegen.cuda.processors import WARP
+from dynamics_node.codegen.cuda.choice import WARP
 
 
 def cycles_by_pipe(code, processor):

@@ -6,8 +6,7 @@ import gpu_model
 from gpu_cards import CARDS
 from gpu_kernels import ARCH, bytes_of_state
 
-from dynamics_node.codegen.cuda.cycles import cycles_of_a_warp
-from dynamics_node.codegen.cuda.processors import WARP, processor_of, resident_warps
+from dynamics_node.codegen.cuda.choice import WARP, cycles_of_a_warp, processor_of, resident_warps
 
 PREDICTED = "predicted, never run"
 SHOWN = tuple(card for card in CARDS.values() if card.arch == ARCH)

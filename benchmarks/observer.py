@@ -133,7 +133,7 @@ def cycle():
     )
     own.step(0.0, q, qd, tau), own.step(STEP, q, qd, tau)
     rest = (own._dt, own._told, own._kept, own._next, *own._results)
-    kernel, g, variance = own._runners[0].solve, own._gravity, own._velocity_variance
+    kernel, g, variance = own._runners[0].call_one, own._gravity, own._velocity_variance
     own.reset()
 
     def alone():

@@ -12,7 +12,7 @@ import numpy as np
 
 import dynamics_node as dn
 from dynamics_node.codegen.c import kernel
-from dynamics_node.codegen.results import finite_states
+from dynamics_node.codegen.runner import finite_states
 from dynamics_node.graph import ORDERINGS, Recursion, SingularPivotError
 
 TESTED = runpy.run_path(str(harness.HERE.parent / "test" / "support" / "robots.py"))
@@ -44,7 +44,7 @@ def _row(name, model, ordering, states, right):
     answered, error = _judged(solver, states, right)
     few = _judged(solver, [array[:FEW] for array in states], right[:FEW])
     compiled = getattr(solver.runner, "first", solver.runner)  # without what refines
-    served = finite_states(compiled.run(STATES, [*states, model.gravity])[0])
+    served = finite_states(compiled.run_checked(STATES, [*states, model.gravity])[0])
     told = f"{STATES} states: {served.sum()} compiled, {(answered & ~served).sum()} refined"
     if not answered.all():
         told += f", {(~answered).sum()} declined: {_why(solver, states, int(np.argmin(answered)))}"

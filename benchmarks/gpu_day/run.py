@@ -20,7 +20,7 @@ from record import Record
 
 from dynamics_node.codegen.cuda.device import Device
 from dynamics_node.codegen.cuda.driver import LIBRARY, Driver
-from dynamics_node.codegen.cuda.errors import CudaError
+from dynamics_node.codegen.errors import CudaError
 
 HERE = Path(__file__).parent
 CHECKS = ("memcheck", "racecheck", "initcheck", "synccheck")

@@ -5,7 +5,7 @@ import statistics
 
 from kernels import OnDevice
 
-from dynamics_node.codegen.cuda.errors import OUT_OF_MEMORY, CudaError
+from dynamics_node.codegen.errors import OUT_OF_MEMORY, CudaError
 
 CACHE = 4 * 64 << 20  # bytes in turn between two uses of an array: four times the largest L2
 COUNTS = (1_000_000, 100_000, 10_000, 1000, 4_000_000)  # what is asked for first, first

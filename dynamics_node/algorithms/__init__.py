@@ -21,7 +21,7 @@ from dynamics_node.algorithms.first_positions import continued, first_closed
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics
 from dynamics_node.algorithms.friction import friction_torque
 from dynamics_node.algorithms.jacobian import frame_jacobian, frame_pose
-from dynamics_node.algorithms.limbs import alike, limb_after_limb, reordered
+from dynamics_node.algorithms.limbs import isomorphic_inputs, limb_after_limb, reordered
 from dynamics_node.algorithms.loading import load_robot, parse_robot, robot_from_description
 from dynamics_node.algorithms.loop_closure import ClosureError, close_loops
 from dynamics_node.algorithms.loops_file import read_loops_file
@@ -53,7 +53,6 @@ __all__ = [
     "Quantity",
     "QuantityName",
     "aba",
-    "alike",
     "can_roll",
     "center_of_mass",
     "center_of_mass_motion",
@@ -79,6 +78,7 @@ __all__ = [
     "generalized_momentum",
     "inertial_parameters",
     "inertias_of_parameters",
+    "isomorphic_inputs",
     "joint_regressor",
     "joint_torque_regressor",
     "kinetic_energy",

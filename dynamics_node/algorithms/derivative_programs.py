@@ -17,8 +17,8 @@ from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes
 from dynamics_node.algorithms.tangent import tangent_map
 from dynamics_node.robot import Problem, Robot, inverse_dynamics
 from dynamics_node.symbolic import (
+    LaneProgram,
     Program,
-    Staged,
     derivative_name,
     flattened,
     interpret,
@@ -30,7 +30,9 @@ from dynamics_node.symbolic import (
 FEW = 8  # coordinates of a robot with explicit joints up to which a derived Program may be the shorter one
 
 
-def derivative_program(robot: Robot, problem: Problem, wrenches=False, parameters=()) -> Program | Staged:
+def derivative_program(
+    robot: Robot, problem: Problem, wrenches=False, parameters=()
+) -> Program | LaneProgram:
     """The Program of d asked / d(q, qd, known), outputs dq, dqd and dknown (nv, nv).
 
     Inputs q, qd, what of qdd and tau the Problem knows (both for hybrid ones), f_ext if there are wrenches,
@@ -52,7 +54,7 @@ def derivative_program(robot: Robot, problem: Problem, wrenches=False, parameter
 
 
 def _length(program):
-    return len((flattened(program) if isinstance(program, Staged) else program).ops)
+    return len((flattened(program) if isinstance(program, LaneProgram) else program).ops)
 
 
 def _derived(mechanism, problem, shapes, more, wrenches, parameters):

@@ -16,7 +16,7 @@ from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.inertial_parameters import PARAMETERS
 from dynamics_node.robot.regroup import regrouped_away
 from dynamics_node.symbolic import (
-    Staged,
+    LaneProgram,
     Staging,
     half_solved,
     inverse_motion_transform,
@@ -28,7 +28,7 @@ from dynamics_node.symbolic import (
 _UPPER = np.triu_indices(4)
 
 
-def derivative_stages(model: Robot, problem: Problem, inputs) -> Staged:
+def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
     """As `derivative_program`, of inputs {name: shape}."""
     forward = np.array(problem.forward, dtype=bool)
     tree, T = economical(model)

@@ -17,7 +17,7 @@ from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.algorithms.rolled_recursions import can_roll, rolled_program
 from dynamics_node.robot import Problem, Robot
-from dynamics_node.symbolic import Program, Rolled, matvec, solve_definite
+from dynamics_node.symbolic import LoopProgram, Program, matvec, solve_definite
 
 # of (robot, rates, q, known, f_ext, gravity), known being tau at forward joints and qdd at the others: the
 # other one of the two
@@ -26,7 +26,7 @@ Method = Callable[..., np.ndarray]
 
 def dynamics_programs(
     robot: Robot, problem: Problem, wrenches=False, parameters=()
-) -> dict[str, Program | Rolled]:
+) -> dict[str, Program | LoopProgram]:
     """{what it is, for people: the Program} of the ways to solve the problem: `recursive_programs`, or, of a
     robot with many bodies, one that is rolled.
 
@@ -50,7 +50,7 @@ def recursive_programs(robot: Robot, problem: Problem, wrenches=False, parameter
 
 def dynamics_program(
     robot: Robot, problem: Problem, way: str, wrenches=False, parameters=()
-) -> Program | Rolled:
+) -> Program | LoopProgram:
     """That one of `dynamics_programs` which is called `way`."""
     if can_roll(robot, problem):
         return dynamics_programs(robot, problem, wrenches, parameters)[way]

@@ -6,7 +6,7 @@ from itertools import groupby
 import numpy as np
 
 from dynamics_node.robot import Robot
-from dynamics_node.symbolic import Program, Rolled, Staged, group_after_group, most_alive
+from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
 
@@ -16,7 +16,7 @@ NEARLY = 0.75  # of the bodies of a limb: what another one has at least that is 
 FEWER = 0.8  # of the values that are alive at a time: what makes another order worth its compilation
 
 
-def reordered(robot: Robot, program: Program | Rolled | Staged) -> Program | None:
+def reordered(robot: Robot, program: Program | LoopProgram | LaneProgram) -> Program | None:
     """The operations limb after limb, where fewer values are alive at a time then: which order is faster
     depends on the processor. None where nothing is to be gained."""
     if not isinstance(program, Program) or not FEW <= len(program.ops) <= MANY:
@@ -34,7 +34,7 @@ def limb_after_limb(robot: Robot, program: Program) -> Program:
     return group_after_group(program, _groups(robot, limbs), above)
 
 
-def alike(robot: Robot, program: Program | Rolled | Staged) -> list[tuple[int, ...]]:
+def isomorphic_inputs(robot: Robot, program: Program | LoopProgram | LaneProgram) -> list[tuple[int, ...]]:
     """Inputs of a Program, by their numbers, that mean the same on limbs that are built alike: one of each
     limb. Four limbs go together, or two."""
     places, start = _entries(robot), 0

@@ -11,7 +11,7 @@ def cost(program: Program):
 
 
 def cheapest(programs) -> tuple[str, Program]:
-    """(name, Program) of the one that costs least, of {name: Program}; one alone may be a Rolled."""
+    """(name, Program) of the one that costs least, of {name: Program}; one alone may be a LoopProgram."""
     if len(programs) == 1:
         return next(iter(programs.items()))
     return min(programs.items(), key=lambda pair: cost(pair[1]))

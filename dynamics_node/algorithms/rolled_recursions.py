@@ -28,8 +28,8 @@ from dynamics_node.robot.joints import KINDS
 from dynamics_node.robot.regroup import regrouped_away
 from dynamics_node.symbolic import (
     Expression,
+    LoopProgram,
     Program,
-    Rolled,
     Shift,
     Sweep,
     Turn,
@@ -68,7 +68,7 @@ def _one_by_one(model):
     return all(of.has_axis or (of.is_free and parent < 0) for of, parent in joints)
 
 
-def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()) -> Rolled:
+def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()) -> LoopProgram:
     """RNEA or the articulated-body recursion, rolled up. Arguments, inputs and outputs as of
     `dynamics_programs`."""
     watched = weak_coordinates(model, problem.forward)
@@ -96,7 +96,7 @@ def rolled_program(model: Robot, problem: Problem, wrenches=False, parameters=()
     passes = [(False, _move), (True, inward), *([(False, _accelerate)] if any(forward) else [])]
     sweeps = tuple(Sweep(back, tuple(kind.step(function) for kind in found)) for back, function in passes)
     outputs = {name: k * model.nv + np.arange(model.nv) for k, name in enumerate(returns)}
-    return Rolled(
+    return LoopProgram(
         inputs,
         outputs | ({"health": np.array([len(returns) * model.nv])} if any(watched) else {}),
         np.array(model.parents),

@@ -6,7 +6,15 @@ import numpy as np
 
 from dynamics_node.algorithms.derivative_programs import derivative_program, tangent
 from dynamics_node.robot import inverse_dynamics
-from dynamics_node.symbolic import Program, Staged, derivative_name, flattened, interpret, jacobian, trace
+from dynamics_node.symbolic import (
+    LaneProgram,
+    Program,
+    derivative_name,
+    flattened,
+    interpret,
+    jacobian,
+    trace,
+)
 
 SECOND = ("dq_dq", "dq_dqd", "dqd_dqd", "dqdd_dq")
 _PAIRS = {"dq_dq": ("dq", "q"), "dq_dqd": ("dq", "qd"), "dqd_dqd": ("dqd", "qd"), "dqdd_dq": ("dknown", "q")}
@@ -21,7 +29,7 @@ def second_derivative_program(robot, problem=None, wrenches=False, parameters=()
     dq_dq is the rate of d tau_i / d q_j in a motion with velocity k at rate 1, which is symmetric in j and k
     where velocities are rates of coordinates. What is not here is zero, or follows by symmetry."""
     first = derivative_program(robot, inverse_dynamics(robot), parameters=parameters)
-    first = flattened(first) if isinstance(first, Staged) else first
+    first = flattened(first) if isinstance(first, LaneProgram) else first
     second = jacobian(first, ["dq", "dqd", "dknown"], ["q", "qd"])
 
     def function(**state):

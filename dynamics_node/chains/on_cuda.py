@@ -6,12 +6,11 @@ import numpy as np
 
 from dynamics_node.chains.chain_arrays import RobotArrays
 from dynamics_node.chains.chain_kernel import REAL, chain_kernel, laid_out, refuse_kernel
+from dynamics_node.codegen.cuda.device import device
 from dynamics_node.codegen.cuda.driver import DevicePointer
-from dynamics_node.codegen.cuda.errors import CudaError
 from dynamics_node.codegen.cuda.lanes import Lane
 from dynamics_node.codegen.cuda.nvrtc import find_nvrtc
-from dynamics_node.codegen.cuda.opened import device
-from dynamics_node.codegen.errors import DeviceError
+from dynamics_node.codegen.errors import CudaError, DeviceError
 
 _ALIGNED = 256  # bytes
 

@@ -1,23 +1,21 @@
 """Program -> Runner: the interpreter, C (folder c), CUDA (folder cuda), the compile cache."""
 
+from dynamics_node.codegen.backends import DEVICES, make
 from dynamics_node.codegen.cuda import ArrayError, DeviceArray, lost, on_device
 from dynamics_node.codegen.errors import CompileError, DeviceError
-from dynamics_node.codegen.fallback import Backed
-from dynamics_node.codegen.interpreter import Unhurried
-from dynamics_node.codegen.results import finite_states
-from dynamics_node.codegen.runner import DEVICES, Runner, make
+from dynamics_node.codegen.runner import NoFastPath, Runner, WithFallback, finite_states
 from dynamics_node.codegen.scan import Scan
 
 __all__ = [
     "DEVICES",
     "ArrayError",
-    "Backed",
     "CompileError",
     "DeviceArray",
     "DeviceError",
+    "NoFastPath",
     "Runner",
     "Scan",
-    "Unhurried",
+    "WithFallback",
     "finite_states",
     "lost",
     "make",

@@ -1,58 +1,27 @@
-"""What runs Programs, and knows no robot: `make` turns a Program into a Runner.
+"""Runner: a Program that a backend made executable; what every Runner shares."""
 
-c: compiled by the system's compiler (folder c); numpy: interpreted; DEVICES: batches on another processor
-(folder cuda). A new backend is a class with the members of Runner and its name in `make`.
-"""
-
-import logging
-from collections.abc import Callable
-from typing import Literal, Protocol
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from dynamics_node.codegen.c import CRunner
-from dynamics_node.codegen.cuda import ArrayError, CudaRunner, DeviceArray, driver_is_there, on_device
-from dynamics_node.codegen.cuda import lost as lost_device
-from dynamics_node.codegen.errors import CompileError, DeviceError
-from dynamics_node.codegen.fallback import Backed
-from dynamics_node.codegen.interpreter import Interpreter, Unhurried
-from dynamics_node.codegen.results import finite_states
-from dynamics_node.codegen.scan import Scan
-from dynamics_node.symbolic import Program, Rolled, Staged, flattened
+from dynamics_node.symbolic import UNIT, LaneProgram, LoopProgram, Program
 
-log = logging.getLogger("dynamics_node")
-
-__all__ = [
-    "DEVICES",
-    "ArrayError",
-    "Backed",
-    "CompileError",
-    "DeviceArray",
-    "DeviceError",
-    "Runner",
-    "Scan",
-    "Unhurried",
-    "finite_states",
-    "lost_device",
-    "make",
-    "on_device",
-]
-
-DEVICES = ("cuda",)  # backends that compute batches elsewhere
-# {name: (Program, the same operations in another order or None)}
-Rivals = Callable[[], dict[str, tuple[Program, Program | None]]]
+UNIT_TOLERANCE = 2 * UNIT  # of the square of a quaternion's length
+KEPT = 2.0**-12  # of a result, in any precision: what rounding may come to when health is at its limit
 
 
 class Runner(Protocol):
     """Runs one Program. Picklable.
 
     program: what it runs, None for something else; backend: its name; inputs, outputs: {name: shape} of what
-    a call takes and gives, parameters and health being kept; checks: whether `run` tells by itself that
-    inputs are not finite or not of unit length.
+    a call takes and gives, parameters and health being kept; checks: whether `run_checked` tells by itself
+    that inputs are not finite or not of unit length.
     """
 
     @property
-    def program(self) -> Program | Rolled | Staged | None: ...
+    def program(self) -> Program | LoopProgram | LaneProgram | None: ...
 
     @property
     def backend(self) -> str: ...
@@ -66,21 +35,21 @@ class Runner(Protocol):
     @property
     def outputs(self) -> dict[str, tuple[int, ...]]: ...
 
-    def solve(self, *arrays) -> Literal[False] | None:
+    def call_one(self, *arrays) -> Literal[False] | None:
         """One state, the quick way: arrays are the inputs, then the outputs. None when it has written them,
         False when it declines: an array is not plain (C-contiguous float64 of the right shape), or anything
         is not finite, of unit length, or within the limits of health."""
 
-    def few(self, *inputs):
+    def call_few(self, *inputs):
         """A few states, the quick way: inputs (count, *shape), or (*shape) for all states. The output (count,
-        *shape), a tuple if there are several; None when it declines, as `solve`, or there are too many."""
+        *shape), a tuple if there are several; None when it declines, as `call_one`, or there are too many."""
 
-    def many(self, count: int, inputs, dtype: np.dtype, out=None) -> list[np.ndarray] | None:
-        """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `solve`, or there
-        are too few; arrays of dtype, which is the precision of the arithmetic. out: arrays for the outputs,
-        which those that come back may be, or not; when it declines anything may be in them."""
+    def call_batch(self, count: int, inputs, dtype: np.dtype, out=None) -> list[np.ndarray] | None:
+        """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `call_one`, or
+        there are too few; arrays of dtype, which is the precision of the arithmetic. out: arrays for the
+        outputs, which those that come back may be, or not; when it declines anything may be in them."""
 
-    def run(self, count: int, inputs, dtype=np.float64) -> tuple[list[np.ndarray], bool]:
+    def run_checked(self, count: int, inputs, dtype=np.float64) -> tuple[list[np.ndarray], bool]:
         """Outputs [(count, *shape)] over many states, and whether all are good: finite, quaternions of unit
         length, health within its limits. Outputs of a state without a finite and healthy result are NaN; no
         state changes another. inputs: each (count, *shape), or (*shape) for all states, contiguous, of dtype,
@@ -96,50 +65,144 @@ class Runner(Protocol):
         """Do now what many states need later. Raises CompileError."""
 
 
-def make(
-    program: Program | Rolled | Staged,
-    backend="auto",
-    parameters=None,
-    quaternions=(),
-    instead=None,
-    other=None,
-    alike=(),
-    rivals: Rivals | None = None,
-) -> Runner:
-    """The Runner of a Program.
+class NoFastPath:
+    """A Runner without a fast path: every call goes through `run_checked`."""
 
-    backend: c, numpy, one of DEVICES, beside which c serves where it works, or auto: c where it works, and
-    for large batches a GPU that was measured to be faster. parameters: {name: array} of its last inputs,
-    which a call does not take; quaternions: where among all entries of the inputs those of unit length begin.
-    instead: the Runner that serves where nothing is compiled, by default the interpreter; other: the same
-    operations in another order, one of which is faster; alike: inputs that go together: see `packed`; rivals:
-    of Programs with the same results by other algorithms, asked where a GPU may run one of them. Raises
-    CompileError for backend c without a compiler; DeviceError, and ImportError for an absent extra, for one
-    of DEVICES.
+    checks = False
+
+    def require(self, dtype):
+        """It takes any."""
+
+    def prepare(self, batches=False):
+        """Nothing is left to do."""
+
+    def call_one(self, *arrays):
+        """Declined: False."""
+        return False
+
+    def call_few(self, *inputs):
+        """Declined: None."""
+
+    def call_batch(self, count, inputs, dtype, out=None):
+        """Declined: None."""
+
+
+@dataclass(frozen=True, eq=False)
+class WithFallback:
+    """A Runner: `first`, and `second`, slower and surer, for the states of which `first` has no result."""
+
+    first: Any
+    second: Any
+    checks = False  # states that are bad by themselves are not for the second one
+
+    @property
+    def backend(self):
+        return self.first.backend
+
+    @property
+    def program(self):
+        return self.first.program
+
+    @property
+    def inputs(self):
+        return self.first.inputs
+
+    @property
+    def outputs(self):
+        return self.first.outputs
+
+    @property
+    def call_one(self):
+        return self.first.call_one
+
+    @property
+    def call_few(self):
+        return self.first.call_few
+
+    @property
+    def call_batch(self):
+        return self.first.call_batch
+
+    @property
+    def on_device(self):
+        """Of the first alone: what it leaves as NaN on the device stays so. None where it has no device."""
+        return getattr(self.first, "on_device", None)
+
+    def with_parameters(self, values):
+        """Of both."""
+        return replace(
+            self, first=self.first.with_parameters(values), second=self.second.with_parameters(values)
+        )
+
+    def require(self, dtype):
+        """Of the first."""
+        self.first.require(dtype)
+
+    def prepare(self, batches=False):
+        """Of the first."""
+        self.first.prepare(batches)
+
+    def run_checked(self, count, inputs, dtype=np.float64):
+        """See Runner; the states have to be good. What the second raises is raised."""
+        outputs, good = self.first.run_checked(count, inputs, dtype)
+        if good:
+            return outputs, good
+        bad = ~finite_states(outputs)
+        some = [
+            array[bad] if array.ndim > len(shape) else array
+            for array, shape in zip(inputs, self.inputs.values(), strict=True)
+        ]
+        again, good = self.second.run_checked(np.count_nonzero(bad), some, dtype)
+        for output, array in zip(outputs, again, strict=True):
+            output[bad] = array
+        return outputs, good
+
+
+def taken(program, parameters=()) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the inputs that a call takes: all but the parameters."""
+    return {name: shape for name, shape in program.inputs.items() if name not in parameters}
+
+
+def returned(program) -> dict[str, tuple[int, ...]]:
+    """{name: shape} of the outputs that a call gives: all but health, the last one where there are limits."""
+    shapes = [(name, numbers.shape) for name, numbers in program.outputs.items()]
+    return dict(shapes[:-1] if program.limits else shapes)
+
+
+def usable(out, inputs) -> list[np.ndarray]:
+    """The arrays of `out` for results that are written while inputs are read: none of them where some may lie
+    over others."""
+    if out is None or not all(type(array) is np.ndarray for array in (*out, *inputs)):
+        return []
+    over = any(np.may_share_memory(array, other) for array in out for other in inputs)
+    over = over or any(np.may_share_memory(array, other) for array, other in combinations(out, 2))
+    return [] if over else list(out)
+
+
+def limits_in(program, dtype=np.float64) -> tuple[float, ...]:
+    """The limits of a Program's health in arithmetic of a type.
+
+    They are those of float64; an entry of health is the square of what multiplies rounding, which in
+    float32 may be less (one whose limit is below is something else: it stays).
     """
-    runner = _on_cpu(program, backend, parameters, quaternions, instead, other, alike)
-    if backend in DEVICES:
-        return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals)
-    if backend == "auto" and driver_is_there():
-        return CudaRunner(_straight(program), runner, parameters, quaternions, other, rivals, measured=True)
-    return runner
+    most = (KEPT / np.finfo(dtype).eps) ** 2
+    return tuple(min(limit, most) if dtype != np.float64 else limit for limit in program.limits)
 
 
-def _on_cpu(program, backend, parameters, quaternions, instead, other, alike) -> Runner:
-    if backend != "numpy":
-        try:
-            return CRunner(program, parameters, quaternions, other, alike)
-        except CompileError as error:
-            if backend == "c":
-                raise
-            log.warning("%s; numpy serves instead", error)
-    if instead is not None:
-        return instead
-    if isinstance(program, Rolled):
-        raise CompileError("a Program that is rolled up is not interpreted: it needs a C compiler")
-    return Interpreter(program, dict(parameters or {}))
+def healthy(health, limits):
+    """Which states (count,) are within the limits; NaN is not. health (count, len(limits))."""
+    return (health <= np.asarray(limits)).all(axis=-1)
 
 
-def _straight(program) -> Program | Rolled:
-    """For a thread that computes a state alone."""
-    return flattened(program) if isinstance(program, Staged) else program
+def finite_states(outputs):
+    """Which states (count,) are finite in all outputs (count, ...)."""
+    return np.logical_and.reduce([np.isfinite(a).all(axis=tuple(range(1, a.ndim))) for a in outputs])
+
+
+def without_bad(outputs, good):
+    """The outputs (count, ...) with NaN, in place, at states that are not finite or not good, (count,)
+    bool."""
+    bad = ~(good & finite_states(outputs))
+    for array in outputs:
+        array[bad] = np.nan
+    return outputs

@@ -101,7 +101,7 @@ class JointFilter:
         if self._any_wraps:
             position = self._unwrapped(position)
         arrays = (position, self._dt, self._told, self._kept, self._next)
-        if self._runner.solve(*arrays) is not None:
+        if self._runner.call_one(*arrays) is not None:
             self._slowly(*arrays)
         self._kept, self._next, self._time = self._next, self._kept, time
         return True
@@ -126,7 +126,7 @@ class JointFilter:
 
     def _slowly(self, position, dt, told, kept, out):
         position = self._checked(position)
-        (found,), _ = self._runner.run(1, [array[None] for array in (position, dt, told, kept)])
+        (found,), _ = self._runner.run_checked(1, [array[None] for array in (position, dt, told, kept)])
         out[...] = found[0]
 
     def _checked(self, position):

@@ -58,7 +58,7 @@ class MomentumObserver:
         self.reset()
 
     def _quicken(self):
-        self._one_cycle, self._one_begin = (runner.solve for runner in self._runners)
+        self._one_cycle, self._one_begin = (runner.call_one for runner in self._runners)
         self._levels = self._told[-len(self.options.windows) :]  # a view
 
     def __getstate__(self):
@@ -142,7 +142,7 @@ class MomentumObserver:
         arguments.refuse_bad()
         count = len(names) - len(sample)
         given = [*arguments.rows().values(), *rest[:count]]
-        (outputs, good) = runner.run(1, [np.ascontiguousarray(array)[None] for array in given])
+        (outputs, good) = runner.run_checked(1, [np.ascontiguousarray(array)[None] for array in given])
         if not good:
             q = arguments.rows()["q"].copy()
             raise SolutionError(lambda: self._reason(q))

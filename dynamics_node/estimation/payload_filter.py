@@ -175,7 +175,7 @@ class PayloadEstimator:
 
 def _compute(function, arrays, results):
     """The results of a Quantity in place; errors in its words."""
-    if function.runner.solve(*arrays, *results) is not None:
+    if function.runner.call_one(*arrays, *results) is not None:
         q, qd, gravity = arrays
         for place, array in zip(results, function(q, qd, gravity=gravity), strict=True):
             place[...] = array

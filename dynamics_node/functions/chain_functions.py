@@ -16,8 +16,7 @@ from dynamics_node.chains import (
 )
 from dynamics_node.chains.chain_kernel import has_kernel
 from dynamics_node.chains.on_cuda import CudaChains
-from dynamics_node.codegen.cuda.errors import CudaError
-from dynamics_node.codegen.errors import DeviceError
+from dynamics_node.codegen.errors import CudaError, DeviceError
 from dynamics_node.functions.choices import Choice, ChoiceError
 from dynamics_node.functions.spec import Spec
 from dynamics_node.graph import dynamics_runner

@@ -38,8 +38,8 @@ class Function:
     _axes_of_many: int = field(init=False, repr=False)
 
     def __post_init__(self):
-        """Attributes of the object are what Python finds fastest. _one_state, _few: `solve` and `few` of the
-        runner."""
+        """Attributes of the object are what Python finds fastest. _one_state, _few: `call_one` and `call_few`
+        of the runner."""
         self.runner.require(np.dtype(self.precision))
         one, few = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
@@ -50,8 +50,8 @@ class Function:
             object.__setattr__(self, name, value)
 
     def _quick_ways(self, runner):
-        """`solve` and `few` of a runner, which compute with float64."""
-        return (runner.solve, runner.few) if self.precision == "float64" else (_declined, _nothing)
+        """`call_one` and `call_few` of a runner, which compute with float64."""
+        return (runner.call_one, runner.call_few) if self.precision == "float64" else (_declined, _nothing)
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in QUICK}
@@ -72,7 +72,8 @@ class Function:
     # --- many states, or arrays that are not plain --------------------------------------------------------
 
     def _states(self, found, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple; found: what `few` gave, arrays: all inputs of the runner."""
+        """The results (..., *shape) in a tuple; found: what `call_few` gave, arrays: all inputs of the
+        runner."""
         if found is None:
             found = self._many(runner, arrays, out)
             if found is None and any(map(on_device, arrays)):
@@ -86,11 +87,11 @@ class Function:
         return tuple(delivered(result, place) for result, place in zip(found, out, strict=True))
 
     def _many(self, runner, arrays, out):
-        """The results by `many`, without a look at the arrays here; else None."""
+        """The results by `call_batch`, without a look at the arrays here; else None."""
         first = arrays[0] if arrays else None
         if not isinstance(first, np.ndarray) or first.ndim != self._axes_of_many:
             return None
-        return runner.many(len(first), arrays, self.dtype, out)
+        return runner.call_batch(len(first), arrays, self.dtype, out)
 
     def _on_device(self, runner, arrays, out, errors):
         """The results where arrays lie on a GPU: there, too, of their type and layout. Of a state without a
@@ -126,7 +127,7 @@ class Function:
         found: list[np.ndarray] = []
         good = False
         if runner.checks:
-            found, good = runner.run(arguments.count, list(arguments.rows().values()), self.dtype)
+            found, good = runner.run_checked(arguments.count, list(arguments.rows().values()), self.dtype)
         if not good:
             found = self._careful(runner, arguments, errors)
         shaped = [array.reshape((*arguments.batch, *array.shape[1:])) for array in found]
@@ -156,7 +157,7 @@ class Function:
     def _run(self, runner, count, rows, errors):
         """A numeric algorithm refuses all states where there is no solution at one: then state by state."""
         try:
-            return runner.run(count, list(rows.values()))[0]
+            return runner.run_checked(count, list(rows.values()))[0]
         except np.linalg.LinAlgError as error:
             if errors == "raise":
                 raise SolutionError(self._why(rows, f"no solution at this state: {error}")) from None
@@ -167,7 +168,7 @@ class Function:
         for k in range(count):
             one = [a if a.ndim == self._axes(name) else a[k : k + 1] for name, a in rows.items()]
             try:
-                solved, _ = runner.run(1, one)
+                solved, _ = runner.run_checked(1, one)
             except np.linalg.LinAlgError:
                 continue
             for result, array in zip(found, solved, strict=True):

@@ -102,7 +102,7 @@ class RobotFunction(Function):
 
     @cached_property
     def _pushed(self):
-        """`solve` and `few` with wrenches."""
+        """`call_one` and `call_few` with wrenches."""
         return self._quick_ways(self.with_wrenches)
 
     def compile(self, batches=False):
@@ -149,7 +149,8 @@ class DynamicsFunction(RobotFunction):
         _ = self.with_wrenches
 
     def _solve(self, found, f_ext, out, errors, *arrays):
-        """The results where one state was declined. found: what `few` gave; arrays: all inputs but f_ext."""
+        """The results where one state was declined. found: what `call_few` gave; arrays: all inputs but
+        f_ext."""
         if f_ext is None:
             return self._states(found, self.runner, arrays, out, errors)
         return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)

@@ -6,10 +6,10 @@ from functools import cached_property, lru_cache, partial
 
 import numpy as np
 
-from dynamics_node.algorithms import alike, parameter_values, reordered
+from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
 from dynamics_node.algorithms.loop_pivots import weak_coordinates
 from dynamics_node.algorithms.pivots import refuse_unwatched
-from dynamics_node.codegen import Backed, Runner, make
+from dynamics_node.codegen import Runner, WithFallback, make
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
@@ -59,11 +59,11 @@ class Spec:
             self.robot.quaternion_places,
             numeric,
             reordered(self.robot, program) if backend != "numpy" else None,
-            alike(self.robot, program),
+            isomorphic_inputs(self.robot, program),
             None if self.rivals is None else partial(_reordered, self.robot, self.rivals, wrenches),
         )
         backs = self.refines and runner is not numeric
-        return Backed(runner, numeric) if backs else runner
+        return WithFallback(runner, numeric) if backs else runner
 
     def values(self, robot):
         """{name: array} of the parameters, and the robot itself for what runs at call time."""

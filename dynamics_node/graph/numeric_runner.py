@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from dynamics_node.codegen import Unhurried
+from dynamics_node.codegen import NoFastPath
 from dynamics_node.robot import Shapes
 
 SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
 
 
 @dataclass(frozen=True, eq=False)
-class NumericRunner(Unhurried):
+class NumericRunner(NoFastPath):
     """A Runner, see backends. algorithm: see the package; inputs, outputs: what it reads and returns. Its one
     parameter is 'robot'."""
 
@@ -31,8 +31,8 @@ class NumericRunner(Unhurried):
         """A Runner for values['robot'], a robot that differs in inertias or rotor inertias only."""
         return replace(self, algorithm=self.algorithm.with_inertias(values["robot"]))
 
-    def run(self, count, inputs, dtype=np.float64):
-        """See backends.Runner; but the states have to be good, and LinAlgError is raised when one has no
+    def run_checked(self, count, inputs, dtype=np.float64):
+        """See Runner; but the states have to be good, and LinAlgError is raised when one has no
         solution."""
         arrays = {
             name: array if name in SAME else np.broadcast_to(array, (count, *shape))

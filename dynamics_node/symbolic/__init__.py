@@ -1,75 +1,72 @@
-"""Straight-line Programs: expressions, tracing, derivatives, interpretation. Spatial algebra."""
+"""Programs: expressions, tracing, derivatives, interpretation, passes over operations. Spatial algebra."""
 
-from dynamics_node.symbolic.algebra import (
-    congruence,
-    cross_force,
-    cross_motion,
-    matvec,
-    skew,
-    spatial_inertia,
-    symmetric,
-    transpose,
-)
 from dynamics_node.symbolic.derivative import derivative_name, gradient, jacobian
-from dynamics_node.symbolic.elementary import Shift, Turn, plane_turn
 from dynamics_node.symbolic.expression import Expression, Op, Table
-from dynamics_node.symbolic.fixed_order import (
-    angle_of,
+from dynamics_node.symbolic.fused import Fused, fused
+from dynamics_node.symbolic.interpret import flattened, interpret, interpret_portable
+from dynamics_node.symbolic.lane_program import LaneProgram, Stage, Staging, entries, mapped
+from dynamics_node.symbolic.linear_algebra import (
     carried_inertia,
+    definite_pivots,
     dot,
+    half_solved,
+    inverse_congruence,
+    inverse_diagonal,
     least_squares,
     length,
     pivoted,
     power_of_two,
     product,
-    sine_cosine,
-)
-from dynamics_node.symbolic.fused import Fused, fused
-from dynamics_node.symbolic.interpret import interpret, interpret_portable
-from dynamics_node.symbolic.lane_program import Stage, Staged
-from dynamics_node.symbolic.linear import (
-    definite_pivots,
-    half_solved,
-    inverse_congruence,
-    inverse_diagonal,
     solve,
     solve_definite,
 )
-from dynamics_node.symbolic.loop_program import Rolled, Sweep
-from dynamics_node.symbolic.order import depth_first, group_after_group, in_order, most_alive
-from dynamics_node.symbolic.packed import packed
-from dynamics_node.symbolic.program import Program, ProgramError
-from dynamics_node.symbolic.pseudo_inertia import inertia_of_pseudo, pseudo_inertia
+from dynamics_node.symbolic.loop_program import LoopProgram, Sweep
+from dynamics_node.symbolic.program import Program, ProgramError, trace
 from dynamics_node.symbolic.rotation import (
     UNIT,
+    angle_of,
     axis_rotation_parts,
     quaternion_difference,
     quaternion_rates,
     quaternion_rotation,
     rpy_rotation,
+    sine_cosine,
     turned_quaternion,
 )
-from dynamics_node.symbolic.staging import Staging, entries, flattened, mapped
-from dynamics_node.symbolic.trace import trace
-from dynamics_node.symbolic.transform import (
+from dynamics_node.symbolic.schedule import depth_first, group_after_group, in_order, most_alive
+from dynamics_node.symbolic.slp import vectorize
+from dynamics_node.symbolic.spatial import (
+    Shift,
+    Turn,
+    congruence,
+    cross_force,
+    cross_motion,
+    inertia_of_pseudo,
     inverse_motion_transform,
+    matvec,
     motion_transform,
+    plane_turn,
+    pseudo_inertia,
     rotation_transform,
+    skew,
+    spatial_inertia,
+    symmetric,
     transform_origin,
     transform_rotation,
+    transpose,
 )
 
 __all__ = [
     "UNIT",
     "Expression",
     "Fused",
+    "LaneProgram",
+    "LoopProgram",
     "Op",
     "Program",
     "ProgramError",
-    "Rolled",
     "Shift",
     "Stage",
-    "Staged",
     "Staging",
     "Sweep",
     "Table",
@@ -104,7 +101,6 @@ __all__ = [
     "matvec",
     "most_alive",
     "motion_transform",
-    "packed",
     "pivoted",
     "plane_turn",
     "power_of_two",
@@ -126,4 +122,5 @@ __all__ = [
     "transform_rotation",
     "transpose",
     "turned_quaternion",
+    "vectorize",
 ]

@@ -11,8 +11,7 @@ import numpy as np
 
 from dynamics_node.symbolic.expression import Op, Table
 from dynamics_node.symbolic.interpret import scalar_values
-from dynamics_node.symbolic.program import Program
-from dynamics_node.symbolic.trace import program_of
+from dynamics_node.symbolic.program import Program, program_of
 
 
 def jacobian(program: Program, outputs, inputs) -> Program:

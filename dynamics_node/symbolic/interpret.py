@@ -1,4 +1,4 @@
-"""What a Program means, straight-line or in stages: a few lines of NumPy, over a batch."""
+"""The interpreter: what a Program or a LaneProgram means, by NumPy, over a batch of states."""
 
 import math
 from collections.abc import Callable
@@ -7,8 +7,8 @@ from functools import partial, reduce
 import numpy as np
 
 from dynamics_node.symbolic.expression import Expression, Op
-from dynamics_node.symbolic.lane_program import Staged
-from dynamics_node.symbolic.program import Program
+from dynamics_node.symbolic.lane_program import LaneProgram
+from dynamics_node.symbolic.program import Program, trace
 
 
 def _sine(angle, offset=0.0):
@@ -79,6 +79,11 @@ def interpret_portable(program, bits=53, **inputs):
     return _interpreted(program, inputs, meaning)
 
 
+def flattened(program: LaneProgram) -> Program:
+    """A LaneProgram as one straight-line Program."""
+    return trace(lambda **inputs: interpret(program, **inputs), program.inputs, program.limits)
+
+
 def _rounded(function, split, *operands):
     """A result without its last digits, as Veltkamp splits it."""
     value = function(*operands)
@@ -121,7 +126,7 @@ def _interpreted(program, inputs, meaning):
                 own = np.array([values[n] for n in numbers.ravel().tolist()], dtype)
                 found[name][state] = own.reshape(numbers.shape)
         return _of_batch(found, batch)
-    run = _stage_after_stage if isinstance(program, Staged) else all_values
+    run = _stage_after_stage if isinstance(program, LaneProgram) else all_values
     for start in range(0, count, CHUNK):
         part = slice(start, start + CHUNK)
         with np.errstate(all="ignore"):
@@ -182,7 +187,7 @@ def _inverse(x):
 
 
 def _stage_after_stage(program, inputs, meaning):
-    """Every value of a Staged in its order, (values, states): see `all_values`."""
+    """Every value of a LaneProgram in its order, (values, states): see `all_values`."""
     values = np.array(np.broadcast_arrays(*inputs, *program.constants.tolist()))
     for stage in program.stages:
         found = all_values(stage.program, list(values[stage.reads]), meaning)

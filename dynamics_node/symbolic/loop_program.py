@@ -22,7 +22,7 @@ class Sweep:
 
 
 @dataclass(frozen=True, eq=False)
-class Rolled:
+class LoopProgram:
     """A Program with loops: inputs, outputs and limits as of a Program.
 
     kinds (n,) of the bodies; table (n, columns): their numbers; q_at, v_at (n,): where their coordinates
@@ -77,7 +77,7 @@ class Rolled:
         return hashed.hexdigest()
 
 
-def only_summed(program: Rolled) -> list[str]:
+def only_summed(program: LoopProgram) -> list[str]:
     """Arrays that nothing is written to before something is added."""
     written = {name for sweep in program.sweeps for step in sweep.steps for name in step.outputs}
     return [name for name in program.arrays if PARENT + name in written and name not in written]

@@ -1,11 +1,21 @@
-"""Rotation matrices. R takes coordinates of the rotated frame to the original one."""
+"""Rotation matrices, quaternions and angles.
+
+A rotation matrix R takes coordinates of the rotated frame to the original one. Sines of C libraries differ
+in the last digit: those of constants are rounded correctly (`sine_cosine`, `angle_of`), so that a Program
+is the same on every machine.
+"""
+
+import math
+from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.symbolic.algebra import skew
-from dynamics_node.symbolic.fixed_order import sine_cosine
+from dynamics_node.symbolic.spatial import skew
 
 UNIT = 1e-6  # by how much the length of a quaternion may differ from 1 to be taken as its direction
+_BITS = 256  # of the fractions that stand for angles, sines and cosines
+_QUARTER = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0082EFA98EC4E6C89 // 2  # pi / 2
+_FAR = 2.0**64  # rad beyond which these bits are too few
 
 
 def rpy_rotation(rpy):
@@ -62,3 +72,44 @@ def quaternion_difference(to, start):
     v = 2.0 * (np.swapaxes(quaternion_rates(start), -1, -2) @ to[..., None])[..., 0]
     w = (start * to).sum(axis=-1, keepdims=True)
     return 4.0 * v / (1.0 + w)
+
+
+@lru_cache(maxsize=4096)
+def sine_cosine(angle: float) -> tuple[float, float]:
+    """Sine and cosine of an angle in rad."""
+    if not abs(angle) <= _FAR:
+        return (math.sin(angle), math.cos(angle)) if math.isfinite(angle) else (math.nan, math.nan)
+    sine, cosine = _sine_cosine(_fraction(angle))
+    return sine / (1 << _BITS), cosine / (1 << _BITS)
+
+
+def angle_of(sine: float, cosine: float) -> float:
+    """The angle in [-pi, pi] whose sine and cosine have this ratio and these signs: atan2, which one step of
+    Newton's method makes exact."""
+    first = math.atan2(sine, cosine)
+    y, x = _fraction(sine), _fraction(cosine)
+    s, c = _sine_cosine(_fraction(first))
+    return (_fraction(first) + ((y * c - x * s) << _BITS) // (x * c + y * s)) / (1 << _BITS)
+
+
+def _fraction(x):
+    """A float in units of 2^-_BITS."""
+    numerator, denominator = float(x).as_integer_ratio()
+    return (numerator << _BITS) // denominator
+
+
+def _sine_cosine(angle):
+    quarters = (2 * angle + _QUARTER) // (2 * _QUARTER)
+    rest = angle - quarters * _QUARTER
+    square = rest * rest >> _BITS
+    s, c = _series(rest, square, 2), _series(1 << _BITS, square, 1)
+    return ((s, c), (c, -s), (-s, -c), (-c, s))[quarters % 4]
+
+
+def _series(term, square, n):
+    """term (1 - square / n (n + 1) + square^2 / n (n + 1) (n + 2) (n + 3) - ...)"""
+    total = term
+    while term:
+        term = -(term * square >> _BITS) // (n * (n + 1))
+        total, n = total + term, n + 2
+    return total

@@ -91,8 +91,8 @@ class Sweeps:
 
 def run(runner: Runner, *arrays):
     """Inputs into the output, the last array, the quick way or the sure one."""
-    if runner.solve(*arrays) is not None:
-        (found,), _ = runner.run(1, [array[None] for array in arrays[:-1]])
+    if runner.call_one(*arrays) is not None:
+        (found,), _ = runner.run_checked(1, [array[None] for array in arrays[:-1]])
         arrays[-1][:] = found[0]
 
 

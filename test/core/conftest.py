@@ -7,7 +7,7 @@ from flags import every_way, in_one_order, optimised, quickly_compiled
 from robots import ROBOTS
 
 from dynamics_node.codegen.c import compiler
-from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.c import compiler as library
 
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 

@@ -15,7 +15,7 @@ import dynamics_node as dn
 from dynamics_node.algorithms import cost, recursive_programs
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.codegen.c.render import render
-from dynamics_node.codegen.c.straight import PART, render_run
+from dynamics_node.codegen.c.render_straight import PART, render_run
 from dynamics_node.graph import ORDERINGS, Memory, best_ordering, elimination_program
 from dynamics_node.robot.inertial_parameters import with_parameters, with_payload
 from dynamics_node.symbolic import interpret, trace
@@ -162,7 +162,7 @@ def test_solve_writes_its_outputs():
     y, z = np.zeros(3), np.zeros(1)
     kernel = Kernel(product())
     m = np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
-    assert kernel.solve(np.array([1.0, 2.0]), m, y, z) is None
+    assert kernel.call_one(np.array([1.0, 2.0]), m, y, z) is None
     assert y.tolist() == [7.0, 10.0, 17.0] and z.tolist() == [3.0]
 
 
@@ -171,7 +171,7 @@ def test_solve_outlives_its_kernel():
     solves = []
     for k in range(50):
         m = np.full((2, 3), float(k))
-        solves.append(Kernel(product(), {"m": m}).solve)
+        solves.append(Kernel(product(), {"m": m}).call_one)
     y, z = np.zeros(3), np.zeros(1)
     for k, solve in enumerate(solves):
         assert solve(np.ones(2), y, z) is None and y.tolist() == [2.0 * k] * 3
@@ -181,15 +181,16 @@ def test_solve_takes_any_buffer():
     """array.array, as in the fields of ROS messages, and without trust in the layout of arrays."""
     y, z = np.zeros(3), array.array("d", [0.0])
     kernel = Kernel(product())
-    assert kernel.solve(array.array("d", [1.0, 2.0]), np.ones((2, 3)), y, z) is None
+    assert kernel.call_one(array.array("d", [1.0, 2.0]), np.ones((2, 3)), y, z) is None
     assert y.tolist() == [3.0, 3.0, 3.0] and z[0] == 3.0
-    assert kernel.solve(array.array("f", [1.0, 2.0]), np.ones((2, 3)), y, z) is False
+    assert kernel.call_one(array.array("f", [1.0, 2.0]), np.ones((2, 3)), y, z) is False
     assert (
-        kernel.solve(memoryview(np.array([1.0, 3.0])), memoryview(np.ones((2, 3))), memoryview(y), z) is None
+        kernel.call_one(memoryview(np.array([1.0, 3.0])), memoryview(np.ones((2, 3))), memoryview(y), z)
+        is None
     )
     assert y.tolist() == [4.0, 4.0, 4.0]
-    assert kernel.solve(memoryview(np.ones(2)), memoryview(np.ones((3, 2))), memoryview(y), z) is False
-    assert kernel.solve(np.ones(2), memoryview(np.ones((2, 3))), b"12345678" * 3, z) is False
+    assert kernel.call_one(memoryview(np.ones(2)), memoryview(np.ones((3, 2))), memoryview(y), z) is False
+    assert kernel.call_one(np.ones(2), memoryview(np.ones((2, 3))), b"12345678" * 3, z) is False
 
 
 BAD = {
@@ -222,10 +223,10 @@ def test_solve_declines(spoil):
     arrays = {name: value for name, value in arguments.items() if isinstance(value, np.ndarray)}
     references = {name: sys.getrefcount(value) for name, value in arrays.items()}
     for _ in range(50):
-        assert kernel.solve(*arguments.values()) is False
+        assert kernel.call_one(*arguments.values()) is False
     assert {name: sys.getrefcount(value) for name, value in arrays.items()} == references
     assert (np.asarray(arguments["y"]) == 7.0).all()
-    assert kernel.solve() is False and kernel.solve(np.ones(2)) is False
+    assert kernel.call_one() is False and kernel.call_one(np.ones(2)) is False
 
 
 def test_facade_gives_one_state_to_compiled_code_and_explains_itself():

@@ -13,9 +13,9 @@ from tolerances import EXACT, error
 
 import dynamics_node as dn
 from dynamics_node.codegen.c import BatchKernel, Kernel, render
-from dynamics_node.codegen.c.batch import BATCH, WORTH_A_THREAD
-from dynamics_node.codegen.c.straight import PART
-from dynamics_node.symbolic import Staged, interpret, trace
+from dynamics_node.codegen.c.batch_kernel import BATCH, WORTH_A_THREAD
+from dynamics_node.codegen.c.render_straight import PART
+from dynamics_node.symbolic import LaneProgram, interpret, trace
 
 AGREEMENT = 1e-13  # of vectors with single numbers, beside the largest entry
 FLOATING = ROBOTS["double_pendulum"]._replace(floating_base=True)
@@ -375,9 +375,9 @@ def test_out_of_many_states_run_one_by_one(monkeypatch):
     f = dn.build(model, "inverse_dynamics_derivatives", backend="c")
     expected = f(q, qd, qdd)
     assert not f.runner.batches
-    monkeypatch.setattr(Staged, "op_count", None)  # it takes milliseconds: no call counts
+    monkeypatch.setattr(LaneProgram, "op_count", None)  # it takes milliseconds: no call counts
     out = tuple(np.full_like(a, np.nan) for a in expected)
-    found = f.runner.many(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
+    found = f.runner.call_batch(len(q), (q, qd, qdd, model.gravity), np.dtype(float), out)
     assert all(a is b for a, b in zip(found, out, strict=True))
     assert all(np.array_equal(a, b) for a, b in zip(out, expected, strict=True))
     assert all(a is b for a, b in zip(f(q, qd, qdd, out=out), out, strict=True))

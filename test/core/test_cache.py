@@ -18,7 +18,7 @@ from robots import ROBOTS
 import dynamics_node as dn
 from dynamics_node.codegen import CompileError, cache
 from dynamics_node.codegen.c import Kernel, compiler
-from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.c import compiler as library
 from dynamics_node.codegen.cache import cache_folder, read_entry, sweep, work_folder, write_entry
 from dynamics_node.symbolic import trace
 

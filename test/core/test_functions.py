@@ -11,7 +11,7 @@ from tolerances import EXACT, error
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.algorithms import first_closed
-from dynamics_node.codegen import Backed, make
+from dynamics_node.codegen import WithFallback, make
 from dynamics_node.codegen.c import BATCH
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import plain_signature
@@ -143,11 +143,11 @@ def test_two_runners_as_one():
         inputs = second.inputs
 
         @staticmethod
-        def run(count, inputs, dtype):
+        def run_checked(count, inputs, dtype):
             seen.append(count)
-            return second.run(count, inputs, dtype)
+            return second.run_checked(count, inputs, dtype)
 
-    backed = Backed(first, Counted())
+    backed = WithFallback(first, Counted())
     function = ProgramFunction(signature=plain_signature("both", first.inputs), runner=backed)
     x, m = arrays(100)
     function(x, m)
@@ -268,7 +268,7 @@ def test_one_hybrid_state_is_compiled():
     solver = dn.build(model, dn.hybrid_dynamics(model, model.joint_names[::2]), backend="c")
     plain = dn.build(model, solver.problem, backend="numpy")
     one, other = np.empty(7), np.empty(7)
-    assert solver.runner.solve(q, qd, u, u, model.gravity, one, other) is None
+    assert solver.runner.call_one(q, qd, u, u, model.gravity, one, other) is None
     forward = np.array(solver.problem.forward)
     unread = np.where(forward, np.nan, u), np.where(forward, u, np.nan)
     for push in (None, f_ext):

@@ -16,7 +16,7 @@ from dynamics_node.symbolic import (
     transform_origin,
     transform_rotation,
 )
-from dynamics_node.symbolic.algebra import cross_matrix
+from dynamics_node.symbolic.spatial import cross_matrix
 
 AXES = {"z": np.array([0.0, 0.0, 1.0]), "askew": np.array([2.0, -3.0, 6.0]) / 7.0}
 STEP = 1e-6

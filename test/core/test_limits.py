@@ -13,8 +13,8 @@ from urdf_text import INERTIAL, joint, link, robot
 import dynamics_node as dn
 from dynamics_node.algorithms.recursion import joint_forces, joint_motions
 from dynamics_node.codegen.c import BatchKernel
-from dynamics_node.codegen.c.batched import render_batch
-from dynamics_node.codegen.c.literals import memory
+from dynamics_node.codegen.c.batch_kernel import render_batch
+from dynamics_node.codegen.c.render_straight import memory
 from dynamics_node.robot.description import Description, JointDescription, Mimic
 from dynamics_node.robot.explicit import Explicit, explicit_joints
 from dynamics_node.robot.urdf import MAX_LINKS, parse_urdf

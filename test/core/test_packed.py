@@ -10,9 +10,10 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_demo.robots import ROBOTS as LINKAGES
-from dynamics_node.algorithms import alike, cheapest, dynamics_programs
-from dynamics_node.codegen.c import Kernel, kernel, tuning
-from dynamics_node.symbolic import interpret, packed, trace
+from dynamics_node.algorithms import cheapest, dynamics_programs, isomorphic_inputs
+from dynamics_node.codegen.c import Kernel, kernel
+from dynamics_node.codegen.c import compiler as tuning
+from dynamics_node.symbolic import interpret, trace, vectorize
 
 PROBLEMS = {"inverse": dn.inverse_dynamics, "forward": dn.forward_dynamics}
 
@@ -45,7 +46,7 @@ def test_results_are_those_of_the_program(name, problem):
     robot = robot_of(name)
     random = np.random.default_rng(3)
     program = program_of(robot, problem)
-    staged = packed(program, alike(robot, program))
+    staged = vectorize(program, isomorphic_inputs(robot, program))
     state = {n: random.uniform(-1, 1, (4, *shape)) for n, shape in program.inputs.items()}
     expected, found = interpret(program, **state), interpret(staged, **state)
     assert list(found) == list(expected) and staged.limits == program.limits
@@ -70,7 +71,7 @@ def test_operations_that_are_left(name, problem, most):
     """Beside those of the Program."""
     robot = robot_of(name)
     program = program_of(robot, problem)
-    staged = packed(program, alike(robot, program))
+    staged = vectorize(program, isomorphic_inputs(robot, program))
     assert staged.length <= most * program.length
     assert {stage.lanes for stage in staged.stages} <= {1, 2, 4}
 
@@ -81,7 +82,10 @@ def test_joints_go_together_by_their_names():
     program = program_of(robot, "inverse")
     start = robot.nq  # qd is the second input
     names = [
-        robot.v_names[n - start] for row in alike(robot, program) for n in row if 0 <= n - start < robot.nv
+        robot.v_names[n - start]
+        for row in isomorphic_inputs(robot, program)
+        for n in row
+        if 0 <= n - start < robot.nv
     ]
     pairs = set(zip(names[::2], names[1::2], strict=True))
     assert len(pairs) == 14 and {b.replace("right", "left") for _, b in pairs} == {a for a, _ in pairs}
@@ -91,7 +95,7 @@ def test_joints_go_together_by_their_names():
 def test_a_robot_without_limbs(robot):
     robot = robot() if callable(robot) else robot
     program = program_of(robot, "forward")
-    assert alike(robot, program) == [] and packed(program, []) is None
+    assert isomorphic_inputs(robot, program) == [] and vectorize(program, []) is None
 
 
 def staged(function, **inputs):
@@ -99,7 +103,7 @@ def staged(function, **inputs):
     program = trace(function, inputs)
     (lanes, size) = inputs["x"]
     rows = np.arange(lanes * size).reshape(lanes, size).T.tolist()
-    found, random = packed(program, map(tuple, rows)), np.random.default_rng(1)
+    found, random = vectorize(program, map(tuple, rows)), np.random.default_rng(1)
     state = {name: random.uniform(0.5, 1.5, shape) for name, shape in inputs.items()}
     if found is not None:
         for name, values in interpret(program, **state).items():
@@ -112,7 +116,7 @@ def test_random_programs():
     vectors = 0
     for seed in range(150):
         program, rows = nearly_alike(seed)
-        found, random = packed(program, rows), np.random.default_rng(seed)
+        found, random = vectorize(program, rows), np.random.default_rng(seed)
         state = {name: random.uniform(0.3, 1.2, shape) for name, shape in program.inputs.items()}
         vectors += found is not None
         for name, values in interpret(found or program, **state).items():
@@ -177,7 +181,7 @@ def test_a_term_that_would_need_itself():
         return {"y": np.array([a[2] * shared, other])}
 
     program = trace(lambda x: function(*x), {"x": (2, 3)})
-    assert packed(program, [(0, 3), (1, 4), (2, 5)]) is None
+    assert vectorize(program, [(0, 3), (1, 4), (2, 5)]) is None
 
 
 def test_sines_are_computed_alone_and_read_side_by_side():
@@ -217,7 +221,7 @@ def test_loops_compiled():
     random = np.random.default_rng(4)
     state = [random.uniform(-0.3, 0.3, (5, *shape)) for shape in program.inputs.values()]
     meant = interpret(program, **dict(zip(program.inputs, state, strict=True)))
-    compiled = Kernel(program, alike=alike(robot, program))
+    compiled = Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program))
     x = np.ascontiguousarray(np.hstack([array.reshape(5, -1) for array in state]))
     y = np.empty((5, sum(numbers.size for numbers in program.outputs.values())))
     compiled.run(x, y)
@@ -243,10 +247,10 @@ def test_what_was_measured_is_noted(monkeypatch, taken):
     """Another process packs nothing."""
     robot = robot_of("right angles")
     program = program_of(robot, "inverse")
-    first = Kernel(program, alike=alike(robot, program))
-    monkeypatch.setattr(kernel, "packed", None)
+    first = Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program))
+    monkeypatch.setattr(kernel, "vectorize", None)
     monkeypatch.setattr(tuning, "fastest", None)
-    assert Kernel(program, alike=alike(robot, program))._key == first._key
+    assert Kernel(program, isomorphic_inputs=isomorphic_inputs(robot, program))._key == first._key
 
 
 @pytest.mark.usefixtures("own_cache", "taken")
@@ -258,7 +262,7 @@ def test_where_nothing_goes_together_it_is_compiled_as_it_is():
         return {"y": np.array([first, second])}
 
     program, rows = trace(function, {"x": (2,)}), [(0, 1)]
-    assert packed(program, rows) is None
+    assert vectorize(program, rows) is None
     x = np.random.default_rng(0).uniform(-1, 1, (3, 2))
-    (found,), good = Kernel(program, alike=rows)(3, x)
+    (found,), good = Kernel(program, isomorphic_inputs=rows)(3, x)
     assert good and np.abs(found - interpret(program, x=x)["y"]).max() <= 1e-12

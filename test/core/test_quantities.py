@@ -36,7 +36,7 @@ def test_compiled_equals_numpy(name, robot, reference):
     one = [a[0].copy() for a in reads]
     places = as_tuple(function(*one))
     gravity = [model.gravity] if "gravity" in QUANTITIES[name].reads else []
-    assert function.runner.solve(*one, *gravity, *places) is None, "compiled code does it"
+    assert function.runner.call_one(*one, *gravity, *places) is None, "compiled code does it"
     copy, whole = pickle.loads(pickle.dumps(function)), as_tuple(function(*reads))
     for k in range(10):
         found = as_tuple(function(*(a[k] for a in reads)))

@@ -1,4 +1,4 @@
-"""Rolled Programs: the same results as the recursions they are made of."""
+"""LoopPrograms: the same results as the recursions they are made of."""
 
 import pickle
 from dataclasses import replace
@@ -15,7 +15,7 @@ from dynamics_node.algorithms.rolled_recursions import LONG
 from dynamics_node.codegen.c import Kernel
 from dynamics_node.robot.description import Description, JointDescription, Link, Mimic
 from dynamics_node.robot.from_description import tree_from_description
-from dynamics_node.symbolic import Rolled, rpy_rotation
+from dynamics_node.symbolic import LoopProgram, rpy_rotation
 
 
 def snake(n, seed=0, branches=False, mimics=False):
@@ -80,7 +80,7 @@ def test_facade_of_a_long_robot(branches):
     q, qd, u, f_ext = random_states(model, 70, seed=42)
     for kind, problem in problems(model):
         solver = dn.build(model, problem, backend="c", runtime_parameters=("inertia",))
-        assert isinstance(solver.program, Rolled)
+        assert isinstance(solver.program, LoopProgram)
         plain = dn.build(model, problem, backend="numpy", solver="cluster", runtime_parameters=("inertia",))
         known = (u, u) if kind == "hybrid" else (u,)
         right = plain(q[:5], qd[:5], *(k[:5] for k in known), f_ext[:5])

@@ -35,7 +35,7 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
                 solve_many = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
                     solve_many(*(a.copy() for a in random_states(model, count)[:3]))
-        one, few = solve.runner.solve, solve.runner.few
+        one, few = solve.runner.call_one, solve.runner.call_few
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
             one(bad, qd[0], qdd[0], model.gravity, out)

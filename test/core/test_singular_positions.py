@@ -19,7 +19,7 @@ from dynamics_node.algorithms import recursive_programs
 from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rolled_recursions import LONG
 from dynamics_node.robot.random_positions import sample_positions
-from dynamics_node.symbolic import Rolled
+from dynamics_node.symbolic import LoopProgram
 
 BESIDE = (0.0, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.3)  # rad or m
 REGULAR = 1e9  # condition of the mass matrix up to which a state has to be served
@@ -309,7 +309,7 @@ def test_loops_watch_pivots_as_well(parameters):
         dn.build(model, dn.forward_dynamics(model), backend=b, runtime_parameters=parameters)
         for b in ("c", "numpy")
     )
-    assert isinstance(solver.program, Rolled)
+    assert isinstance(solver.program, LoopProgram)
     random = np.random.default_rng(1)
     q = sample_positions(model, 3, random)
     q[:, -2] = (0.0, 1e-9, 0.5)

@@ -12,7 +12,7 @@ from dynamics_node.algorithms import derivative_program, parameter_values
 from dynamics_node.codegen.c import BATCH, CRunner, Kernel, kernel
 from dynamics_node.codegen.c.render import is_for_vectors
 from dynamics_node.robot.inertial_parameters import PARAMETERS
-from dynamics_node.symbolic import ProgramError, Stage, Staged, Staging, flattened, interpret
+from dynamics_node.symbolic import LaneProgram, ProgramError, Stage, Staging, flattened, interpret
 from dynamics_node.symbolic.program import Program
 
 
@@ -52,7 +52,7 @@ def meant(x, angle, order=(4, 2, 0, 1, 3)):
     return {"y": last, "z": np.array([total(*last), sine, 7.0]), "w": sums[1:4, 2]}
 
 
-def stages(order=(4, 2, 0, 1, 3)) -> Staged:
+def stages(order=(4, 2, 0, 1, 3)) -> LaneProgram:
     """Alone, on five lanes, on five in another order, alone; what lanes read is mixed of all there is."""
     staging = Staging({"x": (5, 3), "angle": (2,)})
     x, angle = staging.arrays["x"], staging.arrays["angle"]
@@ -109,9 +109,9 @@ def test_a_digest_tells_them_apart():
 def test_what_is_not_there_yet():
     program = Program({"x": (1,)}, np.array([2.0]), *np.array([[2], [0], [1]]), {"y": np.array([2])})
     with pytest.raises(ProgramError, match="a stage reads what is not there yet"):
-        Staged({"x": (1,)}, np.zeros(0), (Stage(program, np.array([[1]])),), {"y": np.array([1])})
+        LaneProgram({"x": (1,)}, np.zeros(0), (Stage(program, np.array([[1]])),), {"y": np.array([1])})
     with pytest.raises(ProgramError, match="an output is no value"):
-        Staged({"x": (1,)}, np.zeros(0), (Stage(program, np.array([[0]])),), {"y": np.array([2])})
+        LaneProgram({"x": (1,)}, np.zeros(0), (Stage(program, np.array([[0]])),), {"y": np.array([2])})
 
 
 @pytest.mark.parametrize("name", ["panda", "double_pendulum"])
@@ -141,7 +141,7 @@ def test_many_states_of_a_long_one(monkeypatch):
     runner = CRunner(program)
     q, qd, qdd, _ = random_states(model, 2 * BATCH + 5, seed=4)
     state = (q, qd, qdd, model.gravity)
-    found, good = runner.run(len(q), state)
+    found, good = runner.run_checked(len(q), state)
     assert good and not runner.batches
     for array, rows in zip(found, packed_rows(runner, state), strict=True):
         assert np.array_equal(array, rows)

@@ -5,8 +5,9 @@ import pytest
 from compiled import packed
 from flags import QUICK_CC
 
-from dynamics_node.codegen.c import BatchKernel, Kernel, compiler, tuning
-from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.c import BatchKernel, Kernel, compiler
+from dynamics_node.codegen.c import compiler as library
+from dynamics_node.codegen.c import compiler as tuning
 from dynamics_node.codegen.cache import names, read_entry, write_entry
 from dynamics_node.symbolic import in_order, interpret, trace
 
@@ -103,12 +104,12 @@ def test_another_order_of_operations_may_win(program, monkeypatch):
     monkeypatch.setattr(tuning, "fastest", lambda trials: [run() for run in trials.values()] and "reordered")
     x = np.random.default_rng(1).uniform(-1, 1, (100, 3))
     expected = interpret(program, x=x)["y"]
-    kernel = Kernel(program, other=other)
+    kernel = Kernel(program, reordered=other)
     assert np.abs(packed(kernel(100, x)) - expected).max() <= 1e-13
-    batch = BatchKernel(program, other=other)
+    batch = BatchKernel(program, reordered=other)
     assert np.abs(packed(batch(100, x)) - expected).max() <= 1e-13
     monkeypatch.setattr(tuning, "fastest", None)
-    assert Kernel(program, other=other)._key == kernel._key
+    assert Kernel(program, reordered=other)._key == kernel._key
 
 
 def _another_order(program):

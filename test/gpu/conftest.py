@@ -7,7 +7,7 @@ import fake_cuda
 import pytest
 from flags import optimised, quickly_compiled
 
-from dynamics_node.codegen.cuda import opened
+from dynamics_node.codegen.cuda import device as opened
 
 __all__ = ["optimised", "quickly_compiled"]
 

@@ -18,8 +18,8 @@ import dynamics_node as dn
 from dynamics_node.algorithms import aba
 from dynamics_node.chains import RobotArrays, forward_dynamics, on_cuda
 from dynamics_node.chains.chain_kernel import REAL, chain_kernel, laid_out, refuse_kernel
+from dynamics_node.codegen.cuda import device as device_of_process
 from dynamics_node.codegen.cuda import driver
-from dynamics_node.codegen.cuda import opened as device_of_process
 from dynamics_node.codegen.cuda.device import Device
 from dynamics_node.codegen.errors import DeviceError
 

@@ -11,10 +11,10 @@ from robots import ROBOTS, random_states
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, recursive_programs
 from dynamics_node.codegen import CompileError, make
-from dynamics_node.codegen.cuda import choice, crossover, lanes
-from dynamics_node.codegen.cuda.choice import Orders, choose, orders_of
+from dynamics_node.codegen.cuda import choice, lanes
+from dynamics_node.codegen.cuda import runner as crossover
+from dynamics_node.codegen.cuda.choice import Orders, choose, orders_of, processor_of, resident_warps
 from dynamics_node.codegen.cuda.nvrtc import Resources
-from dynamics_node.codegen.cuda.processors import processor_of, resident_warps
 from dynamics_node.codegen.printer import Variant, kernel
 from dynamics_node.robot.inertial_parameters import with_parameters
 
@@ -216,11 +216,11 @@ def test_auto_takes_the_device_where_it_was_measured_to_be_faster(fake, monkeypa
     monkeypatch.setattr(crossover, "first_faster", lambda there, here: 8192 if faster else crossover.NEVER)
     runner = make(swinging(), "auto", parameters())
     assert runner.backend == "c" and fake.calls == 0  # not even whether there is a device
-    runner.many(1000, states(1000), DOUBLE)
+    runner.call_batch(1000, states(1000), DOUBLE)
     assert fake.calls == 0
     for count in (5000, 9000):
-        found = runner.many(count, states(count), DOUBLE)
-        for a, b in zip(found, on_cpu().many(count, states(count), DOUBLE), strict=True):
+        found = runner.call_batch(count, states(count), DOUBLE)
+        for a, b in zip(found, on_cpu().call_batch(count, states(count), DOUBLE), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
         measured = sum(number for _, number, _ in fake.launches) - 4 * (4096 + 8192)
         assert measured == (count if faster and count == 9000 else 0)
@@ -229,12 +229,12 @@ def test_auto_takes_the_device_where_it_was_measured_to_be_faster(fake, monkeypa
 def test_what_was_measured_is_noted(fake, monkeypatch):
     monkeypatch.setattr(crossover, "SIZES", (4096,))
     runner = make(swinging(), "auto", parameters())
-    runner.many(5000, states(5000), DOUBLE)
+    runner.call_batch(5000, states(5000), DOUBLE)
     launched = len(fake.launches)
     assert launched >= 4
     monkeypatch.setattr(crossover, "measured", None)  # nobody measures again
     again = make(swinging(), "auto", parameters())
-    assert again.many(4096, states(4096), DOUBLE) is not None
+    assert again.call_batch(4096, states(4096), DOUBLE) is not None
 
 
 def test_auto_stays_on_the_cpu_after_the_device_is_lost(fake, monkeypatch, caplog):
@@ -242,11 +242,11 @@ def test_auto_stays_on_the_cpu_after_the_device_is_lost(fake, monkeypatch, caplo
     runner = make(swinging(), "auto", parameters())
     fake.fail(20, lasts=True)
     for _ in range(2):
-        found = runner.many(5000, states(5000), DOUBLE)
-        np.testing.assert_allclose(found[0], on_cpu().many(5000, states(5000), DOUBLE)[0], rtol=1e-12)
+        found = runner.call_batch(5000, states(5000), DOUBLE)
+        np.testing.assert_allclose(found[0], on_cpu().call_batch(5000, states(5000), DOUBLE)[0], rtol=1e-12)
     assert runner.backend == "c" and "is lost, and the CPU goes on" in caplog.text
     monkeypatch.setattr(lanes, "run", None)
-    runner.many(5000, states(5000), DOUBLE)
+    runner.call_batch(5000, states(5000), DOUBLE)
 
 
 def test_states_of_a_trial_have_results(fake):

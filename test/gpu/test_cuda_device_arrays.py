@@ -8,7 +8,8 @@ import pytest
 from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.codegen import ArrayError, make, on_device
-from dynamics_node.codegen.cuda import DeviceArray, dlpack, opened
+from dynamics_node.codegen.cuda import DeviceArray, dlpack
+from dynamics_node.codegen.cuda import device as opened
 from dynamics_node.codegen.cuda.device import LEGACY_STREAM
 
 DOUBLE = np.dtype(np.float64)
@@ -50,7 +51,9 @@ class Lent:
 def _expected(given):
     a = given[0]
     return (
-        on_cpu().run(len(a), given, np.float64)[0] if len(a) < 64 else on_cpu().many(len(a), given, a.dtype)
+        on_cpu().run_checked(len(a), given, np.float64)[0]
+        if len(a) < 64
+        else on_cpu().call_batch(len(a), given, a.dtype)
     )
 
 

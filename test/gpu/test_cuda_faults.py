@@ -9,9 +9,10 @@ from fake_cuda import LOST
 from gpu_programs import on_cpu, parameters, states, swinging
 
 from dynamics_node.codegen import CompileError, make
-from dynamics_node.codegen.cuda import CudaError, DeviceArray, device_call, driver, lanes, nvrtc, opened
-from dynamics_node.codegen.cuda.errors import ADVICE, failed
-from dynamics_node.codegen.cuda.launching import launch
+from dynamics_node.codegen.cuda import CudaError, DeviceArray, device_call, driver, lanes, nvrtc
+from dynamics_node.codegen.cuda import device as opened
+from dynamics_node.codegen.cuda.device_call import launch
+from dynamics_node.codegen.errors import ADVICE, failed
 
 DOUBLE = np.dtype(np.float64)
 COUNT = 600
@@ -29,8 +30,8 @@ def made():
 
 def batch(runner):
     given = states(COUNT)
-    found = runner.many(COUNT, given, DOUBLE)
-    for a, b in zip(found, on_cpu().many(COUNT, given, DOUBLE), strict=True):
+    found = runner.call_batch(COUNT, given, DOUBLE)
+    for a, b in zip(found, on_cpu().call_batch(COUNT, given, DOUBLE), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
@@ -39,7 +40,7 @@ def on_device(runner):
     there = [DeviceArray.of(array) for array in given[:2]]
     results, bad = runner.on_device([*there, given[2]], raises=True)
     assert bad is None
-    for result, expected in zip(results, on_cpu().many(COUNT, given, DOUBLE), strict=True):
+    for result, expected in zip(results, on_cpu().call_batch(COUNT, given, DOUBLE), strict=True):
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
@@ -109,7 +110,7 @@ def test_arrays_on_the_device_tell_the_failure_of_any_call(fake, lasts):
 
 def test_an_unknown_error_of_a_kernel_is_told_where_somebody_waits(fake, caplog):
     runner = made()
-    runner.many(COUNT, states(COUNT), DOUBLE)
+    runner.call_batch(COUNT, states(COUNT), DOUBLE)
     fake.texts.clear()  # the fake cannot run what it does not know
     batch(runner)
     assert "cuStreamSynchronize" in caplog.text and runner.backend == "c, for cuda is lost"
@@ -158,7 +159,7 @@ def test_what_is_no_use_is_told(fake, kind, words):
     with pytest.raises(CompileError, match=words):
         made()
     runner = make(swinging(), "auto", parameters())
-    assert runner.many(2**13, states(2**13), DOUBLE) is not None and runner.backend == "c"
+    assert runner.call_batch(2**13, states(2**13), DOUBLE) is not None and runner.backend == "c"
 
 
 def test_without_a_compiler_cuda_says_what_to_install(fake, monkeypatch):

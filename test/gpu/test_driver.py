@@ -8,7 +8,8 @@ import fake_cuda
 import numpy as np
 import pytest
 
-from dynamics_node.codegen.cuda import CudaError, DeviceArray, opened
+from dynamics_node.codegen.cuda import CudaError, DeviceArray
+from dynamics_node.codegen.cuda import device as opened
 from dynamics_node.codegen.cuda.driver import SIGNATURES, Driver
 
 

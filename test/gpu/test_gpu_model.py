@@ -14,9 +14,16 @@ import gpu_model
 from gpu_cards import CARDS
 
 from dynamics_node.codegen import CompileError
-from dynamics_node.codegen.cuda.cycles import GLOBAL, NEXT_BLOCK, cycles_of_a_warp
-from dynamics_node.codegen.cuda.processors import processor_of
-from dynamics_node.codegen.cuda.sass import NO_BOARD, OPERATIONS, Instruction, instructions
+from dynamics_node.codegen.cuda.choice import (
+    GLOBAL,
+    NEXT_BLOCK,
+    NO_BOARD,
+    OPERATIONS,
+    Instruction,
+    cycles_of_a_warp,
+    instructions,
+    processor_of,
+)
 
 NVRTC, HOPPER = nvrtc(), processor_of(90)
 disassembler()

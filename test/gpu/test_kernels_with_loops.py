@@ -20,10 +20,12 @@ from with_nvrtc import nvrtc
 import dynamics_node as dn
 from dynamics_node.algorithms import aba, parameter_values, rnea, rolled_program
 from dynamics_node.codegen import CompileError, make
-from dynamics_node.codegen.cuda import DeviceArray, choice, lanes, scratch
-from dynamics_node.codegen.cuda import opened as opened_once
-from dynamics_node.codegen.printer import Variant, kernel, slots
-from dynamics_node.codegen.results import returned
+from dynamics_node.codegen.cuda import DeviceArray, choice, lanes
+from dynamics_node.codegen.cuda import device as opened_once
+from dynamics_node.codegen.cuda import device as scratch
+from dynamics_node.codegen.printer import Variant, kernel
+from dynamics_node.codegen.printer import loop_text as slots
+from dynamics_node.codegen.runner import returned
 from dynamics_node.robot.description import Description, JointDescription, Link
 from dynamics_node.robot.from_description import tree_from_description
 
@@ -225,7 +227,7 @@ def test_each_call_of_the_driver_fails_once_and_the_cpu_goes_on(fake):
     runner = make(program, "cuda", quaternions=model.quaternion_places)
     for k in range(60):
         fake.fail(k)
-        (tau,), good = runner.run(100, [*inputs.values()])
+        (tau,), good = runner.run_checked(100, [*inputs.values()])
         assert good and error(tau, right).max() < 1e-10
         if fake.calls <= k:
             break

@@ -108,9 +108,9 @@ def test_from_numpy_over_real_images_to_numpy(compiler, fake, monkeypatch, dtype
     recorded = Recorded(fake, interpreted)
     monkeypatch.setattr("dynamics_node.codegen.cuda.runner.find_nvrtc", lambda newest: recorded)
     runner, given = make(swinging(), "cuda", parameters()), states(200, dtype)
-    found = runner.many(200, given, np.dtype(dtype))
+    found = runner.call_batch(200, given, np.dtype(dtype))
     tolerance = 1e-12 if dtype == np.float64 else 1e-5
-    for a, b in zip(found, on_cpu().many(200, given, np.dtype(dtype)), strict=True):
+    for a, b in zip(found, on_cpu().call_batch(200, given, np.dtype(dtype)), strict=True):
         np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
     assert fake.launches == [("states", 200, 2)]
     (chosen,) = runner._chosen.values()
@@ -128,5 +128,5 @@ def test_arrays_on_the_device_by_ptx(compiler, fake, monkeypatch):
         [DeviceArray.of(a), DeviceArray.of(b), gravity], raises=True
     )
     assert bad == 70 and fake.launches[-1][0] == "first_bad"
-    expected = on_cpu().run(300, [a, b, gravity])[0][0]
+    expected = on_cpu().run_checked(300, [a, b, gravity])[0][0]
     np.testing.assert_allclose(x.numpy(), expected, rtol=1e-12, atol=1e-12)

@@ -11,7 +11,7 @@ from text_in_ptx import ran
 from with_nvrtc import nvrtc
 
 from dynamics_node.codegen.printer import Variant, kernel
-from dynamics_node.codegen.results import returned
+from dynamics_node.codegen.runner import returned
 from dynamics_node.symbolic import trace
 
 NVRTC = nvrtc()

@@ -102,7 +102,7 @@ def _errors(case, count, reference, **choices):
 
 def _by_c(model, program, states):
     arguments = [states[name] for name in program.inputs]
-    outputs, healthy = make(program, "c", quaternions=model.quaternion_places).run(
+    outputs, healthy = make(program, "c", quaternions=model.quaternion_places).run_checked(
         len(states["q"]), arguments
     )
     assert healthy

@@ -22,7 +22,7 @@ from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.codegen.c import CRunner
 from dynamics_node.codegen.c import kernel as one_state
 from dynamics_node.codegen.printer import Argument, Variant, kernel
-from dynamics_node.codegen.results import returned
+from dynamics_node.codegen.runner import returned
 from dynamics_node.symbolic import interpret, trace
 
 COUNTS = (1, 31, 128, 129, 1000)
@@ -84,7 +84,7 @@ def test_results_are_those_of_compiled_c_and_of_numpy(case_, precision, monkeypa
         inputs = states(robot, program, count, dtype)
         found = columns(count, inputs, returned(program))[name]
         np.testing.assert_array_equal(found, rows(count, inputs, returned(program))[name])
-        (theirs,), _ = compiled.run(count, list(inputs.values()), dtype)
+        (theirs,), _ = compiled.run_checked(count, list(inputs.values()), dtype)
         right = interpret(program, **{n: np.float64(a) for n, a in inputs.items()})[name]
         good = np.isfinite(theirs).all(axis=1)
         np.testing.assert_array_equal(np.isnan(found), np.repeat(~good[:, None], found.shape[1], axis=1))

@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 import ptx
 
-from dynamics_node.codegen.cuda import driver, nvrtc, opened, sass
+from dynamics_node.codegen.cuda import choice as sass
+from dynamics_node.codegen.cuda import device as opened
+from dynamics_node.codegen.cuda import driver, nvrtc
 
 SOURCE = Path(__file__).with_name("fake_cuda.c")
 LOST = 719  # CUDA_ERROR_LAUNCH_FAILED

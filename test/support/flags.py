@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from dynamics_node.algorithms import limbs
-from dynamics_node.codegen.c import batch, kernel
+from dynamics_node.codegen.c import batch_kernel as batch
+from dynamics_node.codegen.c import kernel
 
 __all__ = ["every_way", "in_one_order", "optimised", "quickly_compiled"]
 

@@ -1,13 +1,30 @@
-"""C text -> the bytes of a shared library, by the system's compiler."""
+"""C text -> a shared library: compiled once by the system's compiler, cached, loaded where nobody reaches
+it.
 
-import contextlib
+The key of a library is a hash of all its source depends on, of the flags and of the processor, and one of
+the compiler. What is loaded is a copy in memory of the very bytes that were checked: a file that is cut or
+exchanged afterwards changes nothing. Of several ways to compile a Program the fastest is measured once on
+this processor and noted in the cache (`compile_fastest`).
+"""
+
+import ctypes
+import fcntl
+import hashlib
+import itertools
 import os
+import platform
 import shutil
 import subprocess
-from contextvars import ContextVar
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import cache
+from pathlib import Path
+from time import thread_time_ns
+from typing import NamedTuple
 
-from dynamics_node.codegen.cache import cache_folder, no_place, work_folder
+from dynamics_node.codegen.cache import cache_folder, names, no_place, read_entry, work_folder, write_entry
 from dynamics_node.codegen.errors import CompileError
 
 FLAGS = (
@@ -28,9 +45,14 @@ _MOST_OUTPUT = 64 * 1024  # bytes of a compiler's output that are looked at
 
 _only_cached = ContextVar("only_cached", default=False)
 _hanging: list[str] = []  # what is known of a compiler that did not come back
+_loaded: dict[str, ctypes.CDLL] = {}  # of this process; a library is never unloaded
+_numbers = itertools.count(1)
+ROUNDS = 40  # of all ways in turn; of each the shortest time counts
+CLEARLY = 0.98  # of the time of the first way: what another must stay below
+_untuned = ContextVar("untuned", default=False)
 
 
-@contextlib.contextmanager
+@contextmanager
 def only_cached():
     """Inside, no compiler is run: there is what the cache has, or a CompileError."""
     token = _only_cached.set(True)
@@ -117,3 +139,161 @@ def _reason(said, code):
     """The line of a failed compiler's output that says most."""
     lines = said.strip().splitlines() or [f"exit code {code}"]
     return next((line for line in lines if "error" in line), lines[-1]).strip()
+
+
+def compile_library(identity: str, source: Callable[[], str], more_flags: tuple[str, ...] = ()) -> str:
+    """Key of a library, compiled if the cache has none. Raises CompileError.
+
+    identity: says all that source(), the C text, depends on; source is called when there is none. Without a
+    compiler one serves that any compiler has made before.
+    """
+    flags = FLAGS + more_flags
+    program = hash_here(identity, *flags)
+    try:
+        key = f"{program}-{_hash(*compiler())[:16]}"
+    except CompileError as error:
+        return _made_before(program, error)
+    if not _is_there(key):
+        content = compiled(source(), flags)
+        _loaded[key] = _load(content)  # before it is kept: a broken compiler's garbage is not
+        write_entry(_file(key), content)
+    return key
+
+
+def open_library(key: str) -> ctypes.CDLL:
+    """The library of a key. Raises CompileError when the cache has it no more, or not as it was written."""
+    if not _is_there(key):
+        raise CompileError(f"the compiled library {key[:12]} is not in the cache as it was written")
+    return _loaded[key]
+
+
+def _is_there(key):
+    """Load it, unless that is done."""
+    if key not in _loaded:
+        content = read_entry(_file(key))
+        if content is None:
+            return False
+        _loaded[key] = _load(content)
+    return True
+
+
+def _made_before(program, error):
+    for name in names(program):
+        key = name.removesuffix(".so")
+        if _file(key) == name and _is_there(key):
+            return key
+    raise error
+
+
+def _load(content) -> ctypes.CDLL:
+    """Raises CompileError."""
+    for load in (_load_from_memory, _load_from_file):
+        try:
+            return load(content)
+        except OSError as error:  # systems without memfd_create, /proc, or leave to run what lies in memory
+            reason = error
+    raise CompileError(f"the compiled library does not load: {reason}")
+
+
+def _load_from_memory(content):
+    if not hasattr(os, "memfd_create"):
+        raise OSError("no memfd_create")
+    descriptor = os.memfd_create("dynamics_node", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+        return ctypes.CDLL(f"/proc/self/fd/{_detour(next(_numbers))}{descriptor}")
+
+
+def _detour(number):
+    """A way through the same folder for every number: descriptors are used again, and the loader takes a name
+    that it has seen for the library that it had then."""
+    return "".join("./" if digit == "1" else "/" for digit in f"{number:b}")
+
+
+def _load_from_file(content):
+    with work_folder() as work:
+        path = work / "program.so"
+        path.write_bytes(content)
+        return ctypes.CDLL(str(path))  # it stays mapped when its name is gone
+
+
+def _file(key):
+    return f"{key}.so"
+
+
+def hash_here(*parts: str) -> str:
+    """Of some text and of this processor."""
+    return _hash(*parts, platform.machine(), _processor())
+
+
+@cache
+def _processor():
+    """What -march=native depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(sorted({line for line in lines if line.startswith(("model name", "flags", "Features"))}))
+
+
+def _hash(*parts):
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+@contextmanager
+def untuned():
+    """Inside, of a Program that was not measured before only the first way is compiled."""
+    token = _untuned.set(True)
+    try:
+        yield
+    finally:
+        _untuned.reset(token)
+
+
+class Way(NamedTuple):
+    """identity, source, flags: as of `compile_library`."""
+
+    identity: str
+    source: Callable[[], str]
+    flags: tuple[str, ...] = ()
+
+
+def compile_fastest(ways: dict[str, Way], trial: Callable[[str], Callable[[], object]]) -> str:
+    """Key of the library compiled in the fastest of the ways, by their names: the first one unless another is
+    clearly faster, or `untuned`.
+
+    trial: makes of a key a function that runs the library for some 10 us. Raises CompileError.
+    """
+    if len(ways) == 1:
+        return compile_library(*next(iter(ways.values())))
+    note = f"{hash_here(*(part for name, way in ways.items() for part in (name, way.identity)))}.way"
+    chosen = (read_entry(note) or b"").decode(errors="replace")
+    if chosen not in ways and _untuned.get():
+        chosen = next(iter(ways))
+    elif chosen not in ways:
+        chosen = fastest({name: trial(key) for name, key in _compiled(ways).items()})
+        with suppress(CompileError):  # a full disk: another process will measure again
+            write_entry(note, chosen.encode())
+    return compile_library(*ways[chosen])
+
+
+def fastest(trials: dict[str, Callable[[], object]]) -> str:
+    """Name of the function that takes the least time."""
+    times = dict.fromkeys(trials, float("inf"))
+    for _ in range(ROUNDS):
+        for name, run in trials.items():
+            started = thread_time_ns()
+            run()
+            times[name] = min(times[name], thread_time_ns() - started)
+    first, best = next(iter(times)), min(times, key=times.__getitem__)
+    return best if times[best] < CLEARLY * times[first] else first
+
+
+def _compiled(ways):
+    """Keys by the names of the ways; side by side, for the compiler is a process of its own."""
+    with ThreadPoolExecutor(len(ways)) as pool:
+        keys = {name: pool.submit(copy_context().run, compile_library, *way) for name, way in ways.items()}
+        return {name: key.result() for name, key in keys.items()}

@@ -1,26 +1,95 @@
-"""A Program one can call with a state, or with the states of a small batch."""
+"""A compiled Program as functions of Python: one state, the states of a small batch, several threads."""
 
 import ctypes
+import os
+from abc import ABC, abstractmethod
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
-from dynamics_node.codegen.c.compiler import NOT_FUSED, SCHEDULED
-from dynamics_node.codegen.c.loaded import Loaded, builtin_function, trust_arrays
-from dynamics_node.codegen.c.render import BATCH, render, renderer
-from dynamics_node.codegen.c.shared_library import open_library
-from dynamics_node.codegen.c.threads import in_parts, threads_worth
-from dynamics_node.codegen.c.tuning import Way, compile_fastest
+from dynamics_node.codegen.c.compiler import NOT_FUSED, SCHEDULED, Way, compile_fastest, open_library
+from dynamics_node.codegen.c.render import BATCH, WORTH_A_THREAD, render, renderer
 from dynamics_node.codegen.errors import CompileError
-from dynamics_node.codegen.results import returned, taken, usable
-from dynamics_node.symbolic import Program, Rolled, packed
+from dynamics_node.codegen.runner import returned, taken, usable
+from dynamics_node.symbolic import LoopProgram, Program, vectorize
 
+BLOCK = 16  # states; threads split the batch at multiples of the widest vector, 16 numbers of float32
 WIDE = 15  # operations on every step of the longest chain
 SHORT, QUICK = 100, 20_000  # operations that take no time to speak of, and that are compiled in a second
 TRIED = 100  # states of a trial
 _LONG, _POINTER = ctypes.c_long, ctypes.c_void_p
 MOST_OPERATIONS = 500_000  # in two or three minutes
+
+
+class Loaded(ABC):
+    """A Program with its library. Compiled when it is made; when unpickled, in another process too, it opens
+    the library that the cache has. Raises CompileError then."""
+
+    def __init__(self, program):
+        self.program = program
+        self._sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
+        self._outputs = sum(numbers.size for numbers in program.outputs.values())
+        self._key = self._compile()
+        self._open(open_library(self._key))
+
+    @abstractmethod
+    def _compile(self) -> str:
+        """Key of the library, compiled if the cache has none."""
+
+    @abstractmethod
+    def _open(self, library: ctypes.CDLL):
+        """Keep what is called of the library, in attributes that PER_PROCESS names."""
+
+    PER_PROCESS: tuple[str, ...] = ()
+
+    @staticmethod
+    def fitting(shapes, count, inputs, dtype):
+        """The inputs, (count, ...) or one state for all, as contiguous arrays of a type in the `shapes`
+        {name: shape}. Raises ValueError for a wrong number of entries."""
+        arrays = [np.require(array, dtype, ["C", "ALIGNED"]) for array in inputs]
+        for k, (array, shape) in enumerate(zip(arrays, shapes.values(), strict=True)):
+            size = int(np.prod(shape, dtype=int))
+            if array.shape in (shape, (count, *shape)):
+                continue
+            if array.shape not in ((size,), (count, size)):
+                raise ValueError(f"an input of shape {array.shape}, not ({count}, {size}) or ({size},)")
+            arrays[k] = array.reshape((count, *shape) if array.ndim == 2 else shape)
+        return arrays
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name not in self.PER_PROCESS}
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        try:
+            library = open_library(self._key)
+        except CompileError:  # somebody has emptied the cache meanwhile
+            self._key = self._compile()
+            library = open_library(self._key)
+        self._open(library)
+
+
+def trust_arrays(library, dtype):
+    """Let a library read NumPy's arrays of a type where they lie: see arrays.c."""
+    sample = np.empty((2, 3), dtype)
+    library.trust_arrays.argtypes = (ctypes.c_void_p, ctypes.c_void_p)
+    library.trust_arrays(id(sample), sample.ctypes.data)
+
+
+def builtin_function(library, definition, memory=None):
+    """Wrap a C function as a Python builtin whose `self` points to the array `memory`. A call with four
+    arrays takes 60 ns beside the Program, 160 ns with the buffer protocol, 1200 ns through cffi, 3900 ns
+    through ctypes. The library must stay open as long as the function lives."""
+    api = ctypes.pythonapi
+    api.PyCapsule_New.restype = api.PyCFunction_NewEx.restype = ctypes.py_object
+    api.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    api.PyCFunction_NewEx.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
+    memory = np.zeros(1) if memory is None else memory
+    capsule = api.PyCapsule_New(memory.ctypes.data, None, None)
+    address = ctypes.addressof(ctypes.c_char.in_dll(library, definition))
+    return api.PyCFunction_NewEx(address, capsule, memory)  # memory as its module: it keeps it alive
 
 
 class ScanArguments(ctypes.Structure):
@@ -33,20 +102,23 @@ class ScanArguments(ctypes.Structure):
 
 
 class Kernel(Loaded):
-    """kernel.solve(*inputs, *outputs) for one state and kernel.few(*inputs) for less than BATCH, see call.c;
-    kernel(count, *inputs) for any number of states and any arrays.
+    """kernel.call_one(*inputs, *outputs) for one state and kernel.call_few(*inputs) for less than BATCH, see
+    call.c; kernel(count, *inputs) for any number of states and any arrays.
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
-    health, the last output of a Program with limits: it declines beyond them. other: the same operations in
-    another order; alike: inputs that go together on lanes side by side, see `packed`; the fastest one runs.
-    tuned: so it does of other ways to compile.
+    health, the last output of a Program with limits: it declines beyond them. reordered: the same
+    operations in another order; isomorphic_inputs: those that go together on lanes, see `vectorize`; the
+    fastest one runs. tuned: so it does of other ways to compile.
     """
 
-    PER_PROCESS = ("_entry", "_library", "_rows", "few", "scan", "solve")
+    PER_PROCESS = ("_entry", "_library", "_rows", "call_few", "call_one", "scan")
 
-    def __init__(self, program, parameters=None, quaternions=(), other=None, alike=(), tuned=True):
+    def __init__(
+        self, program, parameters=None, quaternions=(), reordered=None, isomorphic_inputs=(), tuned=True
+    ):
         self._names, self._quaternions = tuple(parameters or ()), tuple(quaternions)
-        self._other, self._alike, self._tuned = other, tuple(alike), tuned
+        self._reordered, self._tuned = reordered, tuned
+        self._isomorphic_inputs = tuple(isomorphic_inputs)
         self._operations = sum(program.op_count().values())  # counting takes milliseconds
         self.inputs, self.outputs = taken(program, self._names), returned(program)
         self._pack(parameters or {})
@@ -61,9 +133,9 @@ class Kernel(Loaded):
             ways["scheduled"] = self._way(self.program, SCHEDULED)
         if self._tuned and _may_wait(self.program):
             ways["separate"] = self._way(self.program, NOT_FUSED)
-        if self._other is not None:
-            ways["reordered"] = self._way(self._other, SCHEDULED)
-        if self._alike and self._tuned and _is_worth_it(self.program):
+        if self._reordered is not None:
+            ways["reordered"] = self._way(self._reordered, SCHEDULED)
+        if self._isomorphic_inputs and self._tuned and _is_worth_it(self.program):
             ways["side by side"] = self._side_by_side()
         return compile_fastest(ways, self._trial)
 
@@ -74,9 +146,11 @@ class Kernel(Loaded):
     def _side_by_side(self):
         """A way that looks for what goes together when it is compiled; where nothing does, as scheduled."""
         how = (self._names, self._quaternions)
-        identity = f"{renderer()} {self.program.digest()} {how} {self._alike}"
+        rows = self._isomorphic_inputs
         return Way(
-            identity, lambda: render(packed(self.program, self._alike) or self.program, *how), SCHEDULED
+            f"{renderer()} {self.program.digest()} {how} {rows}",
+            lambda: render(vectorize(self.program, rows) or self.program, *how),
+            SCHEDULED,
         )
 
     def _trial(self, key):
@@ -96,8 +170,8 @@ class Kernel(Loaded):
         self._wrap()
 
     def _wrap(self):
-        self.solve = builtin_function(self._library, "solve_definition", self._parameters)
-        self.few = builtin_function(self._library, "few_definition", self._parameters)
+        self.call_one = builtin_function(self._library, "solve_definition", self._parameters)
+        self.call_few = builtin_function(self._library, "few_definition", self._parameters)
         self._rows = builtin_function(self._library, "rows_definition", self._parameters)
 
     def with_parameters(self, parameters):
@@ -160,7 +234,7 @@ def _fit(count, arrays, shapes, more=()):
 
 def _length(program):
     """Operations of the text, what is rolled being short."""
-    return 0 if isinstance(program, Rolled) else program.length
+    return 0 if isinstance(program, LoopProgram) else program.length
 
 
 def _entry(library):
@@ -181,3 +255,36 @@ def _may_wait(program):
 def _is_worth_it(program):
     """True of straight lines, neither too few for their time to count nor too many to compile often."""
     return isinstance(program, Program) and SHORT < program.length <= QUICK
+
+
+def threads_worth(operations, most=None):
+    """As many threads as the work is worth, by default at most one a core."""
+    worth = operations // WORTH_A_THREAD
+    return min(most or _cores(), worth) if worth > 1 else 1
+
+
+def in_parts(count, threads, work):
+    """The least of work(start, stop) over parts of count states, one a thread. The interpreter lock must be
+    free while it works."""
+    first, *others = _parts(count, threads)
+    at_work = [_pool().submit(work, *part) for part in others]
+    return min([work(*first), *(part.result() for part in at_work)])
+
+
+def _parts(count, number):
+    """(start, stop) of about equal parts, whole blocks each but the last."""
+    size = max(1, -(-count // (number * BLOCK))) * BLOCK
+    return [(start, min(start + size, count)) for start in range(0, max(1, count), size)]
+
+
+def _cores():
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool():
+    return ThreadPoolExecutor(_cores(), thread_name_prefix="dynamics_batch")
+
+
+os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked child has none of the threads

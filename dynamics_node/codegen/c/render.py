@@ -1,7 +1,7 @@
 """Program -> C source. It holds numbers and indices only: no name of a robot gets here.
 
-`run(x, y)` is one state: x and y hold all inputs and outputs in the order of the Program (straight.py, or
-looped.py for one with loops). call.c makes it callable from Python; `program(count, x, y)` runs over many
+`run(x, y)` is one state: x and y hold all inputs and outputs in the order of the Program (render_straight.py,
+render_lanes.py, render_loops.py). call.c makes it callable from Python; `program(count, x, y)` runs over many
 states. `render_batch` writes the same text with vectors of states for numbers (batch.c, batch_call.c).
 """
 
@@ -11,17 +11,17 @@ from importlib.resources import files
 
 import numpy as np
 
-from dynamics_node.codegen.c.literals import LANES, STACK_BYTES, table
-from dynamics_node.codegen.c.looped import render_loops
-from dynamics_node.codegen.c.staged import render_stages
-from dynamics_node.codegen.c.straight import render_run
-from dynamics_node.codegen.c.threads import WORTH_A_THREAD
-from dynamics_node.codegen.results import UNIT_TOLERANCE
-from dynamics_node.symbolic import Program, Rolled, Staged
+from dynamics_node.codegen.c.render_lanes import render_stages
+from dynamics_node.codegen.c.render_loops import render_loops
+from dynamics_node.codegen.c.render_straight import LANES, STACK_BYTES, render_run, table
+from dynamics_node.codegen.runner import UNIT_TOLERANCE
+from dynamics_node.symbolic import LaneProgram, LoopProgram, Program
 
+# Operations per additional thread; waking one costs about 100 us, in which a core does 3 million of them.
+WORTH_A_THREAD = 8_000_000
 BATCH = 64  # states from which vectors are worth another compilation
-# Instructions of a Staged up to which straight lines over vectors of states are faster: longer ones leave the
-# caches near a core, and an operation took four times as long. A result takes some: it is transposed.
+# Instructions of a LaneProgram up to which straight lines over vectors of states are faster: longer ones
+# leave the caches near a core; an operation took four times as long. A result takes some: it is transposed.
 STRAIGHT, A_RESULT = 45_000, 5
 
 
@@ -52,10 +52,10 @@ def render(program, parameters=(), quaternions=()) -> str:
     )
 
 
-def is_for_vectors(program: Program | Rolled | Staged):
+def is_for_vectors(program: Program | LoopProgram | LaneProgram):
     """True of what runs over BATCH states and more in vectors of them: straight lines. What is rolled, or
     would be long, keeps more for a vector of states than caches hold."""
-    if isinstance(program, Staged):
+    if isinstance(program, LaneProgram):
         results = sum(numbers.size for numbers in program.outputs.values())
         return sum(program.op_count().values()) + A_RESULT * results <= STRAIGHT
     return isinstance(program, Program)
@@ -67,9 +67,9 @@ def _of_one_thread(program):
 
 
 def _run(program):
-    if isinstance(program, Staged):
+    if isinstance(program, LaneProgram):
         return render_stages(program)
-    return render_loops(program) if isinstance(program, Rolled) else render_run(program)
+    return render_loops(program) if isinstance(program, LoopProgram) else render_run(program)
 
 
 @cache

@@ -4,11 +4,11 @@ from copy import copy
 
 import numpy as np
 
-from dynamics_node.codegen.c.batch import BATCH, BatchKernel
+from dynamics_node.codegen.c.batch_kernel import BATCH, BatchKernel
 from dynamics_node.codegen.c.kernel import Kernel
 from dynamics_node.codegen.c.render import is_for_vectors
-from dynamics_node.codegen.results import healthy, limits_in, without_bad
-from dynamics_node.symbolic import Staged, flattened
+from dynamics_node.codegen.runner import healthy, limits_in, without_bad
+from dynamics_node.symbolic import LaneProgram, flattened
 
 
 class CRunner:
@@ -18,15 +18,15 @@ class CRunner:
     backend = "c"
     checks = True
 
-    def __init__(self, program, parameters=None, quaternions=(), other=None, alike=()):
-        """other, alike: as of Kernel. Raises CompileError."""
-        self.program, self._quaternions, self._other = program, tuple(quaternions), other
+    def __init__(self, program, parameters=None, quaternions=(), reordered=None, isomorphic_inputs=()):
+        """reordered, isomorphic_inputs: as of Kernel. Raises CompileError."""
+        self.program, self._quaternions, self._reordered = program, tuple(quaternions), reordered
         self.batches: dict[np.dtype, BatchKernel] = {}
         self._few = BATCH if is_for_vectors(program) else np.inf
-        self._take(Kernel(program, parameters, quaternions, other, alike))
+        self._take(Kernel(program, parameters, quaternions, reordered, isomorphic_inputs))
 
     def _take(self, kernel):
-        self.kernel, self.solve, self.few = kernel, kernel.solve, kernel.few
+        self.kernel, self.call_one, self.call_few = kernel, kernel.call_one, kernel.call_few
         self.inputs, self.outputs = kernel.inputs, kernel.outputs
         self._vectors: dict[np.dtype, tuple] = {}  # of a type the BatchKernel, and the parameters
 
@@ -45,8 +45,8 @@ class CRunner:
         if batches and self._few < np.inf:
             self._prepared(np.dtype(np.float64))
 
-    def many(self, count, inputs, dtype, out=None):
-        """See backends.Runner."""
+    def call_batch(self, count, inputs, dtype, out=None):
+        """See Runner."""
         if count < self._few:
             return self.kernel.quick(count, inputs, out) if self._one_by_one(count, dtype) else None
         batch, parameters = self._vectors.get(dtype) or self._prepared(dtype)
@@ -56,9 +56,9 @@ class CRunner:
         """True where many states run one after the other, by several threads."""
         return self._few == np.inf and count >= BATCH and dtype == np.float64
 
-    def run(self, count, inputs, dtype=np.float64):
+    def run_checked(self, count, inputs, dtype=np.float64):
         """Outputs [(count, *shape)] of inputs [(count, *shape) or (*shape)], and whether all states are good:
-        see backends.Runner."""
+        see Runner."""
         if count < self._few:
             return self.kernel(count, *inputs)
         batch, parameters = self._prepared(np.dtype(dtype))
@@ -71,16 +71,16 @@ class CRunner:
 
     def _prepared(self, dtype):
         if dtype not in self.batches:
-            program = flattened(self.program) if isinstance(self.program, Staged) else self.program
-            self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._other)
+            program = flattened(self.program) if isinstance(self.program, LaneProgram) else self.program
+            self.batches[dtype] = BatchKernel(program, dtype, self._quaternions, self._reordered)
         if dtype not in self._vectors:
             parameters = [values.astype(dtype) for values in self.kernel.parameters]
             self._vectors[dtype] = self.batches[dtype], parameters
         return self._vectors[dtype]
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("solve", "few")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("call_one", "call_few")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.solve, self.few = self.kernel.solve, self.kernel.few
+        self.call_one, self.call_few = self.kernel.call_one, self.kernel.call_few

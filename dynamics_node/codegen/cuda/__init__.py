@@ -5,11 +5,11 @@ Nothing here needs CuPy, the CUDA toolkit or a compiler for the host: NVRTC's wh
 libcuda.so.1 do.
 """
 
+from dynamics_node.codegen.cuda.device import lost
 from dynamics_node.codegen.cuda.device_arrays import ArrayError, DeviceArray, on_device
 from dynamics_node.codegen.cuda.driver import driver_is_there
-from dynamics_node.codegen.cuda.errors import CudaError
-from dynamics_node.codegen.cuda.opened import lost
 from dynamics_node.codegen.cuda.runner import CudaRunner
+from dynamics_node.codegen.errors import CudaError
 
 __all__ = [
     "ArrayError",

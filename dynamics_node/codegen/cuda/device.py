@@ -1,9 +1,9 @@
-"""A device: its context, memory, streams, and the kernels that are loaded there.
+"""The CUDA device of this process: context, memory, streams and modules; opened once, and lost after a
+fault.
 
-It is the first one that the driver shows (CUDA_VISIBLE_DEVICES says which one that is); its primary context
-is retained when something is to run, and shared with whatever else uses the device. An error of the driver
-other than a lack of memory ends its use: it is lost, for such errors leave a context that answers nothing any
-more. What was held there is then given back, by the last thread that works with it.
+An error of the driver other than a lack of memory ends the use of the device: it is lost, for such errors
+leave a context that answers nothing. Kernels with loops share scratch memory (`scratch`) as they run one
+after the other.
 """
 
 import ctypes
@@ -12,9 +12,11 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from weakref import WeakKeyDictionary
 
+from dynamics_node.codegen.cuda import driver as drivers
 from dynamics_node.codegen.cuda.driver import DevicePointer, Driver
-from dynamics_node.codegen.cuda.errors import INVALID_VALUE, NOT_INITIALIZED, OUT_OF_MEMORY, CudaError, failed
+from dynamics_node.codegen.errors import INVALID_VALUE, NOT_INITIALIZED, OUT_OF_MEMORY, CudaError, failed
 
 log = logging.getLogger("dynamics_node")
 
@@ -30,6 +32,12 @@ _FREE = {
     "event": "cuEventDestroy_v2",
     "module": "cuModuleUnload",
 }
+_lock = threading.RLock()
+_said: set[str] = set()
+RESIDENT = 4  # blocks of a multiprocessor: registers of kernels with loops allow about so many
+MOST_BYTES = 2**30
+STREAMS = 4  # that have memory at a time
+_scratch_lock = threading.Lock()
 
 
 class Device:
@@ -236,3 +244,86 @@ def _surely(call, *arguments):
         with suppress(CudaError):
             call(*arguments)
             return
+
+
+_opened: list[Device | CudaError] = []
+
+
+def _in_child():
+    """Another thread may have had the lock at the fork."""
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def device() -> Device:
+    """The device of this process. Raises CudaError: there is none, or it is lost."""
+    with _lock:
+        if not _opened:
+            try:
+                _opened.append(Device(Driver(drivers.LIBRARY)))
+            except CudaError as error:
+                _opened.append(error)
+        found = _opened[0]
+    if isinstance(found, CudaError):
+        raise CudaError(*found.args)
+    found.require_usable()
+    return found
+
+
+def lost() -> CudaError | None:
+    """What ended the use of the device that this process, or the one it was forked from, has opened."""
+    found = _opened[0] if _opened else None
+    if not isinstance(found, Device):
+        return None
+    return found.lost if found.is_ours else failed(*FORKED)
+
+
+def say_once(told: str):
+    """A warning, in a process once."""
+    if told not in _said:
+        _said.add(told)
+        log.warning("%s", told)
+
+
+def forget():
+    """Give back all that is held on the device; the next call of `device` opens it anew."""
+    with _lock:
+        if _opened and isinstance(_opened[0], Device):
+            _opened[0].close()
+        _opened.clear()
+        _said.clear()
+
+
+_kept: WeakKeyDictionary[Device, dict[int, tuple[int, int]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def scratch(device: Device, each: int, blocks: int, stream: int) -> Iterator[tuple[int, int]]:
+    """(address, number of blocks): memory of `each` bytes a block for at most so many, for a kernel that is
+    given to the stream inside. Raises CudaError."""
+    most = max(1, min(blocks, RESIDENT * device.processors, MOST_BYTES // each))
+    with _scratch_lock:
+        kept = _kept.setdefault(device, {})
+        address, size = kept.pop(stream, (0, 0))
+        if size < most * each:
+            if size:
+                device.free("memory", address)
+            while len(kept) >= STREAMS:
+                device.free("memory", kept.pop(next(iter(kept)))[0])
+            address, size = _allocated(device, each, most)
+        kept[stream] = address, size
+        yield address, min(most, size // each)
+
+
+def _allocated(device, each, blocks):
+    """(address, bytes) for so many blocks, or fewer where memory is short."""
+    while True:
+        try:
+            return device.memory(blocks * each), blocks * each
+        except CudaError as error:
+            if error.number != OUT_OF_MEMORY or blocks == 1:
+                raise
+        blocks //= 2

@@ -9,8 +9,7 @@ from weakref import finalize
 import numpy as np
 
 from dynamics_node.codegen.cuda import dlpack
-from dynamics_node.codegen.cuda.device import LEGACY_STREAM, Device
-from dynamics_node.codegen.cuda.opened import device
+from dynamics_node.codegen.cuda.device import LEGACY_STREAM, Device, device
 
 ROWS, COLUMNS = "rows", "columns"
 

@@ -1,10 +1,13 @@
 """One call of a Runner with arrays that lie on the device: nothing is copied, nothing waits that need not."""
 
+import ctypes
 import math
+from collections.abc import Mapping
+from functools import cache
 
 import numpy as np
 
-from dynamics_node.codegen.cuda.device import LEGACY_STREAM
+from dynamics_node.codegen.cuda.device import LEGACY_STREAM, Device, device, scratch
 from dynamics_node.codegen.cuda.device_arrays import (
     COLUMNS,
     ROWS,
@@ -14,9 +17,103 @@ from dynamics_node.codegen.cuda.device_arrays import (
     on_device,
     view,
 )
-from dynamics_node.codegen.cuda.first_bad import first_bad
-from dynamics_node.codegen.cuda.launching import launch
-from dynamics_node.codegen.cuda.opened import device
+from dynamics_node.codegen.cuda.driver import DevicePointer
+from dynamics_node.codegen.printer import Argument, Kernel, Variant, head
+
+_REAL = {"float": ctypes.c_float, "double": ctypes.c_double}
+NAME = "first_bad"
+WORKERS = 8192  # threads, each of which looks at every so manieth state
+_TEXT = """
+KERNEL first_bad(const int workers, const long long states, const int stride,
+                 const real *restrict numbers, long long *restrict found)
+{
+  EACH_BLOCK(workers) {
+  EACH_THREAD {
+    const int worker = BLOCK * WIDTH + THREAD;
+    if (worker < workers) {
+      long long first = -1;
+      for (long long state = worker; state < states && first < 0; state += workers) {
+        const real number = numbers[state * stride];
+        if (number != number) first = state;
+      }
+      found[worker] = first;
+    }
+  }
+  }
+}
+"""
+
+
+def launch(
+    device: Device,
+    kernel: Kernel,
+    image: bytes,
+    count: int,
+    inputs: Mapping[str, int],
+    outputs: Mapping[str, int],
+    numbers: Mapping[str, np.ndarray],
+    stream: int,
+):
+    """Compute `count` states, at least one. inputs, outputs: {name: address on the device}, of arrays and of
+    what all states read; numbers: {name: values} of inputs that are handed over by value. Raises
+    CudaError."""
+    block, blocks = kernel.variant.block, kernel.blocks(count)
+    function = device.function(image, kernel.name)
+
+    def start(number, own):
+        values = _values(kernel, count, {**inputs, "scratch": own}, outputs, numbers)
+        device.launch(function, number, block, values, stream)
+
+    if each := kernel.scratch * kernel.variant.dtype.itemsize:
+        with scratch(device, each, blocks, stream) as (own, number):
+            start(number, own)
+    else:
+        start(blocks, 0)
+
+
+def _values(kernel, count, inputs, outputs, numbers):
+    """Of all arguments."""
+    real = _REAL[kernel.variant.precision]
+
+    def value(argument: Argument):
+        if argument.kind == "count":
+            return ctypes.c_int(count)
+        if argument.kind == "number":
+            return real(numbers[argument.name].flat[argument.position])
+        return DevicePointer((outputs if argument.kind == "output" else inputs)[argument.name])
+
+    return [*map(value, kernel.arguments)]
+
+
+def shared_inputs(kernel: Kernel) -> set[str]:
+    """Names of the inputs that all states read by one pointer."""
+    return {argument.name for argument in kernel.arguments if argument.kind == "same"}
+
+
+def first_bad(compiler, dtype: np.dtype, count: int, address: int, stride: int, stream: int) -> int | None:
+    """The number of the first of `count` states whose entry is NaN, None where there is none; entries lie
+    `stride` numbers apart, the first at an address. compiler: NVRTC and an architecture. Waits for the
+    stream. Inside `at_work`. Raises CompileError, CudaError."""
+    image = _image(*compiler, dtype)
+    there, workers = device(), min(WORKERS, count)
+    found = np.empty(workers, np.int64)
+    block = Variant().block
+    place = there.memory(found.nbytes)
+    try:
+        arguments = [ctypes.c_int(workers), ctypes.c_longlong(count), ctypes.c_int(stride)]
+        arguments += [DevicePointer(address), DevicePointer(place)]
+        there.launch(there.function(image, NAME), -(-workers // block), block, arguments, stream)
+        there.get(found.ctypes.data, place, found.nbytes, stream)
+        there.wait(stream)
+    finally:
+        there.free("memory", place)
+    return int(found[found >= 0].min()) if (found >= 0).any() else None
+
+
+@cache
+def _image(nvrtc, arch, dtype):
+    text = "\n".join([*head(Variant(precision="float" if dtype == np.float32 else "double")), _TEXT])
+    return nvrtc.cubin(text, arch).image
 
 
 class DeviceCall:

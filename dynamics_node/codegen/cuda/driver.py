@@ -4,7 +4,7 @@ import ctypes
 from ctypes import POINTER, c_char_p, c_int, c_size_t, c_uint, c_uint64, c_void_p
 from functools import cache
 
-from dynamics_node.codegen.cuda.errors import CudaError, failed
+from dynamics_node.codegen.errors import CudaError, failed
 
 LIBRARY = "libcuda.so.1"
 OLDEST = 12000  # 1000 times the CUDA version

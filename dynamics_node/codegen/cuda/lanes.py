@@ -1,24 +1,82 @@
-"""Batches of NumPy's through the device, a piece after the other: while one is computed and copied, the next
-is laid down in memory that the device reads by itself."""
+"""Batches of NumPy's arrays through the device, a piece after the other.
+
+While one piece is computed and copied, the next is on its way. All outputs of a state without a result are
+NaN.
+"""
 
 import ctypes
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from dynamics_node.codegen.cuda.device import Device
-from dynamics_node.codegen.cuda.errors import OUT_OF_MEMORY, CudaError
+from dynamics_node.codegen.errors import OUT_OF_MEMORY, CudaError
 
+GRAVITY = "gravity"  # an input that mostly is the same in all states
+PRECISIONS: dict[np.dtype, Literal["float", "double"]] = {
+    np.dtype(np.float32): "float",
+    np.dtype(np.float64): "double",
+}
 MOST_BYTES = 32 * 2**20  # of a lane: longer pieces are no faster
 LEAST_BYTES = 2**20
 PIECES = 6  # of a batch that could go in fewer: so that copies overlap
 LEAST_STATES = 16384  # of such a piece
 _ALIGNED = 256  # bytes
 LANES = 2
+_lock = threading.Lock()
+
+
+class Batch(NamedTuple):
+    """Arrays of NumPy for a call. arrays: {name: (states, *shape)}; same: {name: (*shape)} of what is the
+    same in all states, parameters among them."""
+
+    states: int
+    dtype: np.dtype
+    arrays: dict[str, np.ndarray]
+    same: dict[str, np.ndarray]
+
+
+def placed(program, quaternions) -> dict[str, list[int]]:
+    """{input: where quaternions begin in it}, which begin at some places among all entries. A kernel looks at
+    those that differ from state to state."""
+    found: dict[str, list[int]] = {}
+    start = 0
+    for name, shape in program.inputs.items():
+        end = start + int(np.prod(shape, dtype=int))
+        if places := [place - start for place in quaternions if start <= place < end]:
+            found[name] = places
+        start = end
+    return found
+
+
+def example(
+    inputs: Mapping[str, tuple[int, ...]],
+    parameters: Mapping[str, np.ndarray],
+    turning: Mapping[str, list[int]],
+    count: int,
+    dtype: np.dtype,
+) -> Batch:
+    """Some states for a trial. inputs: shapes; turning: where quaternions begin."""
+    random, arrays, same = np.random.default_rng(0), {}, dict(parameters)
+    for name, shape in inputs.items():
+        if name == GRAVITY:
+            same[name] = random.uniform(-1.0, 1.0, shape).astype(dtype)
+        else:
+            arrays[name] = random.uniform(-1.0, 1.0, (count, *shape)).astype(dtype)
+    for name, places in turning.items():
+        for place in places:
+            arrays[name].reshape(count, -1)[:, place : place + 4] = (0, 0, 0, 1)
+    return Batch(count, dtype, arrays, same)
+
+
+def bad_states(outputs) -> np.ndarray:
+    """Which states (count,) have no result: all outputs of such a state are NaN, so one entry tells."""
+    array = next((array for array in outputs if array[0].size), outputs[0])
+    return np.isnan(array.reshape(len(array), -1)[:, :1]).any(axis=1)
 
 
 class Lane:
@@ -84,7 +142,6 @@ class Lane:
 
 
 _idle: WeakKeyDictionary[Device, list[Lane]] = WeakKeyDictionary()  # for the next batch
-_lock = threading.Lock()
 
 
 @contextmanager

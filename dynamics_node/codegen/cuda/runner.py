@@ -1,26 +1,107 @@
-"""A Program on an NVIDIA GPU: batches there, one state and a few beside it on the CPU."""
+"""A Program on a CUDA device as a Runner, and from how many states on the device is faster than the
+processor.
+"""
 
+import json
+from contextlib import suppress
 from copy import copy
 from functools import cached_property, partial
+from time import perf_counter
 
 import numpy as np
 
+from dynamics_node.codegen.c.compiler import hash_here
+from dynamics_node.codegen.cache import read_entry, write_entry
 from dynamics_node.codegen.cuda import lanes
-from dynamics_node.codegen.cuda.batches import GRAVITY, PRECISIONS, Batch, bad_states, example, placed
 from dynamics_node.codegen.cuda.choice import Chosen, Orders, choose, orders_of
-from dynamics_node.codegen.cuda.crossover import Crossover
+from dynamics_node.codegen.cuda.device import device, lost, say_once
 from dynamics_node.codegen.cuda.device_arrays import ROWS, DeviceArray
-from dynamics_node.codegen.cuda.device_call import DeviceCall
-from dynamics_node.codegen.cuda.errors import CudaError
-from dynamics_node.codegen.cuda.launching import launch, shared_inputs
+from dynamics_node.codegen.cuda.device_call import DeviceCall, launch, shared_inputs
+from dynamics_node.codegen.cuda.lanes import GRAVITY, PRECISIONS, Batch, bad_states, example, placed
 from dynamics_node.codegen.cuda.nvrtc import Nvrtc, find_nvrtc
-from dynamics_node.codegen.cuda.opened import device, lost, say_once
-from dynamics_node.codegen.errors import CompileError, DeviceError
+from dynamics_node.codegen.errors import CompileError, CudaError, DeviceError
 from dynamics_node.codegen.printer import Variant, kernel
-from dynamics_node.codegen.results import returned, taken
-from dynamics_node.symbolic import Program, Rolled
+from dynamics_node.codegen.runner import returned, taken
+from dynamics_node.symbolic import LoopProgram, Program
 
+SIZES = tuple(2**k for k in range(12, 19))  # states that are tried
+REPEATS = 3
+NEVER = 2**62
 LEAST = 64  # states: what fewer need is done before a device has begun
+
+
+class Crossover:
+    """Of a Program."""
+
+    def __init__(self, program):
+        self._digest = program.digest()
+        self._least: dict[np.dtype, int] = {}
+
+    def pays(self, count: int, dtype: np.dtype, runner) -> bool:
+        """Whether the device is faster for so many states. A first batch of some thousand is when it is
+        compiled and measured."""
+        if count < SIZES[0]:
+            return False
+        if dtype not in self._least:
+            try:
+                self._least[dtype] = self._found(dtype, runner)
+            except (CompileError, CudaError) as error:
+                say_once(f"no GPU for batches: {error}")
+                self._least[dtype] = NEVER
+        return count >= self._least[dtype]
+
+    def __getstate__(self):
+        return self.__dict__ | {"_least": {}}  # of the device of a process
+
+    def _found(self, dtype, runner):
+        note = f"{hash_here(self._digest, dtype.name, device().name, __doc__)}.crossover"
+        kept = _read(note)
+        if kept is None:
+            kept = first_faster(*measured(runner, dtype))
+            with suppress(CompileError):
+                write_entry(note, json.dumps(kept).encode())
+        return kept
+
+
+def _read(note):
+    with suppress(CompileError):
+        if content := read_entry(note):
+            return json.loads(content)
+    return None
+
+
+def measured(runner, dtype) -> tuple[dict[int, float], dict[int, float]]:
+    """{states: s} of the device and of the CPU. Raises CompileError, CudaError."""
+    there, here = {}, {}
+    for count in SIZES:
+        batch = runner.example(count, dtype)
+        chosen = runner.chosen(dtype, "rows", batch.same.keys())
+        every = {**batch.arrays, **batch.same}
+        inputs = [every[name] for name in runner.inputs]
+        there[count] = _shortest(lambda b=batch, c=chosen: runner.compute(b, c))
+        here[count] = _shortest(lambda n=count, i=inputs: runner.beside.run_checked(n, i, dtype))
+    return there, here
+
+
+def first_faster(there: dict[int, float], here: dict[int, float]) -> int:
+    """The first size from which on the device is faster at all sizes, NEVER where it is not at the
+    largest."""
+    found = NEVER
+    for count in sorted(there, reverse=True):
+        if there[count] >= here[count]:
+            break
+        found = count
+    return found
+
+
+def _shortest(work):
+    work()  # what is made once
+    times = []
+    for _ in range(REPEATS):
+        started = perf_counter()
+        work()
+        times.append(perf_counter() - started)
+    return min(times)
 
 
 class CudaRunner:
@@ -28,7 +109,7 @@ class CudaRunner:
     that a kernel does not solve (angles beyond its sines: 4096 rad in float32, 65536 in float64), and for
     everything once the device is lost.
 
-    parameters, quaternions, other: as of CRunner; rivals: see backends.make; measured: whether the device
+    parameters, quaternions, reordered: as of CRunner; alternatives: see make; measured: whether the device
     takes a batch only where it was measured to be faster.
     """
 
@@ -36,18 +117,18 @@ class CudaRunner:
 
     def __init__(
         self,
-        program: Program | Rolled,
+        program: Program | LoopProgram,
         beside,
         parameters=None,
         quaternions=(),
-        other=None,
-        rivals=None,
+        reordered=None,
+        alternatives=None,
         measured=False,
     ):
         """Raises DeviceError: no driver, no device; CompileError: no NVRTC."""
         self.program, self.beside = program, beside
         self._quaternions = tuple(quaternions)
-        self._other, self._rivals = other, rivals
+        self._reordered, self._alternatives = reordered, alternatives
         self.inputs, self.outputs = taken(program, parameters or ()), returned(program)
         self._turning = placed(program, self._quaternions)
         self._chosen: dict[tuple, Chosen] = {}  # shared by all that `with_parameters` returns
@@ -57,7 +138,7 @@ class CudaRunner:
             self.compiler()
 
     def _take(self, beside, parameters):
-        self.beside, self.solve, self.few = beside, beside.solve, beside.few
+        self.beside, self.call_one, self.call_few = beside, beside.call_one, beside.call_few
         self._parameters = {name: np.asarray(values) for name, values in parameters.items()}
         self._there: dict[tuple, DeviceArray] = {}  # parameters that kernels read by a pointer
 
@@ -69,7 +150,7 @@ class CudaRunner:
         return "cuda" if lost() is None else f"{self.beside.backend}, for cuda is lost"
 
     def with_parameters(self, values):
-        """See backends.Runner: of both sides; nothing is compiled."""
+        """See Runner: of both sides; nothing is compiled."""
         other = copy(self)
         known = {name: values[name] for name in self._parameters}
         other._take(self.beside.with_parameters(values), known)
@@ -87,20 +168,20 @@ class CudaRunner:
 
     # --- arrays of NumPy ------------------------------------------------------------------------------------
 
-    def many(self, count, inputs, dtype, out=None):
-        """See backends.Runner."""
+    def call_batch(self, count, inputs, dtype, out=None):
+        """See Runner."""
         batch = self._batch(count, inputs, dtype)
         outputs = None if batch is None else self._by_device(batch)
         if outputs is None:
-            return self.beside.many(count, inputs, dtype, out)
+            return self.beside.call_batch(count, inputs, dtype, out)
         return outputs if self._mended(outputs, batch) else None
 
-    def run(self, count, inputs, dtype=np.float64):
-        """See backends.Runner."""
+    def run_checked(self, count, inputs, dtype=np.float64):
+        """See Runner."""
         batch = self._batch(count, inputs, np.dtype(dtype))
         outputs = None if batch is None else self._by_device(batch)
         if outputs is None:
-            return self.beside.run(count, inputs, dtype)
+            return self.beside.run_checked(count, inputs, dtype)
         return outputs, self._mended(outputs, batch)
 
     def _batch(self, count, inputs, dtype) -> Batch | None:
@@ -169,7 +250,7 @@ class CudaRunner:
         every = {**batch.arrays, **batch.same}
         some = [every[name][bad] if name in batch.arrays else every[name] for name in self.inputs]
         try:
-            again, good = self.beside.run(np.count_nonzero(bad), some, batch.dtype)
+            again, good = self.beside.run_checked(np.count_nonzero(bad), some, batch.dtype)
         except np.linalg.LinAlgError:  # an algorithm at call time refuses all of them
             return False
         for output, array in zip(outputs, again, strict=True):
@@ -212,7 +293,7 @@ class CudaRunner:
     @cached_property
     def _orders(self):
         """Programs that a kernel may be written of."""
-        return orders_of(self.program, self._other, self._rivals() if self._rivals else {})
+        return orders_of(self.program, self._reordered, self._alternatives() if self._alternatives else {})
 
     def compiler(self) -> tuple[Nvrtc, int]:
         """And the architecture to compile for. Raises CompileError."""
@@ -224,9 +305,10 @@ class CudaRunner:
         return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
-        left = ("solve", "few", "_there", "_orders")
+        left = ("call_one", "call_few", "_there", "_orders")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.solve, self.few, self._there = self.beside.solve, self.beside.few, {}
+        self.call_one, self.call_few = self.beside.call_one, self.beside.call_few
+        self._there = {}

@@ -1,11 +1,15 @@
-"""What a kernel is called with, and the ways in which its text can be written."""
+"""What a kernel is called with, the ways in which its text can be written, and how its arrays and numbers
+are written.
+"""
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from dynamics_node.codegen.results import returned
-from dynamics_node.symbolic import Program, Rolled
+from dynamics_node.codegen.runner import UNIT_TOLERANCE, returned
+from dynamics_node.symbolic import LoopProgram, Program
+from dynamics_node.symbolic.fused import Operand, Operation
 
 GRAVITY = "gravity"  # what is no number of a body, and read by none by its index
 MOST_NUMBERS = 64  # of an input that is the same in all states, which are handed over by value
@@ -75,7 +79,7 @@ class Kernel(NamedTuple):
         return min(needed, (2**31 - 1) // self.scratch) if self.scratch else needed
 
 
-def arguments(program: Program | Rolled, same) -> tuple[Argument, ...]:
+def arguments(program: Program | LoopProgram, same) -> tuple[Argument, ...]:
     """The count; every input: an array, or where it is among `same` its numbers, one pointer if there are
     more than MOST_NUMBERS, or loops read them; every output that a call gives (not health)."""
     found = [Argument("count", "count")]
@@ -89,3 +93,138 @@ def arguments(program: Program | Rolled, same) -> tuple[Argument, ...]:
             found.append(Argument(name, "same", size))
     sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in returned(program).items()}
     return (*found, *(Argument(name, "output", size) for name, size in sizes.items()))
+
+
+class Place(NamedTuple):
+    """An array of all states in the text. name: its pointer; size: numbers of a state; staged: whether blocks
+    copy their rows to shared memory."""
+
+    name: str
+    size: int
+    layout: str
+    staged: bool = False
+
+    @property
+    def stride(self):
+        """Between the rows of staged states: no multiple of 4, so that two neighbours at most use the same
+        bank. An odd one would leave none, and cost more: a division in every copy."""
+        return self.size + (self.size % 4 == 0)
+
+    def entry(self, k):
+        """An entry of the state, number `state` of all and THREAD of its block; k: a number or text."""
+        if self.layout == "columns":
+            return f"{self.name}[{k} * count + state]"
+        if self.staged:
+            return f"{self.name}_shared[THREAD * {self.stride} + {k}]"
+        return f"{self.name}[state * {self.size} + {k}]"
+
+    def shared(self, block):
+        """Numbers of shared memory."""
+        return self.stride * block if self.staged else 0
+
+    def declared(self, block):
+        """The line of its shared memory."""
+        return f"  SHARED real {self.name}_shared[{self.shared(block)}];"
+
+    def copies(self, block, way):
+        """Lines that copy the rows of a block, way: 'input' or 'output'; neighbours copy what lies side by
+        side. Written out, for compilers unroll such loops by halves."""
+        for k in range(self.size):
+            at = f"THREAD + {k * block}" if k else "THREAD"
+            there = at if self.stride == self.size else f"{at} + ({at}) / {self.size}"
+            here, shared = f"{self.name}[first * {self.size} + {at}]", f"{self.name}_shared[{there}]"
+            copy = f"{shared} = {here}" if way == "input" else f"{here} = {shared}"
+            yield f"    if ({at} < own * {self.size}) {copy};"
+
+
+def placed(arrays, variant):
+    """{key: Place} of arrays {key: (name, size)}: of rows as many are staged as shared memory holds, the
+    first ones first; the others are read as they lie, through the cache."""
+    left = variant.shared_memory if variant.layout == "rows" else 0
+    found = {}
+    for key, (name, size) in arrays.items():
+        place = Place(name, size, variant.layout, staged=True)
+        needed = place.shared(variant.block) * variant.dtype.itemsize
+        fits = needed <= left
+        left -= needed if fits else 0
+        found[key] = place._replace(staged=fits)
+    return found
+
+
+_SUMS = {
+    "add": "{} + {}",
+    "mul": "MUL({}, {})",
+    "fma": "FMA({}, {}, {})",
+    "reciprocal": "reciprocal({})",
+}
+
+
+def literal(value: float, variant: Variant) -> str:
+    """A number as C writes it, exactly; of a float the nearest one."""
+    with np.errstate(over="ignore"):
+        number = variant.dtype.type(value)
+    if not np.isfinite(number):
+        raise ValueError(f"the constant {value} of a Program has no place in {variant.precision}")
+    text = float(number).hex() + ("f" if variant.precision == "float" else "")
+    return f"({text})" if number < 0 else text
+
+
+class Values:
+    """Of a Program: value n is called `name`{n} in the text, a constant by its number."""
+
+    def __init__(self, program: Program, variant: Variant, name: str):
+        self.program, self.variant, self.name = program, variant, name
+
+    def text(self, operand: Operand) -> str:
+        """An operand."""
+        k = operand.value - self.program.input_size
+        if 0 <= k < len(self.program.constants):
+            constant = float(self.program.constants[k])
+            return literal(-constant if operand.negative else constant, self.variant)
+        return f"{'-' * operand.negative}{self.name}{operand.value}"
+
+    def computed(self, operation: Operation) -> str:
+        """The line of any operation but sincos."""
+        written = _SUMS[operation.kind].format(*map(self.text, operation.operands))
+        return f"const real {self.name}{operation.values[0]} = {written};"
+
+
+SHORT = 8  # numbers of an output that are not worth a loop
+
+
+class Arrays:
+    """owner: (input, entry) of every number of the inputs; first: {input: number of its first entry};
+    pointer: {input: its name}; places: {('input' or 'output', name): Place} of all arrays of states;
+    quaternions: where among the numbers of inputs that differ from state to state one begins."""
+
+    def __init__(self, program: Program | LoopProgram, variant: Variant, same: frozenset, quaternions: tuple):
+        self.variant, self.same = variant, same
+        self.sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in program.inputs.items()}
+        self.owner = [(name, k) for name, size in self.sizes.items() for k in range(size)]
+        self.first = {name: n - k for n, (name, k) in enumerate(self.owner)}
+        self.pointer = {name: f"x{k}" for k, name in enumerate(self.sizes)}
+        outputs = {
+            ("output", name): (f"y{k}", program.outputs[name].size)
+            for k, name in enumerate(returned(program))
+        }
+        inputs = {
+            ("input", name): (self.pointer[name], size)
+            for name, size in self.sizes.items()
+            if name not in same
+        }
+        self.places = placed(outputs | inputs, variant)
+        self.quaternions = [k for k in quaternions if self.owner[k][0] not in same]
+
+    def no_unit(self, a: str, b: str, c: str, d: str) -> str:
+        """The line that tells whether four numbers are no quaternion of unit length."""
+        square = f"FMA({a}, {a}, FMA({b}, {b}, FMA({c}, {c}, MUL({d}, {d}))))"
+        return f"bad |= BEYOND({square} - 1, {literal(UNIT_TOLERANCE, self.variant)});"
+
+    def no_results(self) -> Iterator[str]:
+        """Lines at the end: a bad state has NaN for all outputs."""
+        yield "if (bad) {"
+        for (kind, _), place in self.places.items():
+            if kind == "output":
+                rolled = "ROLLED " if place.size > SHORT else ""
+                yield f"  {rolled}for (int k = 0; k < {place.size}; ++k) {place.entry('k')} = NO_NUMBER;"
+        yield "}"

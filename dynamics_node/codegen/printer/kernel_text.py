@@ -1,26 +1,39 @@
-"""A Program as the text of a kernel, in the words of dialects.h."""
+"""A Program as the text of a kernel, in the words of dialects.h: what one thread computes, around it the
+kernel.
+"""
 
-from functools import cache
+from collections import defaultdict
+from functools import cache, cached_property
 from importlib.resources import files
 
-from dynamics_node.codegen.printer.arguments import Argument, Kernel, Variant, arguments
-from dynamics_node.codegen.printer.state import State
-from dynamics_node.codegen.printer.sweeps import Sweeps
-from dynamics_node.symbolic import Program, Rolled
-from dynamics_node.symbolic.fused import fused
+from dynamics_node.codegen.printer.arguments import (
+    MOST_NUMBERS,
+    Argument,
+    Arrays,
+    Kernel,
+    Values,
+    Variant,
+    arguments,
+    literal,
+)
+from dynamics_node.codegen.printer.loop_text import Sweeps
+from dynamics_node.codegen.runner import limits_in, returned
+from dynamics_node.symbolic import LoopProgram, Program
+from dynamics_node.symbolic.fused import Fused, fused
+from dynamics_node.symbolic.program import HEALTH
 
 NAME = "states"
 PLAIN = Variant()
 
 
-def kernel(program: Program | Rolled, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
-    """The kernel of a Program, of which every thread computes a state, of a Rolled one state after the other;
-    a bad one has NaN for all outputs: see State and Sweeps.
+def kernel(program: Program | LoopProgram, variant: Variant = PLAIN, same=(), quaternions=()) -> Kernel:
+    """The kernel of a Program, of which every thread computes a state, of a LoopProgram one state after the
+    other; a bad one has NaN for all outputs: see State and Sweeps.
 
     same: names of inputs that are the same in all states: the caller looks whether they are finite and of
     unit length; quaternions: where among all entries of the inputs four numbers of unit length begin.
     """
-    if isinstance(program, Rolled):
+    if isinstance(program, LoopProgram):
         return _of_sweeps(program, variant, same, quaternions)
     state = State(fused(program), variant, frozenset(same), tuple(quaternions))
     taken = arguments(program, same)
@@ -114,3 +127,123 @@ def _phases(state):
         "  }",
         "}",
     ]
+
+
+class State(Arrays):
+    """Inputs are read where they are used first, outputs written as soon as they are there. A state is bad
+    when an angle is beyond what sine and cosine can do, a quaternion is not of unit length, health is beyond
+    its limits, or an input or output is not finite; all its outputs are then NaN.
+
+    Value n of the Program is v{n} in the text.
+    """
+
+    def __init__(self, fused: Fused, variant: Variant, same: frozenset, quaternions: tuple):
+        super().__init__(fused.program, variant, same, quaternions)
+        self.fused, self.program = fused, fused.program
+        self._values = Values(fused.program, variant, "v")
+        self._known: set[int] = set()  # inputs that have been read
+        self._watched: set[tuple[int, str]] = set()  # values, and up to where they are looked at
+
+    def lines(self):
+        """All lines, in order."""
+        yield "int bad = 0;"
+        yield from self._looked_at()
+        for operation in self.fused.operations:
+            for operand in operation.operands:
+                yield from self._read(operand.value)
+            yield from self._computed(operation)
+            for value in operation.values:
+                yield from self._stored(value)
+        for value in [*self._stores, *self._health]:
+            yield from self._read(value)
+            yield from self._stored(value)
+        yield from self.no_results()
+
+    # --- values -------------------------------------------------------------------------------------------
+
+    def _read(self, value):
+        """The line that reads an input, unless it has been read."""
+        if value >= self.program.input_size or value in self._known:
+            return
+        self._known.add(value)
+        name, k = self.owner[value]
+        if name not in self.same:
+            yield f"const real v{value} = {self.places['input', name].entry(k)};"
+        elif self.sizes[name] > MOST_NUMBERS:
+            yield f"const real v{value} = {self.pointer[name]}[{k}];"
+
+    def _computed(self, operation):
+        if operation.kind != "sincos":
+            yield self._values.computed(operation)
+            return
+        angle = operation.operands[0].value
+        yield from self._watch(angle, "LARGE")
+        sine, cosine = operation.values
+        names = (
+            f"v{sine}" if sine >= 0 else f"unused{cosine}",
+            f"v{cosine}" if cosine >= 0 else f"unused{sine}",
+        )
+        called = "sincos_of" if len(operation.operands) == 1 else "sincos_of_sum"
+        operands = ", ".join(map(self._values.text, operation.operands))
+        yield f"real {names[0]}, {names[1]};"
+        yield f"{called}({operands}, &{names[0]}, &{names[1]});"
+
+    @cached_property
+    def _stores(self):
+        """{value: [(place and entry of an output, Operand)]}, what is to be written when it is there."""
+        found = defaultdict(list)
+        for name, operands in self.fused.outputs.items():
+            if place := self.places.get(("output", name)):
+                for k, operand in enumerate(operands):
+                    found[operand.value].append((place.entry(k), operand))
+        return found
+
+    def _stored(self, value):
+        """Lines that write a value to all outputs it is, and look whether it is finite and healthy."""
+        for entry, operand in self._stores.pop(value, ()):
+            yield f"{entry} = {self._values.text(operand)};"
+            if value not in self._shown:
+                yield from self._watch(value, "MOST")
+        for operand, limit in self._health.pop(value, ()):
+            yield f"bad |= !({self._values.text(operand)} <= {literal(limit, self.variant)});"
+
+    # --- what a bad state is ------------------------------------------------------------------------------
+
+    def _watch(self, value, most):
+        """The line that tells whether a value is beyond what it may be."""
+        constant = self.program.input_size <= value < self.program.first_operation
+        if not constant and self._watched.isdisjoint({(value, most), (value, "LARGE")}):
+            self._watched.add((value, most))
+            yield f"bad |= BEYOND(v{value}, {most});"
+
+    def _looked_at(self):
+        """Quaternions, and inputs that may be infinite while all outputs are finite."""
+        for k in self.quaternions:
+            for value in range(k, k + 4):
+                yield from self._read(value)
+            yield self.no_unit(*(f"v{value}" for value in range(k, k + 4)))
+        for value, (name, _) in enumerate(self.owner):
+            if value not in self._shown and value not in self._stores and name not in self.same:
+                yield from self._read(value)
+                yield from self._watch(value, "MOST")
+
+    @cached_property
+    def _shown(self):
+        """Values that, not finite, leave an output not finite that is computed from them, or an angle: only
+        reciprocals hide what is infinite, and nothing hides NaN."""
+        found = {operand.value for name in returned(self.program) for operand in self.fused.outputs[name]}
+        shown: set[int] = set()
+        for operation in reversed(self.fused.operations):
+            seen = any(value in found or value in shown for value in operation.values)
+            if operation.kind == "sincos" or (seen and operation.kind != "reciprocal"):
+                shown.update(operand.value for operand in operation.operands)
+        return shown
+
+    @cached_property
+    def _health(self):
+        """{value: [(Operand, limit)]}"""
+        found = defaultdict(list)
+        limits = limits_in(self.program, self.variant.dtype)
+        for operand, limit in zip(self.fused.outputs.get(HEALTH, ()) if limits else (), limits, strict=True):
+            found[operand.value].append((operand, limit))
+        return found

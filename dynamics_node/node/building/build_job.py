@@ -18,7 +18,7 @@ import numpy as np
 
 from dynamics_node.algorithms import parse_robot, read_loops_file
 from dynamics_node.codegen import DEVICES, CompileError
-from dynamics_node.codegen.c.tuning import untuned
+from dynamics_node.codegen.c.compiler import untuned
 from dynamics_node.codegen.cache import sweep
 from dynamics_node.estimation import (
     JointFilter,

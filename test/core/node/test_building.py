@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dynamics_demo.robots import four_bar
-from dynamics_node.codegen.c import shared_library as library
+from dynamics_node.codegen.c import compiler as library
 from dynamics_node.node.building import build_job, build_server
 from dynamics_node.node.building import build_process as building
 from dynamics_node.node.building.build_job import NICENESS, Failure, Job, ServedRobot, do

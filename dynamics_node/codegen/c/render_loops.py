@@ -1,4 +1,4 @@
-"""A Program with loops -> C text of `run(x, y)`, as of straight.py.
+"""A LoopProgram -> C text of `run(x, y)`, as of render_straight.py.
 
 Every step is a function of pointers to what its body has. What a sweep adds to a parent's array is summed
 there, and so are the results of joints that share a coordinate, and health.
@@ -6,13 +6,17 @@ there, and so are the results of joints that share a coordinate, and health.
 
 from itertools import accumulate
 
-from dynamics_node.codegen.c.literals import LANES, OPERATIONS, VECTOR, literal, table
+from dynamics_node.codegen.c.render_straight import LANES, OPERATIONS, VECTOR, literal, table
 from dynamics_node.symbolic import Op
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 
+_JOINTS = ("position", "sine", "cosine")
+_NUMBERS = (*_JOINTS, "angle")
+_SUMMED = ("qdd", "tau", "health")
+
 
 def render_loops(program):
-    """The tables of a Rolled, its steps, and `run`."""
+    """The tables of a LoopProgram, its steps, and `run`."""
     count = len(program.parents)
     padded = -(-count // VECTOR) * VECTOR
     sweeps = list(enumerate(program.sweeps))
@@ -37,11 +41,6 @@ def render_loops(program):
         *(line for k, sweep in sweeps for line in _loop(program, k, sweep)),
         "}",
     ]  # fmt: skip
-
-
-_JOINTS = ("position", "sine", "cosine")
-_NUMBERS = (*_JOINTS, "angle")
-_SUMMED = ("qdd", "tau", "health")
 
 
 def _aligned(name, numbers, size):

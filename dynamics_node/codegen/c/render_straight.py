@@ -1,23 +1,53 @@
-"""A straight-line Program -> C text of `run(x, y)`: one state, x and y hold all inputs and outputs in order.
+"""A straight-line Program -> C text of `run(x, y)`: one state, x and y hold all inputs and outputs in
+order.
 
 First comes what angles need, then all their sines and cosines at once (sincos.c), then the rest. The
-operations are split into functions, for compile time grows faster than linearly with the size of a function;
-what one part needs of another goes through the workspace w, which begins with the sines and cosines, and
-results are written where they are computed."""
+operations are split into functions, for compile time grows faster than linearly with the size of a
+function; what one part needs of another goes through the workspace w, which begins with the sines and
+cosines, and results are written where they are computed. The text holds numbers and indices only: no name
+of a robot gets here.
+"""
 
 from itertools import pairwise
 
-from dynamics_node.codegen.c.literals import LANES, OPERATIONS, VECTOR, literal, memory
+import numpy as np
+
 from dynamics_node.symbolic import Op
 from dynamics_node.symbolic.expression import TURNING
 
+VECTOR = 8  # doubles to whose multiples arrays are filled up: the widest vector
+LANES = 4  # doubles in a vector of sincos.c, of one state: wider ones slow down numbers around them
+STACK_BYTES = 64 * 1024  # of an array that are asked of a stack: that of a thread may have 512 KiB
+OPERATIONS = {Op.ADD: "{} + {}", Op.SUB: "{} - {}", Op.MUL: "{} * {}", Op.RECIPROCAL: "1 / {}", Op.NEG: "-{}"}
 PART = 1500  # operations in a function
-
 _SINES = {
     "number": {Op.SIN: "sin({})", Op.COS: "cos({})"},
     "vector": {Op.SIN: "sin_lanes({})", Op.COS: "cos_lanes({})"},
 }
 _RESULTS = {"number": "number", "vector": "Results"}
+
+
+def literal(value, suffix=""):
+    """A number as C writes it, exactly."""
+    text = float(value).hex() + suffix
+    return f"({text})" if value < 0 else text
+
+
+def table(kind, name, array):
+    """Lines that define a constant array of one or two axes; one entry more, for C has no empty arrays."""
+    array = np.asarray(array)
+    write = literal if kind == "double" else str
+    if array.ndim == 1:
+        return [f"static const {kind} {name}[] = {{{', '.join([*map(write, array.tolist()), '0'])}}};"]
+    rows = [", ".join(map(write, row)) for row in array.tolist()]
+    lines = [f"  {{{row}}}," for row in rows if row]
+    return [f"static const {kind} {name}[][{array.shape[1] + 1}] = {{", *lines, "  {0}", "};"]
+
+
+def memory(kind, name, size):
+    """Line that defines a local array of numbers or vectors; a large one is the thread's, and stays."""
+    storage = "static _Thread_local " if size * (8 * VECTOR if kind == "vector" else 8) > STACK_BYTES else ""
+    return f"  {storage}{kind} {name}[{size}] __attribute__((aligned(64)));"
 
 
 def render_run(program, number="number", suffix="", writing=None):

@@ -1,8 +1,8 @@
-"""Operations that are done alike on lanes, limbs of a robot for example: which ones go together.
+"""Operations that are the same on several lanes, limbs of a robot for example: which ones go together.
 
-Superword parallelism (Larsen and Amarasinghe 2000), found from the inputs on: where operands go together and
-the operation is the same, results do. Constants and signs may differ. Where lanes differ in more, operations
-stay alone.
+Superword parallelism (Larsen and Amarasinghe 2000), from the inputs on: where operands go together and the
+operation is the same, results do. Constants and signs may differ. Where lanes differ in more, operations
+stay alone. Negations are signs of operands here (`without_negations`).
 """
 
 from collections import defaultdict
@@ -12,9 +12,40 @@ from typing import NamedTuple
 
 from dynamics_node.symbolic.expression import TURNING, Op
 from dynamics_node.symbolic.program import Program
-from dynamics_node.symbolic.units import Row, Unit
 
-DEPTH = 4  # operations between what lanes share and where they are first told apart
+DEPTH = 4  # operations between what lanes share and where they first differ
+Row = tuple[int, ...]  # of every lane a value's number
+
+
+class Unit(NamedTuple):
+    """One operation on all lanes. signs: of every operand bit k is set where lane k takes its negative; a SUB
+    is an ADD with signs."""
+
+    op: Op
+    operands: tuple[Row, ...]
+    signs: tuple[int, ...]
+
+
+def without_negations(program: Program) -> tuple[list[tuple[int, int]], dict[int, Unit]]:
+    """Of every value the one that it is, and 1 if it is its negative; the operations on those, by their
+    values. A difference and its negative are one."""
+    found = [(n, 0) for n in range(program.first_operation + len(program.ops))]
+    units: dict[int, Unit] = {}
+    sums: dict[tuple, tuple[int, int]] = {}  # of two values; and the sign of the first one in it
+    columns = zip(program.ops.tolist(), program.left.tolist(), program.right.tolist(), strict=True)
+    for n, (op, *operands) in enumerate(columns, start=program.first_operation):
+        values, signs = zip(*(found[m] for m in operands if m >= 0), strict=True)
+        if op == Op.NEG:
+            found[n] = values[0], 1 - signs[0]
+            continue
+        if op in (Op.ADD, Op.SUB):
+            signs = signs[0], signs[1] ^ (op == Op.SUB)
+            (a, b), first = sorted(values), signs[values.index(min(values))]
+            other, sign = sums.setdefault((a, b, signs[0] ^ signs[1]), (n, first))
+            found[n] = other, sign ^ first
+        if found[n][0] == n:
+            units[n] = Unit(Op.ADD if op == Op.SUB else Op(op), tuple((m,) for m in values), signs)
+    return found, units
 
 
 class Packs(NamedTuple):
@@ -27,10 +58,10 @@ class Packs(NamedTuple):
     constants: dict[int, float]
 
 
-def packs(program: Program, units: dict[int, Unit], alike: Iterable[Row]) -> Packs:
-    """units: as of `without_negations`; alike: inputs that go together."""
-    matching = _Matching(program, units, alike := list(alike))
-    for row in alike:
+def find_packs(program: Program, units: dict[int, Unit], isomorphic_inputs: Iterable[Row]) -> Packs:
+    """units: as of `without_negations`; isomorphic_inputs: those that go together."""
+    matching = _Matching(program, units, rows := list(isomorphic_inputs))
+    for row in rows:
         matching.add(row, None)
     for n in units:
         matching.follow(n)
@@ -46,7 +77,7 @@ class _Matching:
     places: {(value, lane): row}; before: the values that depend on no input of a lane, which are not in rows
     but read."""
 
-    def __init__(self, program, units, alike):
+    def __init__(self, program, units, rows):
         self.units = units
         self.constants = dict(enumerate(program.constants.tolist(), start=program.input_size))
         self.packs: dict[Row, Unit | None] = {}
@@ -60,7 +91,7 @@ class _Matching:
         self._new = count(program.first_operation + len(program.ops))
         self._zero = next(self._new)
         self.constants[self._zero] = 0.0
-        self.before = set(range(program.first_operation)) - {n for row in alike for n in row}
+        self.before = set(range(program.first_operation)) - {n for row in rows for n in row}
         for n, unit in units.items():
             if all(m in self.before for (m,) in unit.operands):
                 self.before.add(n)

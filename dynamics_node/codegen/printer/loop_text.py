@@ -1,7 +1,8 @@
-"""What one thread computes of a Program with loops: sweeps over the bodies, as text.
+"""What one thread computes of a LoopProgram: sweeps over the bodies, as text.
 
-What sweeps leave at the bodies lies in global memory, which a thread keeps for one state after the other; the
-same entry of neighbouring threads lies side by side.
+What sweeps leave at the bodies lies in global memory, which a thread keeps for one state after the other;
+the same entry of neighboring threads lies side by side. Arrays that one sweep alone reads and writes share
+slots, so that caches hold them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,12 +10,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.codegen.printer.arguments import Variant
-from dynamics_node.codegen.printer.arrays import Arrays
-from dynamics_node.codegen.printer.operations import Values, literal
-from dynamics_node.codegen.printer.slots import inputs_read, last_children, passing, slots
-from dynamics_node.codegen.results import limits_in
-from dynamics_node.symbolic import Program, Rolled
+from dynamics_node.codegen.printer.arguments import Arrays, Values, Variant, literal
+from dynamics_node.codegen.runner import limits_in
+from dynamics_node.symbolic import LoopProgram, Program
 from dynamics_node.symbolic.fused import fused
 from dynamics_node.symbolic.loop_program import PARENT, RATES, only_summed
 from dynamics_node.symbolic.program import HEALTH
@@ -31,7 +29,7 @@ class Sweeps(Arrays):
     size: numbers that a thread keeps. Value n of a step is t{n} in the text.
     """
 
-    def __init__(self, program: Rolled, variant: Variant, same: frozenset, quaternions: tuple):
+    def __init__(self, program: LoopProgram, variant: Variant, same: frozenset, quaternions: tuple):
         super().__init__(program, variant._replace(shared_memory=0), same, quaternions)
         self.program, self._count = program, len(program.parents)
         self._slots, self._passing = slots(program.parents), passing(program)
@@ -192,3 +190,38 @@ class Sweeps(Arrays):
 
 def _table(kind, name, numbers):
     return f"TABLE {kind} {name}[] = {{{', '.join(numbers)}}};"
+
+
+def last_children(parents: np.ndarray) -> np.ndarray:
+    """(n,) Of every body the last one that hangs on it, itself where there is none."""
+    last = np.arange(len(parents))
+    last[parents[parents >= 0]] = np.flatnonzero(parents >= 0)  # of several the last one is kept
+    return last
+
+
+def slots(parents: np.ndarray) -> np.ndarray:
+    """(n,) A slot for every body, its own from its turn to that of its last child, in either direction."""
+    last, found, free_from = last_children(parents), [], [0]
+    for body in range(len(parents)):
+        slot = next((k for k, free in enumerate(free_from) if free <= body), len(free_from))
+        free_from[slot:] = [int(last[body]) + 1, *free_from[slot + 1 :]]
+        found.append(slot)
+    return np.array(found)
+
+
+def passing(program: LoopProgram) -> set[str]:
+    """Arrays that one sweep alone reads and writes."""
+    used = [{name for step in sweep.steps for name in _arrays(step)} for sweep in program.sweeps]
+    return {name for name in program.arrays if sum(name in names for names in used) <= 1}
+
+
+def inputs_read(step: Program) -> set[str]:
+    """Names of the inputs that a step needs."""
+    owner = [name for name, (size,) in step.inputs.items() for _ in range(size)]
+    results = [numbers.ravel() for numbers in step.outputs.values()]
+    used = np.unique(np.concatenate([step.left, step.right, *results]))
+    return {owner[n] for n in used.tolist() if 0 <= n < len(owner)}
+
+
+def _arrays(step):
+    return {name.removeprefix(PARENT) for name in (*inputs_read(step), *step.outputs)}

@@ -1,0 +1,228 @@
+"""A compiled Program over many states: a vector of them at a time, several threads.
+
+The text is that of render_straight.py with vectors of states for numbers (batch.c, batch_call.c). Results
+are written a vector of columns at a time, for all states of a vector, as soon as the columns are computed,
+so that stores, which wait for caches, go on beside operations.
+"""
+
+from functools import partial
+from itertools import accumulate
+
+import numpy as np
+
+from dynamics_node.codegen.c.compiler import FOR_VECTORS, Way, compile_fastest, open_library
+from dynamics_node.codegen.c.kernel import (
+    QUICK,
+    SHORT,
+    WORTH_A_THREAD,
+    Loaded,
+    builtin_function,
+    in_parts,
+    threads_worth,
+    trust_arrays,
+)
+from dynamics_node.codegen.c.render import BATCH, renderer, shapes_table, text_of
+from dynamics_node.codegen.c.render_straight import VECTOR, literal, memory, render_run
+from dynamics_node.codegen.runner import UNIT_TOLERANCE, limits_in, returned, usable
+from dynamics_node.symbolic import depth_first
+
+MOST_LANES = 16  # numbers in a vector: floats
+TRIED = 1024  # states of a trial, at most
+BEYOND_CACHES = 4 << 20  # bytes
+PRECISIONS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
+
+
+def render_batch(program, precision="double", quaternions=(), limits=()) -> str:
+    """The C source that runs a Program over many states at once; precision: 'double' or 'float';
+    quaternions as in `render`; limits: of the last output in this precision."""
+    lanes, suffix = (VECTOR, "") if precision == "double" else (MOST_LANES, "f")
+    return "\n".join(
+        [
+            text_of("declared.c"),
+            f"#define LANES {lanes}",
+            f"#define INPUTS {len(program.inputs)}",
+            f"#define OUTPUTS {len(program.outputs)}",
+            f"#define UNIT_TOLERANCE {UNIT_TOLERANCE}",
+            text_of(f"sincos_{precision}.c"),
+            text_of("sincos.c"),
+            text_of("batch.c"),
+            *render_run(program, "vector", suffix, _writing(program, lanes, limits)),
+            *_batch(program, quaternions),
+            *shapes_table(program.inputs.values(), [numbers.shape for numbers in program.outputs.values()]),
+            text_of("arrays.c"),
+            text_of("batch_call.c"),
+            "",
+        ]
+    )
+
+
+def _batch(program, quaternions):
+    """The loop over the states: see batch.c."""
+    sizes = [int(np.prod(shape, dtype=int)) for shape in program.inputs.values()]
+    inputs, outputs = _places(sizes), _places([numbers.size for numbers in program.outputs.values()])
+    return [
+        "static int batch(long from, long to, long count, const number *const *input, const int *same,",
+        "  number *const *output)",
+        "{",
+        memory("vector", "in", sum(sizes) + 1),
+        memory("number", "copy", (max(sizes, default=0) + 1) * MOST_LANES),
+        memory("number", "last", (sum(n for _, n, _ in outputs) + 1) * MOST_LANES),
+        "  vector bad = {0};",
+        *(f"  if (same[{k}]) read_same(input[{k}], {n}, in + {at});" for k, n, at in inputs),
+        "  for (long k = from; k < to; k += LANES) {",
+        "    const int whole = to - k >= LANES;",
+        "    Results y = {{0}};",
+        *(
+            f"    if (!same[{k}]) read_rows(readable(input[{k}], {n}, k, count, copy), {n}, in + {at});"
+            for k, n, at in inputs
+        ),
+        *(f"    y.row[{k}] = whole ? output[{k}] + k * {n} : last + {at} * LANES;" for k, n, at in outputs),
+        "    run(in, &y);",
+        f"    bad += not_finite({sum(sizes)}, in) + (y.sum - y.sum) + y.beyond;",
+        *(f"    bad += not_unit(in + {k});" for k in quaternions),
+        "    if (!whole) {",
+        *(
+            f"      memcpy(output[{k}] + k * {n}, y.row[{k}], (to - k) * {n} * sizeof(number));"
+            for k, n, _ in outputs
+        ),
+        "    }",
+        "  }",
+        "  return !any(bad);",
+        "}",
+    ]
+
+
+def _writing(program, lanes, limits):
+    """The lines that write results: (text, the values that it waits for)."""
+    lines = []
+    for k, numbers in enumerate(program.outputs.values()):
+        lines += _writing_row(program, k, numbers.ravel(), lanes)
+    health = [*program.outputs.values()][-1].ravel()[: len(limits)] if limits else ()
+    return lines + [
+        (f"  y->beyond += beyond({{}}, {literal(limit)});", (int(n),))
+        for n, limit in zip(health, limits, strict=True)
+    ]
+
+
+def _writing_row(program, output, row, lanes):
+    """Those of an output: its columns in their order as far as operations allow it, for processors expect
+    that of who writes. Zeros follow the columns before them."""
+    zero = _zeros(program, row)
+    lines = [("", ())]
+    for start, stop in _blocks(row.size, lanes):
+        place = f"y, {output}, {row.size}, {start}, {stop - start}"
+        if zero[start:stop].all():
+            text, values = lines[-1]
+            lines[-1] = (f"{text}\n  write_zeros({place});", values)
+        else:
+            own = ", ".join(["{}"] * (stop - start))
+            line = f"  write_part({place}, (const vector[]){{{{{own}}}}});"
+            lines.append((line, tuple(row[start:stop].tolist())))
+    return lines if lines[0][0] else lines[1:]
+
+
+def _blocks(size, lanes):
+    """(start, stop) of all columns, a vector each."""
+    return [(k, min(k + lanes, size)) for k in range(0, size, lanes)]
+
+
+def _zeros(program, numbers):
+    """Which results are the constant zero."""
+    place = numbers - program.input_size
+    constant = (place >= 0) & (place < len(program.constants))
+    values = np.append(program.constants, 1.0)
+    return constant & (values[np.where(constant, place, -1)] == 0)
+
+
+def _places(sizes):
+    """(number, size, where it begins) of arrays that lie side by side."""
+    starts = [0, *accumulate(sizes)][:-1]
+    return list(zip(range(len(sizes)), sizes, starts, strict=True))
+
+
+class BatchKernel(Loaded):
+    """batch(count, *inputs) -> outputs, a list of arrays (count, *shape) in the Program's order, and whether
+    all states are good: finite in and out, with quaternions of unit length, health within its limits. One
+    that is not changes no other.
+
+    dtype: float64 or float32, of the arithmetic and of all arrays; quaternions: where among the inputs they
+    begin; reordered: as of Kernel. Beside the outputs no memory grows with the number of states: a thread
+    works on one vector of them at a time.
+    """
+
+    PER_PROCESS = ("_library", "_run")
+
+    def __init__(self, program, dtype=np.float64, quaternions=(), reordered=None):
+        self.dtype, self._quaternions, self._reordered = np.dtype(dtype), tuple(quaternions), reordered
+        self._shapes = [numbers.shape for numbers in program.outputs.values()]
+        self._given = len(returned(program))  # of the outputs; health is not for those who call `quick`
+        self._one_thread = 2 * WORTH_A_THREAD // max(1, len(program.ops))  # states
+        super().__init__(program)
+
+    def _compile(self):
+        how = (PRECISIONS[self.dtype], self._quaternions, limits_in(self.program, self.dtype))
+        ways = {
+            name: Way(
+                f"batch {renderer()} {program.digest()} {how}",
+                partial(render_batch, program, *how),
+                FOR_VECTORS,
+            )
+            for name, program in self._orders().items()
+        }
+        return compile_fastest(ways, self._trial)
+
+    def _orders(self):
+        """The Program with its operations in several orders, of which one is the fastest. Depth first results
+        are computed in the order in which they lie in memory, and little waits."""
+        orders = {"traced": self.program, "reordered": self._reordered}
+        if SHORT < len(self.program.ops) <= QUICK:
+            orders["depth first"] = depth_first(self.program)
+        return {name: program for name, program in orders.items() if program is not None}
+
+    def _trial(self, key):
+        """A function that runs a library over some states: where there are many results, over so many that
+        they leave the caches near a core."""
+        library = open_library(key)
+        trust_arrays(library, self.dtype)
+        run = builtin_function(library, "batch_definition")
+        count = max(BATCH, min(TRIED, BEYOND_CACHES // max(1, self._outputs * self.dtype.itemsize)))
+        random = np.random.default_rng(0)
+        inputs = [
+            random.uniform(-1.0, 1.0, (count, *shape)).astype(self.dtype)
+            for shape in self.program.inputs.values()
+        ]
+        outputs = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        return lambda: run(0, count, count, *inputs, *outputs)
+
+    def _open(self, library):
+        trust_arrays(library, self.dtype)
+        self._library, self._run = library, builtin_function(library, "batch_definition")
+
+    def __call__(self, count, *inputs, threads=None):
+        """inputs: (count, *shape) or (*shape) in the Program's order, any numbers; threads: at most that
+        many, None for one a core."""
+        results = [np.empty((count, *shape), self.dtype) for shape in self._shapes]
+        if self._run(0, 0, count, *inputs, *results) < 0:
+            inputs = self.fitting(self.program.inputs, count, inputs, self.dtype)
+        good = self._in_parts(count, self._threads(count, threads), *inputs, *results)
+        return results, bool(good)
+
+    def _threads(self, count, most=None):
+        return threads_worth(count * len(self.program.ops), most)
+
+    def quick(self, count, *inputs, out=None):
+        """The outputs but health; None when an array is not contiguous, of the type and of the right shape,
+        or a state is not good. out: arrays for them, not used where they lie over inputs."""
+        results = usable(out, inputs)
+        results += [np.empty((count, *shape), self.dtype) for shape in self._shapes[len(results) :]]
+        if count < self._one_thread:
+            good = self._run(0, count, count, *inputs, *results)
+        elif (good := self._run(0, 0, count, *inputs, *results)) > 0:
+            good = self._in_parts(count, self._threads(count), *inputs, *results)
+        return results[: self._given] if good > 0 else None
+
+    def _in_parts(self, count, threads, *arrays):
+        good = in_parts(count, threads, lambda start, stop: self._run(start, stop, count, *arrays))
+        if good < 0:
+            raise RuntimeError("compiled code refuses arrays that were made for it")  # a defect of ours
+        return good
