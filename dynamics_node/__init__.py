@@ -9,7 +9,7 @@ tau = dn.build(robot, "inverse_dynamics")(q, qd, qdd)
 import ast
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ __version__ = "0.1.0"
 def _contents():
     """{name: module} of library.py, in the order of its table of contents. It is read, not run: all of it
     takes a second to import, in which a node or a command could not be stopped."""
-    name = "dynamics_node.library"
-    tree = ast.parse(find_spec(name).loader.get_source(name))
+    tree = ast.parse(Path(__file__).with_name("library.py").read_text())
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
     modules = {alias.name: node.module for node in imports for alias in node.names}
     (table,) = (ast.literal_eval(node.value) for node in tree.body if isinstance(node, ast.Assign))
