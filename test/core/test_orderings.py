@@ -65,7 +65,7 @@ def run(robot, program, q, qd, u):
 
 
 def expected(model, problem, q, qd, u):
-    found = Recursion(model, problem)(q, qd, u, u)
+    found = Recursion(model, problem)(q, qd=qd, qdd=u, tau=u)
     return np.hstack([found[name] for name in problem.returns(model)])
 
 
