@@ -227,8 +227,10 @@ def _quantities(model, reference, states):
     }
     for name, (right, tail, arguments, options) in expected.items():
         compiled = dn.build(model, name, backend="numpy", **options)
-        for how, function in (("NumPy", getattr(dn, name)), ("Program", None)):
-            found = function(model, *arguments, **options) if function else compiled(*arguments)
+        for how in ("NumPy", "Program"):
+            found = (
+                dn.evaluate(model, name, *arguments, **options) if how == "NumPy" else compiled(*arguments)
+            )
             worst = (
                 _beyond(found, right, states)
                 if name == "nonlinear_effects"
