@@ -11,7 +11,8 @@ from dynamics_node.functions.arguments import Arguments, Signature, plain_signat
 from dynamics_node.functions.checks import InputError, SolutionError, delivered
 
 ERRORS = ("raise", "nan")
-QUICK = ("_one_state", "_few", "_several")  # builtin functions of this process
+_empty = np.empty
+QUICK = ("_one_state", "_few", "_results")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -195,44 +196,53 @@ class ProgramFunction(Function):
     result: type | None = None
     _shapes: list = field(init=False, repr=False)
     _rest: tuple = field(init=False, repr=False)
-    _several: Callable = field(init=False, repr=False)
+    _results: Callable = field(init=False, repr=False)
+    _single: bool = field(init=False, repr=False)
+    _takes_f_ext = False  # as an argument that is no input
 
     def __post_init__(self):
         super().__post_init__()
         several = tuple if self.result is None else partial(tuple.__new__, self.result)
         self._keep(_shapes=list(self.runner.outputs.values()), _rest=tuple(self.defaults.values()))
-        self._keep(_several=several)
+        self._keep(_results=several, _single=len(self._shapes) == 1)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
         """out: an array for every result (a tuple if there are several), of many states written while they
         are computed: anything may be in it when the call raises; errors: 'raise' or 'nan'."""
         if named:
-            arrays, runner, one, few = self._by_name(arrays, named)
+            if "f_ext" in named and self._takes_f_ext:
+                return self._with_f_ext(arrays, named, out, errors)
+            arrays = self._placed(arrays, named)
         else:
-            arrays, runner, one, few = arrays + self._rest, self.runner, self._one_state, self._few
-        results: list | tuple
+            arrays = arrays + self._rest
         if out is None:
-            results = [np.empty(shape) for shape in self._shapes]
+            results = self._results(map(_empty, self._shapes))
         else:
             results = out if type(out) is tuple else (out,)
-        if one(*arrays, *results) is not None:
-            results = self._states(few(*arrays), runner, arrays, None if out is None else results, errors)
-        if len(self._shapes) == 1:
-            return results[0]
-        return self._several(results) if out is None else results
+        if self._one_state(*arrays, *results) is not None:
+            found = self._few(*arrays)
+            if out is None:
+                results = self._results(self._states(found, self.runner, arrays, None, errors))
+            else:
+                results = self._states(found, self.runner, arrays, results, errors)
+        return results[0] if self._single else results
 
-    def _by_name(self, arrays, named):
-        """All arguments in the order of the inputs, the Runner that takes them, and its quick ways."""
-        return self._placed(arrays, named), self.runner, self._one_state, self._few
+    def _with_f_ext(self, arrays, named, out, errors):
+        """The results of a Function that `_takes_f_ext`."""
+        raise NotImplementedError
 
     def _placed(self, arrays, named):
-        names = list(self.runner.inputs)
-        given = dict(zip(names, arrays, strict=False))
-        if unknown := [n for n in named if n not in names or n in given]:
-            told = f"not {', '.join(unknown)} as well"
-            raise TypeError(f"{self.signature.name} takes {', '.join(names)}: {told}")
-        given |= self.defaults | {name: value for name, value in named.items() if value is not None}
-        return tuple(given[name] for name in names if name in given)
+        """All arguments in the order of the inputs."""
+        placed = list(arrays)
+        for name in list(self.runner.inputs)[len(arrays) :]:
+            value = named.pop(name, None)
+            value = self.defaults.get(name) if value is None else value
+            if value is not None:
+                placed.append(value)
+        if named:
+            told = f"not {', '.join(named)} as well"
+            raise TypeError(f"{self.signature.name} takes {', '.join(self.runner.inputs)}: {told}")
+        return tuple(placed)
 
 
 def _declined(*arrays):

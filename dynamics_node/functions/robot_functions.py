@@ -116,21 +116,33 @@ class RobotFunction(Function):
 class QuantityFunction(RobotFunction, ProgramFunction):
     """f(*arrays, f_ext=None): arguments are the inputs by position or by name; gravity may be left out."""
 
+    _takes_f_ext = True
+
     def __post_init__(self):
         if "gravity" in self.runner.inputs:
             self._keep(defaults={"gravity": self.robot.gravity.astype(self.precision)})
         super().__post_init__()
 
-    def _by_name(self, arrays, named):
-        """With external wrenches another Runner runs."""
-        f_ext = named.pop("f_ext", None)
+    def _with_f_ext(self, arrays, named, out, errors):
+        """The results with external wrenches, by another Runner."""
+        f_ext = named.pop("f_ext")
+        arrays = self._placed(arrays, named)
         if f_ext is None:
-            return super()._by_name(arrays, named)
+            return self(*arrays, out=out, errors=errors)
         if not self.reads_wrenches:
             raise TypeError(f"{self.signature.name} does not depend on external wrenches: leave f_ext out")
         runner = self.with_wrenches
-        given = dict(zip(self.runner.inputs, self._placed(arrays, named), strict=False)) | {"f_ext": f_ext}
-        return tuple(given[name] for name in runner.inputs if name in given), runner, *self._pushed
+        given = dict(zip(self.runner.inputs, arrays, strict=False)) | {"f_ext": f_ext}
+        arrays = tuple(given[name] for name in runner.inputs if name in given)
+        if out is None:
+            places, results = None, self._results(map(np.empty, self._shapes))
+        else:
+            places = results = out if type(out) is tuple else (out,)
+        solve, few = self._pushed
+        if solve(*arrays, *results) is not None:
+            results = self._states(few(*arrays), runner, arrays, places, errors)
+            results = self._results(results) if out is None else results
+        return results[0] if self._single else results
 
 
 class DynamicsFunction(RobotFunction):
@@ -156,6 +168,7 @@ class DynamicsFunction(RobotFunction):
         return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)
 
 
+_empty = np.empty
 _complete = partial(tuple.__new__, HybridDynamics)  # half the time of the class itself
 
 # The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
@@ -166,7 +179,7 @@ class InverseDynamicsFunction(DynamicsFunction):
 
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """tau (..., nv) in N m or N."""
-        one = np.empty(self._nv) if out is None else out
+        one = _empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if self._one_state(q, qd, qdd, g, one) is None:
@@ -187,7 +200,7 @@ class ForwardDynamicsFunction(DynamicsFunction):
 
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
-        one = np.empty(self._nv) if out is None else out
+        one = _empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if self._one_state(q, qd, tau, g, one) is None:
@@ -208,7 +221,7 @@ class HybridDynamicsFunction(DynamicsFunction):
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd, tau (..., nv), complete. out: two arrays for them."""
-        one, other = (np.empty(self._nv), np.empty(self._nv)) if out is None else out
+        one, other = (_empty(self._nv), _empty(self._nv)) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
             if self._one_state(q, qd, qdd, tau, g, one, other) is None:

@@ -57,7 +57,7 @@ def test_a_program_reads_and_returns_what_its_problem_says(name):
             assert program.inputs == problem.reads(robot, wrenches=True)
             shapes = {name: numbers.shape for name, numbers in program.outputs.items() if name != "health"}
             assert shapes == problem.returns(robot)
-            assert ("health" in program.outputs) == bool(program.limits) == (name in LOOPS)
+            assert ("health" in program.outputs) == bool(program.limits) == robot.constrained
             found[way] = interpret(program, **given)
             assert np.all(found[way].get("health", np.zeros(0)) <= program.limits)
             if problem.kind == "hybrid":
