@@ -110,13 +110,14 @@ def inward(robot, X_up, G, pA, changes, tau, free) -> list[Passed]:
 
 
 def motion_subspaces(tree, X_up, cluster, G):
-    """{body: S (6, d)}: eq. (24)."""
+    """{body: S (..., 6, d)}: eq. (24)."""
     S: dict = {}
     for i in cluster.bodies:
         joint, parent = tree.bodies[i].joint, tree.parents[i]
         S[i] = joint.S @ G[joint.v]
         if parent in S:
-            S[i] = S[i] + np.stack([X_up.motion(i, column) for column in S[parent].T], axis=-1)
+            moved = [X_up.motion(i, S[parent][..., k]) for k in range(S[parent].shape[-1])]
+            S[i] = S[i] + np.stack(moved, axis=-1)
     return S
 
 
