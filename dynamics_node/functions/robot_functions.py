@@ -126,12 +126,11 @@ class QuantityFunction(RobotFunction, ProgramFunction):
     def _with_f_ext(self, arrays, named, out, errors):
         """The results with external wrenches, by another Runner."""
         f_ext = named.pop("f_ext")
-        arrays = self._placed(arrays, named)
         if f_ext is None:
-            return self(*arrays, out=out, errors=errors)
+            return self(*arrays, out=out, errors=errors, **named)
         if not self.reads_wrenches:
             raise TypeError(f"{self.signature.name} does not depend on external wrenches: leave f_ext out")
-        runner = self.with_wrenches
+        runner, arrays = self.with_wrenches, self._placed(arrays, named)
         given = dict(zip(self.runner.inputs, arrays, strict=False)) | {"f_ext": f_ext}
         arrays = tuple(given[name] for name in runner.inputs if name in given)
         if out is None:

@@ -93,5 +93,6 @@ def test_out_and_errors():
     for own in (bias, compiled, pickle.loads(pickle.dumps(compiled))):
         assert own(q, q, f_ext=pushed, gravity=moon) == pytest.approx(right)
         assert own([q] * 100, q, f_ext=pushed, gravity=moon)[7] == pytest.approx(right)
+        assert own(q, q, f_ext=None) == pytest.approx(dn.evaluate(model, "nonlinear_effects", q, q))
     with pytest.raises(TypeError, match="mass_matrix does not depend on external wrenches"):
         function(q, f_ext=pushed)
