@@ -21,6 +21,7 @@ from dynamics_node.algorithms.regressors import joint_torque_regressor as tree_j
 from dynamics_node.algorithms.second_derivatives import SECOND, second_derivative_program, second_derivatives
 from dynamics_node.algorithms.sensor_wrench import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, named
+from dynamics_node.robot.problem import ASKED, KNOWN
 
 LARGEST_CONDITION = 1e12  # of Lambda
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
@@ -91,11 +92,9 @@ def _row(reads, returns, function, rows=(), columns=(), **facts):
 
 def _problem(kind, derivatives, write=None, result=None, **facts):
     """A Problem, or its derivatives."""
-    known = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}[kind]
-    asked = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}[kind]
     return Quantity(
-        ("q", "qd", *known, "gravity"),
-        asked if write is None else ("dq", "dqd", "dknown"),
+        ("q", "qd", *KNOWN[kind], "gravity"),
+        ASKED[kind] if write is None else ("dq", "dqd", "dknown"),
         wrenches=True,
         problem=partial(named, kind),
         write=write,

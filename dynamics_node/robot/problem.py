@@ -7,8 +7,8 @@ from dynamics_node.robot.sensor_problem import Contact, SensorProblem, sensor_pr
 from dynamics_node.robot.state_arrays import Coordinates, Shapes, state_shapes
 
 KINDS = ("inverse", "forward", "hybrid")
-_KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
-_ASKED = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
+KNOWN = {"inverse": ("qdd",), "forward": ("tau",), "hybrid": ("qdd", "tau")}
+ASKED = {"inverse": ("tau",), "forward": ("qdd",), "hybrid": ("qdd", "tau")}
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class Problem:
         """{name: shape} of what is known at a state, in the order of arguments: q, qd, what is known of qdd
         and tau, gravity, and f_ext if there are external wrenches. Where a hybrid problem asks, an entry of
         qdd or tau is not used."""
-        names = ["q", "qd", *_KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
+        names = ["q", "qd", *KNOWN[self.kind], "gravity"] + ["f_ext"] * wrenches
         return state_shapes(robot, names)
 
     def returns(self, robot: Coordinates) -> Shapes:
         """{name: shape} of the result: qdd or tau, or both of them, complete, of a hybrid problem."""
-        return state_shapes(robot, _ASKED[self.kind])
+        return state_shapes(robot, ASKED[self.kind])
 
 
 def inverse_dynamics(model: Coordinates) -> Problem:
