@@ -5,7 +5,7 @@ from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
 from dynamics_node.estimation.payload import Payload, require_bearing
-from dynamics_node.estimation.payload_filter import PayloadEstimator, PayloadFunctions, payload_functions
+from dynamics_node.estimation.payload_estimator import PayloadEstimator, PayloadFunctions, payload_functions
 from dynamics_node.estimation.payload_recordings import identify_payload
 from dynamics_node.estimation.tool import Tool, identify_tool
 

@@ -1,19 +1,25 @@
-"""The external-torque observer: samples in, what pushes on the robot out. See observer_program.py."""
+"""The external-torque observer: samples in, external torques and a wrench out, with levels of alarms.
+
+`observer_program.py` has the equations of one cycle; `require_identifiable` checks which components of a
+wrench the joint torques determine.
+"""
 
 from functools import lru_cache, partial
 
 import numpy as np
 
+from dynamics_node.algorithms import frame_jacobian
+from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.algorithms.health import why_not
+from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.codegen import Runner
-from dynamics_node.estimation.alarms import levels
-from dynamics_node.estimation.identifiable import require_identifiable, untold
-from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
+from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Choice
 from dynamics_node.functions.spec import Spec
+from dynamics_node.identification.regression import named_in
 from dynamics_node.robot import Robot
 
 HOUR = 3600.0  # s
@@ -229,3 +235,33 @@ def _signature(robot):
     rates = signature.inputs["qd"]
     inputs = signature.inputs | {"velocity_variance": rates}
     return type(signature)("observer", inputs, signature.quaternions)
+
+
+STATES = 4  # that are tried
+RELATIVE = 1e-4  # singular value of the Jacobian, of the largest, that tells a direction
+SHARE = 0.05  # of a direction that is not told, from which on a component belongs to it
+
+
+def require_identifiable(robot, link, components):
+    """Raise ValueError, components by name, where torques tell a wrench at no position; KeyError for an
+    unknown link."""
+    robot.frame(link)
+    random = np.random.default_rng(21)
+    lost = [untold(robot, q, link, components) for q in closed_samples(robot, STATES, random)]
+    if all(lost):
+        told = ", ".join(sorted(lost, key=len)[0])
+        raise ValueError(
+            f"{robot.nv} joint torques cannot tell apart {told} of a wrench at link {link!r}: leave out "
+            "components that are known to be zero, as the moments of a push at a point"
+        )
+
+
+def untold(robot, q, link, components) -> tuple[str, ...]:
+    """Components of a wrench at a link that torques at q (nq,) do not tell, or not apart from each other."""
+    J = sampled_rates(robot, q).columns(frame_jacobian(robot.tree, q, link, "body"))[
+        [COMPONENTS.index(name) for name in components]
+    ]
+    directions, values, _ = np.linalg.svd(J)
+    values = np.append(values, np.zeros(len(J) - len(values)))
+    lost = directions[:, values <= RELATIVE * values.max(initial=1e-300)]
+    return named_in(lost, components, SHARE)

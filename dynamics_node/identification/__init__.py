@@ -12,9 +12,8 @@ from dynamics_node.identification.identify import METHODS, ROBUST, Identificatio
 from dynamics_node.identification.page import write_page
 from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.solve import Solution, ordinary, weighted
 from dynamics_node.identification.summary import StageSummary, summary, worse_joints
-from dynamics_node.identification.sums import Sums
+from dynamics_node.identification.sums import Solution, Sums, ordinary, weighted
 
 __all__ = [
     "METHODS",

@@ -4,9 +4,7 @@ Of a robot without noise and with every motion allowed, columns of the regressor
 each other exactly as they do everywhere (Gautier, Numerical calculation of the base inertial parameters of
 robots, 1991). They are taken from the root to the tips: a column that follows from those before is none of
 the base, and its parameter counts with theirs; so the mass of a link on its joint's axis counts with the
-link before.
-
-What a motion tells about the base parameters, and what it does not.
+link before. `excitation` names the combinations that one motion leaves open.
 """
 
 from dataclasses import dataclass

@@ -23,7 +23,7 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regression import column_scale, solve_definite_scaled
 from dynamics_node.identification.regressor_model import RegressorModel
-from dynamics_node.identification.solve import Solution
+from dynamics_node.identification.sums import Solution
 from dynamics_node.symbolic import pseudo_inertia
 
 PRIOR_STD = 1.0  # of a described J, relative: a standard deviation

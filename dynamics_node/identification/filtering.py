@@ -15,7 +15,7 @@ import numpy as np
 
 from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel
-from dynamics_node.identification.sums import LEAST, ROWS, STRETCHES, Sums
+from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
 
 ORDER = 4  # of tables.differentiate
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
@@ -151,7 +151,7 @@ class RecordedSums(Sums):
     def _take(self, rows, numbers):
         rows = rows.reshape(len(rows), len(self.felt), -1)
         stretches = (
-            numbers // max(self._block, LEAST * (self._filter.every if self._filter else 1))
+            numbers // max(self._block, FEWEST_ROWS * (self._filter.every if self._filter else 1))
         ) % STRETCHES
         for joint, felt in enumerate(self.felt):
             self.accumulate(joint, rows[:, joint, np.append(felt, self.base.count)], stretches, self._fit)

@@ -20,8 +20,8 @@ from dynamics_node.identification.consistent import PRIOR_STD, consistent_parame
 from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
-from dynamics_node.identification.solve import Solution, folds, ordinary, residuals, weighted
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
+from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
 from dynamics_node.robot.urdf_numbers import FIGURES
 
 ROBUST = 3  # times that weights follow from residuals

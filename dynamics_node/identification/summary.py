@@ -1,9 +1,4 @@
-"""Some states of the recordings, with what the description and the result say of them.
-
-Joints whose torques the result explains worse than the description, taken by themselves.
-
-What every stage of an identification comes to, in sentences: for the terminal and the page.
-"""
+"""What an identification is worth: residuals at some states, joints that got worse, sentences by stage."""
 
 from typing import NamedTuple
 

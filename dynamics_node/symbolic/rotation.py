@@ -39,7 +39,7 @@ def quaternion_rotation(quaternion, xp=np):
         (t * (x * y + z * w), 1 - t * (x * x + z * z), t * (y * z - x * w)),
         (t * (x * z - y * w), t * (y * z + x * w), 1 - t * (x * x + y * y)),
     )
-    return xp.stack([xp.stack(row, axis=-1) for row in rows], axis=-2)
+    return xp.stack([xp.stack(list(row), axis=-1) for row in rows], axis=-2)
 
 
 def axis_rotation_parts(axis):

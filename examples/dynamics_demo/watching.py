@@ -10,9 +10,8 @@ from rclpy.utilities import remove_ros_args
 from rich.console import Console
 from rich.live import Live
 
-from dynamics_node.node.ros.guard import Guard
 from dynamics_node.node.ros.messages import nanoseconds
-from dynamics_node.node.ros.running import end, make_executor
+from dynamics_node.node.ros.running import Guard, end, make_executor
 
 REMEMBERED = 5000
 REFRESH = 0.1  # s

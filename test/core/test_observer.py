@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from tolerances import EXACT, error
 
 import dynamics_node as dn
-from dynamics_node.estimation.alarms import levels
+from dynamics_node.estimation.observer_options import levels
 
 VELOCITY_STD, TORQUE_STD = 0.01, 0.3
 NOISE = {"velocity_std": VELOCITY_STD, "torque_std": TORQUE_STD}

@@ -1,7 +1,4 @@
-"""Some rows of a recording, to be looked at together: stretches of rows in a row, spread evenly.
-
-A fit of the torques of a sample, and what else would explain what it leaves.
-"""
+"""A sample of the rows of a recording, a fit of its torques, and what else explains the residuals."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

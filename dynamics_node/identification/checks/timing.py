@@ -1,9 +1,7 @@
-"""Whether positions, rates and times of a recording belong to each other.
+"""Whether times, positions and rates of a recording agree, and whether torques come later than positions.
 
-Whether torques come later than positions: a delay of all joints.
-
-Regressors of an earlier or later time are fitted to the torques, time by time: a true delay lets all joints
-fit better. What lets some fit better and others worse, as friction of another law does, is none.
+For the delay, regressors of an earlier or later time are fitted to the torques, time by time: a true delay
+lets all joints fit better. What lets some fit better and others worse, as friction of another law, is none.
 """
 
 import numpy as np

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.identification.regression import covariance_of
-from dynamics_node.identification.solve import folds, residuals
-from dynamics_node.identification.sums import Sums
+from dynamics_node.identification.sums import Sums, folds, residuals
 
 APART = 1.5  # times what is left of a torque alone: beyond, it does not fit the others
 CLOSE = 1.3  # what is left when the reason is found

@@ -1,7 +1,4 @@
-"""Whether a robot carries more from some time on: what a change of the last body's mass would explain.
-
-What is wrong with the torques of a recording, said by name before anything is fitted to them.
-"""
+"""Checks of the torques of a recording: signs, units, exchanged columns, a load that comes and goes."""
 
 from itertools import combinations
 

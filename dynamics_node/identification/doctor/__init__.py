@@ -3,8 +3,7 @@
 from dynamics_node.identification.doctor.diagnosis import Finding, LinkFacts, diagnose
 from dynamics_node.identification.doctor.faults import nearest_consistent, repairs
 from dynamics_node.identification.doctor.page import page, write_page
-from dynamics_node.identification.doctor.report import Report, examine
-from dynamics_node.identification.doctor.words import lines
+from dynamics_node.identification.doctor.report import Report, examine, lines
 
 __all__ = [
     "Finding",

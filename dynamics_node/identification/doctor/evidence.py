@@ -1,16 +1,10 @@
-"""What there is to see of an inertia, in numbers that people know: density, equivalent box, where the centre
-of mass lies.
+"""Features of an inertia beside the solid of its link, and the likelihood of both together.
 
-How odd inertias are beside the solids of their links: minus the logarithm of a likelihood.
-
-The inertia of a link and the solid that it looks like agree in density, in size, in centre and in directions
+The inertia of a link and the solid that it looks like agree in density, in size, in center and in directions
 up to what the links of good robots do; each difference is worth a Student's t (4 degrees of freedom, so that
 one far off does not drown the others). The scales below are about the middle half of 1032 moving links of 68
-descriptions; what is 0 is as good as the best of them.
-
-Links that look alike, up to axes exchanged and mirrored: left and right legs, fingers of a hand.
-
-What looks alike should weigh alike. That tells more than a link's own solid does: signs, and axes.
+descriptions; what is 0 is as good as the best of them. Links that look alike, up to axes exchanged and
+mirrored, are compared with each other.
 """
 
 from itertools import permutations, product

@@ -1,9 +1,7 @@
-"""Twelve ways in which inertias get wrong: how each is made, and how it is undone.
+"""Twelve ways in which inertias get wrong: how each is made and undone; the nearest physical inertia.
 
-What is planted is what happens to people; what is undone is what the doctor tries. Both are functions on
-an Inertial; those that undo return one for every way in which it may have happened.
-
-The nearest inertia that a mass distribution can have.
+Faults are planted by tests and benchmarks and undone by the diagnosis. Both are functions on an Inertial;
+those that undo return one for every way in which it may have happened.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""A link in three projections: what it looks like, the ellipsoid and the box of its inertia. SVG text.
+"""A report as one HTML page that opens from disk: text and SVG, without scripts.
 
-A Report -> one HTML page that opens from disk: text and SVG, no script, nothing from elsewhere.
+A figure shows a link in three projections, with the ellipsoid and the box of its inertia.
 """
 
 from html import escape
@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.identification.doctor.evidence import ellipsoid, words
-from dynamics_node.identification.doctor.report import Report
+from dynamics_node.identification.doctor.report import Report, grouped, overview, sentence
 from dynamics_node.identification.doctor.solids import box
-from dynamics_node.identification.doctor.words import facts, grouped, sentence
 from dynamics_node.io import bullet_list, document, table, written
 
 SIDE = 240  # of a view, in units of the drawing
@@ -205,7 +204,7 @@ def _robot(report):
     robot = report.robot
     if robot is None:
         return ""
-    text = "".join(f"<p>{escape(line)}.</p>" for line in facts(robot))
+    text = "".join(f"<p>{escape(line)}.</p>" for line in overview(robot))
     margins = "".join(
         f"<tr><td>{escape(margin.joint)}</td><td class=number>{margin.gravity:.3g}</td>"
         f"<td class=number>{margin.effort:.3g}</td><td class=number>{100 * margin.share:.0f} %</td></tr>"

@@ -1,8 +1,7 @@
-"""Volume, centre and second moments of what closed surfaces enclose.
+"""Shapes of links as solids: volume, center and second moments of what their closed surfaces enclose.
 
-Files of meshes -> triangles. trimesh reads them (an optional extra); without it meshes are left out.
-
-The look of a link as numbers: triangles to draw, and the solid that they are hulls of.
+Boxes, cylinders, capsules and spheres need NumPy and SciPy alone. trimesh, an optional extra, reads the files
+of meshes; without it meshes are left out.
 """
 
 import os

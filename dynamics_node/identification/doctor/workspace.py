@@ -1,7 +1,7 @@
-"""The robot as a whole, at random positions within its limits: how well M is conditioned and which link
-spoils that, what gravity asks of the motors, how its loops close.
+"""The robot as a whole, at random positions within its limits.
 
-Inertial parameters that cannot matter: no torque of any joint ever sees them.
+How well the mass matrix is conditioned and which link spoils it, the share of gravity in effort limits, how
+loops close, and the inertial parameters that no torque depends on.
 """
 
 from typing import NamedTuple

@@ -1,6 +1,6 @@
-"""Within what joints may move.
+"""Bounds of joints for the search: those of the description, of arguments, and `joint_limits` files.
 
-Limits of joints beside a description: the `joint_limits` of MoveIt and ros2_control.
+Such files are those of MoveIt and ros2_control.
 """
 
 import math

@@ -1,7 +1,4 @@
-"""What a motion tells about the base parameters, with its exact derivative by the motion.
-
-Criteria of an information matrix, each with its derivative by it.
-"""
+"""The base regressor of a motion and criteria of its information matrix, with exact derivatives."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,4 @@
-"""Coefficients of a motion -> criterion and constraints, with exact derivatives.
-
-Random motions within limits: where the search begins, and what its result is held against.
-"""
+"""Coefficients of a motion -> criterion and constraints, with exact derivatives; random motions."""
 
 from functools import cached_property
 

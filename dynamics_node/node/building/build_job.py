@@ -39,7 +39,7 @@ from dynamics_node.functions import (
     build_loop_solver,
     changeable,
 )
-from dynamics_node.node.state.lacking import unobservable_without
+from dynamics_node.node.state.sensor_readings import unobservable_without
 from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.files import file_trouble
 from dynamics_node.robot.joint_names import Pairs, with_their_names

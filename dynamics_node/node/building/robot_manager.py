@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
-from dynamics_node.node.building.builds import Builds
+from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.core import Core
 from dynamics_node.robot.files import file_trouble, read_regular_file

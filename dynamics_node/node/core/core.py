@@ -13,13 +13,12 @@ from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.payload_estimation import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
-from dynamics_node.node.state.base import Base
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
-from dynamics_node.node.state.estimation import Estimation
 from dynamics_node.node.state.joint_memory import JointMemory
 from dynamics_node.node.state.reference import Reference, Sample
-from dynamics_node.node.state.robot_state import Filtered, RobotState
+from dynamics_node.node.state.robot_state import Base, Filtered, RobotState
+from dynamics_node.node.state.sensor_readings import Estimation
 from dynamics_node.node.state.wrench_sensor import WrenchSensor
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dynamics_node.algorithms import friction_torque
-from dynamics_node.node.core.described import DescriptionSettings
-from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.core.settings import DescriptionSettings, Settings
 from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.robot import Robot
 

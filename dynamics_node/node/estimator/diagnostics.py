@@ -4,10 +4,8 @@ from time import monotonic_ns
 from typing import Any
 
 from dynamics_node.node.building.robot_manager import RobotManager
-from dynamics_node.node.core.diagnostics import Status
-from dynamics_node.node.core.statistics import Statistics
-from dynamics_node.node.estimator.core import EstimatorCore
-from dynamics_node.node.estimator.running import ENCODERS, TORQUES
+from dynamics_node.node.core.diagnostics import Statistics, Status
+from dynamics_node.node.estimator.core import ENCODERS, TORQUES, EstimatorCore
 from dynamics_node.text import listed
 
 WORDS = {ENCODERS: "joint_states", TORQUES: "torques"}

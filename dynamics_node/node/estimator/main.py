@@ -8,8 +8,8 @@ from dynamics_node.node.main import serve
 def main(arguments=None):
     """Exit code as of dynamics_node."""
     package = "dynamics_node.node.estimator"
-    node = f"{package}.ros_node", "EstimatorNode"
-    return serve("dynamics_estimator", *node, arguments, modules=(f"{package}.job",))
+    node = f"{package}.estimator_node", "EstimatorNode"
+    return serve("dynamics_estimator", *node, arguments, modules=(f"{package}.settings",))
 
 
 if __name__ == "__main__":

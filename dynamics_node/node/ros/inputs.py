@@ -13,7 +13,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.statistics import Statistics
+from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.ros.messages import (
     imu_numbers,
     nanoseconds,
@@ -22,8 +22,15 @@ from dynamics_node.node.ros.messages import (
     twist_numbers,
     wrench_numbers,
 )
-from dynamics_node.node.ros.qos import RELIABLE, SENSOR
-from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SHORT, Input, Subscriptions
+from dynamics_node.node.ros.subscriptions import (
+    DESCRIPTION,
+    MIDDLE,
+    RELIABLE,
+    SENSOR,
+    SHORT,
+    Input,
+    Subscriptions,
+)
 from dynamics_node.node.ros.wire import is_plain
 from dynamics_node.node.state.environment import read_tilt
 from dynamics_node.node.state.joint_memory import BadMessage

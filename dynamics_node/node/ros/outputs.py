@@ -19,7 +19,7 @@ from dynamics_node.node.ros.messages import (
     trajectory_message,
     wrench_message,
 )
-from dynamics_node.node.ros.qos import RELIABLE
+from dynamics_node.node.ros.subscriptions import RELIABLE
 
 Write = Callable[[Any, Time], Iterable[Any]]  # of what is told, and a stamp
 

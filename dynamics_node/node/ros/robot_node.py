@@ -10,13 +10,12 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from dynamics_node.node.building.robot_manager import RobotManager
+from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.no_output import NO_STATE, Reminder
-from dynamics_node.node.core.statistics import Statistics
-from dynamics_node.node.ros.guard import Throttle
 from dynamics_node.node.ros.messages import diagnostic_message
 from dynamics_node.node.ros.parameters import declare_parameters, parameter_values
-from dynamics_node.node.ros.qos import RELIABLE
-from dynamics_node.node.ros.subscriptions import Subscriptions
+from dynamics_node.node.ros.running import Throttle
+from dynamics_node.node.ros.subscriptions import RELIABLE, Subscriptions
 from dynamics_node.node.state.joint_memory import JUMP_BACK
 from dynamics_node.text import shown
 

@@ -14,9 +14,14 @@ from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.node.ros.inputs import Inputs
 from dynamics_node.node.ros.outputs import EXTERNAL_TORQUES, OUTPUTS, READINGS, Outputs
 from dynamics_node.node.ros.robot_node import RobotNode
-from dynamics_node.node.services.payload_service import estimate_payload
 from dynamics_node.node.services.service_process import ServiceProcess, Start
-from dynamics_node.node.services.services import COMPUTING, calibrate_wrench_sensor, guarded, set_payload
+from dynamics_node.node.services.services import (
+    COMPUTING,
+    calibrate_wrench_sensor,
+    estimate_payload,
+    guarded,
+    set_payload,
+)
 from dynamics_node.text import shown
 
 STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate is 0

@@ -1,4 +1,4 @@
-"""Subscriptions by rows, and one guard around all of them."""
+"""Subscriptions by rows, one guard around all of them, and the qualities of service of the node's topics."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -7,7 +7,7 @@ from time import monotonic_ns, time_ns
 from typing import Any, NamedTuple
 
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.qos_overriding_options import QoSOverridingOptions
 from rclpy.serialization import deserialize_message
 from rclpy.subscription import Subscription
@@ -15,15 +15,19 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dynamics_node.node.building.robot_manager import RobotManager
-from dynamics_node.node.core.statistics import Statistics
-from dynamics_node.node.ros.guard import Throttle
-from dynamics_node.node.ros.qos import LATCHED
+from dynamics_node.node.core.diagnostics import Statistics
+from dynamics_node.node.ros.running import Throttle
 from dynamics_node.node.ros.wire import StateReader, States, is_plain
 from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.node.state.transit import Transit
 from dynamics_node.robot.urdf import MAX_BYTES
 from dynamics_node.text import shown
 
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+SENSOR = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+RELIABLE = QoSProfile(depth=10)
 FRAME = 16  # bytes that a message has beside its text
 SHORT = 64 * 1024  # bytes of a message without lists
 MIDDLE = 1024 * 1024  # bytes of joint states and of a controller's state

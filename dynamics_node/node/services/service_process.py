@@ -27,8 +27,7 @@ from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.stop import Stop
 from dynamics_node.node.core.core import Core, Snapshot
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.ros.guard import Guard
-from dynamics_node.node.ros.running import end
+from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
 from dynamics_node.node.state.joint_memory import BadMessage
 

@@ -7,8 +7,8 @@ import pytest
 from plain import serve
 from tolerances import EXACT, error
 
+from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.publisher import Publisher
-from dynamics_node.node.core.statistics import Statistics
 
 
 class Bench:

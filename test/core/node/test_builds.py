@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from dynamics_node.node.building.build_job import Failure, Job
-from dynamics_node.node.building.builds import PATIENCE, Builds
+from dynamics_node.node.building.build_process import PATIENCE, Builds
 
 STAGE = 3  # looks that a stage takes
 

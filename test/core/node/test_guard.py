@@ -6,8 +6,8 @@ import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
 
-from dynamics_node.node.ros.guard import Guard, Throttle
 from dynamics_node.node.ros.robot_node import RobotNode
+from dynamics_node.node.ros.running import Guard, Throttle
 
 
 def fail(error):

@@ -13,8 +13,8 @@ import dynamics_node as dn
 from dynamics_demo.robots import four_bar, geared_chain, quadruped
 from dynamics_node.algorithms import health
 from dynamics_node.node.building.build_job import Failure, do
+from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.publisher import Publisher
-from dynamics_node.node.core.statistics import Statistics
 
 
 class FiveBar:

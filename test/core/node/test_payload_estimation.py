@@ -13,10 +13,9 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 from dynamics_interfaces.srv import EstimatePayload
 
 from dynamics_node.node.core.consistency import check_against
-from dynamics_node.node.core.diagnostics import report
+from dynamics_node.node.core.diagnostics import Statistics, report
 from dynamics_node.node.core.payload_estimation import ANEW
-from dynamics_node.node.core.statistics import Statistics
-from dynamics_node.node.services.payload_service import estimate_payload
+from dynamics_node.node.services.services import estimate_payload
 from dynamics_node.node.state.joint_memory import BadMessage
 
 NAMES = list(PANDA_JOINTS)

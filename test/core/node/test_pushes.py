@@ -8,10 +8,10 @@ from plain import serve, settings
 from robots import ROBOTS
 
 import dynamics_node as dn
+from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.external_torque import external_torque, told
 from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.publisher import Publisher
-from dynamics_node.node.core.statistics import Statistics
 
 REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])
 LINK = "panda_hand"

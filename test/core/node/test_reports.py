@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from plain import serve
 
-from dynamics_node.node.core.diagnostics import report
+from dynamics_node.node.core.diagnostics import Statistics, report
 from dynamics_node.node.core.no_output import SILENCE_AFTER, SILENCE_EVERY, NoOutput, Reminder
-from dynamics_node.node.core.statistics import Statistics
 
 
 def told(reminder, reasons):

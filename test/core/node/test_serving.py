@@ -12,7 +12,7 @@ from tolerances import EXACT, error
 
 from dynamics_demo.robots import five_bar, geared_chain
 from dynamics_node.node.building.build_job import do
-from dynamics_node.node.building.builds import Builds
+from dynamics_node.node.building.build_process import Builds
 from dynamics_node.node.building.robot_manager import MOST_WARNINGS, RobotManager
 from dynamics_node.robot.urdf import MAX_BYTES
 

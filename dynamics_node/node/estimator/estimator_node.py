@@ -1,0 +1,200 @@
+"""The rclpy node of dynamics_estimator: its parameters, subscriptions and publishers by rows."""
+
+from time import monotonic_ns, perf_counter
+
+from builtin_interfaces.msg import Time
+from dynamics_interfaces.msg import JointStateEstimate
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import Imu, JointState
+from std_msgs.msg import Float64MultiArray
+
+from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.estimator.core import EstimatorCore
+from dynamics_node.node.estimator.diagnostics import report
+from dynamics_node.node.estimator.settings import COMMANDED, PARAMETERS, check_against, read_settings
+from dynamics_node.node.ros.messages import doubles, nanoseconds, sensed_numbers, torque_message
+from dynamics_node.node.ros.outputs import Output, Outputs, always
+from dynamics_node.node.ros.robot_node import RobotNode
+from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SENSOR, SHORT, Input, Subscriptions
+from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
+
+
+def _joint_states(inputs, core, data, received):
+    names, position, velocity, effort, (seconds, rest) = inputs.read_states(data)
+    stamp = inputs.stamped(seconds * 1_000_000_000 + rest)
+    core.hear_states(names, position, velocity, effort, stamp, received)
+    inputs.heard = True
+
+
+def _commanded_torques(inputs, core, data, received):
+    names, _, _, effort, (seconds, rest) = inputs.read_states(data)
+    core.hear_command(names, effort, inputs.stamped(seconds * 1_000_000_000 + rest), received)
+
+
+def _effort_commands(inputs, core, data, received):
+    message = deserialize_message(data, Float64MultiArray)
+    if len(message.data) > MAX_NAMES:
+        raise BadMessage(f"{len(message.data)} numbers; the limit is {MAX_NAMES}")
+    core.hear_numbers(message.data, inputs.ros_now(), received)
+
+
+def _imu(topic):
+    """The reader of the topic of an IMU, gyro or accelerometer."""
+
+    def read(inputs, core, message, received):
+        if topic in core.robot.topics:
+            stamp = inputs.stamped(nanoseconds(message.header.stamp))
+            core.hear_sensor(topic, sensed_numbers(message), message.header.frame_id, stamp, received)
+            inputs.heard = True
+
+    return read
+
+
+def _by_name(settings, core):
+    return settings.torque_source == COMMANDED and not settings.command_joints
+
+
+def _by_number(settings, core):
+    return bool(settings.command_joints)
+
+
+COMMANDS = (
+    Input("~/commanded_torques", JointState, SENSOR, MIDDLE, _commanded_torques, _by_name, raw=True),
+    Input("~/effort_commands", Float64MultiArray, SENSOR, MIDDLE, _effort_commands, _by_number, raw=True),
+)
+STATES = Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True)
+
+
+class EstimatorInputs(Subscriptions):
+    """heard: whether the turn brought anything to solve."""
+
+    heard = False
+
+    def rows(self):
+        """See Subscriptions: what belongs to a step comes before the joint states that make it."""
+        core = self.manager.core
+        topics = core.robot.topics if core is not None else ()
+        imus = [Input(topic.name, Imu, SENSOR, SHORT, _imu(topic)) for topic in topics]
+        return (DESCRIPTION, *COMMANDS, *imus, STATES)
+
+    def stamped(self, stamp: int) -> int:
+        """ns of ROS time: of drivers that give no stamp, now."""
+        return stamp or self.ros_now()
+
+    def end_turn(self) -> bool:
+        """The subscriptions have been emptied: whether that brought anything."""
+        self.turned()
+        heard, self.heard = self.heard, False
+        return heard
+
+
+def time_message(stamp: int) -> Time:
+    """Of ns."""
+    seconds, rest = divmod(stamp, 1_000_000_000)
+    return Time(sec=seconds, nanosec=rest)
+
+
+COVARIANCES = (
+    "position_covariance",
+    "velocity_covariance",
+    "acceleration_covariance",
+    "external_torque_covariance",
+)
+
+
+def _estimate(core):
+    message = JointStateEstimate()
+    message.header.frame_id = core.model.base_link
+
+    def write(told, stamp):
+        estimate = told.estimate
+        message.header.stamp, message.lag, message.name = stamp, told.lag, list(estimate.names)
+        for field in ("position", "velocity", "acceleration", "external_torque"):
+            setattr(message, field, doubles(getattr(estimate, field)))
+        for field, covariance in zip(COVARIANCES, estimate.covariances, strict=True):
+            setattr(message, field, doubles(covariance.ravel()))
+        message.chi_square, message.readings = estimate.chi_square, estimate.readings
+        message.unobservable = list(estimate.unobservable)
+        return (message,)
+
+    return write
+
+
+def _estimated_joint_states(core):
+    """Of all joints, those that follow others in loops too."""
+    message = torque_message(core.joints.names, core.model.base_link)
+    at = core.coordinates
+
+    def write(told, stamp):
+        message.header.stamp = stamp
+        message.position = doubles(told.estimate.q[at.q_at])
+        message.velocity = doubles(told.estimate.qd[at.v_at])
+        return (message,)
+
+    return write
+
+
+def _external_torques(core):
+    message = torque_message(core.robot.smoothed.independent, core.model.base_link)
+
+    def write(told, stamp):
+        message.header.stamp = stamp
+        message.effort = doubles(told.estimate.external_torque)
+        return (message,)
+
+    return write
+
+
+ESTIMATES = (
+    Output("~/joint_state_estimate", JointStateEstimate, always, _estimate),
+    Output("~/estimated_joint_states", JointState, always, _estimated_joint_states),
+    Output("~/external_torques", JointState, always, _external_torques),
+)
+
+
+class EstimatorNode(RobotNode):
+    """See config/estimator.yaml for the parameters, docs/estimator.md for topics."""
+
+    TITLE = "estimator"
+    FORGETS = "the estimate begins anew"
+
+    def __init__(self, **arguments):
+        served = {"make": EstimatorCore, "check": check_against}
+        super().__init__("dynamics_estimator", PARAMETERS, read_settings, served, **arguments)
+        self._estimates = Outputs(self, ESTIMATES)
+        self._inputs = EstimatorInputs(self, self._manager, self._statistics)
+        self._inputs.listen()
+        self._begin()
+
+    def after_spin(self):
+        """Tell what is known of the newest step that a turn has brought."""
+        core = self._manager.core
+        if self._inputs.end_turn() and core is not None:
+            self._estimate(core)
+        return False
+
+    def _estimate(self, core):
+        started = perf_counter()
+        try:
+            told = core.advance(monotonic_ns())
+        except NoOutput as reason:
+            self._statistics.silent(reason)
+            return
+        for note in core.notes:
+            if self._throttle.due("note"):
+                self.get_logger().warning(note)
+        core.notes.clear()
+        if told is not None:
+            self._estimates.publish(core, told, time_message(told.stamp))
+            self._statistics.solved(perf_counter() - started, ())
+
+    def _look_around(self):
+        if self._manager.core is None:
+            return
+        try:
+            self._manager.core.require_fresh(monotonic_ns())
+        except NoOutput as reason:
+            self._statistics.note(reason)
+
+    def _status(self):
+        return report(self._manager, self._statistics)
