@@ -31,6 +31,7 @@ from dynamics_node.functions import (
     ChoiceError,
     Estimate,
     Estimator,
+    ExternalWrenchEstimate,
     Function,
     InputError,
     LoopSolver,
@@ -115,6 +116,7 @@ __all__ = [  # noqa: RUF022 (by subject)
     "SensorProblem",  # the exact dynamics, and noisy readings
     "Estimator",  # its Function: q, qd, readings -> Estimate
     "Estimate",  # qdd, tau, f_ext, their covariances, chi-square
+    "ExternalWrenchEstimate",  # a wrench on a link, of an Estimator or of an observer
     "observability",  # -> Observability
     "Observability",  # what sensors leave open, by name, and which one would help
     # Estimation, sample by sample

@@ -15,7 +15,7 @@ from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.codegen import Runner
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions, levels
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
-from dynamics_node.functions import InputError, SolutionError
+from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.functions.choices import Choice
 from dynamics_node.functions.spec import Spec
@@ -127,6 +127,15 @@ class MomentumObserver:
             for array in self._wrench:
                 array.fill(np.nan)
         return True
+
+    @property
+    def external_wrench(self) -> ExternalWrenchEstimate | None:
+        """On the link of the options; None without one, before the first sample, and where joint torques do
+        not determine the wrench. Its arrays are written again by the next step."""
+        link = self.options.link
+        if link is None or self.wrench is None or self.time is None or not self.identified:
+            return None
+        return ExternalWrenchEstimate(link, self.wrench, self.wrench_covariance)
 
     def unidentified(self, q) -> tuple[str, ...]:
         """Components of the wrench that joints at q (nq,) do not tell, or not apart from each other."""

@@ -3,7 +3,13 @@
 from dynamics_node.functions.build import build, build_for_service, build_loop_solver, changeable, evaluate
 from dynamics_node.functions.checks import InputError, SolutionError
 from dynamics_node.functions.choices import BACKENDS, SOLVERS, Backend, ChoiceError, resolve
-from dynamics_node.functions.estimator import Estimate, Estimator, UnobservableError, build_estimator
+from dynamics_node.functions.estimator import (
+    Estimate,
+    Estimator,
+    ExternalWrenchEstimate,
+    UnobservableError,
+    build_estimator,
+)
 from dynamics_node.functions.function import Function, ProgramFunction, compile
 from dynamics_node.functions.loop_solver import LoopSolver
 from dynamics_node.functions.robot_functions import QuantityFunction, RobotFunction
@@ -15,6 +21,7 @@ __all__ = [
     "ChoiceError",
     "Estimate",
     "Estimator",
+    "ExternalWrenchEstimate",
     "Function",
     "InputError",
     "LoopSolver",

@@ -26,6 +26,7 @@ from dynamics_node.graph import (
 )
 from dynamics_node.graph.markowitz import NoPivotError
 from dynamics_node.robot import Robot, SensorProblem
+from dynamics_node.symbolic import inverse_motion_transform
 
 log = logging.getLogger("dynamics_node")
 BACKENDS = (*COMPILED, "numpy", "gtsam")
@@ -63,6 +64,16 @@ class Estimate(NamedTuple):
     f_ext_covariance: np.ndarray | None = None
 
 
+class ExternalWrenchEstimate(NamedTuple):
+    """The wrench (..., 6) that the environment exerts ON a link, moment first (N m, N), in the link's axes at
+    its origin, and its covariance (..., 6, 6), None where it is not computed. See docs/external_wrenches.md
+    for what estimates it."""
+
+    link: str
+    wrench: np.ndarray
+    covariance: np.ndarray | None = None
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Estimator(RobotFunction):
     """estimate = estimator(q, qd, readings): what sensors say about a motion, see `sensor_problem`.
@@ -90,6 +101,27 @@ class Estimator(RobotFunction):
         """(...): whether sensors do not contradict each other; False where there is no result."""
         checked = self.limit if self.degrees_of_freedom else np.inf
         return np.isfinite(estimate.chi_square) & (np.asarray(estimate.chi_square) <= checked)
+
+    def external_wrenches(self, estimate: Estimate) -> tuple[ExternalWrenchEstimate, ...]:
+        """The wrench on every link that the problem's sensors let the environment touch; of links on one body
+        the first, whose wrenches cannot be told apart. The covariance is there if the problem asks for that
+        of f_ext."""
+        found, covariance = [], estimate.f_ext_covariance
+        for link, (body, X) in self._contact_links.items():
+            wrench = estimate.f_ext[..., body, :] @ X.T
+            of_it = None if covariance is None else X @ covariance[..., body, :, :] @ X.T
+            found.append(ExternalWrenchEstimate(link, wrench, of_it))
+        return tuple(found)
+
+    @cached_property
+    def _contact_links(self):
+        """{link: (its body, wrench transform (6, 6) from the body to the link)}."""
+        found: dict = {}
+        for contact in self.problem.contacts:
+            frame = self.robot.frame(contact.link)
+            if frame.body not in (body for body, _ in found.values()):
+                found[contact.link] = frame.body, inverse_motion_transform(frame.X).T
+        return found
 
     def judge(self, q, qd, readings, *, gravity=None) -> Judgement:
         """Whether sensors contradict each other at one state, and which of them is to blame. Raises as the

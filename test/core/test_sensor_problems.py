@@ -202,6 +202,10 @@ def test_errors_are_as_large_as_the_covariance_says(name):
     for what, (values, degrees) in squares.items():
         low, high = stats.chi2.ppf([0.005, 0.995], RUNS * degrees) / RUNS
         assert low <= np.mean(values) <= high, (what, low, np.mean(values), high)
+    wrenches = estimator.external_wrenches(found)
+    again = dn.external_wrenches(model, {own.link: own.wrench[0] for own in wrenches})
+    assert np.allclose(again, found.f_ext[0], atol=1e-9)
+    assert all(own.covariance.shape == (RUNS, 6, 6) for own in wrenches)
     alarms = np.count_nonzero(~estimator.consistent(found))
     assert alarms <= 4  # one in a thousand
 

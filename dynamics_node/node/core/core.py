@@ -1,12 +1,10 @@
 """The node without ROS: messages in as plain values, torques or a reason for silence out."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import Estimator, InputError, SolutionError
+from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
 from dynamics_node.node.core.no_output import NoOutput
@@ -34,7 +32,7 @@ class Result(NamedTuple):
     qdd: np.ndarray
     tau: np.ndarray
     clamped: tuple[str, ...] = ()
-    wrenches: Mapping[str, np.ndarray] = MappingProxyType({})
+    wrenches: tuple[ExternalWrenchEstimate, ...] = ()
 
 
 class Snapshot(NamedTuple):
@@ -129,9 +127,7 @@ class Core:
         """What a sensor problem needs besides; None of other problems."""
         if not isinstance(robot.solver, Estimator):
             return None
-        return Estimation(robot.model, robot.solver, self.joints.names, robot.unobservable_without).resumed(
-            before
-        )
+        return Estimation(robot.solver, self.joints.names, robot.unobservable_without).resumed(before)
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
@@ -267,7 +263,7 @@ class Core:
         readings = sensors.readings.vector(self.joints.effort, steady_now, self.sensor_timeout)
         found = sensors.estimate(self.solver, q, qd, readings, self.gravity(steady_now))
         spread = self.coordinates.spread(q, qd, found.qdd, found.tau)
-        return Result(*spread, wrenches=sensors.wrenches(found.f_ext))
+        return Result(*spread, wrenches=self.solver.external_wrenches(found))
 
     def _solved(self, q, qd, qdd, tau, f_ext, gravity):
         try:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.functions import InputError, SolutionError
+from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.state.joint_memory import all_finite
 from dynamics_node.text import listed
@@ -14,12 +14,11 @@ NO_OBSERVER = "there is no observer of this robot: it is being built, or the log
 
 
 class ExternalTorque(NamedTuple):
-    """torques (nv,) that the environment exerts; wrench (6,) ON `link`, moment first, in its axes at its
-    origin, None where the joints do not tell it; contact: whether somebody touches the robot."""
+    """torques (nv,) that the environment exerts; wrench: None without observer.link, and where the joint
+    torques do not determine it; contact: whether the alarm is on."""
 
     torques: np.ndarray
-    wrench: np.ndarray | None
-    link: str
+    wrench: ExternalWrenchEstimate | None
     contact: bool
 
 
@@ -38,8 +37,7 @@ def external_torque(core, steady_now) -> ExternalTorque | None:
             return None
     except (InputError, SolutionError) as error:
         raise NoOutput(error) from None
-    wrench = observer.wrench if observer.identified else None
-    return ExternalTorque(observer.torque, wrench, observer.options.link or "", observer.contact)
+    return ExternalTorque(observer.torque, observer.external_wrench, observer.contact)
 
 
 def _velocity_variance(core):

@@ -93,7 +93,7 @@ def _gravity_torques(core):
 def _estimated_wrenches(core):
     """A message of every link."""
     return lambda result, stamp: (
-        wrench_message(wrench, link, stamp) for link, wrench in result.wrenches.items()
+        wrench_message(found.wrench, found.link, stamp) for found in result.wrenches
     )
 
 
@@ -120,7 +120,11 @@ def _external_torques(core):
 
 
 def _external_wrench(core):
-    return lambda push, stamp: () if push.wrench is None else (wrench_message(push.wrench, push.link, stamp),)
+    def write(push, stamp):
+        found = push.wrench
+        return () if found is None else (wrench_message(found.wrench, found.link, stamp),)
+
+    return write
 
 
 EXTERNAL_TORQUES = (

@@ -25,7 +25,6 @@ from dynamics_node.robot.sensors import (
     JointTorque,
     Sensor,
 )
-from dynamics_node.symbolic import inverse_motion_transform, transpose
 from dynamics_node.text import listed
 
 IMU, WRENCH = "Imu", "WrenchStamped"
@@ -178,11 +177,10 @@ class Estimation:
     """Of one robot with a sensor problem; arguments as of SensorReadings. readings: the latest; chi_square:
     of the last estimate."""
 
-    def __init__(self, model, estimator: Estimator, joint_names, unobservable_without):
+    def __init__(self, estimator: Estimator, joint_names, unobservable_without):
         self.readings = SensorReadings(estimator.problem, joint_names, unobservable_without)
         self.chi_square = 0.0
         self.limit = chi_square_limit(estimator.degrees_of_freedom, FALSE_ALARMS)
-        self._links = _contact_links(model, estimator.problem)
         self._blamed, self._judged = "", -JUDGED_EVERY
 
     def resumed(self, before: "Estimation | None") -> "Estimation":
@@ -206,10 +204,6 @@ class Estimation:
             )
         return found
 
-    def wrenches(self, f_ext) -> dict[str, np.ndarray]:
-        """{link: (6,) by the environment ON it, in its axes at its origin} of f_ext (nbodies, 6)."""
-        return {link: to_link @ f_ext[body] for link, (body, to_link) in self._links.items()}
-
     def _culprits(self, *state):
         if monotonic_ns() - self._judged > JUDGED_EVERY:
             estimator, q, qd, readings, gravity = state
@@ -217,18 +211,6 @@ class Estimation:
             self._blamed = f": most likely {listed(culprits)} is wrong" if culprits else ""
             self._judged = monotonic_ns()
         return self._blamed
-
-
-def _contact_links(model, problem):
-    """{link: (its body, wrench transform from the body to the link)}: of links on one body the first, since
-    their wrenches cannot be told apart."""
-    found, bodies = {}, set()
-    for contact in problem.contacts:
-        frame = model.frame(contact.link)
-        if frame.body not in bodies:
-            bodies.add(frame.body)
-            found[contact.link] = frame.body, transpose(inverse_motion_transform(frame.X))
-    return found
 
 
 def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:

@@ -48,7 +48,7 @@ def test_torques_and_wrench(watched):
         hear(watched)
         found = push(watched)
     assert np.allclose(found.torques, torques(watched.core.model), atol=1e-9)
-    assert np.allclose(found.wrench, PUSH, atol=1e-8) and found.link == LINK and found.contact is True
+    assert np.allclose(found.wrench.wrench, PUSH, atol=1e-8) and found.wrench.link == LINK and found.contact
     assert push(watched) is None, "the same state again"
     assert told(watched.core) == "contact"
 
