@@ -15,7 +15,7 @@ from rig import fresh_domain
 
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.settings import PARAMETERS
-from dynamics_node.node.ros.parameters import declare_parameters, parameter_values
+from dynamics_node.node.ros.robot_node import declare_parameters, parameter_values
 
 CONFIG = Path(__file__).parents[2] / "config" / "dynamics.yaml"
 NAMES = [parameter.name for parameter in PARAMETERS]

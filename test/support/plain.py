@@ -9,7 +9,7 @@ from robots import ROBOTS
 from dynamics_node.node.building.build_job import Failure, ServedRobot, do
 from dynamics_node.node.core.consistency import read_settings
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.settings import PARAMETERS, Settings
 from dynamics_node.node.core.table import Numbers
 from dynamics_node.node.state.reference import read_reference

@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.core.payload_estimation import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques

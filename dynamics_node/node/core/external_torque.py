@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.functions import ExternalWrenchEstimate, InputError, SolutionError
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import NoOutput
 from dynamics_node.node.state.joint_memory import all_finite
 from dynamics_node.text import listed
 

@@ -8,10 +8,9 @@ from dynamics_node.algorithms import inertial_parameters
 from dynamics_node.estimation import Payload, PayloadEstimator
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.core.external_torque import measured_torques
-from dynamics_node.node.core.no_output import NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.symbolic import spatial_inertia
 

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.node.core.no_output import LEAVE_OUT, NO_STATES, NoOutput
+from dynamics_node.node.core.errors import LEAVE_OUT, NO_STATES, BadMessage, NoOutput
 from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
-from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, BadMessage, JointMemory
+from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory
 from dynamics_node.node.state.sensor_readings import Topic, own_numbers
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, shown

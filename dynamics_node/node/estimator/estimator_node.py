@@ -8,7 +8,7 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.diagnostics import report
 from dynamics_node.node.estimator.settings import COMMANDED, PARAMETERS, check_against, read_settings
@@ -16,7 +16,7 @@ from dynamics_node.node.ros.messages import doubles, nanoseconds, sensed_numbers
 from dynamics_node.node.ros.outputs import Output, Outputs, always
 from dynamics_node.node.ros.robot_node import RobotNode
 from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SENSOR, SHORT, Input, Subscriptions
-from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
+from dynamics_node.node.state.joint_memory import MAX_NAMES
 
 
 def _joint_states(inputs, core, data, received):

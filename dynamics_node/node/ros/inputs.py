@@ -14,6 +14,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.core import Core
 from dynamics_node.node.core.diagnostics import Statistics
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.messages import (
     imu_numbers,
     nanoseconds,
@@ -33,7 +34,6 @@ from dynamics_node.node.ros.subscriptions import (
 )
 from dynamics_node.node.ros.wire import is_plain
 from dynamics_node.node.state.environment import read_tilt
-from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.node.state.reference import read_reference, reading
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH
 

@@ -6,9 +6,9 @@ import numpy as np
 from builtin_interfaces.msg import Time
 
 from dynamics_node.node.core.core import Core
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
-from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
+from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once
 from dynamics_node.node.state.reference import read_points
 from dynamics_node.node.state.robot_state import Base
 from dynamics_node.text import listed

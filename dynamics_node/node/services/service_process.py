@@ -26,10 +26,10 @@ from rclpy.signals import SignalHandlerOptions
 from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.stop import Stop
 from dynamics_node.node.core.core import Core, Snapshot
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
-from dynamics_node.node.state.joint_memory import BadMessage
 
 NICENESS = 5  # torques come first
 SACRIFICE = 500  # what the kernel adds to its score when memory runs out

@@ -19,7 +19,7 @@ from dynamics_node.algorithms.operational_space import MAX_CONDITION, invert
 from dynamics_node.estimation import require_bearing
 from dynamics_node.functions import build
 from dynamics_node.node.building.build_job import REFERENCE
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import (
     SWAP,
     doubles,
@@ -41,7 +41,6 @@ from dynamics_node.node.services.requests import (
     read_stamp,
     read_vectors,
 )
-from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.robot import hybrid_dynamics
 from dynamics_node.text import shown
 

@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import external_wrenches
-from dynamics_node.node.core.no_output import NoOutput
-from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
 
 UNIT_TOLERANCE = 1e-3  # IMUs send single precision

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.robot.joint_buffer import JointBuffer
 from dynamics_node.robot.joints import KINDS
 
@@ -12,10 +13,6 @@ JUMP_BACK = 1_000_000_000  # ns of ROS time: a bag that loops, not a message out
 NEVER = np.iinfo(np.int64).min
 MAX_GAP = 500_000_000  # ns between two positions that may still be differentiated
 MIN_GAP = 1_000_000  # ns; nearer positions may be of two sources that differ a little
-
-
-class BadMessage(ValueError):
-    """A message that is dropped whole; the text is the reason."""
 
 
 class _Earlier(NamedTuple):

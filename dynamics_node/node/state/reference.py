@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.wire import doubles_of, points_in_slices, read_trajectory
-from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, require_once
+from dynamics_node.node.state.joint_memory import MAX_NAMES, require_once
 
 MAX_POINTS = 100_000
 MAX_NUMBERS = 10_000_000  # points x joints: 80 MB a field

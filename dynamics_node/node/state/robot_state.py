@@ -7,10 +7,17 @@ import numpy as np
 
 from dynamics_node.algorithms import ClosureError
 from dynamics_node.node.building.build_job import ServedRobot
-from dynamics_node.node.core.no_output import DIFFERENTIATE, GIVE_ODOM, LEAVE_OUT, NO_STATES, NoOutput
+from dynamics_node.node.core.errors import (
+    DIFFERENTIATE,
+    GIVE_ODOM,
+    LEAVE_OUT,
+    NO_STATES,
+    BadMessage,
+    NoOutput,
+)
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.state.coordinates import coordinates_of
-from dynamics_node.node.state.joint_memory import BadMessage, JointMemory, all_finite
+from dynamics_node.node.state.joint_memory import JointMemory, all_finite
 from dynamics_node.robot import Robot
 from dynamics_node.robot.joint_names import proposed_pair
 from dynamics_node.symbolic import UNIT, transform_origin, transform_rotation

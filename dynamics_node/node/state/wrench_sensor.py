@@ -12,9 +12,8 @@ import numpy as np
 from dynamics_node.estimation import Tool, identify_tool
 from dynamics_node.functions import InputError, SolutionError
 from dynamics_node.node.building.build_job import ServedRobot
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.core.settings import Settings
-from dynamics_node.node.state.joint_memory import BadMessage
 from dynamics_node.robot.subtree import subtree
 from dynamics_node.symbolic import inverse_motion_transform, matvec, transpose
 

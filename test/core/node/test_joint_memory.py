@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from plain import serve
 
-from dynamics_node.node.core.no_output import NoOutput
-from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage, JointMemory, require_once
+from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once
 
 MS = 1_000_000  # ns
 BEGIN = 1_700_000_000_000_000_000  # ns, a time of our days

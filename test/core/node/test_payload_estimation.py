@@ -14,9 +14,9 @@ from dynamics_interfaces.srv import EstimatePayload
 
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.diagnostics import Statistics, report
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.payload_estimation import ANEW
 from dynamics_node.node.services.services import estimate_payload
-from dynamics_node.node.state.joint_memory import BadMessage
 
 NAMES = list(PANDA_JOINTS)
 TIME = np.arange(0.0, 6.0, 0.02)

@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dynamics_node.node.state.joint_memory import MAX_NAMES, BadMessage
+from dynamics_node.node.core.errors import BadMessage
+from dynamics_node.node.state.joint_memory import MAX_NAMES
 from dynamics_node.node.state.reference import MAX_POINTS, read_points, read_reference
 
 JOINTS = ("a", "b", "c")

@@ -14,8 +14,7 @@ from sensor_truth import Truth
 from tolerances import error
 
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.no_output import NoOutput
-from dynamics_node.node.state.joint_memory import BadMessage
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.state.sensor_readings import IMU, WRENCH, topics_of
 from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors

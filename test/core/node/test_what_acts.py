@@ -7,8 +7,8 @@ from oracle import Oracle
 from plain import built, serve
 from tolerances import EXACT, error
 
+from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.state.environment import read_tilt
-from dynamics_node.node.state.joint_memory import BadMessage
 
 
 @pytest.fixture

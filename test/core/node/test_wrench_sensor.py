@@ -12,9 +12,8 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 from dynamics_interfaces.srv import CalibrateWrenchSensor
 
 from dynamics_node.node.core.consistency import check_against
-from dynamics_node.node.core.no_output import NoOutput
+from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.services.services import calibrate_wrench_sensor
-from dynamics_node.node.state.joint_memory import BadMessage
 
 JOINT, LINK, FRAME = "panda_hand_joint", "panda_hand", "panda_link8"
 PUSH = np.array(

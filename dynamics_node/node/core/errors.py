@@ -1,4 +1,4 @@
-"""Why nothing is published, and when people are told."""
+"""Why a message is dropped, why nothing is published, and when the log repeats it."""
 
 SILENCE_AFTER = 2  # reports of a silence before it is told
 SILENCE_EVERY = 10  # reports from there to the next time
@@ -7,6 +7,10 @@ NO_STATES = "nothing has come on the topic joint_states"
 LEAVE_OUT = "the parameter joints can leave out what nobody reports, joint_names.* pair other names"
 DIFFERENTIATE = "velocity_source:=differentiate takes them from the positions, zero leaves them out"
 GIVE_ODOM = "publish odom, or set floating_base:=false if the base stands still"
+
+
+class BadMessage(ValueError):
+    """A message that is dropped whole; the text is the reason."""
 
 
 class NoOutput(Exception):
