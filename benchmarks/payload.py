@@ -16,6 +16,7 @@ from plain import serve
 from robots import PANDA_JOINTS, ROBOTS
 
 import dynamics_node as dn
+from dynamics_node.estimation import payload_functions
 
 STEP, SECONDS = 0.002, 6.0
 ROUNDS, SEEDS, NOISE = 5, 200, 0.3
@@ -67,7 +68,7 @@ def within(model):
     clock = np.arange(0.0, 10.0, 0.01)
     states = motion(1, time=clock)
     own = torques_of(loaded(model), states)
-    functions, inside = dn.payload_functions(model, HAND), []
+    functions, inside = payload_functions(model, HAND), []
     for seed in range(SEEDS):
         random = np.random.default_rng(seed)
         noisy = own + NOISE * random.normal(size=own.shape)

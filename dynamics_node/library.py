@@ -23,9 +23,9 @@ from dynamics_node.estimation import (
     PayloadEstimator,
     Tool,
     build_observer,
+    build_payload_estimator,
     identify_payload,
     identify_tool,
-    payload_functions,
 )
 from dynamics_node.functions import (
     ChoiceError,
@@ -125,8 +125,8 @@ __all__ = [  # noqa: RUF022 (by subject)
     "ObserverOptions",  # what it assumes of noise and contacts
     "JointFilter",  # rates of joints from encoders
     "identify_payload",  # mass, center of mass and inertia of what a link carries, from recordings
+    "build_payload_estimator",  # -> PayloadEstimator
     "PayloadEstimator",  # the same while the robot moves
-    "payload_functions",  # the Functions that it runs
     "Payload",  # what both return
     "identify_tool",  # a force/torque sensor's bias, and the tool behind it
     "Tool",  # what it returns

@@ -173,6 +173,12 @@ class PayloadEstimator:
         return True
 
 
+def build_payload_estimator(robot: Robot, link: str, horizon=0.0, backend="auto") -> PayloadEstimator:
+    """The PayloadEstimator of a link. horizon: s, after which a sample counts by a third; 0: never. backend:
+    of `build`. Raises KeyError for an unknown link, ValueError where joint torques do not bear it."""
+    return PayloadEstimator(payload_functions(robot, link, backend), horizon)
+
+
 def _compute(function, arrays, results):
     """The results of a Quantity in place; errors in its words."""
     if function.runner.call_one(*arrays, *results) is not None:

@@ -12,6 +12,7 @@ from tolerances import error
 
 import dynamics_node as dn
 from dynamics_node.algorithms import inertias_of_parameters, joint_torque_regressor, momentum_regressor
+from dynamics_node.estimation import payload_functions
 from dynamics_node.estimation.payload_sums import PayloadSums, fitted
 from dynamics_node.identification import IdentificationError
 from dynamics_node.symbolic import pseudo_inertia
@@ -27,7 +28,7 @@ def panda7():
 
 @pytest.fixture(scope="module")
 def functions(panda7):
-    return dn.payload_functions(panda7, HAND)
+    return payload_functions(panda7, HAND)
 
 
 @pytest.fixture(scope="module")
@@ -192,7 +193,7 @@ def test_an_arm_that_mujoco_simulates(monkeypatch):
     com = J[:3, 3] / J[3, 3]
     central = own[:3, :3] - J[3, 3] * (com @ com * np.eye(3) - np.outer(com, com))
     arm = pushed_arm.PushedArm(with_numbers(text, {HAND: Inertial(central, J[3, 3], com)}))
-    recursive = dn.PayloadEstimator(dn.payload_functions(model, HAND))
+    recursive = dn.build_payload_estimator(model, HAND)
     for _ in range(4000):
         sample = arm.step()
         recursive.step(sample.time, sample.q, sample.qd, sample.tau)
@@ -227,7 +228,7 @@ def test_a_robot_with_loops_sample_by_sample(backend):
     loaded = dn.with_payload(robot, link, MASS, COM, MOMENTS)
     tau = dn.build(loaded, dn.inverse_dynamics(loaded), backend="numpy")(q, yd, ydd)
     every = slice(None, None, 1 if backend == "c" else 4)
-    functions = dn.payload_functions(robot, link, backend)
+    functions = payload_functions(robot, link, backend)
     found = fed(functions, q[every], yd[every], tau[every], time[every]).found(friction=False)
     assert found.mass == pytest.approx(MASS, rel=0.02) and found.com[:2] == pytest.approx(COM[:2], abs=5e-3)
     recursive = dn.PayloadEstimator(functions)
@@ -281,7 +282,7 @@ def test_all_that_is_carried(panda7, functions, moved):
     """A payload that the model has already is part of what is found."""
     q, qd, _, tau, _ = moved
     half = dn.with_payload(panda7, HAND, 0.5 * MASS, COM, 0.5 * MOMENTS)
-    functions = dn.payload_functions(panda7, HAND, "numpy", runtime_parameters=("inertia",))
+    functions = payload_functions(panda7, HAND, "numpy", runtime_parameters=("inertia",))
     plain, own = dn.PayloadEstimator(functions), dn.PayloadEstimator(functions.with_inertias(half))
     for time, *sample in zip(TIME[:40], q[:40], qd[:40], tau[:40], strict=True):
         plain.step(time, *sample)
@@ -422,7 +423,7 @@ def test_links_that_are_refused(panda7, moved):
             estimated(panda7, *moved[:4], link=link)
     floating = ROBOTS["solo12"].model()
     with pytest.raises(ValueError, match="what the ground does to a floating base is not measured"):
-        dn.payload_functions(floating, floating.bodies[-1].name, "numpy")
+        payload_functions(floating, floating.bodies[-1].name, "numpy")
 
 
 def test_rows_that_cannot_be_used(panda7, functions, moved):
