@@ -74,7 +74,7 @@ def test_every_kind_of_robot(name):
         assert np.all(error(packed(kernel(5, *inputs)), right) <= tolerance), (kind, parameters, wrenches)
 
 
-@pytest.mark.parametrize("branches", [False, pytest.param(True, marks=pytest.mark.optimised)])
+@pytest.mark.parametrize("branches", [False, True])
 def test_facade_of_a_long_robot(branches):
     model = snake(120, branches=branches)
     q, qd, u, f_ext = random_states(model, 70, seed=42)
