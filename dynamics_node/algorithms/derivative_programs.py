@@ -11,7 +11,7 @@ import numpy as np
 from dynamics_node.algorithms.derivative_stages import derivative_stages
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, parameter_shapes, with_inputs
 from dynamics_node.algorithms.tangent import tangent_map

@@ -9,8 +9,7 @@ import numpy as np
 
 from dynamics_node.algorithms import pivots
 from dynamics_node.algorithms.composites import Composites
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
-from dynamics_node.algorithms.pivots import health, inertia_scale, losses
+from dynamics_node.algorithms.pivots import health, inertia_scale, losses, weak_coordinates
 from dynamics_node.algorithms.reduced_frames import economical, with_inputs
 from dynamics_node.robot import Problem, Robot
 from dynamics_node.robot.inertial_parameters import PARAMETERS

@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics_node.algorithms.aba import aba, columns
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantity_ways import inverse_dynamics, mass_matrix
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical_program

@@ -5,8 +5,6 @@ where drives stand at the independent ones. T lambda is the wrench in the loop f
 belts and other constraints between coordinates act as drives do, between a body and its parent.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from dynamics_node.algorithms.constraint_elimination import Elimination
@@ -14,6 +12,7 @@ from dynamics_node.algorithms.constraint_equations import position_program
 from dynamics_node.algorithms.loop_cut import cut_program
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, derivative_name, interpret, jacobian, trace
 
 REDUNDANT = ("refuse", "least")
@@ -64,12 +63,12 @@ def _rows(tree, constraint, q):
     return interpret(position_program(tree, (constraint,)), q=q)["K"]
 
 
-@lru_cache(maxsize=64)  # loops of the robots at hand
+@fact
 def _rate_program(tree, loop) -> Program:
     return jacobian(cut_program(tree, loop), ["rate"], ["qd"])
 
 
-@lru_cache(maxsize=64)
+@fact
 def _cut_program(tree, loop) -> Program:
     """What of `cut_program` depends on positions alone."""
     names = ("X_p", "X_s", "T")

@@ -1,17 +1,16 @@
 """Whether a robot has a result at a position: whether its loops are closed and regular, and whether its mass
 matrix is, where accelerations are asked."""
 
-from functools import lru_cache
-
 import numpy as np
 
 from dynamics_node.algorithms import pivots
 from dynamics_node.algorithms.assemblies import why_singular_loop
 from dynamics_node.algorithms.constraint_equations import gaps, position_program, turned
 from dynamics_node.algorithms.loop_closure import TURNED
-from dynamics_node.algorithms.loop_pivots import pivot_health, why_singular
+from dynamics_node.algorithms.pivots import pivot_health, why_singular
 from dynamics_node.algorithms.rates import SINGULAR, rates_at
 from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, interpret, trace
 
 OPEN = 1e-6  # m or rad that an equation of a loop may miss
@@ -46,7 +45,7 @@ def loop_health(mechanism: Robot, q, condition):
     return np.array([condition, sum(part @ part for part in missed)], dtype=object)
 
 
-@lru_cache(maxsize=16)  # of the robots at hand
+@fact
 def health_program(mechanism: Robot) -> Program:
     """q -> health of its loops."""
     return trace(

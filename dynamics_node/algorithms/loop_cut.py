@@ -9,13 +9,12 @@ zero while the loop is closed. Most kinds then have the T of two equal frames, w
 and what the joint transmits is a force T lambda.
 """
 
-from functools import lru_cache
-
 import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import common_ancestor, end_frames, frame_in, scale_of
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import (
     Program,
     cross_motion,
@@ -29,7 +28,7 @@ from dynamics_node.symbolic import (
 _PLACE = {"P": (3, 3), "d": (3,)}  # axes and origin of the predecessor's frame in the successor's
 
 
-@lru_cache(maxsize=64)  # loops of the robots at hand
+@fact
 def cut_program(tree, loop) -> Program:
     """q, qd (of the tree) -> X_p, X_s (6, 6) from the bodies of the ends to the loop frame, T; rate (r,) =
     T^T (X_p V_p - X_s V_s), and change (r,), the right-hand side for accelerations."""

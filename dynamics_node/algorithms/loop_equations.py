@@ -1,11 +1,11 @@
 """Which equations of a cluster count: planar loops may be written as spatial ones."""
 
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import position_program
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import interpret, pivoted, power_of_two
 
 RANK = 1e-7  # sizes beside the largest that count as zero
@@ -19,7 +19,7 @@ class Counting(NamedTuple):
     sizes: np.ndarray
 
 
-@lru_cache(maxsize=256)  # clusters of the robots at hand
+@fact
 def counting_equations(tree, cluster) -> Counting:
     """The rows that no others imply with the same weights at every position.
 

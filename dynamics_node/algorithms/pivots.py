@@ -7,12 +7,21 @@ coordinates it can vanish at some position: for hardly any robot there are such.
 watches what their joints have to move when all others give way, before or beyond: 1 / (M^-1)_kk. No
 elimination order hides anything from that, while several small pivots, one left over from the other, may
 each be far from zero where M is singular.
+
+Of a robot with loops that is G^T M G. It is regular at every position where M of the tree is: G has one row
+of its own for every independent joint. Where links have almost no mass, an independent joint is still beyond
+doubt if its own body has some and hangs on independent joints alone: these are fixed when its pivot is left
+over. The others are weak, as the crank of a linkage whose rocker alone has mass: at the rocker's turning
+points it moves nothing.
 """
 
 import numpy as np
 
+from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.errors import ModelError
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import definite_pivots, inverse_diagonal
 
 ZERO = 1e-12  # a pivot beside what it is left over from
@@ -22,11 +31,24 @@ HEALTHY = np.array([1e26])
 FAR = 1e3  # m, the longest slide
 
 
-def weak_coordinates(model, forward=None):
-    """Which coordinates (nv,), of those where `forward` (nv,) is true, have a pivot that may vanish."""
-    chosen = np.ones(model.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
+def weak_coordinates(robot, forward=None):
+    """Which independent coordinates (nv,), of those where `forward` (nv,) is true, have a pivot that may
+    vanish."""
+    return _weak(robot) if forward is None else _weak(robot) & np.asarray(forward, dtype=bool)
+
+
+@fact
+def _weak(robot):
+    massless = _weak_of_tree(robot.tree)
+    if not massless.any():
+        return np.zeros(robot.nv, dtype=bool)
+    return (massless | _behind_dependent(robot))[robot.independent]
+
+
+def _weak_of_tree(model):
+    """Coordinates (nv of the tree,) whose pivot may vanish."""
     sure = _least_pivots(model) >= ZERO * inertia_scale(model, _stretched(model)[None])[0]
-    return chosen & ~(sure & _all_definite(model))
+    return ~(sure & _all_definite(model))
 
 
 def refuse_unwatched(model, coordinates):
@@ -135,3 +157,48 @@ def _all_definite(model):
     """Whether no body has a negative inertia."""
     eigenvalues = np.linalg.eigvalsh(model.inertias)
     return bool((eigenvalues[:, 0] >= -ZERO * eigenvalues[:, -1]).all()) if model.nbodies else True
+
+
+# --- at positions -------------------------------------------------------------------------------------------
+
+
+def _behind_dependent(robot):
+    """Coordinates of the tree (nv of the tree,) of joints that hang on a dependent one."""
+    tree, independent = robot.tree, set(robot.independent.tolist())
+    behind = np.zeros(tree.nv, dtype=bool)
+    for i, body in enumerate(tree.bodies):
+        above = {v for k in tree.ancestors[i] if k != i for v in tree.bodies[k].joint.moved_by}
+        behind[body.joint.v] = not independent.issuperset(above)
+    return behind
+
+
+def pivot_health(robot, rates, q, forward, watched):
+    """`algorithms.health` (1,) of the mass matrix at q (nq,), on symbols. rates: explicit ones of the
+    robot; forward, watched (nv,) bool as of `algorithms.losses`."""
+    M = rates.congruence(crba(robot.tree, q))
+    return health(losses(M, forward, watched, _scale(robot, rates, q)))
+
+
+def _scale(robot, rates, q):
+    """Of what size the numbers are that a pivot is left over from: (..., nv)."""
+    sharing = {v: 1.0 + len(own.dependent) for own in robot.clusters for v in own.independent}
+    sizes = rates.squares(inertia_scale(robot.tree, q))
+    return sizes * np.array([sharing[v] for v in robot.independent.tolist()])
+
+
+def singular(robot, q, forward, watched):
+    """(..., nv) bool at closed positions q (..., nq): coordinates, of those `watched` (nv,), that can move
+    without moving any mass, those where `forward` (nv,) is false being fixed."""
+    q = np.asarray(q, dtype=float)
+    rates = sampled_rates(robot, q)
+    M = rates.congruence(crba(robot.tree, q))
+    return lost(losses(M, forward, watched, _scale(robot, rates, q)), watched)
+
+
+def why_singular(robot, forward, q):
+    """Why torques determine no accelerations at one of the positions q (..., nq), joints by name, or None."""
+    watched = weak_coordinates(robot, forward)
+    if not watched.any():
+        return None
+    lost = singular(robot, q, np.asarray(forward, dtype=bool), watched)
+    return in_words(robot, lost.reshape(-1, robot.nv).any(axis=0))

@@ -10,7 +10,6 @@ from dynamics_node.algorithms import results
 from dynamics_node.algorithms.derivative_programs import derivative_program
 from dynamics_node.algorithms.frame_kinematics import frame_kinematics as tree_frame_kinematics
 from dynamics_node.algorithms.jacobian import frame_pose as tree_link_pose
-from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.operational_space import extended_forces
 from dynamics_node.algorithms.projection import Identity
 from dynamics_node.algorithms.quantity_ways import of_the_tree
@@ -22,6 +21,7 @@ from dynamics_node.algorithms.second_derivatives import SECOND, second_derivativ
 from dynamics_node.algorithms.sensor_wrench import sensor_wrench as tree_sensor_wrench
 from dynamics_node.robot import Problem, named
 from dynamics_node.robot.problem import ASKED, KNOWN
+from dynamics_node.robot.subtree import only_subtree
 
 LARGEST_CONDITION = 1e12  # of Lambda
 Q, QD, QDD = ("q",), ("q", "qd"), ("q", "qd", "qdd")
@@ -232,7 +232,7 @@ LINKS = {
         (*QDD, "gravity"),
         ("wrench",),
         _one(tree_sensor_wrench),
-        view=carried_alone,
+        view=only_subtree,
         regrouped=False,
         options=("joint", "xyz", "rpy"),
         needs=("joint",),

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.algorithms.dynamics_programs import dynamics_programs
 from dynamics_node.algorithms.health import health, health_limits
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.reduced_frames import economical_program
 from dynamics_node.robot import Robot, state_shapes

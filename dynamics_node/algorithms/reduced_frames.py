@@ -6,7 +6,6 @@ the frames of the Program, see `parameter_values`.
 """
 
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.inertial_parameters import PARAMETERS, with_parameters
 from dynamics_node.robot.reframe import inertias_in, reframe
 from dynamics_node.robot.regroup import regroup, regrouped_away
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import (
     Program,
     inertia_of_pseudo,
@@ -58,7 +58,7 @@ def economical_program(
     return trace(traced, reads | parameter_shapes(robot, parameters), limits)
 
 
-@lru_cache(maxsize=16)  # of the robots at hand
+@fact
 def economical(robot: Robot, regrouped=True) -> tuple[Any, np.ndarray]:
     """The robot in its economical frames and, if regrouped, with base parameters, and T (nbodies, 6, 6) of
     `reframe`. The inertia of one body and the wrench at one joint mean nothing with base parameters."""

@@ -1,6 +1,5 @@
 """Rates of every joint from those of the independent ones, as numbers."""
 
-from functools import lru_cache
 from operator import attrgetter
 
 import numpy as np
@@ -8,10 +7,11 @@ import numpy as np
 from dynamics_node.algorithms.projection import Identity, Projection
 from dynamics_node.algorithms.rates import SINGULAR, explicit_rates
 from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, interpret, matvec, trace
 
 
-@lru_cache(maxsize=16)  # of the robots at hand
+@fact
 def spanning_program(mechanism, judged=False) -> Program:
     """q (nq,), qd, qdd (nv,) -> rates, accelerations (nv of the tree,), and G (nv of the tree, nv); judged:
     and the condition of the constraints."""
@@ -42,7 +42,7 @@ def spanning(robot: Robot, q, qd=None, qdd=None):
         not given. Rates at singular positions are NaN.
     """
     q, qd, qdd = (None if array is None else np.asarray(array, dtype=float) for array in (q, qd, qdd))
-    rates = spread_rates(robot, q, qd, qdd) if robot.constrained and qd is not None else (qd, qdd)
+    rates = (None, None) if qd is None else spread_rates(robot, q, qd, qdd)
     joints = [body.joint for body in robot.bodies]
     every = [
         None if array is None else np.concatenate([of(joint)(array) for joint in joints], axis=-1)
@@ -57,6 +57,8 @@ _POSITION, _RATE = attrgetter("position"), attrgetter("rate")
 def spread_rates(robot: Robot, q, qd, qdd=None):
     """Rates and accelerations (..., nv of the tree) at closed q (..., nq), for those of the independent
     joints (..., nv); None for accelerations that are not given."""
+    if not robot.constrained:
+        return qd, qdd
     found = _spread(robot, q, qd, np.zeros(robot.nv) if qdd is None else qdd)
     return found["rates"], None if qdd is None else found["accelerations"]
 

@@ -1,8 +1,8 @@
 """The tangent space of positions: how q changes along velocities."""
 
-from functools import lru_cache
-
 import numpy as np
+
+from dynamics_node.robot.robot import fact
 
 
 def tangent_map(model, q):
@@ -26,7 +26,7 @@ def moved(model, q, coordinates, step):
     return out
 
 
-@lru_cache(maxsize=256)  # clusters of the robots at hand
+@fact
 def _movers(model, coordinates):
     """Of scalar joints their places in q and among the coordinates; of every other joint that moves: itself,
     which of its velocities move, and where they are among the coordinates."""

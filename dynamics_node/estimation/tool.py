@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms import sensor_wrench, tool_regressor
-from dynamics_node.algorithms.loop_subtree import carried_alone
 from dynamics_node.algorithms.spanning import spread_rates
 from dynamics_node.functions.arguments import Arguments, robot_signature
 from dynamics_node.identification.regression import fit_rows, named_in
 from dynamics_node.robot import Robot
-from dynamics_node.robot.subtree import mass_and_moment, subtree, with_tool
+from dynamics_node.robot.subtree import mass_and_moment, only_subtree, subtree, with_tool
 from dynamics_node.symbolic import congruence, inverse_motion_transform, matvec
 
 NAMES = (
@@ -95,7 +94,7 @@ def identify_tool(
     tree, q, qd, qdd, gravity = _states(robot, q, qd, qdd, gravity)
     readings = np.asarray(readings, dtype=float)
     _check_readings(readings, len(q), FEWEST if tool else 1)
-    alone = carried_alone(robot, joint).tree
+    alone = only_subtree(robot, joint).tree
     left = readings - sensor_wrench(alone, q, qd, qdd, gravity, joint=joint, **sensor)
     A = np.broadcast_to(np.eye(6), (len(q), 6, 6))
     if tool:
@@ -123,8 +122,7 @@ def _states(robot, q, qd, qdd, gravity):
     arguments = Arguments(robot_signature(robot), {name: np.atleast_2d(a) for name, a in given.items()})
     arguments.refuse_bad()
     q, qd, qdd, *rest = arguments.spread().values()
-    if robot.constrained:
-        qd, qdd = spread_rates(robot, q, qd, qdd)
+    qd, qdd = spread_rates(robot, q, qd, qdd)
     return robot.tree, q, qd, qdd, rest[0] if rest else None
 
 

@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from dynamics_node.functions.checks import (
     shaped,
     unit_states,
 )
+from dynamics_node.robot.robot import fact
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def plain_signature(name, shapes) -> Signature:
     return Signature(name, rows)
 
 
-@lru_cache(maxsize=16)  # of the robots at hand
+@fact
 def robot_signature(robot) -> Signature:
     """Of all that belongs to a state of a robot."""
     rates = ((robot.nv,), robot.v_names)

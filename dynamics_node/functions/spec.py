@@ -7,13 +7,13 @@ from functools import cached_property, lru_cache, partial
 import numpy as np
 
 from dynamics_node.algorithms import isomorphic_inputs, parameter_values, reordered
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
-from dynamics_node.algorithms.pivots import refuse_unwatched
+from dynamics_node.algorithms.pivots import refuse_unwatched, weak_coordinates
 from dynamics_node.codegen import Runner, WithFallback, make
 from dynamics_node.functions.choices import Choice
 from dynamics_node.robot import Problem, Robot, SensorProblem
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.robot.reframe import reframe
+from dynamics_node.robot.robot import fact
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -102,7 +102,7 @@ def _parameter_values(robot, parameters, geometry, regrouped):
     return parameter_values(robot, parameters, _frames(geometry), regrouped)
 
 
-@lru_cache(maxsize=16)
+@fact
 def _frames(robot):
     """The geometry in the frames of Programs, with the transforms to them: see `reframe`."""
     return reframe(robot.tree)

@@ -7,7 +7,6 @@ all rows of the constraints those enter that no other one implies, so there are 
 
 from collections import defaultdict
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +28,7 @@ from dynamics_node.graph.loop_factors import (
 from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.robot import Problem
 from dynamics_node.robot.constraints import LoopJoint
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import interpret, pivoted
 
 
@@ -125,7 +125,7 @@ def _spanned(mechanism, values):
     return out
 
 
-@lru_cache(maxsize=16)  # of the robots at hand
+@fact
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
     """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
     most positions."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.health import HEALTHY, health_program
-from dynamics_node.algorithms.loop_pivots import singular, weak_coordinates
+from dynamics_node.algorithms.pivots import singular, weak_coordinates
 from dynamics_node.symbolic import interpret
 
 AXES = {"f_ext": 2}  # of one state; of others 1

@@ -33,8 +33,7 @@ def evaluate(solver, table: Table, write=_ignore, advance=_ignore, compare=_igno
     rows = bad = 0
     first = None
     for chunk in table.chunks():
-        if solver.robot.constrained:
-            chunk["q"] = close_loops(solver.robot, chunk["q"], errors="nan")
+        chunk["q"] = close_loops(solver.robot, chunk["q"], errors="nan")
         zero = np.zeros((len(chunk["q"]), solver.robot.nv))
         arrays = [chunk.get(kind, zero) for kind in read_by(solver.problem)]
         result = solver(*arrays, errors="nan")

@@ -1,10 +1,11 @@
 """The frozen Robot: moving bodies in topological order, joints, clusters that share constraints,
 and a frame for every link."""
 
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property, wraps
 from operator import attrgetter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -168,6 +169,10 @@ class Robot:
         if not self.clusters:
             object.__setattr__(self, "clusters", tuple(_tied(self, group) for group in groups_of(self)))
 
+    def __getstate__(self):
+        """Without what was computed of it, see `fact`."""
+        return {own.name: self.__dict__[own.name] for own in fields(self)}
+
     @cached_property
     def constraints(self):
         """All constraints, cluster by cluster."""
@@ -185,13 +190,11 @@ class Robot:
 
     def with_tree(self, tree: "Robot") -> "Robot":
         """The Robot with a tree that differs in inertias, rotor inertias, gravity or names only."""
-        return replace(tree, clusters=self.clusters) if self.constrained else tree
+        return replace(tree, clusters=self.clusters)
 
     @cached_property
     def independent(self):
         """(nv,) velocity coordinates of the tree that determine all others."""
-        if not self.constrained:
-            return np.arange(self._nv_of_tree)
         return np.array(sorted(v for cluster in self.clusters for v in cluster.independent), dtype=int)
 
     @property
@@ -222,14 +225,13 @@ class Robot:
     @cached_property
     def independent_joints(self):
         """Joints that own independent coordinates, in their order, with the places of these in qd (nv,)."""
-        if not self.constrained:
-            return self._joints_of_tree
         at = {v: k for k, v in enumerate(self.independent.tolist())}
         owners = []
         for joint in self._joints_of_tree:
             own = [at[v] for v in range(joint.v.start, joint.v.stop) if v in at]
             if own:
-                owners.append(replace(joint, v=slice(own[0], own[-1] + 1)))
+                v = slice(own[0], own[-1] + 1)
+                owners.append(joint if joint.v == v else replace(joint, v=v))
         return tuple(owners)
 
     @cached_property
@@ -423,6 +425,24 @@ class Robot:
     def _places_of_joints(self):
         joints = [body.joint for body in self.bodies]
         return np.array([j.q.start for j in joints], dtype=int), np.array([j.offset for j in joints])
+
+
+_F = TypeVar("_F", bound=Callable)
+
+
+def fact(function: _F) -> _F:
+    """A function (robot, ...) that is computed once for a robot and its other arguments: what comes out stays
+    with the robot as long as it lives."""
+
+    @wraps(function)
+    def of(robot, *more, **options):
+        known = robot.__dict__.setdefault("_facts", {})
+        at = (function, more, tuple(options.items()))
+        if at not in known:
+            known[at] = function(robot, *more, **options)
+        return known[at]
+
+    return of  # type: ignore[return-value]
 
 
 # --- clusters -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynamics_node.robot.errors import ModelError
 from dynamics_node.robot.inertial_parameters import with_more
 from dynamics_node.robot.robot import Robot
 from dynamics_node.symbolic import (
@@ -80,8 +81,25 @@ def _rigidly_beyond(model, first):
     return tuple(found)
 
 
-def only_subtree(model: Robot, joint: str) -> Robot:
-    """The Robot in which nothing has inertia but what is beyond the joint. Raises KeyError as `beyond`."""
+def only_subtree(robot: Robot, joint: str, **_) -> Robot:
+    """The Robot in which nothing has inertia but what is beyond the joint.
+
+    Raises KeyError as `subtree`, ModelError where a loop bridges the joint: what it transmits is then more
+    than what moves the bodies beyond. A loop joint that ends on the joint's own body is taken to end beyond.
+    """
+    seen = _only(robot, joint)
+    carried = {i for i, body in enumerate(seen.bodies) if body.inertia.any()}
+    for cluster in robot.clusters:
+        if cluster.constraints and not (carried.isdisjoint(cluster.bodies) or carried >= {*cluster.bodies}):
+            loops = ", ".join(repr(constraint.name) for constraint in cluster.constraints)
+            raise ModelError(
+                f"joint {joint!r} is bridged by {loops}: what it carries is not all it bears, see the "
+                "quantity reaction_wrenches"
+            )
+    return seen
+
+
+def _only(model, joint):
     own = subtree(model, joint)
     carried: set[int] = set()
     bodies = []

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from dynamics_node.algorithms import rnea
 from dynamics_node.algorithms.constraint_equations import gaps, position_program, turned, velocity_program
 from dynamics_node.algorithms.dynamics_programs import recursive_programs
 from dynamics_node.algorithms.loop_equations import counting_equations
-from dynamics_node.algorithms.rates import Rates
+from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.robot import Problem, Robot
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import Program, interpret
 from dynamics_node.trajectory.factor import Variable, positions, vector
 from dynamics_node.trajectory.passive import PassiveTorques, passive_torques
@@ -90,10 +91,9 @@ class System:
 
 
 def robot_system(robot: Robot) -> System:
-    """The System of a robot. Mimic joints have no direction of their own; dependent joints of loops do."""
+    """The System of a robot. Explicit joints have no direction of their own; implicit ones do."""
     tree = robot.tree
-    own = economical(robot)[0]
-    functions = _of_loops(own) if robot.constrained else _of_tree(own)
+    functions = _functions(economical(robot)[0])
     scalars = {j.v.start: j.q.start for j in tree.independent_joints if j.type.is_scalar}
     return System(
         name=robot.name,
@@ -108,19 +108,15 @@ def robot_system(robot: Robot) -> System:
 
 def _forward(robot):
     def forward(q, qd, tau, passive=None):
-        program = _forward_program(robot)
-        if not robot.constrained:
-            tau = tau if passive is None else tau - passive
-            return interpret(program, q=q, qd=qd, tau=tau, gravity=robot.gravity)["qdd"]
-        yd = qd[robot.independent]
-        rates = Rates(economical(robot)[0], q, yd)
+        program, yd = _forward_program(robot), qd[robot.independent]
+        rates = rates_at(economical(robot)[0], q, yd)
         tau = tau if passive is None else tau - rates.independent(passive)
         return rates.accelerations(interpret(program, q=q, qd=yd, tau=tau, gravity=robot.gravity)["qdd"])
 
     return forward
 
 
-@lru_cache(maxsize=16)  # of the robots at hand; few factors need it
+@fact
 def _forward_program(robot: Robot) -> Program:
     """The recursion with the fewest operations."""
     programs = recursive_programs(robot, Problem("forward", (True,) * robot.nv))
@@ -148,33 +144,10 @@ def _turning(joint):
     return joint.S[:3].any(axis=0)[: joint.v.stop - joint.v.start].tolist()
 
 
-# --- without loops ------------------------------------------------------------------------------------------
+# --- what factors ask ---------------------------------------------------------------------------------------
 
 
-def _of_tree(tree):
-    return {
-        "independent": tuple(range(tree.nv)),
-        "dependent": (),
-        "positions": _nothing,
-        "velocities": _nothing,
-        "accelerations": _nothing,
-        "turned": _nothing,
-        "inverse": lambda q, qd, qdd, passive=None: _all_torques(rnea(tree, q, qd, qdd), passive),
-    }
-
-
-def _all_torques(tau, passive):
-    return tau if passive is None else tau + passive
-
-
-def _nothing(*arrays):
-    return np.zeros(0, dtype=object)
-
-
-# --- with loops ---------------------------------------------------------------------------------------------
-
-
-def _of_loops(mechanism):
+def _functions(mechanism):
     tree = mechanism.tree
     tied = [cluster for cluster in mechanism.clusters if cluster.dependent]
 
@@ -189,8 +162,9 @@ def _of_loops(mechanism):
         return _all(_counting(tree, c, q, own["K"] @ qdd - own["k"]) for c, own in found)
 
     def inverse(q, qd, qdd, passive=None):
-        rates = Rates(mechanism, q, qd[mechanism.independent])
-        return rates.independent(_all_torques(rnea(tree, q, qd, qdd), passive))
+        tau = rnea(tree, q, qd, qdd)
+        rates = rates_at(mechanism, q, qd[mechanism.independent])
+        return rates.independent(tau if passive is None else tau + passive)
 
     return {
         "independent": tuple(mechanism.independent.tolist()),
@@ -204,7 +178,7 @@ def _of_loops(mechanism):
 
 
 def _all(parts):
-    return np.concatenate([_nothing(), *parts])
+    return np.concatenate([np.zeros(0, dtype=object), *parts])
 
 
 def _rates(tree, cluster, q, qd):

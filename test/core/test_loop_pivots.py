@@ -12,7 +12,7 @@ from tolerances import EPS, error
 import dynamics_node as dn
 from dynamics_demo.robots import humanoid, quadruped
 from dynamics_node.algorithms import dynamics_programs
-from dynamics_node.algorithms.loop_pivots import weak_coordinates
+from dynamics_node.algorithms.pivots import weak_coordinates
 from dynamics_node.algorithms.spanning import closure_matrix
 from dynamics_node.symbolic import interpret
 
