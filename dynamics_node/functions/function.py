@@ -17,16 +17,23 @@ QUICK = ("_one_state", "_few", "_results")  # builtin functions of this process
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Function:
-    """The outputs of a Runner as a function of its inputs, one array or a tuple of them. Picklable. What a
-    call looks like is told by the classes below and in solvers.py.
+    """The outputs of a Runner as a function of its inputs: one array, or several as a tuple. Picklable.
 
-    Arguments are arrays (..., *shape): leading axes are the batch, over which they broadcast. Raises
-    InputError, argument and entry by name, and SolutionError; with errors='nan' what concerns one state
-    raises nothing: its results are NaN, those of the others right.
+    The subclasses below and in robot_functions.py have the calls. Arguments are arrays (..., *shape): leading
+    axes are the batch, over which they broadcast. A call raises InputError, argument and entry by name, and
+    SolutionError; with errors='nan' a state without a result is NaN, and the others are right.
 
-    why: tells in words, of the arrays (count, ...) of some states, why one of them has no result, or None;
-    precision: 'float64', or 'float32' of arguments and results: compiled code then computes many states so,
-    those that need more digits, and small numbers of states, with float64.
+    Parameters
+    ----------
+    signature : Signature
+        Names, shapes and entries of the arguments.
+    runner : Runner
+        What computes.
+    why : callable, optional
+        The arrays (count, ...) of some states -> why one of them has no result, in words, or None.
+    precision : str
+        'float64', or 'float32' of arguments and results: compiled code then computes many states in float32,
+        those that need more digits, and small numbers of states, in float64.
     """
 
     signature: Signature
