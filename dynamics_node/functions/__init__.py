@@ -8,7 +8,6 @@ from dynamics_node.functions.estimator import (
     Estimator,
     ExternalWrenchEstimate,
     UnobservableError,
-    build_estimator,
 )
 from dynamics_node.functions.function import Function, ProgramFunction, compile
 from dynamics_node.functions.loop_solver import LoopSolver
@@ -31,7 +30,6 @@ __all__ = [
     "SolutionError",
     "UnobservableError",
     "build",
-    "build_estimator",
     "build_for_service",
     "build_loop_solver",
     "changeable",

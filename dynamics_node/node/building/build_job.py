@@ -34,7 +34,6 @@ from dynamics_node.functions import (
     QuantityFunction,
     RobotFunction,
     build,
-    build_estimator,
     build_for_service,
     build_loop_solver,
     changeable,
@@ -218,7 +217,7 @@ def _estimator(model, job):
     sensors = load_sensors(job.sensors_file)
     open_without = unobservable_without(model, sensors)
     problem = sensor_problem(model, sensors)
-    return build_estimator(model, problem, job.backend, changeable(model)), open_without
+    return build_for_service(model, problem, backend=job.backend), open_without
 
 
 def _observer(model, job):
