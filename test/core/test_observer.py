@@ -20,9 +20,9 @@ REST = np.array([0.0, -0.6, 0.0, -2.2, 0.0, 1.6, 0.7])  # of the Panda
 FORCES = ("force.x", "force.y", "force.z")
 
 
-def observer(name="panda7", link="panda_hand", runtime_parameters=(), **options):
+def observer(name="panda7", link="panda_hand", runtime_parameters=(), backend="auto", **options):
     options = dn.ObserverOptions(**{**NOISE, "link": link, **options})
-    return dn.build_observer(ROBOTS[name].model(), options, runtime_parameters=runtime_parameters)
+    return dn.build_observer(ROBOTS[name].model(), options, backend, runtime_parameters)
 
 
 def require_honest(errors, covariances, runs):
