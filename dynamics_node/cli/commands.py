@@ -10,7 +10,7 @@ from dynamics_node.cli import (
     compiling,
     doctoring,
     evaluating,
-    exciting,
+    excitation,
     explaining,
     graph,
     identifying,
@@ -40,7 +40,7 @@ COMMANDS = (
     inverting,
     smoothing,
     identifying,
-    exciting,
+    excitation,
     payload,
 )
 

@@ -1,5 +1,5 @@
-"""Parameters through the services of ROS. Which values are refused is in test/core/node/test_settings and test_serving,
-what a change does in test_serving, that no torque is missing or wrong meanwhile in test_switching."""
+"""Parameters through the services of ROS. Which values are refused is in test/core/node/test_settings and test_robot_manager,
+what a change does in test_robot_manager, that no torque is missing or wrong meanwhile in test_switching."""
 
 import numpy as np
 import pytest

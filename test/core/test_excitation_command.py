@@ -10,7 +10,7 @@ from two_links import ARM
 
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
-from dynamics_node.cli import exciting, main
+from dynamics_node.cli import excitation, main
 
 QUICK = ["--period", "5", "--harmonics", "2", "--restarts", "1"]
 
@@ -52,7 +52,7 @@ def test_from_a_description_to_a_trajectory(arm, tmp_path, capsys):
 
 
 def test_without_matplotlib(arm, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(exciting, "find_spec", lambda name: None)
+    monkeypatch.setattr(excitation, "find_spec", lambda name: None)
     assert main(["excitation", arm, "-o", str(tmp_path / "out"), *QUICK, "--time-limit", "0"]) == 0
     assert "no plot: pip install 'dynamics_node[tables]'" in capsys.readouterr().err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["trajectory.yaml"]

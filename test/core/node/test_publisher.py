@@ -110,7 +110,7 @@ def test_joint_states_that_have_stopped_do_not_matter_to_a_reference(panda):
     assert bench.statistics.silent_because == "no robot description yet"  # as at the beginning
 
 
-def test_answers_and_limits_are_counted(panda):
+def test_publisher_and_limits_are_counted(panda):
     bench = Bench(panda, effort_limits="list", effort_limits_list=[1.0] * 7).hear()
     bench.answers.answer()
     assert bench.statistics.counts == {"solved": 1} and "panda_joint2" in bench.statistics.clamped
