@@ -15,7 +15,7 @@ from tolerances import error
 from campaigns.cores import Waiting
 
 RATE = 500.0
-SWITCHES = 30  # twice to each algorithm
+SWITCHES = 21  # to each algorithm, twice to some
 AGREEMENT = 1e-9
 MOST_UNANSWERED = 250  # states in a row while the node has a core: a swap costs that of ten, a build far more
 ALGORITHMS = (  # each with another line in the log, which tells that it serves
