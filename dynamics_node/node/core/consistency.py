@@ -131,9 +131,9 @@ def _check_sensors(settings):
     if not settings.sensors_file:
         raise ValueError("problem sensors needs sensors_file")
     if settings.state_source == "reference":
-        raise ValueError("problem measured has its state from joint_states: state_source must be measured")
+        raise ValueError("problem sensors has its state from joint_states: state_source must be measured")
     if settings.driven_joints:
-        raise ValueError("driven.joints goes with problem inverse or forward, not with measured")
+        raise ValueError("driven.joints goes with problem inverse or forward, not with sensors")
 
 
 def _check_wrench_sensor(settings):

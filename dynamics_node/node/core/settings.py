@@ -129,10 +129,10 @@ class Settings(DescriptionSettings):
         "inverse", "What is computed; sensors: what those of sensors_file say", choices=PROBLEMS
     )
     sensors_file: str = parameter(
-        "", "problem measured: YAML file of the sensors, see docs/sensors.md", read_only=True
+        "", "problem sensors: YAML file of the sensors, see docs/sensors.md", read_only=True
     )
     sensor_timeout: float = parameter(
-        0.2, "problem measured: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
+        0.2, "problem sensors: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
     )
     forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
