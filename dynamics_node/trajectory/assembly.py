@@ -93,8 +93,8 @@ def refuse_turned(system: System, motion: Trajectory):
     turned = found["turned"].max(axis=1, initial=0.0) > TURNED
     if turned.any():
         k = int(np.argmax(turned))
-        told = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
-        raise WrongBranch(told, motion.first(k))
+        message = f"{system.name}: from {motion.time[k]:.4g} s on loops are closed with ends turned away"
+        raise WrongBranch(message, motion.first(k))
     over = _turned_over(found["K"])
     if over.any():
         k = 1 + int(np.argmax(over.any(axis=1)))

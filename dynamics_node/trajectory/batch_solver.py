@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.trajectory.errors import NotConverged, SingularPosition, Unobservable
 from dynamics_node.trajectory.gauss_newton import Sweeps, covariances
-from dynamics_node.trajectory.step_elimination import LEAST, SINGULAR, WEAK, told
+from dynamics_node.trajectory.step_elimination import LEAST, SINGULAR, WEAK, packed_prior
 from dynamics_node.trajectory.trajectory_graph import DAMPING, Prior, Steps, TrajectoryGraph
 
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e10
@@ -48,7 +48,7 @@ class Batch:
     def covariance(self, steps: Steps, prior: Prior) -> np.ndarray:
         """(count, columns, columns) of all directions at every step, at a solution."""
         sweeps = Sweeps(steps.copy(), self.backend)
-        sweeps.eliminate(told(self.graph, prior), prior.stored(self.graph))
+        sweeps.eliminate(packed_prior(self.graph, prior), prior.stored(self.graph))
         refuse_bad(self.graph, sweeps.found)
         return covariances(self.graph, sweeps.found)
 
@@ -60,7 +60,7 @@ class _Search:
         self.steps, self.prior, self.tolerance, self.observable = steps, prior, tolerance, observable
         self.graph = steps.graph
         self.sweeps = Sweeps(steps, backend)
-        self.known, self.at = told(self.graph, prior), prior.stored(self.graph)
+        self.known, self.at = packed_prior(self.graph, prior), prior.stored(self.graph)
         self.damping = LEAST
 
     def run(self, most):

@@ -1,4 +1,4 @@
-"""A trajectory as it comes: the last steps, and what the older ones have told about the first of them."""
+"""A trajectory as it comes: the last steps, and the information of the older ones about the first of them."""
 
 from functools import lru_cache
 
@@ -9,7 +9,7 @@ from dynamics_node.symbolic import Program, trace
 from dynamics_node.trajectory.batch_solver import refuse_bad
 from dynamics_node.trajectory.errors import NotConverged
 from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, run
-from dynamics_node.trajectory.step_elimination import packed, told
+from dynamics_node.trajectory.step_elimination import packed, packed_prior
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph
 
 
@@ -44,7 +44,7 @@ class FixedLag:
         self.graph, self.window, self.backend = graph, window, backend
         self.tolerance, self.iterations, self.observable = tolerance, iterations, observable
         self._predict = _prediction(graph, backend)
-        self._known, self._at = told(graph, prior), prior.stored(graph)
+        self._known, self._at = packed_prior(graph, prior), prior.stored(graph)
         self._least = packed(least * np.eye(len(graph.free)), np.zeros(len(graph.free)))
         self._rows = graph.steps(window).rows
         self._x = [row[: graph.stored] for row in self._rows]

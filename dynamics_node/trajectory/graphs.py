@@ -1,5 +1,7 @@
 """The graphs of the usual problems (paper 2, Figs. 2 to 4, and an estimation)."""
 
+from typing import Literal, get_args
+
 from dynamics_node.trajectory.robot_factors import (
     acceleration_constraint,
     bias_of,
@@ -17,8 +19,10 @@ from dynamics_node.trajectory.robot_factors import (
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory_graph import TrajectoryGraph
 
-RULES = ("euler", "trapezoidal", "simpson")
-COORDINATES = ("independent", "dependent")
+Rule = Literal["euler", "trapezoidal", "simpson"]
+Coordinates = Literal["independent", "dependent"]
+RULES: tuple[str, ...] = get_args(Rule)
+COORDINATES: tuple[str, ...] = get_args(Coordinates)
 
 
 def forward_graph(

@@ -15,9 +15,9 @@ from dynamics_node.trajectory.trajectory import (
     RobotOrSystem,
     Trajectory,
     graph_of,
+    located,
     residuals,
     system_of,
-    told_at,
     trajectory_of,
 )
 from dynamics_node.trajectory.trajectory_graph import Steps, prior
@@ -42,21 +42,48 @@ def inverse_trajectory(
     backend="auto",
     progress=None,
 ) -> Trajectory:
-    """The torques tau (nv,) of the independent joints along a curve, and the motion of all joints (paper 2,
-    Fig. 4).
+    """Torques of the independent joints along a curve, and the motion of all joints (paper 2, Fig. 4).
 
-    time (count,), s; q (count, nv): positions of the independent joints, or (count, nq) of all; qd, qdd
-    (count, nv): by a spline of fifth order through q where they are not given, which takes joints with one
-    coordinate. start (nq,): a closed position near the first one, which says how loops are assembled.
+    Of loops there are four stages, each beginning where the last one ended: positions; with rates and
+    integrators; with constraints of the rates; with torques. A tree has the last one alone.
 
-    stds: how well q, qd and qdd of the curve are kept; integrated: the trapezoidal rule between steps. Curve
-    and rule together are what is least: a hard rule alone would swing between samples. equality: variance of
-    the paper's soft factor between positions of consecutive steps, by default none. progress: told after
-    every stage.
+    Parameters
+    ----------
+    robot : Robot or System
+    time : array (count,)
+        Rising, s.
+    q : array (count, nv) or (count, nq)
+        Positions of the independent joints, or of all.
+    qd, qdd : array (count, nv), optional
+        By a spline of fifth order through q where they are missing, for joints with one coordinate.
+    start : array (nq,), optional
+        A closed position near the first one, on the branch of assembly that is meant.
+    stds : (float, float, float)
+        How well q, qd and qdd of the curve are kept. Curve and rule together are least: a hard rule alone
+        would swing between samples.
+    integrated : float
+        Standard deviation of the trapezoidal rule between steps.
+    equality : float
+        Variance of the paper's soft factor between positions of consecutive steps; by default none.
+    backend : str
+        c, numpy, or auto: c where it works.
+    progress : function, optional
+        Called after every stage with its number.
 
-    Of loops four stages, each beginning where the last one ended: positions; with rates and integrators;
-    with constraints of the rates; with torques. A tree has the last one alone. Raises InputError, and
-    TrajectoryError with what there is as its `solution`.
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    InputError
+        For arguments of a wrong shape or value.
+    TrajectoryError
+        NotConverged, WrongBranch, SingularPosition; `solution` is the Trajectory of the last stage, or None.
+
+    Examples
+    --------
+    >>> inverse_trajectory(robot, time, curve, start=q).tau  # doctest: +SKIP
     """
     system = system_of(robot)
     time, q, qd, qdd = _curve(system, time, q, qd, qdd, start)
@@ -69,7 +96,7 @@ def inverse_trajectory(
         except TrajectoryError as error:
             kept = getattr(error.solution, "steps", None) if stage == 4 else None
             motion = None if kept is None else trajectory_of(system, time, kept)
-            raise told_at(error, f"{system.name}, stage {stage} of 4", motion) from None
+            raise located(error, f"{system.name}, stage {stage} of 4", motion) from None
         (progress or (lambda done: None))(stage)
     motion = trajectory_of(system, time, steps)
     refuse_turned(system, motion)

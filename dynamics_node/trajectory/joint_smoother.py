@@ -92,11 +92,11 @@ class JointSmoother:
         steps, weights = self.lag.steps, weights_of(sensor)
         at = f"reading {sensor}"
         values = np.asarray(values, dtype=float)
-        told = np.isfinite(values)
-        own = np.where(told, 1.0 / (1.0 / self._weights[sensor] + variance), 0.0)
+        finite = np.isfinite(values)
+        own = np.where(finite, 1.0 / (1.0 / self._weights[sensor] + variance), 0.0)
         before = steps[weights][row]
         total = before + own
-        mean = before * steps[at][row] + own * np.where(told, values, 0.0)
+        mean = before * steps[at][row] + own * np.where(finite, values, 0.0)
         steps[at][row] = np.where(total > 0, mean / np.where(total > 0, total, 1.0), 0.0)
         steps[weights][row] = total
 

@@ -22,7 +22,7 @@ from dynamics_node.trajectory.joint_smoother import (
     SmootherOptions,
     known_start,
 )
-from dynamics_node.trajectory.trajectory import Trajectory, told_at, trajectory_of
+from dynamics_node.trajectory.trajectory import Trajectory, located, trajectory_of
 from dynamics_node.trajectory.trajectory_graph import CHANGE, DAMPING, LINKED, Steps, weights_of
 
 AHEAD = 10  # steps of the window that finds where the search for all at once begins
@@ -41,19 +41,45 @@ def smooth(
     backend="auto",
     progress=None,
 ) -> Trajectory:
-    """The most likely motion of a recording, with standard deviations and covariances, and
-    `external_torque` (nv,), of the environment at the independent joints.
+    """The most likely trajectory of a recording, with standard deviations and covariances.
 
-    time (count,), s, rising. readings: {'q': (count, nq), or of the independent joints alone, (count, nv);
-    'tau': (count, nv), of the motors as commanded or measured, may be missing: then nothing determines
-    external torques; NAME of a sensor: (count, its rows)}; NaN where nothing was read. sensors: Imu, Gyro,
-    Accelerometer.
-    options: the noise, see SmootherOptions, whose period is not used: steps are as long as `time` has it.
-    window: steps of a fixed lag, after which an estimate stays as it is, as a node would have it; None: all
-    readings tell about all steps. start (nq,): a position near the first one, if the first reading does not
-    say how loops are assembled. progress: told after every step.
+    Parameters
+    ----------
+    robot : Robot
+    time : array (count,)
+        Rising, s.
+    readings : mapping
+        'q': (count, nq), or (count, nv) of the independent joints alone. 'tau': (count, nv), of the motors as
+        commanded or measured; without it there are no external torques. NAME of a sensor: (count, its rows).
+        NaN where nothing was read.
+    sensors : iterable of Imu, Gyro, Accelerometer
+    options : SmootherOptions, optional
+        The noise; its period is not used, steps are as long as `time` has it.
+    window : int, optional
+        Steps of a fixed lag, as in a node; by default all readings count at all steps.
+    start : array (nq,), optional
+        A position near the first one, where the first reading leaves the branch of assembly open.
+    backend : str
+        c, numpy, or auto: c where it works.
+    progress : function, optional
+        Called after every step with the number of steps.
 
-    Raises InputError, SensorError, and TrajectoryError with the Trajectory so far as its `solution`.
+    Returns
+    -------
+    Trajectory
+        With `external_torque` (count, nv), of the environment at the independent joints.
+
+    Raises
+    ------
+    InputError, SensorError
+        For readings of a wrong shape, sensors that do not fit.
+    TrajectoryError
+        `solution` is the Trajectory so far.
+
+    Examples
+    --------
+    >>> found = smooth(robot, time, {"q": q, "tau": tau})  # doctest: +SKIP
+    >>> found.external_torque, found.std["external_torque"]  # doctest: +SKIP
     """
     options = options or SmootherOptions()
     smoothed = _smoothed(robot, tuple(sensors), backend)
@@ -67,7 +93,7 @@ def smooth(
     except TrajectoryError as error:
         motion = run.motion(time)
         place = f"{robot.name}, {len(motion)} of {len(steps)} steps done"
-        raise told_at(error, place, motion) from None
+        raise located(error, place, motion) from None
     return run.motion(time)
 
 
@@ -94,9 +120,9 @@ class _Run:
         graph, rows = self.smoothed.graph, self.steps.rows
         lag = FixedLag(graph, window, self.known, self.smoothed.backend, tolerance=TOLERANCE)
         written = {*(variable.name for variable in graph.variables), CHANGE, LINKED, DAMPING}
-        told = [name for name in graph.row if name not in written]
+        given = [name for name in graph.row if name not in written]
         for k in range(len(self.steps)):
-            lag.extend(**{name: self.steps[name][k] for name in told})
+            lag.extend(**{name: self.steps[name][k] for name in given})
             if k + 1 >= FIRST:
                 self.iterations[k] = lag.solve()
                 part = slice(k + 1 - len(lag), k + 1)
@@ -164,9 +190,9 @@ def _read(steps, factor, data, values, std):
     values, shape = np.array(values, dtype=float), steps[data].shape
     if values.ndim != 2 or values.shape[1] != shape[1] or len(values) not in (1, shape[0]):
         raise InputError(f"readings of {factor!r} must be {shape}, not {values.shape}")
-    told = np.isfinite(values)
-    steps[data][:] = np.where(told, values, 0.0)
-    steps[weights_of(factor)][:] = np.where(told, 1.0 / np.square(std), 0.0)
+    finite = np.isfinite(values)
+    steps[data][:] = np.where(finite, values, 0.0)
+    steps[weights_of(factor)][:] = np.where(finite, 1.0 / np.square(std), 0.0)
 
 
 def _positions(smoothed: Smoothed, q):
@@ -183,17 +209,17 @@ def _positions(smoothed: Smoothed, q):
         raise InputError(f"q must be (count, {count}) or (count, {len(system.independent)}), not {q.shape}")
     joints = smoothed.robot.tree.independent_joints
     for k in (k for k, joint in enumerate(joints) if joint.type.wraps):
-        told = np.isfinite(q[:, k])
-        q[told, k] = np.unwrap(q[told, k])
+        finite = np.isfinite(q[:, k])
+        q[finite, k] = np.unwrap(q[finite, k])
     return q
 
 
 def first_position(robot, smoothed: Smoothed, steps, start):
     """Where the first readings have the joints (nq,), closed."""
-    read, told = steps["reading encoder"], steps[weights_of("encoder")] > 0
+    read, known = steps["reading encoder"], steps[weights_of("encoder")] > 0
     first = np.array(smoothed.system.q.neutral if start is None else start, dtype=float)
     for k, direction in enumerate(smoothed.scalars):
-        rows = np.flatnonzero(told[:, k])
+        rows = np.flatnonzero(known[:, k])
         if len(rows):
             first[smoothed.system.scalars[direction]] = read[rows[0], k]
     try:

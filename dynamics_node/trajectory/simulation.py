@@ -10,13 +10,14 @@ from dynamics_node.trajectory.assembly import closed_start, refuse_turned
 from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.graphs import Coordinates, Rule
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.trajectory import (
     RobotOrSystem,
     Trajectory,
     graph_of,
+    located,
     system_of,
-    told_at,
     trajectory_of,
 )
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior, weights_of
@@ -37,25 +38,57 @@ def simulate(
     steps=None,
     dt=1e-3,
     torque: Torque = None,
-    rule="trapezoidal",
-    coordinates="independent",
+    rule: Rule = "trapezoidal",
+    coordinates: Coordinates = "independent",
     window=2,
     friction=True,
     backend="auto",
     progress=None,
 ) -> Trajectory:
-    """The motion from q (nq,), closed, and qd (nv,), at rest by default, for `duration` seconds or `steps`
-    steps of dt seconds (paper 2, Figs. 2 and 3).
+    """Integrate the equations of motion from a start, under torques (paper 2, Figs. 2 and 3).
 
-    robot: a Robot, or a System. torque (nv,) or (steps + 1, nv), or a
-    function time, q, qd -> (nv,) of the state one step before, as a controller knows it; zero by default.
-    rule: euler, trapezoidal (implicit, of second order) or simpson (fourth). coordinates: 'independent', or,
-    of loops, 'dependent': integrators of all joints, a least-squares compromise. window: how many steps are
-    solved at a time (fixed lag), None: all at once. friction: damping, friction, springs and offsets of the
-    robot's joints act. progress: called after every step with their number.
+    Parameters
+    ----------
+    robot : Robot or System
+    q : array (nq,)
+        Closed start position.
+    qd : array (nv,), optional
+        Start velocity of the independent joints; at rest by default. Rates of all directions are taken if
+        they keep the loops closed.
+    duration : float, optional
+        Seconds; or `steps`, their number.
+    dt : float
+        Length of a step, s.
+    torque : array (nv,) or (steps + 1, nv), or function time, q, qd -> (nv,)
+        Of the motors; zero by default. A function reads the state one step before, as a controller does.
+    rule : str
+        euler, trapezoidal (implicit, of second order) or simpson (of fourth order).
+    coordinates : str
+        Of loops: integrators of the independent joints, or of all ("dependent"), a least-squares compromise.
+    window : int or None
+        How many steps are solved at a time (fixed lag); None: all at once.
+    friction : bool
+        Whether damping, friction, springs and offsets of the joints act.
+    backend : str
+        c, numpy, or auto: c where it works.
+    progress : function, optional
+        Called after every step with the number of steps.
 
-    Raises InputError, and TrajectoryError with the Trajectory so far as its `solution`: InconsistentStart,
-    WrongBranch, SingularPosition, NotConverged.
+    Returns
+    -------
+    Trajectory
+
+    Raises
+    ------
+    InputError
+        For arguments of a wrong shape or value.
+    TrajectoryError
+        InconsistentStart, WrongBranch, SingularPosition or NotConverged; `solution` is the Trajectory so far.
+
+    Examples
+    --------
+    >>> fall = simulate(robot, q, duration=2.0, dt=1e-3)  # doctest: +SKIP
+    >>> fall.time, fall.q, fall.residuals  # doctest: +SKIP
     """
     count = _count(duration, steps, dt) + 1
     system = system_of(robot)
@@ -73,19 +106,21 @@ def simulate(
         if window is None:
             run.at_once(known, backend)
     except TrajectoryError as error:
-        raise _told(error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(system, time)) from None
+        raise _as_singular(
+            error, f"{system.name}, at {dt * run.done:.6g} s", run.motion(system, time)
+        ) from None
     motion = run.motion(system, time)
     refuse_turned(system, motion)
     return motion
 
 
-def _told(error, place, motion):
+def _as_singular(error, place, motion):
     """The error with what there is. A start and integrators tell everything, but at singular positions."""
     if isinstance(error, Unobservable):
         error = SingularPosition(
             f"{', '.join(error.variables)} run away: the position is singular, or nearly"
         )
-    return told_at(error, place, motion)
+    return located(error, place, motion)
 
 
 def _count(duration, steps, dt):
@@ -136,14 +171,14 @@ def _drive(torque, time, nv, independent, with_middle):
     """(number of the step, _Run) -> what drives it: {'tau': (nv,)}, for simpson also in the middle."""
     if callable(torque):
         return _controlled(torque, time, nv, list(independent), with_middle)
-    told = np.zeros(nv) if torque is None else np.array(torque, dtype=float)
-    if told.shape not in ((nv,), (len(time), nv)) or not np.isfinite(told).all():
-        raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {told.shape}")
-    told = np.broadcast_to(told, (len(time), nv))
-    middle = 0.5 * (told + np.concatenate([told[1:], told[-1:]]))
+    given = np.zeros(nv) if torque is None else np.array(torque, dtype=float)
+    if given.shape not in ((nv,), (len(time), nv)) or not np.isfinite(given).all():
+        raise InputError(f"torque must be finite, ({nv},) or ({len(time)}, {nv}), not {given.shape}")
+    given = np.broadcast_to(given, (len(time), nv))
+    middle = 0.5 * (given + np.concatenate([given[1:], given[-1:]]))
 
     def drive(k, run):
-        return {"tau": told[k]} | ({"tau_middle": middle[k]} if with_middle else {})
+        return {"tau": given[k]} | ({"tau_middle": middle[k]} if with_middle else {})
 
     return drive
 

@@ -274,7 +274,7 @@ def packed(H, g):
     return np.concatenate([H[np.tril_indices(len(g))], g])
 
 
-def told(graph: TrajectoryGraph, prior: Prior):
+def packed_prior(graph: TrajectoryGraph, prior: Prior):
     """`packed`, of what is known of a first step."""
     places = [graph.free.index(k) for k in graph.order]
     return packed(prior.information[np.ix_(places, places)], prior.pull[places])
@@ -331,11 +331,11 @@ def _eliminated(block, damping):
     errors = block.errors + products[:, -1]
     L_links, D_links, half = half_solved(S, np.concatenate([block.by_next, errors[:, None]], axis=1))
     inverse_links = 1.0 / np.array(D_links, dtype=object)
-    told = half[:, :-1].T @ (half * inverse_links[:, None])
+    onward = half[:, :-1].T @ (half * inverse_links[:, None])
     factors = (_below(L), inverse, _below(L_links), inverse_links)
     kept = Eliminated(*factors, block.by_own, block.by_next, errors, block.g)
     pivots = (np.array(D, dtype=object) - nothing) / (diagonal + nothing)
-    return packed(symmetric(told[:, :-1]), -told[:, -1]), kept, pivots
+    return packed(symmetric(onward[:, :-1]), -onward[:, -1]), kept, pivots
 
 
 def _substituted(kept: Eliminated, dx_next):

@@ -38,15 +38,33 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Trajectory:
-    """A trajectory. time (count,) s; q (count, nq): all positions, closed; qd, qdd, tau (count, nv): of the
-    independent joints, as everywhere; external_torque (count, nv): where it was estimated.
+    """A trajectory: arrays over time.
 
-    q_names, v_names: of the coordinates. units: {kind: of every coordinate}. std: {kind: (count,
-    coordinates)}, standard deviations of an estimate; covariance: {kind: (count, n, n)} of the independent
-    joints.
-    residuals: {factor: (count,)}, its largest error in its own units: m that a loop is open, N m that the
-    equations of motion are wrong by. iterations (count,) or one for all: of the least squares. steps: the
-    numbers of every variable, also those of dependent joints.
+    Attributes
+    ----------
+    q_names, v_names : tuple of str
+        Of the coordinates.
+    units : dict
+        {kind: unit of every coordinate}.
+    time : array (count,)
+        s.
+    q : array (count, nq)
+        All positions, closed.
+    qd, qdd, tau : array (count, nv)
+        Of the independent joints.
+    external_torque : array (count, nv) or None
+        Where it was estimated.
+    std : dict
+        {kind: (count, coordinates)}, standard deviations of an estimate.
+    covariance : dict
+        {kind: (count, n, n)} of the independent joints.
+    residuals : dict
+        {factor: (count,)}, its largest error in its own units: m that a loop is open, N m that the equations
+        of motion are wrong by.
+    iterations : array (count,) or int
+        Of the least squares.
+    steps : Steps or None
+        The numbers of every variable, also those of dependent joints.
     """
 
     name: str
@@ -186,7 +204,7 @@ def residual_program(factor: Factor, variables: tuple[Variable, ...]) -> Program
     return trace(lambda **arrays: {"residual": factor.residual(**arrays)}, shapes | factor.data)
 
 
-def told_at(error: TrajectoryError, place: str, motion: Trajectory | None) -> TrajectoryError:
+def located(error: TrajectoryError, place: str, motion: Trajectory | None) -> TrajectoryError:
     """The error, with where it was and the Trajectory so far."""
     error.args = (f"{place}: {error}",)
     error.solution = motion
