@@ -134,7 +134,7 @@ class _WithFriction:
     """A solver of inverse dynamics whose torques are those of motors."""
 
     def __init__(self, solver):
-        self.model, self.problem, self._solver = solver.robot, solver.problem, solver
+        self.robot, self.problem, self._solver = solver.robot, solver.problem, solver
         self._linear = RegressorModel(solver.robot, JOINT_TERMS)
 
     def __call__(self, q, qd, *rest, errors):
