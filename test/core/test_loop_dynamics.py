@@ -13,7 +13,7 @@ pin = pytest.importorskip("pinocchio", reason="Pinocchio: pip install pin, or ro
 
 import dynamics_node as dn
 from benchmarks.cluster_alternatives import rival_programs
-from dynamics_demo.robots import coupling, four_bar, geared_chain, humanoid, quadruped
+from dynamics_demo.robots import belt_chain, coupling, four_bar, geared_chain, humanoid, quadruped
 from dynamics_node.algorithms import aba, dynamics_programs, quantity_programs, rnea
 from dynamics_node.algorithms.aba import columns
 from dynamics_node.algorithms.constraint_equations import velocity_program
@@ -229,6 +229,25 @@ def test_articulated_bodies_on_arrays(name):
         lambda q: {"inverse": extended_forces(robot, rates_at(robot, q), q, [link])[0]}, {"q": (robot.nq,)}
     )
     assert error(interpret(symbols, q=q)["inverse"], expected, tail=2).max() <= 1e-9
+
+
+@pytest.mark.parametrize("solver", ["cluster", "factor_graph"])
+def test_a_rotor_that_turns_with_two_joints(solver):
+    """Its inertia, behind a belt of 4, acts between them: in M, in every solver, and in the derivatives."""
+    robot = dn.parse_robot(belt_chain(1), armature={"mb1": 0.01, "jb1": 0.2})
+    bare, q = dn.parse_robot(belt_chain(1)), np.array([0.3, -0.4])
+    M, without = (dn.evaluate(one, "mass_matrix", q) for one in (robot, bare))
+    assert np.allclose(M - without, 0.16 * np.ones((2, 2)) + np.diag([0.0, 0.2]), atol=1e-12)
+    qd, qdd = np.array([0.5, -1.0]), np.array([1.0, 2.0])
+    for kind in ("forward", "hybrid"):
+        problem = dn.forward_dynamics(robot) if kind == "forward" else dn.hybrid_dynamics(robot, ["ja1"])
+        inverse = dn.build(robot, dn.inverse_dynamics(robot), solver=solver, backend="numpy")
+        solve = dn.build(robot, problem, solver=solver, backend="numpy")
+        tau = inverse(q, qd, qdd)
+        found = solve(q, qd, tau) if kind == "forward" else solve(q, qd, qdd, tau)[0]
+        assert error(found, qdd) <= 1e-9
+    *_, by_tau = dn.build(robot, "forward_dynamics_derivatives", backend="numpy")(q, qd, tau)
+    assert error(by_tau @ M, np.eye(2), tail=2) <= 1e-9
 
 
 def test_energy_of_a_geared_chain_stays():

@@ -95,6 +95,8 @@ REFUSED = {
     "flag": (four_bar().replace('independent="true"', 'independent="yes"'), "independent is 'true' or 'false', not 'yes'"),
     "axis": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0 0"/>'), "loop 'pin': axis is zero"),
     "numbers": (four_bar().replace('</successor><axis xyz="0 0 1"/>', '</successor><axis xyz="0 0"/>'), "must have 3 numbers, not 2"),
+    "two gears at odds": (geared_chain(1).replace("</robot>", coupling("more", "l1", "r1", 5.0) + "</robot>"), "'more': joint 'j1' cannot move"),
+    "mimics that contradict": (robot(link("a"), *(link(f"b{k}", k, 1.0) for k in range(2)), joint("j0", "a", "b0"), joint("j1", "a", "b1").replace("</joint>", '<mimic joint="j0" offset="0.5"/></joint>'), coupling("same", "b0", "b1", 1.0)), "'same' contradicts other mimics or couplings by 0.5"),
     "coupling of one body": (robot(link("a"), link("b", 1, 1.0), joint("j", "a", "b"), coupling("c", "b", "b", 2.0)), "coupling 'c': no joint moves"),
 }  # fmt: skip
 

@@ -188,6 +188,16 @@ def geared():
     return served, tau
 
 
+def test_a_measured_rotor_does_not_count(geared):
+    """Where it contradicts its gear the diagnostics name it; the torques are those of the joints."""
+    served, _ = geared
+    before = served.tau(["m1", "m2"])
+    served.hear(["j1", "j2", "m1", "m2"], [0.3, -0.5, 6 * 0.3, 7.0], [0.2, 0.4, 1.2, 2.4])
+    assert error(served.tau(["m1", "m2"]), before) <= EXACT
+    core = served.core
+    assert core.coordinates.contradicted(core.joints.position) == ["m2"]
+
+
 def test_rotors_bear_the_torques(geared):
     served, tau = geared
     assert error(served.tau(["m1", "m2"]), tau / 6.0) <= EXACT and not served.tau(["j1", "j2"]).any()
