@@ -24,7 +24,7 @@ from dynamics_node.graph import (
     generic_graph,
     named_ordering,
 )
-from dynamics_node.graph.gtsam import gaussian_graph
+from dynamics_node.graph.by_gtsam import gaussian_graph
 
 STATES = 32
 TABLES = {  # microseconds in the article

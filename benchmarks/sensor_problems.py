@@ -17,8 +17,8 @@ import dynamics_node as dn
 from dynamics_node.algorithms import recursive_programs
 from dynamics_node.graph import sensor_program
 from dynamics_node.graph.estimate import plan_estimate
-from dynamics_node.graph.markowitz import best_plan
 from dynamics_node.graph.permuted import Turn, scalar_rows
+from dynamics_node.graph.pivot_search import best_plan
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import sensors as s
 from dynamics_node.robot.random_positions import sample_positions

@@ -12,11 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.bidiagonal import Bidiagonal
-from dynamics_node.chains.blocks import substituted, transposed
-from dynamics_node.chains.chain_arrays import RobotArrays, constants
-from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.poses import Matrices, Poses
+from dynamics_node.chains.chain_arrays import Motions, RobotArrays, constants
+from dynamics_node.chains.scans import Bidiagonal, Matrices, Poses
+from dynamics_node.chains.tridiagonal import substituted, transposed
 from dynamics_node.symbolic import matvec
 
 

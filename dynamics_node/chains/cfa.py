@@ -18,10 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.chains.blocks import transposed
-from dynamics_node.chains.chain_arrays import RobotArrays, joint_forces, joint_motions
-from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.tridiagonal import WAYS
+from dynamics_node.chains.chain_arrays import Motions, RobotArrays, joint_forces, joint_motions
+from dynamics_node.chains.tridiagonal import WAYS, transposed
 from dynamics_node.symbolic import matvec
 
 

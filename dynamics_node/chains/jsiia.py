@@ -9,11 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from dynamics_node.chains.bidiagonal import Bidiagonal, from_root
-from dynamics_node.chains.blocks import substituted, transposed
-from dynamics_node.chains.chain_arrays import RobotArrays, constants
-from dynamics_node.chains.inverse_by_scans import Motions
-from dynamics_node.chains.poses import Poses, Same, cross
+from dynamics_node.chains.chain_arrays import Motions, RobotArrays, constants
+from dynamics_node.chains.scans import Bidiagonal, Poses, Same, cross, from_root
+from dynamics_node.chains.tridiagonal import substituted, transposed
 from dynamics_node.symbolic import matvec
 
 

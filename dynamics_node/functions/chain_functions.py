@@ -14,8 +14,7 @@ from dynamics_node.chains import (
     refuse_weightless,
     refuse_width,
 )
-from dynamics_node.chains.chain_kernel import has_kernel
-from dynamics_node.chains.on_cuda import CudaChains
+from dynamics_node.chains.chain_kernel import CudaChains, has_kernel
 from dynamics_node.codegen.errors import CudaError, DeviceError
 from dynamics_node.functions.choices import Choice, ChoiceError
 from dynamics_node.functions.spec import Spec

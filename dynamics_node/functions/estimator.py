@@ -24,7 +24,7 @@ from dynamics_node.graph import (
     sensor_program,
     sensor_runner,
 )
-from dynamics_node.graph.markowitz import NoPivotError
+from dynamics_node.graph.pivot_search import NoPivotError
 from dynamics_node.robot import Robot, SensorProblem
 from dynamics_node.symbolic import inverse_motion_transform
 

@@ -1,49 +1,47 @@
 """The dynamics as a factor graph; elimination in any ordering, on symbols, NumPy and GTSAM."""
 
-from dynamics_node.graph.bayesnet import BayesNet, Conditional
-from dynamics_node.graph.complete import complete_sketch
-from dynamics_node.graph.contradictions import Judgement, Suspect, chi_square_limit, judge
-from dynamics_node.graph.draw import to_dot, to_svg
-from dynamics_node.graph.eliminated_program import elimination_program
+from dynamics_node.graph.by_gtsam import GtsamElimination, gtsam_elimination
+from dynamics_node.graph.by_numpy import Elimination, NumericQuantity, Recursion, Watched, elimination
+from dynamics_node.graph.draw import complete_sketch, graph_matrix, net_matrix, to_dot, to_svg
+from dynamics_node.graph.eliminated_program import Found, Memory, best_ordering, elimination_program
 from dynamics_node.graph.elimination import (
     Plan,
     SingularPivotError,
     eliminate,
     eliminate_some,
+    eliminate_watched,
+    growth,
     plan_elimination,
+    weakest_pivot,
 )
-from dynamics_node.graph.factor_graph import FactorGraph, joint_values
+from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph, joint_values
 from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.generic import (
+from dynamics_node.graph.observability import Help, Observability, observability
+from dynamics_node.graph.ordering import (
+    ORDERINGS,
+    Ordering,
     chosen_ordering,
+    custom_ordering,
     filled,
     generic_graph,
+    named_ordering,
     ordering_of,
     plan_ordering,
     stacked,
 )
-from dynamics_node.graph.gtsam import GtsamElimination, gtsam_elimination
-from dynamics_node.graph.matrix import graph_matrix, net_matrix
-from dynamics_node.graph.numeric_elimination import Elimination, elimination
-from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
-from dynamics_node.graph.numeric_robots import (
+from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
+from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph, robot_factors
+from dynamics_node.graph.runners import (
+    NumericRunner,
     dynamics_runner,
     elimination_algorithm,
     quantity_runner,
     recursion_runner,
     sensor_runner,
 )
-from dynamics_node.graph.numeric_runner import NumericRunner
-from dynamics_node.graph.observability import Help, Observability, observability
-from dynamics_node.graph.ordering import ORDERINGS, Ordering, custom_ordering, named_ordering
-from dynamics_node.graph.ordering_search import Found, Memory, best_ordering
-from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
-from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph, robot_factors
-from dynamics_node.graph.sensor_fusion import SensorLeastSquares
+from dynamics_node.graph.sensor_fusion import Judgement, SensorLeastSquares, Suspect, chi_square_limit, judge
 from dynamics_node.graph.sensor_program import regroups, sensor_program
 from dynamics_node.graph.variables import Variable
-from dynamics_node.graph.watch import eliminate_watched, growth, weakest_pivot
-from dynamics_node.graph.watched import Watched
 
 __all__ = [
     "ORDERINGS",

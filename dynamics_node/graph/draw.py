@@ -1,11 +1,20 @@
-"""Drawings of factor graphs and Bayes nets: SVG, and text for Graphviz."""
+"""Drawings of factor graphs, Bayes nets and their block-sparse matrices: SVG, and text for Graphviz.
+
+The complete graph, before anything is known, has joint positions, velocities and twists as variables too.
+Paper 1, figures 1, 3 and 8: twist factor (4), acceleration factor (5), wrench factor (6), torque factor
+(7).
+"""
 
 from collections.abc import Iterable
 from functools import singledispatch
+from html import escape
+from typing import NamedTuple
 
-from dynamics_node.graph.bayesnet import BayesNet
-from dynamics_node.graph.factor_graph import FactorGraph
+from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owned_by, unknown_of
+from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Node, Sketch
+from dynamics_node.graph.variables import torque
+from dynamics_node.robot.constraints import LoopJoint
 
 ROWS = ("tau", "C", "W", "F", "A", "V", "qdd", "qd", "q", "mu")
 SYMBOL = {
@@ -32,6 +41,10 @@ COLOUR = {
     "qd": "#e3c8e4",
     "q": "#eee0ee",
 }
+_LARGE, _SMALL, _LEFT, _TOP = 26, 13, 88, 52
+FILL = "#d9534f"
+KINDS = ("tau", "F", "A", "V", "qdd", "qd", "q")
+KNOWN = ("q", "qd", "V")  # in every problem
 
 
 @singledispatch
@@ -89,3 +102,162 @@ def _title(parts):
     if kinds == {FactorGraph}:
         return "Factor graph; dots are equations"
     return "Bayes net; arrows point from what is known to what follows"
+
+
+def graph_matrix(graph: FactorGraph, ordering=None) -> str:
+    """Rows are factors, columns variables (in the order of an elimination, if given)."""
+    columns = list(ordering or graph.variables)
+    rows = [_Row(factor.name, factor.rows, _own_colours(factor.blocks)) for factor in graph.factors]
+    return _svg(rows, columns, "equations (rows), unknown variables (columns)")
+
+
+def net_matrix(net: BayesNet, graph: FactorGraph) -> str:
+    """The triangular matrix that elimination leaves; fill-in, which couples what no equation does, is red."""
+    neighbours, rows = graph.neighbours(), []
+    for conditional in net:
+        x = conditional.variable
+        blocks = _own_colours([x, *conditional.R])
+        blocks |= dict.fromkeys(conditional.R.keys() - neighbours[x], FILL)
+        rows.append(_Row(str(x), x.dim, blocks))
+    return _svg(rows, [row.variable for row in net], "each row gives a variable by those to its right")
+
+
+class _Row(NamedTuple):
+    """Name, number of scalar rows, {variable: colour of its block}."""
+
+    name: str
+    dim: int
+    blocks: dict
+
+
+def _own_colours(variables):
+    return {x: COLOUR[x.kind] for x in variables}
+
+
+def _size(dim):
+    return _SMALL if dim == 1 else _LARGE
+
+
+def _svg(rows, columns, title):
+    lefts, right = _starts([x.dim for x in columns], _LEFT)
+    tops, bottom = _starts([row.dim for row in rows], _TOP)
+    left = dict(zip(columns, lefts, strict=True))
+    size = f'width="{right + 20}" height="{bottom + 12}"'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} viewBox="0 0 {right + 20} {bottom + 12}" '
+            'font-family="sans-serif" font-size="11">',
+            '<rect width="100%" height="100%" fill="white"/>',
+            f'<text x="8" y="14" font-size="12" fill="#444">{escape(title)}</text>',
+            f'<rect x="{_LEFT}" y="{_TOP}" width="{right - _LEFT}" height="{bottom - _TOP}" fill="#f6f6f6"/>',
+            *(_head(x, at) for x, at in left.items()),
+            *(mark for row, top in zip(rows, tops, strict=True) for mark in _marks(row, top, left)),
+            "</svg>",
+        ]
+    )
+
+
+def _head(variable, at):
+    place = f"translate({at + _size(variable.dim) / 2 + 4:.0f} {_TOP - 6}) rotate(-60)"
+    return f'<text transform="{place}">{escape(str(variable))}</text>'
+
+
+def _marks(row, top, left):
+    """The name of a row, and its blocks."""
+    middle = top + _size(row.dim) / 2 + 4
+    yield f'<text x="{_LEFT - 6}" y="{middle:.0f}" text-anchor="end">{escape(row.name)}</text>'
+    for x, colour in row.blocks.items():
+        size = f'width="{_size(x.dim) - 1}" height="{_size(row.dim) - 1}"'
+        title = escape(f"{row.name}, {x}: {row.dim} x {x.dim}")
+        yield f'<rect x="{left[x]}" y="{top}" {size} fill="{colour}"><title>{title}</title></rect>'
+
+
+def _starts(dims, start):
+    """Where each begins, and where the last one ends."""
+    found = []
+    for dim in dims:
+        found.append(start)
+        start += _size(dim)
+    return found, start
+
+
+def complete_sketch(model, problem=None, title=None) -> Sketch:
+    """The Sketch of all variables; what a Problem knows is square, without a Problem nothing is.
+
+    Column 0 is the root; a column beside every tip has the wrench there. With the loops cut,
+    as paper 1, figure 11.
+    """
+    if model.constrained:
+        spanned = None if problem is None else spanning_problem(model, problem)
+        return _with_constraints(complete_sketch(model.tree, spanned, title), model)
+    drawn = Sketch(title or "Dynamics as a factor graph; squares are known", ROWS, model.parents)
+    owners = coordinate_owners(model)
+    owners_of = [tuple(owned_by(owners, i)) for i in range(model.nbodies)]
+    for kind in ("A", "V"):
+        drawn.nodes[kind, 0] = node(kind, 0, "0", problem is not None)
+    for i in range(model.nbodies):
+        asked = None if problem is None else unknown_of(model, problem, owners_of[i][0])
+        for kind in KINDS:
+            if kind in ("tau", "qdd", "qd", "q") and owners_of[i] != (i,):
+                continue
+            known = problem is not None and (kind in KNOWN or kind == _other(asked))
+            drawn.nodes[kind, i + 1] = node(kind, i + 1, None, known)
+    for i, parent in enumerate(model.parents):
+        joints = [owner + 1 for owner in owners_of[i]]
+        drawn.factors += _factors(drawn, model, i + 1, parent + 1, joints, problem is not None)
+    return drawn
+
+
+def _with_constraints(drawn, mechanism):
+    """Constraints are numbered on after the bodies."""
+    bodies = {b.joint.v.start: i + 1 for i, b in enumerate(mechanism.bodies) if b.joint.masters is None}
+    numbered = enumerate(zip(mechanism.constraints, kept_rows(mechanism), strict=True), mechanism.nbodies + 1)
+    for number, (constraint, kept) in numbered:
+        if not kept:
+            continue
+        if isinstance(constraint, LoopJoint):
+            ends = [constraint.predecessor + 1, constraint.successor + 1]
+            force = ("F", number)
+            touched = [(kind, end) for kind in "AV" for end in ends]
+            drawn.factors.append((f"loop acceleration {number}", touched))
+            _extend(drawn, [f"wrench {end}" for end in ends], force)
+            _without_tips(drawn, ends)
+        else:
+            joints = [bodies[v] for v in constraint.coordinates]
+            force = ("C", number)
+            drawn.factors.append((f"coupling {number}", [("qdd", joint) for joint in joints]))
+            _extend(drawn, [f"torque {joint}" for joint in joints], force)
+        drawn.nodes[force] = node(force[0], number)
+    return drawn
+
+
+def _extend(drawn, names, force):
+    """Let factors touch one more variable."""
+    drawn.factors[:] = [(name, [*keys, force] if name in names else keys) for name, keys in drawn.factors]
+
+
+def _without_tips(drawn, ends):
+    """Where a loop ends there is no tool."""
+    for tip in [("F", f"tip {end}") for end in ends]:
+        if drawn.nodes.pop(tip, None) is not None:
+            drawn.factors[:] = [(name, [k for k in keys if k != tip]) for name, keys in drawn.factors]
+
+
+def _other(asked):
+    """Of torque and acceleration of a joint, the one that is known."""
+    return "qdd" if asked.kind == torque(0).kind else "tau"
+
+
+def _factors(drawn, model, i, parent, joints, known):
+    """(name, keys of the variables) of the factors of body i, which moves with these joints; all numbers
+    count from 1."""
+    children = [c + 1 for c, p in enumerate(model.parents) if p == i - 1]
+    beyond: list[tuple] = [key for c in children for key in (("F", c), ("q", c)) if key in drawn.nodes]
+    if not children:
+        beyond = [("F", f"tip {i}")]
+        drawn.nodes[beyond[0]] = node("F", i, "t", known, beside=1)
+    q, qd, qdd = ([(kind, joint) for joint in joints] for kind in ("q", "qd", "qdd"))
+    yield f"twist {i}", [("V", parent), ("V", i), *q, *qd]
+    yield f"acceleration {i}", [("A", parent), ("A", i), ("V", i), *q, *qd, *qdd]
+    yield f"wrench {i}", [("F", i), ("A", i), ("V", i), *beyond]
+    yield f"torque {i}", [*(("tau", joint) for joint in joints), ("F", i)]

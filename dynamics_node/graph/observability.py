@@ -1,26 +1,65 @@
-"""Whether sensors determine the motion: told before anything is solved (paper 4, sec. III-B).
+"""Whether sensors determine the motion, before anything is solved (paper 4, sec. III-B), and which sensor
+would help.
 
-At generic states what is not determined is so at every state; at a pose more may be open. The structural rank
-counts only which entries are zero; it is an upper bound that needs no numbers.
+At generic states what is not determined is so at every state; at a pose more may be open. The structural
+rank counts only which entries are zero; it is an upper bound that needs no numbers.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from dynamics_node.algorithms.first_positions import closed_samples
-from dynamics_node.graph.candidate_sensors import candidates
-from dynamics_node.graph.least_squares import Space, determined_by, space
-from dynamics_node.graph.reduced import Reduced, factor_rows, reduced
 from dynamics_node.graph.sensor_factors import sensor_factor
-from dynamics_node.graph.sensor_fusion import repeated, stacked, unobservable
-from dynamics_node.graph.sensor_system import SensorSystem, sensor_system, site_of
+from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
+from dynamics_node.graph.sensor_system import (
+    Reduced,
+    SensorSystem,
+    factor_rows,
+    reduced,
+    sensor_system,
+    site_of,
+)
 from dynamics_node.robot import SensorProblem
-from dynamics_node.robot.sensors import Sensor
+from dynamics_node.robot.sensors import (
+    MEASURED,
+    UNKNOWN,
+    WRENCH,
+    Accelerometer,
+    AngularAcceleration,
+    ExternalWrench,
+    ForceTorque,
+    JointAcceleration,
+    JointTorque,
+    Sensor,
+)
 from dynamics_node.text import listed
 
 STATES = 4  # generic ones
+ZERO_ENTRY = 1e-12
+
+
+def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
+    """One row of an external wrench, the torque or acceleration of a joint, an accelerometer, angular
+    accelerations, a force/torque sensor: one of each at every place. Their noise means nothing."""
+    for contact in problem.contacts:
+        for row in contact.rows:
+            roles = tuple(MEASURED if k == row else UNKNOWN for k in range(6))
+            name = f"{contact.link} wrench.{WRENCH[row]}"
+            at = ExternalWrench(contact.link, xyz=contact.xyz, rpy=contact.rpy, rows=UNKNOWN)
+            yield replace(at, rows=roles, std=1.0, name=name)
+    for joint in robot.independent_joints:
+        if not joint.type.is_free:
+            yield JointTorque(joint.name, std=1.0)
+    for body in robot.bodies:
+        yield JointAcceleration(body.joint.name, std=1.0)
+    for body in robot.bodies:
+        yield Accelerometer(body.name, std=1.0)
+        yield AngularAcceleration(body.name, std=1.0)
+    for body in robot.bodies:
+        yield ForceTorque(body.joint.name, std=1.0)
 
 
 class Help(NamedTuple):
@@ -170,6 +209,3 @@ def _structural_rank(states) -> int:
     at = (np.concatenate(rows), np.concatenate(columns))
     shape = (top, sum(x.dim for x in variables))
     return int(structural_rank(csr_array(coo_array((np.ones(len(at[0])), at), shape=shape))))
-
-
-ZERO_ENTRY = 1e-12

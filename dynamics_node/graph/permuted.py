@@ -1,8 +1,8 @@
 """A system of factors as scalar rows and columns, and its LU in an order that was planned once.
 
 Nori, Dynamic computations with permuted sparse LU factorisation, sec. III: the permutations of rows and
-columns depend on the robot and its sensors alone, so they are found once (graph/markowitz.py) for the entries
-that are not zero at every state. Here they are followed: on numbers over a batch, or on symbols.
+columns depend on the robot and its sensors alone, so they are found once (graph/pivot_search.py) for the
+entries that are not zero at every state. Here they are followed: on numbers over a batch, or on symbols.
 """
 
 from typing import Any, NamedTuple

@@ -1,16 +1,231 @@
-"""The choice of pivots, one after the other: see graph/markowitz.py."""
+"""The row and column permutation of a sparse system, found once at a few generic states.
+
+Markowitz, The elimination form of the inverse, 1957: the next pivot is the one with the fewest products,
+(entries in its row - 1) (entries in its column - 1), which bounds what fills in. An entry counts if it is
+not zero at some state. What makes a pivot sound at other states than those tried: constants are; entries
+that change sign vanish somewhere and are left for last; in between there is a threshold beside the rest of
+the row (Duff, Erisman and Reid, Direct Methods for Sparse Matrices, sec. 5.4). Where a motion or a wrench
+is to be carried against the direction in which its equation is written, the equation is turned first: its
+block is a transform.
+"""
 
 import heapq
+from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.permuted import Pivot, Turn
-from dynamics_node.graph.sparse_rows import CONSTANT, Block, SparseRows, is_constant
+from dynamics_node.graph.elimination import VANISHES
+from dynamics_node.graph.factors import NATURAL
+from dynamics_node.graph.permuted import (
+    Permuted,
+    Pivot,
+    Turn,
+    inverse_of_transform,
+    scalar_columns,
+    scalar_rows,
+)
+from dynamics_node.graph.variables import JOINT_ACCELERATION
 
+CONSTANT = 1e-12  # spread of an entry over the states, beside its size
+WORTHLESS = 20  # times the products of another plan: not worth a sounder one
 SMALL = 1e-9  # beside the rest of the row: no pivot
 WEAK = 0.05  # of a pivot that varies: only if nothing else is left
 VARIES = 20.0  # products that a constant pivot may cost more than one that varies
 WORST = 1e9  # the same of one that vanishes at some state
+
+
+class Block(NamedTuple):
+    """Six rows with a transform (states, 6, 6) in six columns: see Turn."""
+
+    rows: tuple[int, ...]
+    columns: tuple[int, ...]
+    X: np.ndarray
+
+
+class Eliminated(NamedTuple):
+    """What an elimination did: the pivot (states,) and its targets, what was left of its row, entries that
+    vanished, and how many new ones arose."""
+
+    pivot: np.ndarray
+    targets: tuple[int, ...]
+    rest: tuple[int, ...]
+    gone: tuple[tuple[int, int], ...]
+    fill: int
+
+
+class SparseRows:
+    """rows {number: {column: (states,)}}; columns {column: numbers of the rows that have it}."""
+
+    def __init__(self, rows):
+        self.rows = rows
+        self.columns: dict[int, set[int]] = {}
+        for number, row in rows.items():
+            for column in row:
+                self.columns.setdefault(column, set()).add(number)
+
+    def neighbours(self, columns) -> set[int]:
+        """The rows that have one of the columns."""
+        return set().union(*(self.columns.get(c, ()) for c in columns))
+
+    def eliminate(self, row, column) -> Eliminated:
+        """Take a row out, and its column out of all others."""
+        own = self.rows.pop(row)
+        pivot = own.pop(column)
+        for c in (column, *own):
+            self.columns[c].discard(row)
+        targets = tuple(sorted(self.columns.pop(column)))
+        gone: list[tuple[int, int]] = []
+        fill = 0
+        for target in targets:
+            factor = self.rows[target].pop(column) / pivot
+            for c, entry in own.items():
+                fill += c not in self.rows[target]
+                gone += self._changed(target, c, -factor * entry)
+        return Eliminated(pivot, targets, tuple(own), tuple(gone), fill)
+
+    def _changed(self, number, column, change):
+        """Add to an entry; [(number, column)] if it vanishes."""
+        row = self.rows[number]
+        before = row.get(column)
+        if before is None:
+            row[column] = change
+            self.columns[column].add(number)
+            return []
+        row[column] = before + change
+        if np.any(np.abs(row[column]) > VANISHES * (np.abs(before) + np.abs(change))):
+            return []
+        del row[column]
+        self.columns[column].discard(number)
+        return [(number, column)]
+
+    def is_intact(self, block: Block):
+        """Whether a block is still what it was."""
+        zero = np.zeros(1)
+        return all(row in self.rows for row in block.rows) and all(
+            np.allclose(self.rows[row].get(c, zero), block.X[:, i, k], rtol=0, atol=1e-12)
+            for i, row in enumerate(block.rows)
+            for k, c in enumerate(block.columns)
+        )
+
+    def beside(self, block: Block) -> tuple[int, ...]:
+        """The other columns of the rows of a block."""
+        found = dict.fromkeys(c for row in block.rows for c in self.rows[row])
+        return tuple(c for c in found if c not in block.columns)
+
+    def turn(self, block: Block) -> Turn:
+        """Multiply the rows of a block by its inverse."""
+        others, old = self.beside(block), [self.rows[row] for row in block.rows]
+        inverse = np.array(inverse_of_transform(np.moveaxis(block.X, 0, -1)))
+        gone, zero = [], np.zeros(len(block.X))
+        for c in (*block.columns, *others):
+            self.columns[c] -= set(block.rows)
+        for k, number in enumerate(block.rows):
+            self.rows[number] = {block.columns[k]: np.ones(len(zero))}
+            for c in others:
+                parts = np.array([inverse[k, i] * old[i].get(c, zero) for i in range(6)])
+                value = parts.sum(axis=0)
+                if np.any(np.abs(value) > VANISHES * np.abs(parts).sum(axis=0)):
+                    self.rows[number][c] = value
+                else:
+                    gone.append((number, c))
+            for c in self.rows[number]:
+                self.columns[c].add(number)
+        return Turn(block.rows, block.columns, tuple(gone))
+
+
+def structure(row, states):
+    """The entries (states,) of a row {column: (...)} that are no rounding beside the largest."""
+    entries = {c: np.broadcast_to(np.asarray(a, dtype=float), (states,)) for c, a in row.items()}
+    size = np.max([np.abs(a) for a in entries.values()], axis=0) if entries else 0.0
+    return {c: a for c, a in entries.items() if np.any(np.abs(a) > VANISHES * size)}
+
+
+def is_constant(entry):
+    """Whether (..., states) are the same at all states."""
+    return np.ptp(entry, axis=-1) <= CONSTANT * np.abs(entry).max(axis=-1)
+
+
+class NoPivotError(ValueError):
+    """Rows that do not determine all columns. open: columns without a pivot."""
+
+    def __init__(self, open_columns):
+        self.open = tuple(open_columns)
+        super().__init__(f"no equation is left for {', '.join(sorted({str(x) for x, _ in self.open}))}")
+
+
+def best_plan(factors, kept=None) -> Permuted:
+    """The cheapest of some searches, of those that take the fewest pivots that vanish somewhere: body by body
+    towards the root, as articulated bodies do, or free.
+
+    factors: at several generic states (one leading axis); kept: numbers of the rows that may be pivots, by
+    default all. Raises NoPivotError.
+    """
+    best = plan_permuted(factors, kept, inward=True)
+    for own in (True, False) if best.fill or best.weak else ():
+        most = (WORTHLESS if best.weak else 1) * best.products
+        other = plan_permuted(factors, kept, own=own, most=most)
+        if (other.weak, other.products) < (best.weak, best.products):
+            best = other
+    return best
+
+
+def plan_permuted(factors, kept=None, inward=False, own=True, most=np.inf) -> Permuted:
+    """The plan of one search. inward: body by body towards the root; own: what has an equation of its own,
+    as an acceleration, is solved from it; most: products beyond which it gives up, with a plan that takes
+    infinitely many. Other arguments and errors as of `best_plan`."""
+    columns = scalar_columns(dict.fromkeys(x for factor in factors for x in factor.blocks))
+    rows, _ = scalar_rows(factors, columns)
+    states = max((len(f.rhs) for f in factors if f.rhs.ndim > 1), default=1)
+    whole = [structure(row, states) for row in rows]
+    active = {k: dict(whole[k]) for k in (range(len(rows)) if kept is None else kept)}
+    search = PivotSearch(active, columns, inward)
+    search.own = _own_columns(factors, columns) if own else {}
+    search.blocks = [b for b in _transforms(factors, columns, states) if active.keys() >= set(b.rows)]
+    steps = search.run(most)
+    pattern = tuple(tuple(row) for row in whole)
+    found = Permuted(columns, pattern, tuple(steps), search.fill, search.products)
+    if search.products > most:
+        return found._replace(products=np.inf)
+    pivoted = {pivot.column for pivot in found.pivots}
+    if len(pivoted) < len(columns):
+        raise NoPivotError([column for k, column in enumerate(columns) if k not in pivoted])
+    return found
+
+
+def _own_columns(factors, columns):
+    """{row: column} of the equations that say what a variable is: (5) of A, (6) of F, (7) of tau."""
+    number, top = {column: k for k, column in enumerate(columns)}, 0
+    found: dict[int, int] = {}
+    for factor in factors:
+        for x in factor.blocks:
+            if (
+                x.body == factor.body
+                and NATURAL.get(x.kind, x.kind) == factor.kind
+                and x.kind != JOINT_ACCELERATION
+            ):
+                found |= {top + k: number[x, k] for k in range(x.dim)}
+        top += factor.rows
+    return found
+
+
+def _transforms(factors, columns, states):
+    """The Blocks of factors."""
+    number, top = {column: k for k, column in enumerate(columns)}, 0
+    for factor in factors:
+        for x, block in factor.blocks.items():
+            if x.dim == factor.rows == 6 and _is_transform(block):
+                X = np.broadcast_to(block, (states, 6, 6))
+                yield Block(tuple(range(top, top + 6)), tuple(number[x, k] for k in range(6)), X)
+        top += factor.rows
+
+
+def _is_transform(X):
+    """Whether (..., 6, 6) is one, and not the identity, which needs no turning."""
+    X = X.reshape(-1, 6, 6)
+    if np.array_equal(np.abs(X[0]), np.eye(6)):
+        return False
+    product = np.array(inverse_of_transform(np.moveaxis(X, 0, -1))).transpose(2, 0, 1) @ X
+    return bool(np.abs(product - np.eye(6)).max() < 1e-9 * max(1.0, np.abs(X).max()))
 
 
 class PivotSearch(SparseRows):

@@ -17,8 +17,8 @@ from dynamics_node.algorithms.loop_cut import cut_program
 from dynamics_node.algorithms.recursion import root_acceleration
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
-from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.loop_factors import (
+from dynamics_node.graph.factors import (
+    LinearFactor,
     coupling_factor,
     coupling_force_blocks,
     loop_acceleration_factor,

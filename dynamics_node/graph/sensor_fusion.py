@@ -1,4 +1,15 @@
-"""Sensor problems at call time: weighted least squares under the exact dynamics, by NumPy."""
+"""Sensor problems at call time: weighted least squares under the exact dynamics, by NumPy, and sensors that
+disagree.
+
+min |N z - r|^2 over E z = e, N and r divided by standard deviations. By the null space of E (Golub and Van
+Loan, Matrix Computations, sec. 6.2.3), then QR with pivots over rows in the order of their size, which
+bears weights of any size (Cox and Higham, BIT 38, 1998).
+
+The sum of squares that is left, in standard deviations, has a chi-square distribution if every sensor is as
+good as its standard deviation. What it falls by without one sensor follows from the residuals alone
+(deletion of observations: Belsley, Kuh, Welsch 1980, sec. 2.1); a sensor that others hardly check has
+leverage, and its residual is small even if it is wrong (`judge`).
+"""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -6,14 +17,108 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.least_squares import Fit, Space, solve, space
-from dynamics_node.graph.reduced import Reduced, reduced
-from dynamics_node.graph.sensor_system import SensorSystem, sensor_system, sensor_values
-from dynamics_node.graph.variable_names import in_words
+from dynamics_node.graph.sensor_system import Reduced, SensorSystem, reduced, sensor_system, sensor_values
+from dynamics_node.graph.variables import in_words
 from dynamics_node.robot import Robot, SensorProblem
 
+ZERO = 1e-9  # singular values beside the largest, of rows and columns of length about 1
 CHUNK = 64  # states whose rows are in memory together
 OPEN = 1e-7  # entries of what is left open that count, beside what they could be
+_ASKED = ("W", "qdd", "tau", "C", "F", "A")
+FALSE_ALARMS = 0.001  # of states at which sensors are as good as they say
+UNCHECKED = 1e-9  # variance of a residual, beside that of its reading
+PER_ROW = 2.0  # by how much chi-square must fall for each row that is left out (Akaike 1974)
+AS_GOOD = 1e-6  # part of chi-square within which two explanations are one
+
+
+class Space(NamedTuple):
+    """What rows determine. scale (n,): of the unknowns; particular (n, rows): what solves the exact rows, of
+    their right-hand sides; free (n, k): what they leave open, of it the noisy rows leave `open` (n, l); ranks
+    of the exact rows and of all. repeated (rows, j): of exact rows, in what mixtures they say nothing new."""
+
+    scale: np.ndarray
+    particular: np.ndarray
+    free: np.ndarray
+    open: np.ndarray
+    exact_rank: int
+    rank: int
+    repeated: np.ndarray
+
+
+class Fit(NamedTuple):
+    """z (n,) and its covariance (n, n) as root (n, k): root @ root.T; residual (m,) N z - r with the opposite
+    sign, in standard deviations; hat (m, k), of orthonormal columns: residual = (1 - hat hat^T) r for what
+    the exact rows allow."""
+
+    z: np.ndarray
+    root: np.ndarray
+    residual: np.ndarray
+    hat: np.ndarray
+
+
+def space(E, N) -> Space:
+    """E (p, n) exact rows, N (m, n) noisy ones; weights do not matter."""
+    E, N, scale = _equilibrated(E, N)
+    n = len(scale)
+    lengths = _lengths(E)
+    U, sizes, V = np.linalg.svd(E / lengths[:, None])
+    exact_rank = int((sizes > ZERO).sum())
+    particular = (V[:exact_rank].T / sizes[:exact_rank]) @ (U[:, :exact_rank].T / lengths)
+    free = V[exact_rank:].T
+    seen = (N / _lengths(N)[:, None]) @ free
+    _, sizes, W = np.linalg.svd(seen, full_matrices=len(seen) < seen.shape[1])  # else (m, m) of no use
+    noisy_rank = int((sizes > ZERO).sum())
+    left = free @ W[noisy_rank:].T
+    assert particular.shape == (n, len(E))
+    return Space(
+        scale,
+        scale[:, None] * particular,
+        free,
+        scale[:, None] * left,
+        exact_rank,
+        exact_rank + noisy_rank,
+        U[:, exact_rank:],
+    )
+
+
+def determined_by(rows, of: Space) -> int:
+    """How many directions of what is open other rows (m, n) would settle."""
+    rows = rows * of.scale
+    left = of.open / of.scale[:, None]
+    seen = (rows / _lengths(rows)[:, None]) @ left
+    return int((np.linalg.svd(seen, compute_uv=False) > ZERO).sum()) if seen.size else 0
+
+
+def solve(E, e, N, r, of: Space) -> Fit:
+    """E z = e exactly, N z = r (m,) with variance 1. of: their `space`, which leaves nothing open."""
+    from scipy.linalg import qr, solve_triangular
+
+    z = of.particular @ e
+    z = z + of.particular @ (e - E @ z)
+    basis = of.scale[:, None] * of.free
+    M, d = N @ basis, r - N @ z
+    order = np.argsort(-np.abs(M).max(axis=1, initial=0.0), kind="stable")
+    Q, R, pivots = qr(M[order], mode="economic", pivoting=True)
+    hat = np.empty_like(Q)
+    hat[order] = Q
+    root = basis[:, pivots] @ solve_triangular(R, np.eye(len(R))) if len(R) else basis
+    step = root @ (hat.T @ d)
+    residual = d - hat @ (hat.T @ d)
+    return Fit(z + step, root, residual, hat)
+
+
+def _equilibrated(E, N):
+    """Rows with columns of comparable size, and the scale of the columns."""
+    together = np.concatenate([E, N])
+    together = together / _lengths(together)[:, None]
+    size = np.abs(together).max(axis=0, initial=0.0)
+    scale = 1.0 / np.where(size > 0, size, 1.0)
+    return E * scale, N * scale, scale
+
+
+def _lengths(rows):
+    lengths = np.linalg.norm(rows, axis=1)
+    return np.where(lengths > 0, lengths, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,4 +265,81 @@ def unobservable(robot, problem: SensorProblem, few: Reduced, determined: Space,
     return tuple(found)
 
 
-_ASKED = ("W", "qdd", "tau", "C", "F", "A")
+class Suspect(NamedTuple):
+    """sensor: its name; explains: by how much chi-square falls without it; checked: how many of its rows the
+    others check."""
+
+    sensor: str
+    explains: float
+    checked: int
+
+
+class Judgement(NamedTuple):
+    """Of one state. limit: chi-square is beyond it at one of 1000 states by chance; suspects: sensors that
+    others check, the most suspicious first."""
+
+    chi_square: float
+    degrees_of_freedom: int
+    limit: float
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def consistent(self) -> bool:
+        return self.chi_square <= self.limit
+
+    @property
+    def culprits(self) -> tuple[str, ...]:
+        """The sensor that explains a contradiction best, and those that explain it as well; none where there
+        is no contradiction."""
+        if self.consistent or not self.suspects:
+            return ()
+        best = _merit(self.suspects[0]) - AS_GOOD * self.chi_square
+        return tuple(suspect.sensor for suspect in self.suspects if _merit(suspect) >= best)
+
+    def __str__(self):
+        size = f"chi-square {self.chi_square:.4g} of {self.degrees_of_freedom} degrees of freedom"
+        if self.consistent:
+            return f"sensors agree: {size}, limit {self.limit:.4g}"
+        first, *others = self.culprits
+        left = max(0.0, self.chi_square - self.suspects[0].explains)
+        also = f"; {', '.join(map(repr, others))} would explain it as well" if others else ""
+        return (
+            f"sensors contradict each other: {size}, limit {self.limit:.4g}; most likely {first!r} is wrong, "
+            f"without which {left:.4g} is left{also}"
+        )
+
+
+def chi_square_limit(degrees_of_freedom: int, false_alarms=FALSE_ALARMS) -> float:
+    """What chi-square exceeds with this probability; 0 where nothing is checked."""
+    from scipy.special import chdtri
+
+    return float(chdtri(degrees_of_freedom, false_alarms)) if degrees_of_freedom else 0.0
+
+
+def judge(robot, problem: SensorProblem, q, qd, readings, gravity=None) -> Judgement | None:
+    """Of one state q (nq,), qd (nv,), readings (m,); None where it is not determined."""
+    (state,) = solved(robot, problem, q[None], qd[None], readings[None], gravity)
+    if state.fit is None:
+        return None
+    residual, hat = state.fit.residual, state.fit.hat
+    suspects, top = [], 0
+    for labels, sensor in zip(state.labels, state.sensors, strict=True):
+        at = slice(top, top + len(labels))
+        suspects.append(_suspect(sensor, residual[at], hat[at]))
+        top += len(labels)
+    degrees = len(residual) - hat.shape[1]
+    checked = sorted((s for s in suspects if s.checked), key=_merit, reverse=True)
+    chi_square = float(residual @ residual) if degrees else 0.0
+    return Judgement(chi_square, degrees, chi_square_limit(degrees), tuple(checked))
+
+
+def _suspect(sensor, residual, hat) -> Suspect:
+    """Without its rows chi-square is less by r^T (1 - H)^+ r, with r and H theirs."""
+    sizes, directions = np.linalg.eigh(np.eye(len(residual)) - hat @ hat.T)
+    checked = sizes > UNCHECKED
+    explains = ((directions[:, checked].T @ residual) ** 2 / sizes[checked]).sum()
+    return Suspect(sensor, float(explains), int(checked.sum()))
+
+
+def _merit(suspect) -> float:
+    return suspect.explains - PER_ROW * suspect.checked

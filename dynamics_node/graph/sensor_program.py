@@ -1,12 +1,13 @@
 """A sensor problem as a Program: any sensors in place of torques or accelerations that are known.
 
-Rows and columns are permuted once, in the frames of the Program (graph/markowitz.py, graph/estimate.py), of
-the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last entry of
-health tells what digits pivots that vary lose; its limit is found by trying the Program.
+Rows and columns are permuted once, in the frames of the Program (graph/pivot_search.py, graph/estimate.py),
+of the equations as they are and in finer parts (graph/finer.py): the shorter Program is taken. The last
+entry of health is what digits the pivots that vary lose; its limit is found by trying the Program.
 """
 
 from dataclasses import replace
 from functools import partial
+from itertools import accumulate
 
 import numpy as np
 
@@ -15,9 +16,7 @@ from dynamics_node.algorithms.health import health, health_limits
 from dynamics_node.algorithms.health_limit import TRIED, health_limit, usual_size
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.algorithms.reduced_frames import economical, own_values, parameter_shapes, with_inputs
-from dynamics_node.graph.basis import choose_basis
-from dynamics_node.graph.estimate import Estimate, EstimatePlan, estimate, plan_estimate, spread
-from dynamics_node.graph.evaluated import at_states
+from dynamics_node.graph.estimate import Estimate, EstimatePlan, choose_basis, estimate, plan_estimate, spread
 from dynamics_node.graph.finer import finer
 from dynamics_node.graph.sensor_system import (
     SensorSystem,
@@ -30,10 +29,42 @@ from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.robot.regroup import regroup
 from dynamics_node.robot.sensor_problem import SensorProblem
 from dynamics_node.robot.sensors import ForceTorque
-from dynamics_node.symbolic import Program, matvec, trace, transpose
+from dynamics_node.symbolic import Expression, Program, interpret, matvec, trace, transpose
 
 STATES = 6
 RESULTS = ("qdd", "tau", "f_ext")
+
+
+def at_states(function, reads, state) -> SensorSystem:
+    """The system that function(**symbols) gives, as numbers at states {input: (count, *shape)}; what is the
+    same at all of them has no leading axis. reads: {input: shape}."""
+    traced: list[SensorSystem] = []
+
+    def flat(**symbols):
+        traced.append(function(**symbols))
+        return {"all": np.concatenate([np.ravel(array) for array in _arrays(traced[0])])}
+
+    values = interpret(trace(flat, reads), **state)["all"]
+    starts = iter(accumulate((array.size for array in _arrays(traced[0])), initial=0))
+
+    def numbers(array):
+        start = next(starts)
+        found = values[:, start : start + array.size].reshape(-1, *array.shape)
+        return found if any(isinstance(x, Expression) for x in np.ravel(array)) else found[0]
+
+    def evaluated(factor):
+        return replace(
+            factor, blocks={x: numbers(B) for x, B in factor.blocks.items()}, rhs=numbers(factor.rhs)
+        )
+
+    exact, noisy = (tuple(map(evaluated, factors)) for factors in (traced[0].exact, traced[0].noisy))
+    return traced[0]._replace(exact=exact, noisy=noisy)
+
+
+def _arrays(system):
+    """Blocks and right-hand sides, factor by factor."""
+    for factor in (*system.exact, *system.noisy):
+        yield from (np.asarray(array) for array in (*factor.blocks.values(), factor.rhs))
 
 
 def sensor_program(robot: Robot, problem: SensorProblem, parameters=(), wrenches=False) -> Program:

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynamics_node.codegen import Runner, make
-from dynamics_node.graph.gtsam import require_gtsam
+from dynamics_node.graph.by_gtsam import require_gtsam
 from dynamics_node.robot import Shapes
 from dynamics_node.symbolic import derivative_name, interpret, jacobian, trace
 from dynamics_node.trajectory.errors import SingularPosition

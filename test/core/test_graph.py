@@ -22,7 +22,7 @@ from dynamics_node.graph import (
     to_dot,
     to_svg,
 )
-from dynamics_node.graph.numeric_elimination import refined
+from dynamics_node.graph.by_numpy import refined
 from dynamics_node.robot.inertial_parameters import with_payload
 
 SMALL = ("panda7", "panda", "ur5", "so101", "double_pendulum", "panda_floating")

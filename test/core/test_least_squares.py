@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dynamics_node.graph.least_squares import determined_by, solve, space
+from dynamics_node.graph.sensor_fusion import determined_by, solve, space
 
 n = 7
 

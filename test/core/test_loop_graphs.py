@@ -23,7 +23,7 @@ from dynamics_node.graph import (
     to_svg,
 )
 from dynamics_node.graph.elimination import plan_elimination
-from dynamics_node.graph.loop_factors import minimum_torque_factors
+from dynamics_node.graph.factors import minimum_torque_factors
 from dynamics_node.graph.ordering import minimum_degree_order
 from dynamics_node.graph.variables import joint_acceleration, torque
 

@@ -22,9 +22,9 @@ from dynamics_node.graph import (
     elimination_program,
     plan_elimination,
 )
+from dynamics_node.graph.by_numpy import elimination
 from dynamics_node.graph.factors import is_natural
-from dynamics_node.graph.generic import chosen_ordering, generic_graph
-from dynamics_node.graph.numeric_elimination import elimination
+from dynamics_node.graph.ordering import chosen_ordering, generic_graph
 from dynamics_node.robot.inertial_parameters import with_parameters
 from dynamics_node.symbolic import interpret
 

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from dynamics_node.chains.bidiagonal import Bidiagonal, from_root, rounds
-from dynamics_node.chains.blocks import inverse_factor
-from dynamics_node.chains.poses import Matrices, Poses, Same
-from dynamics_node.chains.tridiagonal import WAYS
+from dynamics_node.chains.scans import Bidiagonal, Matrices, Poses, Same, from_root, rounds
+from dynamics_node.chains.tridiagonal import WAYS, inverse_factor
 from dynamics_node.symbolic import motion_transform
 
 PARENTS = {

@@ -11,8 +11,8 @@ from tolerances import error, solved
 
 import dynamics_node as dn
 from dynamics_node.graph.estimate import estimate, plan_estimate
-from dynamics_node.graph.markowitz import NoPivotError, best_plan
 from dynamics_node.graph.permuted import inverse_of_transform
+from dynamics_node.graph.pivot_search import NoPivotError, best_plan
 from dynamics_node.graph.sensor_system import sensor_system, sensor_values
 from dynamics_node.robot import sensor_problem
 from dynamics_node.robot import sensors as s

@@ -16,7 +16,8 @@ from with_nvrtc import counts, nvrtc
 
 import dynamics_node as dn
 from dynamics_node.algorithms import aba
-from dynamics_node.chains import RobotArrays, forward_dynamics, on_cuda
+from dynamics_node.chains import RobotArrays, forward_dynamics
+from dynamics_node.chains import chain_kernel as on_cuda
 from dynamics_node.chains.chain_kernel import REAL, chain_kernel, laid_out, refuse_kernel
 from dynamics_node.codegen.cuda import device as device_of_process
 from dynamics_node.codegen.cuda import driver

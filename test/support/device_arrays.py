@@ -71,7 +71,8 @@ def _called(function, arguments, options):
     _refuse_host(flat)
     return _device(
         function(
-            *[[_plain(x) for x in a] if isinstance(a, list) else _plain(a) for a in arguments], **options
+            *[[_plain(x) for x in a] if isinstance(a, (list, tuple)) else _plain(a) for a in arguments],
+            **options,
         )
     )
 

@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 from dynamics_node.chains.abia import Abia
 from dynamics_node.chains.cfa import Cfa
-from dynamics_node.chains.chain_arrays import RobotArrays
-from dynamics_node.chains.inverse_by_scans import Motions
+from dynamics_node.chains.chain_arrays import Motions, RobotArrays
 from dynamics_node.chains.jsiia import Jsiia
 
 _SOLVERS: dict[str, Callable] = {  # what solves M x = right for Motions; of cfa alone `way` counts

@@ -1,14 +1,52 @@
-"""The Runner of a robot, with loops or without, at call time."""
+"""Runners of a robot at call time: an algorithm of `by_numpy` or `by_gtsam` behind the members of a
+Runner."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from dynamics_node.algorithms.quantities import QUANTITIES
-from dynamics_node.graph.gtsam import gtsam_elimination
-from dynamics_node.graph.gtsam_sensors import GtsamLeastSquares
-from dynamics_node.graph.numeric_elimination import elimination
-from dynamics_node.graph.numeric_quantities import NumericQuantity, Recursion
-from dynamics_node.graph.numeric_runner import NumericRunner
+from dynamics_node.codegen import NoFastPath
+from dynamics_node.graph.by_gtsam import GtsamLeastSquares, gtsam_elimination
+from dynamics_node.graph.by_numpy import NumericQuantity, Recursion, Watched, elimination
 from dynamics_node.graph.sensor_fusion import SensorLeastSquares
-from dynamics_node.graph.watched import Watched
-from dynamics_node.robot import Problem, Robot, SensorProblem, state_shapes
+from dynamics_node.robot import Problem, Robot, SensorProblem, Shapes, state_shapes
+
+SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
+
+
+@dataclass(frozen=True, eq=False)
+class NumericRunner(NoFastPath):
+    """A Runner, see backends. algorithm: see the package; inputs, outputs: what it reads and returns. Its one
+    parameter is 'robot'."""
+
+    algorithm: Any
+    inputs: Shapes
+    outputs: Shapes
+    backend: str = "numpy"
+    program = None
+
+    @property
+    def description(self):
+        """What runs, for people."""
+        return self.algorithm.description
+
+    def with_parameters(self, values):
+        """A Runner for values['robot'], a robot that differs in inertias or rotor inertias only."""
+        return replace(self, algorithm=self.algorithm.with_inertias(values["robot"]))
+
+    def run_checked(self, count, inputs, dtype=np.float64):
+        """See Runner; but the states have to be good, and LinAlgError is raised when one has no
+        solution."""
+        arrays = {
+            name: array if name in SAME else np.broadcast_to(array, (count, *shape))
+            for (name, shape), array in zip(self.inputs.items(), inputs, strict=True)
+        }
+        with np.errstate(all="ignore"):  # what is not finite is told by the result
+            found = self.algorithm(**arrays)
+        outputs = [np.array(found[name]) for name in self.outputs]
+        return outputs, all(np.isfinite(array).all() for array in outputs)
 
 
 def recursion_runner(robot: Robot, problem: Problem, wrenches=False) -> NumericRunner:

@@ -1,0 +1,295 @@
+"""Algorithms at call time, by NumPy: elimination of the factor graph, and rows of the table of quantities.
+
+A quantity of a tree is computed over a batch, that of a robot with loops state by state. `Watched` puts NaN
+where loops are open or singular, or where a pivot of the mass matrix vanishes.
+"""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from typing import Any
+
+import numpy as np
+
+from dynamics_node.algorithms.dynamics_programs import dynamics_methods
+from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.health import HEALTHY, health_program
+from dynamics_node.algorithms.pivots import singular, weak_coordinates
+from dynamics_node.algorithms.quantities import QUANTITIES
+from dynamics_node.algorithms.rates import rates_at
+from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
+from dynamics_node.graph.factor_graph import joint_values
+from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_ordering, stacked
+from dynamics_node.graph.robot_graph import build_graph, rows_kept_at
+from dynamics_node.graph.variables import Variable
+from dynamics_node.robot import Problem, Robot, Shapes, state_shapes
+from dynamics_node.robot.inertial_parameters import generic_parameters
+from dynamics_node.symbolic import interpret
+
+REFINEMENTS = 4
+CONVERGED = 1e-8
+STATE_AXES = (1, 1, 1, 1, 2, 1)  # of one state's q, qd, qdd, tau, f_ext and gravity
+AXES = {"f_ext": 2}  # of one state; of others 1
+
+
+@dataclass(frozen=True, eq=False)
+class Elimination:
+    """The Plan of one Ordering; iterative refinement where a pivot may be weak. blocks: the variables of
+    every factor in the graph that was planned for, when parameters of the model may become zero."""
+
+    model: Robot
+    problem: Problem
+    ordering: Ordering
+    plan: Plan
+    blocks: tuple[tuple[Variable, ...], ...] = ()
+
+    def with_inertias(self, model):
+        """The elimination for a Robot that differs in inertias or rotor inertias only."""
+        return replace(self, model=model)
+
+    @property
+    def description(self):
+        return self.ordering.name
+
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd', 'tau'}, both complete."""
+        zero = np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
+        found = self._at_regular(q, qd, qdd, tau, f_ext, gravity)
+        return dict(zip(("qdd", "tau"), found, strict=True))
+
+    def _planned(self, q, qd, qdd, tau, f_ext, gravity):
+        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        graph = filled(graph, self.blocks)
+
+        def solve(graph):
+            return eliminate(graph, self.plan).solve()
+
+        try:
+            values = solve(graph) if self.plan.safe else refined(graph, solve)
+        except np.linalg.LinAlgError:
+            weakest = weakest_pivot(graph, self.plan)
+            which = "a pivot" if weakest is None else f"the pivot of {weakest}"
+            name = self.ordering.name
+            raise np.linalg.LinAlgError(f"{which} vanishes here in ordering {name}: choose another") from None
+        return joint_values(self.model, values, qdd, tau)
+
+    def _at_regular(self, *state):
+        """qdd and tau (count, nv) at regular states. Where a pivot of the plan vanishes, which was made once
+        for most positions, another is chosen there. Raises LinAlgError where a tree has none."""
+        try:
+            return self._planned(*state)
+        except np.linalg.LinAlgError as reason:
+            count = len(state[0])
+            if count == 1:
+                found = self._planned_here(*state)
+                if np.isnan(found).any() and not self.model.constrained:
+                    raise reason from None
+                return found
+            one_by_one = (
+                [_state_of(a, k, axes) for a, axes in zip(state, STATE_AXES, strict=True)]
+                for k in range(count)
+            )
+            found = [self._at_regular(*one) for one in one_by_one]
+            return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def _planned_here(self, q, qd, qdd, tau, f_ext, gravity):
+        """qdd and tau (1, nv) by pivots, and equations of the constraints, chosen at this very state; NaN
+        where there are none."""
+        graph = self._graph_here(q, qd, qdd, tau, f_ext, gravity)
+        at = {(x.kind, x.body): k for k, x in enumerate(self.ordering.variables)}
+        order = sorted(graph.variables, key=lambda x: at.get((x.kind, x.body), len(at)))
+        try:
+            plan = plan_elimination(graph, order)
+            values = refined(graph, lambda own: eliminate(own, plan).solve())
+        except (ValueError, np.linalg.LinAlgError):
+            return np.full((2, 1, self.model.nv), np.nan)
+        return joint_values(self.model, values, qdd, tau)
+
+    def _graph_here(self, q, qd, qdd, tau, f_ext, gravity):
+        state = (self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        return build_graph(*state, rows_kept_at(self.model, q[0]))
+
+
+def _state_of(array, k, axes):
+    """State k, on a leading axis, of an array over all states, or of one for all; axes: of one state."""
+    return array if array is None or array.ndim == axes else array[k : k + 1]
+
+
+def refined(graph, solve):
+    """The values {variable: array} that `solve` finds for a graph, corrected until a correction is small at
+    every state, so that the next would be lost in rounding. Raises LinAlgError where that never happens: a
+    pivot vanishes."""
+    values = solve(graph)
+    for _ in range(REFINEMENTS):
+        correction = solve(graph.residuals(values))
+        values = {x: value + correction[x] for x, value in values.items()}
+        if np.all(_largest(correction) <= CONVERGED * np.maximum(_largest(values), 1e-6)):
+            return values
+    raise np.linalg.LinAlgError("a pivot vanishes here")
+
+
+def _largest(values):
+    """The largest entry of all variables, at every state."""
+    return reduce(np.maximum, (np.abs(value).max(axis=-1, initial=0.0) for value in values.values()))
+
+
+def elimination(model, problem, ordering, parameters=()):
+    """That of an ordering (a name, 'best' or variable names). Raises as `plan_ordering`.
+
+    parameters: of 'inertia' and 'armature', what `with_inertias` may change; the plan counts on no zero there
+    and on no pivot that this Robot lacks.
+    """
+    if not parameters:
+        return Elimination(model, problem, *plan_ordering(model, problem, ordering))
+    models = (model.with_tree(generic_parameters(model.tree, parameters)), model)
+    graph = stacked(*(generic_graph(each, problem) for each in models))
+    blocks = tuple(tuple(factor.blocks) for factor in graph.factors)
+    return Elimination(model, problem, *plan_ordering(model, problem, ordering, graph), blocks)
+
+
+def by_states(function, robot, q, **arrays):
+    """function(q=, **arrays) -> {name: array} of one state, of every state of a batch q (count, nq); what has
+    the axes of one state is the same for all."""
+    shapes = state_shapes(robot, arrays)
+    results = [
+        function(q=one, **{n: a if a.ndim == len(shapes[n]) else a[k] for n, a in arrays.items()})
+        for k, one in enumerate(q)
+    ]
+    return {name: np.stack([np.asarray(r[name], dtype=float) for r in results]) for name in results[0]}
+
+
+@dataclass(frozen=True, eq=False)
+class NumericQuantity:
+    """name: of QUANTITIES; options: those of the quantity; model: as its `view` shows it. Raises KeyError for
+    an unknown link."""
+
+    model: Robot
+    name: str
+    options: dict = field(default_factory=dict)
+
+    def __post_init__(self):
+        _ = self.returns
+
+    @cached_property
+    def returns(self) -> Shapes:
+        """{name: shape} of the results."""
+        random = np.random.default_rng(1)
+        shapes = state_shapes(self.model, QUANTITIES[self.name].reads)
+        state = {name: random.uniform(-1.0, 1.0, shape) for name, shape in shapes.items()}
+        state["q"] = closed_samples(self.model, 1, random)[0]
+        return {name: np.shape(array) for name, array in self._at(**state).items()}
+
+    @property
+    def description(self):
+        return self.name
+
+    def with_inertias(self, model):
+        """The quantity of a robot that differs in inertias or rotor inertias only."""
+        return replace(self, model=model)
+
+    def __call__(self, q, **arrays):
+        """See the package."""
+        if self.model.constrained or QUANTITIES[self.name].write is not None:
+            return by_states(self._at, self.model, q, **arrays)
+        return self._at(q, **arrays)
+
+    def _at(self, q, qd=None, **arrays):
+        quantity = QUANTITIES[self.name]
+        assert quantity.way is not None
+        rates = quantity.rates(self.model, q, qd)
+        results = quantity.way(self.model, rates, q, *arrays.values(), **self.options)
+        found = dict(zip(quantity.returns, results, strict=not quantity.limits))
+        if quantity.limits:
+            good = np.asarray(results[-1], dtype=float)[..., None] <= quantity.limits[0]
+            found = {name: np.where(good, array, np.nan) for name, array in found.items()}
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """The first of `dynamics_methods`; of a robot with loops the one that takes numbers."""
+
+    model: Robot
+    problem: Problem
+
+    def with_inertias(self, model):
+        """The recursion for a Robot that differs in inertias or rotor inertias only."""
+        return replace(self, model=model)
+
+    @property
+    def description(self):
+        names = [*dynamics_methods(self.model, self.problem)]
+        return names[-1 if self.model.constrained else 0]
+
+    def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        """{'qdd', 'tau'}, complete, or 'tau' alone of inverse dynamics."""
+        if self.model.constrained:
+            given = {"qd": qd, "qdd": qdd, "tau": tau, "gravity": gravity, "f_ext": f_ext}
+            given = {name: array for name, array in given.items() if array is not None}
+            return by_states(self._at, self.model, q, **given)
+        return self._at(q, qd, qdd, tau, gravity, f_ext)
+
+    def _at(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
+        method = dynamics_methods(self.model, self.problem)[self.description]
+        forward, zero = np.array(self.problem.forward, dtype=bool), np.zeros_like(qd)
+        qdd, tau = zero if qdd is None else qdd, zero if tau is None else tau
+        known = np.where(forward, tau, qdd)
+        rates = rates_at(self.model, q, qd, explicit=True)
+        asked = method(self.model, rates, q, known, f_ext, gravity)
+        complete = {"qdd": np.where(forward, asked, qdd), "tau": np.where(forward, tau, asked)}
+        return {name: complete[name] for name in self.problem.returns(self.model)}
+
+
+@dataclass(frozen=True, eq=False)
+class Watched:
+    """An algorithm whose results are NaN at positions where loops are open or singular, or where a pivot of
+    the mass matrix vanishes, of the coordinates where `forward` is true.
+
+    algorithm: what computes; it sees no such positions. forward (nv,): where torques are known and
+    accelerations asked; returns: {name: shape} of the results.
+    """
+
+    algorithm: Any
+    forward: tuple[bool, ...]
+    returns: dict
+
+    @property
+    def description(self):
+        return self.algorithm.description
+
+    def with_inertias(self, model):
+        """The algorithm for a robot that differs in inertias or rotor inertias only."""
+        return replace(self, algorithm=self.algorithm.with_inertias(model))
+
+    @cached_property
+    def _weak(self):
+        return weak_coordinates(self.algorithm.model, self.forward)
+
+    def _is_good(self, q):
+        robot, good = self.algorithm.model, np.ones(q.shape[:-1], dtype=bool)
+        if robot.constrained:
+            good = (interpret(health_program(robot), q=q)["health"] <= HEALTHY).all(axis=-1)
+        if self._weak.any():
+            forward = np.array(self.forward, dtype=bool)
+            good = good & ~singular(robot, q, forward, self._weak).any(axis=-1)
+        return good
+
+    def __call__(self, q, **arrays):
+        """See the package."""
+        batch = q.shape[:-1]
+        good = np.broadcast_to(self._is_good(q), batch)
+        if good.all():
+            return self.algorithm(q=q, **arrays)
+        results = {name: np.full((*batch, *shape), np.nan) for name, shape in self.returns.items()}
+        if good.any():
+            given = {"q": q, **arrays}
+            chosen = {name: _chosen(a, AXES.get(name, 1), batch, good) for name, a in given.items()}
+            found = self.algorithm(**chosen)
+            for name, result in results.items():
+                result[good] = found[name]
+        return results
+
+
+def _chosen(array, axes, batch, good):
+    """The array at the good states, one leading axis."""
+    return np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[good]
