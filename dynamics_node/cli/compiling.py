@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from dynamics_node.cli.robot import add_parameters, robot_command
+from dynamics_node.cli.options import add_parameters, robot_command
 from dynamics_node.codegen.cache import cache_folder
 from dynamics_node.functions import SOLVERS, build_for_service, build_loop_solver
 from dynamics_node.graph import ORDERINGS

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from dynamics_node.algorithms import read_loops_file
-from dynamics_node.cli.robot import robot_choices
+from dynamics_node.cli.options import robot_choices
 from dynamics_node.identification.doctor import examine, lines, repairs, write_page
 from dynamics_node.io.write import write_text
 from dynamics_node.robot import ModelError

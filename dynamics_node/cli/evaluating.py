@@ -8,9 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, as_recorded, cutoff, joints_map, torques_of
-from dynamics_node.cli.robot import add_parameters, robot_command
+from dynamics_node.cli.options import (
+    add_parameters,
+    add_recording,
+    as_recorded,
+    cutoff,
+    joints_map,
+    progress,
+    robot_command,
+    torques_of,
+)
 from dynamics_node.functions import build
 from dynamics_node.identification import LowPass, RegressorModel
 from dynamics_node.io import (

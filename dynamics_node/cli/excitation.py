@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.robot import robot_command
+from dynamics_node.cli.options import progress, robot_command
 from dynamics_node.identification import TERMS, USUAL
 from dynamics_node.identification.excitation import (
     CRITERIA,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from dynamics_node.cli.robot import add_problem, read_problem, robot_command
+from dynamics_node.cli.options import add_problem, read_problem, robot_command
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.io import make_report, write_page
 

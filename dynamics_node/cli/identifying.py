@@ -7,16 +7,16 @@ from pathlib import Path
 
 import yaml
 
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import (
+from dynamics_node.cli.options import (
     add_derivatives,
     add_recording,
     as_recorded,
     cutoff,
     joints_map,
+    progress,
+    robot_command,
     torques_of,
 )
-from dynamics_node.cli.robot import robot_command
 from dynamics_node.identification import (
     METHODS,
     TERMS,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dynamics_node.algorithms import first_closed
-from dynamics_node.cli.robot import robot_command
+from dynamics_node.cli.options import robot_command
 from dynamics_node.functions import evaluate
 
 

@@ -2,9 +2,15 @@
 
 from pathlib import Path
 
-from dynamics_node.cli.motions import check_outputs, finish, motion_command, start_of
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.options import (
+    add_recording,
+    check_outputs,
+    finish,
+    joints_map,
+    motion_command,
+    progress,
+    start_of,
+)
 from dynamics_node.io import read_table
 from dynamics_node.trajectory import inverse_trajectory
 from dynamics_node.trajectory.inverse_problem import STDS

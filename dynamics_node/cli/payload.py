@@ -6,16 +6,16 @@ from pathlib import Path
 
 import yaml
 
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import (
+from dynamics_node.cli.options import (
     add_derivatives,
     add_recording,
     as_recorded,
     cutoff,
     joints_map,
+    progress,
+    robot_command,
     torques_of,
 )
-from dynamics_node.cli.robot import robot_command
 from dynamics_node.estimation import Payload, identify_payload, require_bearing
 from dynamics_node.io import open_table
 from dynamics_node.io.write import write_text

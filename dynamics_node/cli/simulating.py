@@ -4,8 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.motions import check_outputs, finish, motion_command, start_of
-from dynamics_node.cli.progress import progress
+from dynamics_node.cli.options import check_outputs, finish, motion_command, progress, start_of
 from dynamics_node.io import read_table
 from dynamics_node.trajectory import simulate
 from dynamics_node.trajectory.graphs import COORDINATES, RULES

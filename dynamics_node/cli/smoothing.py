@@ -4,9 +4,14 @@ from pathlib import Path
 
 import numpy as np
 
-from dynamics_node.cli.motions import check_outputs, finish, motion_command
-from dynamics_node.cli.progress import progress
-from dynamics_node.cli.recording import add_recording, joints_map
+from dynamics_node.cli.options import (
+    add_recording,
+    check_outputs,
+    finish,
+    joints_map,
+    motion_command,
+    progress,
+)
 from dynamics_node.io import TableError, read_table
 from dynamics_node.robot.sensor_fitting import fitting_labels
 from dynamics_node.robot.sensors import load_sensors

@@ -146,7 +146,7 @@ class Conditional:
 
 @dataclass(frozen=True, eq=False)
 class BayesNet:
-    """The conditionals in elimination order; iterate over it, print it, draw it (graph.draw)."""
+    """The conditionals in elimination order; iterate over it, print it, draw it (graph/draw.py)."""
 
     conditionals: tuple[Conditional, ...]
 
