@@ -4,7 +4,7 @@ The text holds numbers and indices only: no name of a robot gets here. Which dia
 from the compiler that reads it.
 """
 
-from dynamics_node.codegen.printer.arguments import Argument, Kernel, Variant
+from dynamics_node.codegen.printer.kernel_arguments import Argument, Kernel, Variant
 from dynamics_node.codegen.printer.kernel_text import head, kernel
 
 __all__ = [

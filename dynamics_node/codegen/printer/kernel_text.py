@@ -6,7 +6,7 @@ from collections import defaultdict
 from functools import cache, cached_property
 from importlib.resources import files
 
-from dynamics_node.codegen.printer.arguments import (
+from dynamics_node.codegen.printer.kernel_arguments import (
     MOST_NUMBERS,
     Argument,
     Arrays,

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from dynamics_node.codegen.printer.arguments import Arrays, Values, Variant, literal
+from dynamics_node.codegen.printer.kernel_arguments import Arrays, Values, Variant, literal
 from dynamics_node.codegen.runner import limits_in
 from dynamics_node.symbolic import LoopProgram, Program
 from dynamics_node.symbolic.fused import fused
