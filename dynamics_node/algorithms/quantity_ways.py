@@ -109,9 +109,15 @@ def inverted(way):
     """The way of Lambda (..., 6 k, 6 k) and J, with the square of the condition number of Lambda (..., 1) in
     Frobenius' norm besides, from one of Lambda^-1 and J."""
 
-    def inertia(*arguments, **options):
-        inverse, J = way(*arguments, **options)
-        found = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
+    def inertia(robot, rates, q, links, **options):
+        inverse, J = way(robot, rates, q, links, **options)
+        try:
+            found = solve_definite(inverse, np.eye(inverse.shape[-1], dtype=inverse.dtype))
+        except (ZeroDivisionError, np.linalg.LinAlgError):  # on symbols a pivot is the constant 0
+            raise np.linalg.LinAlgError(
+                f"the joints of {robot.name} do not move {', '.join(links)} in all directions: build "
+                f"operational_space_inertia_inverse, which has no inverse here"
+            ) from None
         found = symmetric(found) if found.dtype == object else 0.5 * (found + transpose(found))
         squares = [np.asarray((matrix * matrix).sum(axis=(-2, -1))) for matrix in (inverse, found)]
         return found, J, np.asarray(squares[0] * squares[1])[..., None]

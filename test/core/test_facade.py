@@ -8,6 +8,7 @@ from robots import ROBOTS, random_states
 from tolerances import EXACT, error
 
 import dynamics_node as dn
+from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms.operational_space import invert
 from dynamics_node.functions import ProgramFunction
 from dynamics_node.functions.arguments import robot_signature
@@ -163,6 +164,14 @@ def test_lambda_only_where_it_exists(panda):
         assert np.allclose(one(q).inertia, found, rtol=1e-9) and np.isnan(two(q, errors="nan").inertia).all()
         with pytest.raises(dn.SolutionError, match="links cannot move freely"):
             two(q[0])
+
+
+@pytest.mark.parametrize("backend", ["numpy", "c"])
+def test_lambda_that_exists_nowhere_is_an_error_of_building(backend):
+    """A link of a linkage in a plane, and the root of an arm: Lambda^-1 is singular at every position."""
+    for robot, link in ((dn.parse_robot(four_bar()), "coupler"), (ROBOTS["ur5"].model(), "base_link")):
+        with pytest.raises(ValueError, match=f"{link}.*operational_space_inertia_inverse"):
+            dn.build(robot, "operational_space_inertia", links=[link], backend=backend)
 
 
 @pytest.mark.parametrize("choice", [{}, {"solver": "factor_graph", "ordering": "colamd"}])
