@@ -161,7 +161,7 @@ def test_rivals_with_many_more_operations_are_not_tried():
     recursion, through_matrix = ways["aba"], ways["crba + solve"]
     assert 1.0 < len(through_matrix.ops) / len(recursion.ops) < 1.25
     found = orders_of(recursion, None, {"matrix": (through_matrix, None)})
-    assert list(found) == ["trace", "matrix, trace", "matrix, depth_first"]
+    assert [name for name in found if "matrix" in name] == ["matrix, trace", "matrix, depth_first"]
     assert found["matrix, trace"] is through_matrix
     (short,) = recursive_programs(robot, dn.inverse_dynamics(robot)).values()
     assert not any("matrix" in name for name in orders_of(short, None, {"matrix": (through_matrix, None)}))
