@@ -9,8 +9,8 @@ where in the file, and never what stands there.
 
 from dynamics_node.robot import ModelError
 from dynamics_node.robot.description import LoopDescription, LoopEnd
-from dynamics_node.robot.files import read_regular_file
 from dynamics_node.robot.plain_yaml import composed, plain
+from dynamics_node.robot.safe_files import read_regular_file
 
 _TYPES = {"6d": "fixed", "3d": "ball"}
 MAX_BYTES = 1024 * 1024

@@ -16,15 +16,15 @@ from dynamics_node.cli import (
     identifying,
     info,
     inverting,
-    payload,
     sensors,
     simulating,
     smoothing,
 )
+from dynamics_node.cli import identify_payload as payload
 from dynamics_node.codegen import CompileError
 from dynamics_node.functions import SolutionError
 from dynamics_node.robot import ModelError, ModelWarning
-from dynamics_node.robot.files import file_trouble
+from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.text import Printable, printable
 from dynamics_node.trajectory import TrajectoryError
 

@@ -15,7 +15,7 @@ from dynamics_node.identification.base_parameters import (
 )
 from dynamics_node.identification.checks.fit import together
 from dynamics_node.identification.checks.recording_check import RecordingCheck, checked
-from dynamics_node.identification.checks.torques import about_torques
+from dynamics_node.identification.checks.torque_checks import about_torques
 from dynamics_node.identification.consistent import PRIOR_STD, consistent_parameters, joint_prior, refitted
 from dynamics_node.identification.filtering import RecordedSums
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from dynamics_node.io.tables import TableError, columns, require, width
-from dynamics_node.robot.files import file_trouble
+from dynamics_node.robot.safe_files import file_trouble
 
 
 @contextlib.contextmanager

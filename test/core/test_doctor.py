@@ -13,7 +13,9 @@ from urdf_text import joint, robot
 from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
-from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, page, repairs
+from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, repairs
+from dynamics_node.identification.doctor import doctor_page as page
+from dynamics_node.identification.doctor.doctor_page import SIDE
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
     ellipsoid,
@@ -22,7 +24,6 @@ from dynamics_node.identification.doctor.evidence import (
     words,
 )
 from dynamics_node.identification.doctor.faults import FAULTS, SWAPPED
-from dynamics_node.identification.doctor.page import SIDE
 from dynamics_node.identification.doctor.report import facts
 from dynamics_node.identification.doctor.solids import (
     MeshError,

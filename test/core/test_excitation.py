@@ -16,9 +16,9 @@ from two_links import ARM
 import dynamics_node as dn
 from dynamics_node.identification import TERMS, RegressorModel, base_parameters
 from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
-from dynamics_node.identification.excitation.constraints import BoxRows, TorqueRows
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
-from dynamics_node.identification.excitation.problem import Problem, random_motion
+from dynamics_node.identification.excitation.limits_along_motion import BoxRows, TorqueRows
+from dynamics_node.identification.excitation.objective import Problem, random_motion
 from dynamics_node.identification.excitation.series import Series
 
 WALLS = {

@@ -11,7 +11,7 @@ from dynamics_node.algorithms import read_loops_file
 from dynamics_node.algorithms.loops_file import MAX_BYTES, read_sidecar
 from dynamics_node.io.write import replacing, write_text
 from dynamics_node.robot import ModelError
-from dynamics_node.robot.files import read_regular_file
+from dynamics_node.robot.safe_files import read_regular_file
 
 
 def test_a_file_is_read_up_to_a_limit(tmp_path):

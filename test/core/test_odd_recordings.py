@@ -9,7 +9,7 @@ from robots import ROBOTS
 
 from dynamics_node.identification import Sums, base_parameters
 from dynamics_node.identification.checks.recording_check import RecordingCheck
-from dynamics_node.identification.checks.torques import about_torques
+from dynamics_node.identification.checks.torque_checks import about_torques
 
 NAMES = ("ur5", "panda7", "kinova")
 

@@ -9,7 +9,7 @@ from urdf_text import joint, link, robot
 import dynamics_node as dn
 from dynamics_demo.robots import four_bar
 from dynamics_node.robot import sensors as s
-from dynamics_node.robot.sensors.files import MAX_BYTES
+from dynamics_node.robot.sensors.sensors_file import MAX_BYTES
 
 
 def gripper():

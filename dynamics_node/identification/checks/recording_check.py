@@ -7,7 +7,7 @@ import numpy as np
 from dynamics_node.identification.base_parameters import BaseParameters, base_parameters
 from dynamics_node.identification.checks.fit import KINDS, Sample, fit_of
 from dynamics_node.identification.checks.timing import about_delay, about_positions, about_rates, delay
-from dynamics_node.identification.checks.torques import about_load
+from dynamics_node.identification.checks.torque_checks import about_load
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.text import listed
 

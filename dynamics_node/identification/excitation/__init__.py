@@ -1,7 +1,6 @@
 """Motions that make the base parameters of a robot best known, within its limits; see docs/excitation.md."""
 
 from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds, read_limits
-from dynamics_node.identification.excitation.constraints import Box
 from dynamics_node.identification.excitation.design import (
     CRITERIA,
     UNITS,
@@ -9,12 +8,13 @@ from dynamics_node.identification.excitation.design import (
     design_excitation,
     solutions,
 )
-from dynamics_node.identification.excitation.trajectory import (
+from dynamics_node.identification.excitation.excitation_trajectory import (
     RATE,
     ExcitationTrajectory,
     joint_trajectory,
     message_text,
 )
+from dynamics_node.identification.excitation.limits_along_motion import Box
 
 __all__ = [
     "CRITERIA",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynamics_node.identification.excitation.problem import Problem
+from dynamics_node.identification.excitation.objective import Problem
 
 SHARPNESS = 50.0  # of smooth maxima
 REACHES = (1.0, 0.3, 0.1)  # of every coefficient in a solution

@@ -40,9 +40,9 @@ from dynamics_node.functions import (
 )
 from dynamics_node.node.state.sensor_readings import unobservable_without
 from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
-from dynamics_node.robot.files import file_trouble
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.overrides import read_parameters_file
+from dynamics_node.robot.safe_files import file_trouble
 from dynamics_node.robot.sensors import load_sensors
 
 log = logging.getLogger("dynamics_node")

@@ -1,7 +1,6 @@
 """Sensors of a robot: what they read, where, and how well."""
 
 from dynamics_node.robot.errors import SensorError
-from dynamics_node.robot.sensors.files import load_sensors, parse_sensors
 from dynamics_node.robot.sensors.records import (
     MEASURED,
     ROLES,
@@ -20,6 +19,7 @@ from dynamics_node.robot.sensors.records import (
     Posed,
     Sensor,
 )
+from dynamics_node.robot.sensors.sensors_file import load_sensors, parse_sensors
 
 __all__ = [
     "MEASURED",

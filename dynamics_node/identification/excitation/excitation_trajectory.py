@@ -12,7 +12,7 @@ import yaml
 from dynamics_node.algorithms import friction_torque
 from dynamics_node.functions import build
 from dynamics_node.identification.base_parameters import BaseParameters
-from dynamics_node.identification.excitation.problem import Problem
+from dynamics_node.identification.excitation.objective import Problem
 from dynamics_node.identification.regressor_model import RegressorModel
 
 RATE = 20.0  # points a second: controllers join them by polynomials of fifth degree

@@ -5,8 +5,8 @@ from functools import cached_property
 import numpy as np
 
 from dynamics_node.identification.excitation.bounds import Bounds
-from dynamics_node.identification.excitation.constraints import JointRows
 from dynamics_node.identification.excitation.information import Regressor
+from dynamics_node.identification.excitation.limits_along_motion import JointRows
 from dynamics_node.identification.excitation.series import Series
 
 SAMPLES = 20  # of the shortest period
