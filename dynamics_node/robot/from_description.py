@@ -291,7 +291,7 @@ def _joint(joint, slices, explicit):
     if explicit is None:
         q, v = slices[joint.name]
     else:
-        masters = _masters(explicit, slices)
+        masters = _masters(explicit, slices)._replace(is_mimic=joint.mimic is not None)
         q, v = (slice(min(places), max(places) + 1) for places in (masters.q, masters.v))
         weights = np.zeros((1, v.stop - v.start))
         weights[0, np.array(masters.v) - v.start] = masters.weights

@@ -16,12 +16,14 @@ from dynamics_node.robot.joints import KINDS, JointType
 
 class Masters(NamedTuple):
     """The joints that an explicit joint follows: names, places in q and in v, and a weight of each. Its
-    position is the weighted sum of theirs, and an offset."""
+    position is the weighted sum of theirs, and an offset. is_mimic: whether <mimic> says so, not a gear or
+    belt: such a joint has no motor."""
 
     names: tuple[str, ...]
     q: tuple[int, ...]
     v: tuple[int, ...]
     weights: tuple[float, ...]
+    is_mimic: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,10 +13,10 @@ GOOD = """
 import array, pickle
 import numpy as np
 import dynamics_node as dn
-from dynamics_node.codegen.c import batch, kernel
+from dynamics_node.codegen.c import batch_kernel, kernel
 from robots import ROBOTS, random_states
 
-kernel.QUICK = batch.QUICK = 0  # one order of operations and one set of flags: instrumented code is compiled slowly
+kernel.QUICK = batch_kernel.QUICK = 0  # one order of operations and one set of flags: instrumented code is compiled slowly
 
 for name, floating in (("ur5", False), ("double_pendulum", True)):
     model = ROBOTS[name]._replace(floating_base=floating).model()

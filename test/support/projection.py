@@ -27,7 +27,7 @@ class Projection(Oracle):
 
     def __init__(self, linkage, mechanism):
         self.linkage, self.mechanism, self.model = linkage, mechanism, mechanism
-        root = (pin.JointModelFreeFlyer(),) if linkage.floating_base else ()
+        root = (pin.JointModelFreeFlyer(),) if mechanism.floating_base else ()
         self.pin = pin.buildModelFromXML(linkage.text, *root)
         self.pin.gravity.linear[:] = mechanism.gravity
         self.data = self.pin.createData()

@@ -35,9 +35,11 @@ class Coordinates:
     unrealized = 0.0  # the largest torque at an independent joint that driven joints could not bring about
 
     def __init__(self, robot: Robot, explicit=True):
-        """explicit: whether explicit joints are among the joints."""
+        """explicit: whether explicit joints are among the joints; mimic joints are only beside loops, as
+        controllers of other robots reject trajectories that name them."""
         tree = robot.tree
-        self._robot, self.explicit = robot, tree.explicit_joints if explicit else ()
+        shown = (j for j in tree.explicit_joints if robot.constrained or not j.masters.is_mimic)
+        self._robot, self.explicit = robot, tuple(shown) if explicit else ()
         measured = tuple(joint for joint in tree.independent_joints if joint.type.is_scalar)
         self.joints, self.counted = (*measured, *self.explicit), len(measured)
         self.names = tuple(joint.name for joint in self.joints)

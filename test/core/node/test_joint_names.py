@@ -49,7 +49,7 @@ def test_topics_parameters_and_models_have_the_drivers_names():
 
 def test_names_without_a_pattern_and_joints_that_mimic():
     core = panda(joint_names__from=["gripper"], joint_names__to=["panda_finger_joint1"])
-    assert core.joints.names == (*PANDA_JOINTS, "gripper", "panda_finger_joint2")
+    assert core.joints.names == (*PANDA_JOINTS, "gripper")
     assert [joint.masters.names for joint in core.model.explicit_joints] == [("gripper",)]
 
 

@@ -211,7 +211,7 @@ def test_the_same_joints_keep_what_was_measured(panda):
 
 def test_from_a_tree_to_loops_and_back():
     node = Node(settings(backend="numpy")).describe(geared_chain(2)).describe(PANDA)
-    assert len(node.core.joints.names) == 9
+    assert len(node.core.joints.names) == 8
     node.describe(five_bar())
     assert len(node.core.joints.names) == 4 and node.core.model.nv == 2
 
