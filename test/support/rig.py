@@ -259,7 +259,8 @@ class Rig(Client):
         self.until(lambda: self.neighbours() == ["client"], what="the node's farewell")
         super().close()
         output = self.process.output()
-        assert code == 0, f"the node ended with {code}:\n{output}"
+        # SIGALRM: Fast DDS did not come back from the end of a participant, see `end` of node/ros/running.py
+        assert code in (0, -signal.SIGALRM), f"the node ended with {code}:\n{output}"
         assert "Traceback" not in output, output
 
 
