@@ -14,8 +14,7 @@ from dynamics_demo.robots import four_bar
 from dynamics_node.algorithms import parse_robot, rnea
 from dynamics_node.cli import main
 from dynamics_node.identification.doctor import diagnose, examine, nearest_consistent, repairs
-from dynamics_node.identification.doctor import doctor_page as page
-from dynamics_node.identification.doctor.doctor_page import SIDE
+from dynamics_node.identification.doctor.doctor_page import SIDE, page
 from dynamics_node.identification.doctor.evidence import (
     Inertial,
     ellipsoid,
