@@ -1,4 +1,4 @@
-"""What Programs cost, and which of several costs least."""
+"""The cost of Programs in operations, and the cheapest of several."""
 
 from dynamics_node.symbolic import Program
 

@@ -1,4 +1,4 @@
-"""What every joint transmits."""
+"""The wrenches that joints transmit."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Random positions of a model."""
+"""Random positions of a robot."""
 
 import numpy as np
 
