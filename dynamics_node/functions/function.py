@@ -225,13 +225,10 @@ class ProgramFunction(Function):
         if out is None:
             results = self._results(map(_empty, self._shapes))
         else:
-            results = out if type(out) is tuple else (out,)
+            results = out if isinstance(out, tuple) else (out,)
         if self._one_state(*arrays, *results) is not None:
-            found = self._few(*arrays)
-            if out is None:
-                results = self._results(self._states(found, self.runner, arrays, None, errors))
-            else:
-                results = self._states(found, self.runner, arrays, results, errors)
+            places = None if out is None else results
+            results = self._results(self._states(self._few(*arrays), self.runner, arrays, places, errors))
         return results[0] if self._single else results
 
     def _with_f_ext(self, arrays, named, out, errors):

@@ -136,11 +136,10 @@ class QuantityFunction(RobotFunction, ProgramFunction):
         if out is None:
             places, results = None, self._results(map(np.empty, self._shapes))
         else:
-            places = results = out if type(out) is tuple else (out,)
+            places = results = out if isinstance(out, tuple) else (out,)
         solve, few = self._pushed
         if solve(*arrays, *results) is not None:
-            results = self._states(few(*arrays), runner, arrays, places, errors)
-            results = self._results(results) if out is None else results
+            results = self._results(self._states(few(*arrays), runner, arrays, places, errors))
         return results[0] if self._single else results
 
 

@@ -277,3 +277,24 @@ def test_one_hybrid_state_is_compiled():
             assert all(error(a, b) <= 1e-9 for a, b in zip(solver(q, qd, *known, push), right, strict=True))
     places = one, other
     assert solver(q, qd, u, u, out=places) == places and error(one, plain(q, qd, u, u)[0]) <= 1e-9
+
+
+# --- results in the caller's arrays --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "options"),
+    [("forward_dynamics_derivatives", {}), ("frame_kinematics", {"link": "panda_link7"})],
+)
+def test_results_of_a_call_are_the_out_of_the_next(what, options):
+    """A NamedTuple of one state or of many."""
+    model = ROBOTS["panda7"].model()
+    function = dn.build(model, what, backend="numpy", **options)
+    states = random_states(model, 3)[:3]
+    one, other = (tuple(a[k] for a in states) for k in (0, 1))
+    for first, second in ((one, other), (states, tuple(a[::-1] for a in states))):
+        results = function(*first)
+        again, right = function(*second, out=results), function(*second)
+        assert type(again) is type(results) is type(right) is not tuple
+        for result, place, meant in zip(again, results, right, strict=True):
+            assert result is place and np.array_equal(result, meant)
