@@ -5,6 +5,7 @@ without it, is an approximation.
 """
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dynamics_node.algorithms.constraint_equations import velocity_program
 from dynamics_node.algorithms.dynamics_programs import problem_program
 from dynamics_node.algorithms.loading import robot_from_description
 from dynamics_node.algorithms.loop_equations import counting_equations
+from dynamics_node.algorithms.reduced_frames import economical
 from dynamics_node.robot import ModelError, Robot, forward_dynamics, inverse_dynamics
 from dynamics_node.robot.from_description import tree_from_description
 from dynamics_node.robot.urdf import parse_urdf
@@ -20,37 +22,93 @@ from dynamics_node.robot.validate import validate
 from dynamics_node.symbolic import Program, interpret, solve_definite
 
 
-def rival_programs(robot: Robot) -> dict[str, Program]:
-    """Inverse and forward dynamics of a robot with loops in two other ways."""
+def rival_programs(robot: Robot, tree: Robot | None = None) -> dict[str, Program]:
+    """Inverse and forward dynamics in two other ways, over the joints of a spanning tree. tree: that of a robot
+    with explicit joints, see `spanning_tree`; by default the tree that the loops of the robot close."""
+
+    def spanning(own, rates, q):  # own: the robot in frames that suit it; a spanning tree has its own
+        if tree is not None:
+            return _of_explicit_joints(robot, tree, rates, q)
+        return _Spanning(own.tree, q, rates, *_independent_equations(own, q, rates.qd), own.independent)
+
+    def projected(own, rates, q, qdd, f_ext=None, gravity=None):
+        return projected_dynamics(spanning(own, rates, q), qdd, gravity)
+
+    def lagrange(own, rates, q, tau, f_ext=None, gravity=None):
+        return lagrange_dynamics(spanning(own, rates, q), tau, gravity)
+
     return {
-        "projected M and h": problem_program(robot, inverse_dynamics(robot), projected_dynamics),
-        "Lagrange": problem_program(robot, forward_dynamics(robot), lagrange_dynamics),
+        "projected M and h": problem_program(robot, inverse_dynamics(robot), projected),
+        "Lagrange": problem_program(robot, forward_dynamics(robot), lagrange),
     }
 
 
-def projected_dynamics(robot, rates, q, qdd, f_ext=None, gravity=None):
+def projected_dynamics(spanning, qdd, gravity):
     """tau (nv,) = G^T (M (G qdd + g) + h) with M and h of the tree: the textbook's projection, on
     symbols. Without f_ext. (The article's "projected RNEA", the recursion over the tree between G and its
     transpose, is what the library has.)"""
-    assert f_ext is None
-    tree = robot.tree
-    torques = crba(tree, q) @ rates.accelerations(qdd) + nonlinear_effects(tree, q, rates.qd, gravity=gravity)
-    return rates.independent(torques)
+    tree, q, rates = spanning.tree, spanning.q, spanning.rates
+    h = nonlinear_effects(tree, q, rates.qd, gravity=gravity)
+    return rates.independent(crba(tree, q) @ rates.accelerations(qdd) + h)
 
 
-def lagrange_dynamics(robot, rates, q, tau, f_ext=None, gravity=None):
+def lagrange_dynamics(spanning, tau, gravity):
     """qdd (nv,) by multipliers, [M K^T; K 0] over all joints of the tree: the range-space method, on
     symbols. Without f_ext."""
-    assert f_ext is None
-    tree = robot.tree
-    K, k = _independent_equations(robot, q, rates.qd)
+    tree, q, K = spanning.tree, spanning.q, spanning.K
     effort = np.zeros(tree.nv, dtype=object)
-    effort[robot.independent] = tau
-    right = effort - nonlinear_effects(tree, q, rates.qd, gravity=gravity)
+    effort[spanning.independent] = tau
+    right = effort - nonlinear_effects(tree, q, spanning.rates.qd, gravity=gravity)
     solved = solve_definite(crba(tree, q), np.concatenate([K.T, right[:, None]], axis=1))
     MK, free = solved[:, :-1], solved[:, -1]
-    multipliers = solve_definite(K @ MK, (k - K @ free)[:, None])[:, 0] if len(K) else np.zeros(0)
-    return (free + MK @ multipliers)[robot.independent]
+    multipliers = solve_definite(K @ MK, (spanning.k - K @ free)[:, None])[:, 0] if len(K) else np.zeros(0)
+    return (free + MK @ multipliers)[spanning.independent]
+
+
+class _Spanning(NamedTuple):
+    """A tree with the equations K qdd = k (r, nv of the tree), (r,) between its joints, at positions q of it;
+    independent: where in v of the tree the coordinates of the robot lie."""
+
+    tree: Robot
+    q: np.ndarray
+    rates: Any
+    K: np.ndarray
+    k: np.ndarray
+    independent: np.ndarray
+
+
+class _Ratios(NamedTuple):
+    """What Rates are where the constraints are constant: qd of the tree = G times those of the robot."""
+
+    G: np.ndarray
+    qd: np.ndarray
+
+    def accelerations(self, qdd):
+        return self.G @ qdd
+
+    def independent(self, torques):
+        return self.G.T @ torques
+
+
+def _of_explicit_joints(robot, tree, rates, q):
+    """Of a tree in which the explicit joints of a robot have coordinates, and are tied by constant ratios."""
+    own = {body.joint.name: body.joint for body in robot.bodies}
+    positions, G = np.zeros(tree.nq, dtype=object), np.zeros((tree.nv, robot.nv))
+    independent = np.zeros(robot.nv, dtype=int)
+    dependent = []
+    for body in tree.bodies:
+        joint, places = own[body.joint.name], body.joint.v
+        G[places] = joint.rate(np.eye(robot.nv)).T
+        if joint.masters is None:
+            positions[body.joint.q] = q[joint.q]
+            independent[joint.v] = np.arange(places.start, places.stop)
+        else:
+            positions[body.joint.q] = joint.position(q)
+            dependent.append(places.start)
+    K = np.zeros((len(dependent), tree.nv))
+    K[:, independent] = -G[dependent]
+    K[np.arange(len(dependent)), dependent] = 1.0
+    return _Spanning(tree, positions, _Ratios(G, G @ rates.qd), K, np.zeros(len(K)), independent)
 
 
 def _independent_equations(mechanism, q, rates):
@@ -63,6 +121,15 @@ def _independent_equations(mechanism, q, rates):
             K.append(found["K"][rows])
             k.append(found["k"][rows])
     return np.concatenate(K), np.concatenate(k)
+
+
+def spanning_tree(text, **choices) -> Robot:
+    """URDF+ text of a geared robot -> the Robot whose explicit joints have coordinates like all others, in
+    economical frames. choices: as of parse_robot."""
+    description = parse_urdf(text)
+    validate(description)
+    joints = tuple(replace(joint, mimic=None) for joint in description.joints)
+    return economical(tree_from_description(replace(description, couplings=(), joints=joints), **choices))[0]
 
 
 def independent_tree(text, reflect=True, **choices) -> Robot:

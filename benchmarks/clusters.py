@@ -13,7 +13,7 @@ from pathlib import Path
 import cluster_peers
 import harness
 import numpy as np
-from cluster_alternatives import independent_tree, rival_programs
+from cluster_alternatives import independent_tree, rival_programs, spanning_tree
 from dynamics import microseconds, pinocchio_model
 from robots import random_states
 
@@ -86,13 +86,17 @@ def _call(program, robot, q, *rates):
 def tips(mechanism):
     """Links at the ends of the robot, without rotors: where forces act on it."""
     tree = mechanism.tree
-    independent = {i for i, body in enumerate(tree.bodies) if body.joint.v.start in mechanism.independent}
+    independent = {
+        i
+        for i, body in enumerate(tree.bodies)
+        if body.joint.masters is None and body.joint.v.start in mechanism.independent
+    }
     parents = {tree.parents[i] for i in independent}
     return [tree.bodies[i].name for i in sorted(independent - parents)]
 
 
-def exact_programs(mechanism):
-    """{algorithm: Program}"""
+def exact_programs(mechanism, tree):
+    """{algorithm: Program}. tree: of a geared robot, with coordinates of the explicit joints."""
     forward = dynamics_programs(mechanism, dn.forward_dynamics(mechanism))
     inverse = dynamics_programs(mechanism, dn.inverse_dynamics(mechanism))
     inertia = quantity_programs(mechanism, "operational_space_inertia_inverse", links=tips(mechanism))
@@ -100,7 +104,7 @@ def exact_programs(mechanism):
         "C-RNEA": inverse["rnea"],
         "C-ABA": forward["aba"],
         "projection": forward["crba + solve"],
-        **rival_programs(mechanism),
+        **rival_programs(mechanism, tree),
         "C-EFPA": inertia["by clusters"],
         "projected OSIM": inertia["by the tree"],
     }
@@ -128,7 +132,7 @@ RIVALS = {  # of each cluster algorithm; the article's projected RNEA is here th
 
 def measure(mechanism, text=None, **choices):
     """{algorithm: (us, operations)}; with the text of a geared robot also of the approximations."""
-    programs = exact_programs(mechanism)
+    programs = exact_programs(mechanism, text and spanning_tree(text, **choices))
     times = kernel_times(programs, mechanism, *states(mechanism))
     if text is not None:
         model = independent_tree(text, **choices)
