@@ -23,8 +23,10 @@ from dynamics_node.symbolic import Program, interpret, solve_definite
 
 
 def rival_programs(robot: Robot, tree: Robot | None = None) -> dict[str, Program]:
-    """Inverse and forward dynamics in two other ways, over the joints of a spanning tree. tree: that of a robot
-    with explicit joints, see `spanning_tree`; by default the tree that the loops of the robot close."""
+    """Inverse and forward dynamics in two other ways, over the joints of a spanning tree.
+
+    tree: that of a robot with explicit joints, see `spanning_tree`; by default the tree that loops close.
+    """
 
     def spanning(own, rates, q):  # own: the robot in frames that suit it; a spanning tree has its own
         if tree is not None:
