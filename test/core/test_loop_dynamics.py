@@ -22,7 +22,7 @@ from dynamics_node.algorithms.quantity_ways import operational_space_inertia_inv
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.node.building.build_job import Job, do
 from dynamics_node.node.core.consistency import read_settings
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.settings import PARAMETERS
 from dynamics_node.robot.constraints import Custom
 from dynamics_node.symbolic import interpret, trace

@@ -14,7 +14,7 @@ pinocchio = pytest.importorskip(
 
 from dynamics_node.node.building.build_job import Job, ServedRobot, do
 from dynamics_node.node.core.consistency import read_settings
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.settings import PARAMETERS
 
 ALGORITHMS = (

@@ -3,8 +3,8 @@
 from typing import Any
 
 from dynamics_node.functions import resolve
+from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
-from dynamics_node.node.core.table import read_fields
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.joint_names import name_pairs
 from dynamics_node.robot.subtree import subtree, with_tool

@@ -12,7 +12,7 @@ from dynamics_node.estimation import COMPONENTS, ObserverOptions
 from dynamics_node.functions import BACKENDS, SOLVERS
 from dynamics_node.graph import ORDERINGS
 from dynamics_node.node.building.build_job import COMPILING, Job
-from dynamics_node.node.core.table import parameter, parameters_of
+from dynamics_node.node.core.parameters import parameter, parameters_of
 from dynamics_node.robot import KINDS
 from dynamics_node.robot.joint_names import Pairs, renamed
 

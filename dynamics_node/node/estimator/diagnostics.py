@@ -5,7 +5,7 @@ from typing import Any
 
 from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics, Status
-from dynamics_node.node.estimator.core import ENCODERS, TORQUES, EstimatorCore
+from dynamics_node.node.estimator.estimator_core import ENCODERS, TORQUES, EstimatorCore
 from dynamics_node.text import listed
 
 WORDS = {ENCODERS: "joint_states", TORQUES: "torques"}

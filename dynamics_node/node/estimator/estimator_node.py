@@ -9,9 +9,14 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 from dynamics_node.node.core.errors import BadMessage, NoOutput
-from dynamics_node.node.estimator.core import EstimatorCore
 from dynamics_node.node.estimator.diagnostics import report
-from dynamics_node.node.estimator.settings import COMMANDED, PARAMETERS, check_against, read_settings
+from dynamics_node.node.estimator.estimator_core import EstimatorCore
+from dynamics_node.node.estimator.estimator_settings import (
+    COMMANDED,
+    PARAMETERS,
+    check_against,
+    read_settings,
+)
 from dynamics_node.node.ros.messages import doubles, nanoseconds, sensed_numbers, torque_message
 from dynamics_node.node.ros.outputs import Output, Outputs, always
 from dynamics_node.node.ros.robot_node import RobotNode

@@ -12,8 +12,8 @@ from sensor_msgs.msg import Imu, JointState
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.node.building.robot_manager import RobotManager
-from dynamics_node.node.core.core import Core
 from dynamics_node.node.core.diagnostics import Statistics
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.messages import (
     imu_numbers,

@@ -11,7 +11,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.ros.messages import (
     doubles,
     point_message,

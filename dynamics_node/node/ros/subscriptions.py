@@ -18,8 +18,7 @@ from dynamics_node.node.building.robot_manager import RobotManager
 from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.running import Throttle
-from dynamics_node.node.ros.wire import StateReader, States, is_plain
-from dynamics_node.node.state.transit import Transit
+from dynamics_node.node.ros.wire import StateReader, States, Transit, is_plain
 from dynamics_node.robot.urdf import MAX_BYTES
 from dynamics_node.text import shown
 

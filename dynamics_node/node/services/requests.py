@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from builtin_interfaces.msg import Time
 
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
 from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once

@@ -25,7 +25,7 @@ from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.codegen import lost as lost_device
 from dynamics_node.node.building.stop import Stop
-from dynamics_node.node.core.core import Core, Snapshot
+from dynamics_node.node.core.dynamics_core import Core, Snapshot
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.ros.running import Guard, end

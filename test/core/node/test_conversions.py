@@ -5,7 +5,7 @@ from array import array
 import pytest
 
 from dynamics_node.node.core.consistency import read_settings
-from dynamics_node.node.core.conversions import as_declared
+from dynamics_node.node.core.parameters import as_declared
 from dynamics_node.node.core.settings import PARAMETERS
 
 TABLE = {parameter.name: parameter for parameter in PARAMETERS}

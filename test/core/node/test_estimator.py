@@ -6,8 +6,8 @@ from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.errors import BadMessage, NoOutput
-from dynamics_node.node.estimator.core import EstimatorCore, Grid
-from dynamics_node.node.estimator.settings import PARAMETERS, EstimatorJob, read_settings
+from dynamics_node.node.estimator.estimator_core import EstimatorCore, Grid
+from dynamics_node.node.estimator.estimator_settings import PARAMETERS, EstimatorJob, read_settings
 
 NS = 1_000_000_000
 PERIOD = 4_000_000  # ns

@@ -8,7 +8,7 @@ import pytest
 from plain import extremes
 from robots import ROBOTS
 
-from dynamics_node.node.estimator.settings import PARAMETERS, check_against, read_settings
+from dynamics_node.node.estimator.estimator_settings import PARAMETERS, check_against, read_settings
 
 DEFAULTS = {parameter.name: parameter.default for parameter in PARAMETERS}
 

@@ -5,7 +5,7 @@ import pytest
 from cases import case_of
 from plain import robot_settings, serve, settings
 
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import NoOutput
 
 STD, STEP = 1e-5, 2  # rad, ms

@@ -8,7 +8,7 @@ from robots import PANDA, PANDA_JOINTS, ROBOTS, data_folder, random_states
 import dynamics_node as dn
 from dynamics_demo.robots import five_bar
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.core import Core
+from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import NoOutput
 
 THEIRS = tuple(name.replace("panda", "fer") for name in PANDA_JOINTS)

@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from dynamics_node.node.core import settings
-from dynamics_node.node.estimator import settings as estimator_settings
+from dynamics_node.node.estimator import estimator_settings
 from dynamics_node.node.launching import (
     SOURCES,
     description_parameters,

@@ -10,9 +10,9 @@ from two_links import ARM, NAMES, PUSH, SENSORS, Swing
 
 import dynamics_node as dn
 from dynamics_node.node.building.build_job import Failure, do
-from dynamics_node.node.core.external_torque import external_torque
-from dynamics_node.node.estimator.core import EstimatorCore
-from dynamics_node.node.estimator.settings import PARAMETERS, read_settings
+from dynamics_node.node.core.measured_efforts import external_torque
+from dynamics_node.node.estimator.estimator_core import EstimatorCore
+from dynamics_node.node.estimator.estimator_settings import PARAMETERS, read_settings
 
 NS, PERIOD, BEGIN = 1_000_000_000, 4_000_000, 1_700_000_000_000_000_000
 

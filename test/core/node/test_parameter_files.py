@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from dynamics_node.node.core import settings
-from dynamics_node.node.estimator import settings as estimator_settings
+from dynamics_node.node.estimator import estimator_settings
 
 CONFIG = Path(__file__).parents[3] / "config"
 TABLES = {"dynamics": settings.PARAMETERS, "estimator": estimator_settings.PARAMETERS}

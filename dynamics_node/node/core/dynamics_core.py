@@ -8,7 +8,7 @@ from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputErro
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
 from dynamics_node.node.core.errors import NoOutput
-from dynamics_node.node.core.payload_estimation import PayloadEstimation
+from dynamics_node.node.core.measured_efforts import PayloadEstimation
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
 from dynamics_node.node.state.coordinates import Coordinates

@@ -9,8 +9,8 @@ from typing import Any
 from dynamics_node.functions import LoopSolver, build_loop_solver
 from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.core.consistency import check_description, refuse_joints_twice, require_joints
+from dynamics_node.node.core.parameters import parameter, parameters_of, read_fields
 from dynamics_node.node.core.settings import DESCRIBED, DescriptionSettings
-from dynamics_node.node.core.table import parameter, parameters_of, read_fields
 from dynamics_node.node.state.sensor_readings import Topic, topics_of
 from dynamics_node.robot import Robot, sensor_problem
 from dynamics_node.robot.joint_names import Pairs
