@@ -27,8 +27,8 @@ def watch(names):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
+    from dynamics_node.node.ros.inputs import RELIABLE, SENSOR
     from dynamics_node.node.ros.running import make_executor
-    from dynamics_node.node.ros.subscriptions import RELIABLE, SENSOR
 
     rclpy.init()
     node, ages, begin = Node("watch"), {"torques": [], "echoes": []}, time.monotonic() + WARM_UP

@@ -33,8 +33,8 @@ def echo(topic):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
+    from dynamics_node.node.ros.inputs import RELIABLE, SENSOR
     from dynamics_node.node.ros.running import run, start_rclpy
-    from dynamics_node.node.ros.subscriptions import RELIABLE, SENSOR
 
     stop = start_rclpy()
     node = Node("echo")
@@ -58,8 +58,8 @@ def load(rate, robot):
     from rclpy.node import Node
     from sensor_msgs.msg import JointState
 
+    from dynamics_node.node.ros.inputs import RELIABLE, SENSOR
     from dynamics_node.node.ros.running import Guard, make_executor
-    from dynamics_node.node.ros.subscriptions import RELIABLE, SENSOR
 
     rclpy.init()
     names = joint_names(robot)

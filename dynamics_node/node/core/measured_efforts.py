@@ -1,7 +1,4 @@
-"""What pushes on the robot, from joint states with efforts. Without ROS.
-
-What a link carries, from joint states with efforts, while it is asked for. Without ROS.
-"""
+"""What measured efforts tell: external torques, and the payload of a link."""
 
 from typing import Any, NamedTuple
 

@@ -1,7 +1,4 @@
-"""A table of parameters: the fields of a frozen dataclass, with their texts and limits. Without ROS.
-
-Values as people write them, in the type that the parameter has: 100 is a number as 100.0 is.
-"""
+"""Parameters as the fields of a frozen dataclass: names, types, limits, and values as people write them."""
 
 from dataclasses import field, fields
 from typing import Any, NamedTuple, TypeVar

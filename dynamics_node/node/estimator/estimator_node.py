@@ -17,10 +17,10 @@ from dynamics_node.node.estimator.estimator_settings import (
     check_against,
     read_settings,
 )
+from dynamics_node.node.ros.inputs import DESCRIPTION, MIDDLE, SENSOR, SHORT, Input, Subscriptions
 from dynamics_node.node.ros.messages import doubles, nanoseconds, sensed_numbers, torque_message
 from dynamics_node.node.ros.outputs import Output, Outputs, always
 from dynamics_node.node.ros.robot_node import RobotNode
-from dynamics_node.node.ros.subscriptions import DESCRIPTION, MIDDLE, SENSOR, SHORT, Input, Subscriptions
 from dynamics_node.node.state.joint_memory import MAX_NAMES
 
 

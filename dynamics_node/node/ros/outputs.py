@@ -12,6 +12,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from trajectory_msgs.msg import JointTrajectory
 
 from dynamics_node.node.core.dynamics_core import Core
+from dynamics_node.node.ros.inputs import RELIABLE
 from dynamics_node.node.ros.messages import (
     doubles,
     point_message,
@@ -19,7 +20,6 @@ from dynamics_node.node.ros.messages import (
     trajectory_message,
     wrench_message,
 )
-from dynamics_node.node.ros.subscriptions import RELIABLE
 
 Write = Callable[[Any, Time], Iterable[Any]]  # of what is told, and a stamp
 

@@ -16,9 +16,9 @@ from dynamics_node.node.core.diagnostics import Statistics
 from dynamics_node.node.core.errors import NO_STATE, Reminder
 from dynamics_node.node.core.parameters import Numbers, Parameter, Strings, as_declared
 from dynamics_node.node.core.settings import PARAMETERS
+from dynamics_node.node.ros.inputs import RELIABLE, Subscriptions
 from dynamics_node.node.ros.messages import diagnostic_message
 from dynamics_node.node.ros.running import Throttle
-from dynamics_node.node.ros.subscriptions import RELIABLE, Subscriptions
 from dynamics_node.node.state.joint_memory import JUMP_BACK
 from dynamics_node.text import shown
 

@@ -3,9 +3,7 @@
 rclpy makes a Python object of every name, number array and trajectory point, 10 us each and all at once,
 before anybody can ask how many there are. Here the counts come first, numbers stay where they are, and names
 that were seen before are compared as bytes. The encoding is CDR as of OMG DDS-XTypes 1.3, 7.4.1: numbers are
-aligned to their size, counted from the fourth byte.
-
-Messages that waited on their way: those of a node that was stopped for a while, or starved.
+aligned to their size, counted from the fourth byte. Transit estimates how long a message waited on its way.
 """
 
 from collections.abc import Iterator
