@@ -134,7 +134,7 @@ setup(
     entry_points={
         "console_scripts": [
             "dynamics_node = dynamics_node.node.main:main",
-            "dynamics_estimator = dynamics_node.node.estimator.main:main",
+            "dynamics_estimator = dynamics_node.node.estimator.__main__:main",
             "dynamics = dynamics_node.cli:main",
             "demo_motion = dynamics_demo.motion:main",
             "demo_monitor = dynamics_demo.monitor:main",

@@ -31,7 +31,7 @@ class EstimatedPanda(Rig):
     def __init__(self, sensors_file):
         parameters = {"sensors_file": sensors_file, "rate": RATE}
         parameters |= {"noise.encoder": [arm.ENCODER], "noise.torque": [arm.TORQUE]}
-        super().__init__(None, parameters, module="dynamics_node.node.estimator.main")
+        super().__init__(None, parameters, module="dynamics_node.node.estimator")
         self.late = []
         topic = "dynamics_estimator/joint_state_estimate"
         self.node.create_subscription(JointStateEstimate, topic, self._told, 500)

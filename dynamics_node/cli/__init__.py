@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 
-from dynamics_node.threads import one_blas_thread
+from dynamics_node.process import one_blas_thread
 
 INTERRUPTED, TERMINATED = (128 + number for number in (signal.SIGINT, signal.SIGTERM))  # as shells have it
 

@@ -5,9 +5,8 @@ from contextlib import suppress
 from importlib import import_module
 
 from dynamics_node.node.building.build_server import SERVER
-from dynamics_node.node.building.stop import Stop
+from dynamics_node.process import Stop, one_blas_thread
 from dynamics_node.text import shown
-from dynamics_node.threads import one_blas_thread
 
 
 def main(arguments=None):

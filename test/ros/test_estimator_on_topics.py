@@ -22,7 +22,7 @@ from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
 POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
-MODULE = "dynamics_node.node.estimator.main"
+MODULE = "dynamics_node.node.estimator"
 NS = 1_000_000_000
 PERIOD = NS // 250
 

@@ -20,13 +20,11 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from dynamics_node.threads import ONE_BLAS_THREAD
+from dynamics_node.process import ONE_BLAS_THREAD, first_to_go
 
 WORK = "dynamics_node.node.building.build_job"  # the module whose `work` does a job
-FIRST_TO_GO = "500"  # of 1000: where memory runs out, rather this process than the node
 LONGEST_WORD = 500  # bytes about the end of a job
 _ASIDE, _AT_ONCE = b"-", b"+"
 _DESCRIPTORS = 3  # that come with a job: its request, the place for its answer, the socket of its end
@@ -243,8 +241,7 @@ def _end_group(*_):
 
 def main(load: Callable[[], Work]):
     """load: imports what jobs need, and gives what does one."""
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO)
+    first_to_go()
     descriptor, parent = map(int, sys.argv[1:3])
     end_with(parent)  # while it imports
     server = Server(descriptor, load())

@@ -1,4 +1,4 @@
-"""Counts and times of what the node does, and the status on /diagnostics, once a second. Without ROS."""
+"""Counts and times of what the nodes do, and their statuses on /diagnostics, once a second."""
 
 from collections import Counter, deque
 from time import monotonic_ns
@@ -11,6 +11,9 @@ from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import NO_DESCRIPTION, NoOutput
 from dynamics_node.node.core.measured_efforts import told
 from dynamics_node.node.state.joint_memory import NEVER
+from dynamics_node.text import listed
+
+DOUBTFUL = 5.0  # mean square of a reading's error over its variance
 
 
 class Statistics:
@@ -63,13 +66,24 @@ class Statistics:
         self.counts["errors"] += 1
         self.last_error = error
 
-    def take_percentiles(self):
-        """p50, p99 in us of the solve times since the last call; None without any."""
+    def take_times(self) -> dict[str, str]:
+        """Percentiles of the solve times since the last call; {} without any."""
         if not self._solve_times:
-            return None
+            return {}
         p50, p99 = np.percentile(self._solve_times, (50, 99)) * 1e6
         self._solve_times.clear()
-        return p50, p99
+        return {"solve time p50 [us]": f"{p50:.1f}", "solve time p99 [us]": f"{p99:.1f}"}
+
+    @property
+    def troubles(self) -> dict[str, Any]:
+        """What went wrong, and why nothing is published."""
+        return {
+            "dropped messages": self.counts["dropped"],
+            "last drop": self.last_drop,
+            "errors": self.counts["errors"],
+            "last error": self.last_error,
+            "silent because": self.silent_because,
+        }
 
 
 def _kept(silence):
@@ -88,23 +102,29 @@ class Status(NamedTuple):
     values: dict[str, Any]
 
 
+def _verdict_of_both(manager, statistics) -> str:
+    """What is wrong with the description or the input, "" for nothing."""
+    if manager.failure:
+        served = "the last good model serves" if manager.core is not None else "no model yet"
+        return f"{manager.failure} ({served})"
+    return statistics.silent_because and f"silent: {statistics.silent_because}"
+
+
+# --- of dynamics_node ---------------------------------------------------------------------------------------
+
+
 def report(manager: RobotManager, statistics: Statistics, enabled: bool, lost_device: str = "") -> Status:
     """What is served, how fast and why not; the solve times begin anew. lost_device: why services go on
     without their GPU."""
     values: dict[str, Any] = {"enabled": enabled, "building": manager.building}
     if manager.core is not None:
         values |= _of_core(manager.core)
-    if percentiles := statistics.take_percentiles():
-        values["solve time p50 [us]"], values["solve time p99 [us]"] = (f"{p:.1f}" for p in percentiles)
     values |= {
+        **statistics.take_times(),
         "solved": statistics.counts["solved"],
         "silent": statistics.counts["silent"],
-        "dropped messages": statistics.counts["dropped"],
-        "last drop": statistics.last_drop,
-        "errors": statistics.counts["errors"],
-        "last error": statistics.last_error,
+        **statistics.troubles,
         "clamped joints": ", ".join(statistics.clamped),
-        "silent because": statistics.silent_because,
         "no external torques because": statistics.unobserved,
         "description error": manager.failure,
         "lost GPU": lost_device,
@@ -154,16 +174,81 @@ def _sensors(core, now):
     return f"{', '.join(told)}; chi-square {core.sensors.chi_square:.3g}, expected {expected}"
 
 
-def _verdict(manager, statistics, enabled):
-    if manager.failure:
-        served = "the last good model serves" if manager.core is not None else "no model yet"
-        return True, f"{manager.failure} ({served})"
-    if not enabled:
+def _verdict(manager, statistics, enabled) -> tuple[bool, str]:
+    if not (enabled or manager.failure):
         return False, "disabled"
-    if statistics.silent_because:
-        return True, f"silent: {statistics.silent_because}"
+    if trouble := _verdict_of_both(manager, statistics):
+        return True, trouble
     if statistics.unobserved:
         return True, f"no external torques: {statistics.unobserved}"
     if statistics.clamped:
         return True, f"torque clamped at {', '.join(statistics.clamped)}"
     return False, "running"
+
+
+# --- of dynamics_estimator ----------------------------------------------------------------------------------
+
+
+def estimator_report(manager: RobotManager, statistics: Statistics) -> Status:
+    """What is estimated, how fast, from what, and why not; the solve times begin anew."""
+    core = manager.core
+    silent = {} if core is None else core.silent_sensors(monotonic_ns())
+    values: dict[str, Any] = {"building": manager.building}
+    if core is not None:
+        values |= _of_estimator(core, silent)
+    values |= {
+        **statistics.take_times(),
+        "estimates": statistics.counts["solved"],
+        **statistics.troubles,
+        "description error": manager.failure,
+    }
+    trouble = _verdict_of_both(manager, statistics) or (_estimator_trouble(core, silent) if core else "")
+    return Status(bool(trouble), trouble or "running", values)
+
+
+def _of_estimator(core, silent) -> dict[str, Any]:
+    settings, told, waiting = core.settings, core.last, core.waiting
+    estimate = None if told is None else told.estimate
+    return {
+        "robot": core.model.name,
+        "joints": len(core.joints.names),
+        "rate [Hz]": f"{settings.rate:g}",
+        "window [steps]": settings.steps,
+        "lag [ms]": f"{settings.steps_of_lag / settings.rate * 1e3:g}",
+        "torques": settings.torque_source,
+        "silent sensors": _each(silent),
+        "not observable": "" if estimate is None else ", ".join(estimate.unobservable),
+        "chi-square": ""
+        if estimate is None
+        else f"{estimate.chi_square:.3g} of {estimate.readings} readings",
+        "worst sensor": "" if estimate is None else core.name_of(estimate.worst),
+        "late readings used": _counts(core, waiting.late),
+        "readings too late": _counts(core, waiting.outside),
+        "readings rejected": _counts(core, waiting.rejected),
+        "begun anew": core.restarts,
+        "unknown joints in joint_states": core.joints.unknown,
+        "model warnings": "; ".join(core.model.warnings[:5]),
+    }
+
+
+def _counts(core, counter):
+    return ", ".join(f"{core.name_of(name)} {count}" for name, count in counter.items())
+
+
+def _each(silent):
+    return ", ".join(f"{name} {age}" for name, age in silent.items())
+
+
+def _estimator_trouble(core, silent) -> str:
+    if doubted := core.doubted():
+        return f"readings rejected, which encoders contradict: {listed(map(core.name_of, doubted))}"
+    estimate = None if core.last is None else core.last.estimate
+    unobservable = () if estimate is None else estimate.unobservable
+    if silent:
+        tells = f"; nothing tells {listed(unobservable)}" if unobservable else ""
+        return f"nothing from {_each(silent)}{tells}"
+    if unobservable:
+        return f"nothing tells {listed(unobservable)}"
+    if estimate is not None and estimate.chi_square > DOUBTFUL * estimate.readings:
+        return f"readings contradict each other, {core.name_of(estimate.worst)} most"
+    return ""

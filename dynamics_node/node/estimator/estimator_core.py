@@ -75,7 +75,6 @@ class Waiting:
 
 
 LONGEST_GAP = 200_000_000  # ns between joint states that are still bridged
-ENCODERS, TORQUES = ENCODER, TORQUE
 
 
 class Gap(Exception):
@@ -114,13 +113,13 @@ class Running:
 
     def turn(self, reading: Reading) -> tuple:
         """Readings are used in the order of this: by step, encoders, which make it, first."""
-        return self.grid.step(reading.stamp), reading.sensor != ENCODERS, reading.stamp
+        return self.grid.step(reading.stamp), reading.sensor != ENCODER, reading.stamp
 
     def use(self, reading: Reading):
         """A reading to the step that is nearest; those of encoders make the steps up to it. Raises Gap and
         TrajectoryError."""
         smoother, waiting, step = self.smoother, self._waiting, self.grid.step(reading.stamp)
-        if reading.sensor == ENCODERS:
+        if reading.sensor == ENCODER:
             self._step_to(step)
         if step > smoother.newest:  # ahead of the joint states: their next one makes its step
             waiting.add(reading)
@@ -174,16 +173,16 @@ class Running:
         now = self.grid.time(step)
         command = next((command for command in reversed(self._commands) if command.stamp <= now), None)
         if command is not None and now - command.stamp <= self._commands_last:
-            self.gate.read(step, TORQUES, self._driving(command.values, step))
+            self.gate.read(step, TORQUE, self._driving(command.values, step))
 
     def _carried(self, reading, step):
         """What a sensor says at the time of the step, and the variance that this adds. Positions go on from
         the stamp with the velocities and accelerations that are known there, and are those of the turn in
         which a continuous joint is; torques are those of the motors less friction; of others a step lasts too
         short to matter."""
-        if reading.sensor == TORQUES:
+        if reading.sensor == TORQUE:
             return self._driving(reading.values, step), 0.0
-        if reading.sensor != ENCODERS:
+        if reading.sensor != ENCODER:
             return reading.values, 0.0
         early = (self.grid.time(step) - reading.stamp) * 1e-9
         of_qd, of_qdd = self.smoother.rates(step)
@@ -275,9 +274,9 @@ class EstimatorCore:
         self.joints.update(names, position, velocity, effort, stamp, received)
         if not layout.target.size:
             return
-        self._take(ENCODERS, stamp, received, self._of_joints(layout, position))
+        self._take(ENCODER, stamp, received, self._of_joints(layout, position))
         if self.settings.torque_source == MEASURED and len(effort):
-            self._take(TORQUES, stamp, received, self._of_joints(layout, effort))
+            self._take(TORQUE, stamp, received, self._of_joints(layout, effort))
 
     def hear_sensor(self, topic: Topic, numbers, frame: str, stamp: int, received: int):
         """The numbers (6,) of an IMU. Raises BadMessage: not finite, or of another frame."""
@@ -300,8 +299,8 @@ class EstimatorCore:
         self._commanded(found, stamp, received)
 
     def _commanded(self, torques, stamp, received):
-        self._commands.append(Reading(stamp, TORQUES, torques))
-        self._received[TORQUES] = received
+        self._commands.append(Reading(stamp, TORQUE, torques))
+        self._received[TORQUE] = received
 
     def _of_joints(self, layout, values):
         """(joints,), NaN where nothing is told."""
@@ -344,11 +343,10 @@ class EstimatorCore:
         """A line where a sensor is rejected, and where it is believed again."""
         before, self._doubts = self._doubts, set(self.doubted())
         if new := sorted(self._doubts - before):
-            names = shown(listed(["torques" if name == TORQUES else name for name in new]))
+            names = shown(listed(map(self.name_of, new)))
             self.notes.append(f"readings of {names} are rejected: those of encoders contradict them")
         if over := sorted(before - self._doubts):
-            names = shown(listed(["torques" if name == TORQUES else name for name in over]))
-            self.notes.append(f"readings of {names} count again")
+            self.notes.append(f"readings of {shown(listed(map(self.name_of, over)))} count again")
 
     def _started(self, newest):
         """From the positions of all joints. Raises NoOutput where loops cannot be closed."""
@@ -378,11 +376,16 @@ class EstimatorCore:
         """Sensors whose last readings were rejected because encoders contradict them, sorted."""
         return [] if self._running is None else sorted(self._running.gate.doubted)
 
+    @staticmethod
+    def name_of(sensor: str) -> str:
+        """What reports call a sensor: the topic of encoders, torques, or its own name."""
+        return {ENCODER: "joint_states", TORQUE: "torques"}.get(sensor, sensor)
+
     def silent_sensors(self, steady_now: int) -> dict[str, str]:
         """{sensor: 'never' or its age}, of those that have not been heard within sensor_timeout."""
         names = {sensor.name: sensor.name for sensor in self.robot.smoothed.sensors}
         if self.settings.torque_source != NONE:
-            names[TORQUES] = f"{self.settings.torque_source} torques"
+            names[TORQUE] = f"{self.settings.torque_source} torques"
         found = {}
         for key, name in names.items():
             heard = self._received.get(key, NEVER)

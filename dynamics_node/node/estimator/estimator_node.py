@@ -8,8 +8,8 @@ from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import Imu, JointState
 from std_msgs.msg import Float64MultiArray
 
+from dynamics_node.node.core.diagnostics import estimator_report
 from dynamics_node.node.core.errors import BadMessage, NoOutput
-from dynamics_node.node.estimator.diagnostics import report
 from dynamics_node.node.estimator.estimator_core import EstimatorCore
 from dynamics_node.node.estimator.estimator_settings import (
     COMMANDED,
@@ -202,4 +202,4 @@ class EstimatorNode(RobotNode):
             self._statistics.note(reason)
 
     def _status(self):
-        return report(self._manager, self._statistics)
+        return estimator_report(self._manager, self._statistics)

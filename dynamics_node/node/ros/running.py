@@ -11,8 +11,8 @@ import rclpy
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
-from dynamics_node.node.building.stop import Stop
 from dynamics_node.node.ros.bounded_executor import TurnExecutor
+from dynamics_node.process import Stop
 from dynamics_node.text import shown
 
 THROTTLE = 2.0  # s, between log lines of one kind

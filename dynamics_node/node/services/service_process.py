@@ -14,7 +14,6 @@ import sys
 import threading
 import time
 from multiprocessing.connection import Connection
-from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
@@ -24,15 +23,14 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.codegen import lost as lost_device
-from dynamics_node.node.building.stop import Stop
 from dynamics_node.node.core.dynamics_core import Core, Snapshot
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
+from dynamics_node.process import Stop, first_to_go
 
 NICENESS = 5  # torques come first
-SACRIFICE = 500  # what the kernel adds to its score when memory runs out
 SPIN_TIMEOUT = 0.1  # s; how long the end of the node, or a signal, may go unseen
 PATIENCE = 5.0  # s for an answer of the node
 FAREWELL = 2.0  # s for the process to end
@@ -201,8 +199,7 @@ def main():
     """Answer until the node or somebody else ends it."""
     stop = Stop()
     os.nice(NICENESS)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/oom_score_adj").write_text(str(SACRIFICE))
+    first_to_go()
     connection = Connection(int(sys.argv[1]))
     try:
         start = pickle.loads(connection.recv_bytes())

@@ -8,7 +8,7 @@ import pytest
 
 LATE = """
 import os, signal
-from dynamics_node.node.building.stop import Stop
+from dynamics_node.process import Stop
 
 class Late:
     def __del__(self, kill=os.kill, pid=os.getpid(), number={number}):
