@@ -6,21 +6,7 @@ import sys
 import warnings
 
 from dynamics_node.algorithms import ClosureError
-from dynamics_node.cli import (
-    compiling,
-    doctoring,
-    evaluating,
-    excitation,
-    explaining,
-    graph,
-    identifying,
-    info,
-    inverting,
-    sensors,
-    simulating,
-    smoothing,
-)
-from dynamics_node.cli import identify_payload as payload
+from dynamics_node.cli import evaluating, excitation, identifying, inspecting, motions
 from dynamics_node.codegen import CompileError
 from dynamics_node.functions import SolutionError
 from dynamics_node.robot import ModelError, ModelWarning
@@ -29,19 +15,19 @@ from dynamics_node.text import Printable, printable
 from dynamics_node.trajectory import TrajectoryError
 
 COMMANDS = (
-    info,
-    graph,
-    explaining,
-    doctoring,
-    compiling,
-    evaluating,
-    sensors,
-    simulating,
-    inverting,
-    smoothing,
-    identifying,
-    excitation,
-    payload,
+    inspecting.add_info,
+    inspecting.add_graph,
+    inspecting.add_explain,
+    inspecting.add_doctor,
+    inspecting.add_sensors,
+    evaluating.add_compile,
+    evaluating.add_evaluate,
+    motions.add_simulate,
+    motions.add_inverse_trajectory,
+    motions.add_smooth,
+    identifying.add_identify,
+    identifying.add_payload,
+    excitation.add_excitation,
 )
 
 EXPECTED = (ModelError, ValueError, OSError, CompileError, SolutionError, ClosureError, TrajectoryError)
@@ -81,6 +67,6 @@ def _warnings_on_stderr(options):
 def _parser():
     parser = argparse.ArgumentParser(prog="dynamics", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add_parser(commands)
+    for add_command in COMMANDS:
+        add_command(commands)
     return parser

@@ -1,6 +1,7 @@
-"""dynamics evaluate: inverse or forward dynamics of a whole table of states, or of a recording."""
+"""dynamics compile and evaluate: ahead of time what the node needs; dynamics of tables and recordings."""
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from dynamics_node.cli.options import (
     robot_command,
     torques_of,
 )
-from dynamics_node.functions import build
+from dynamics_node.codegen.cache import cache_folder
+from dynamics_node.functions import SOLVERS, build, build_for_service, build_loop_solver
+from dynamics_node.graph import ORDERINGS
 from dynamics_node.identification import LowPass, RegressorModel
 from dynamics_node.io import (
     CUTOFF,
@@ -32,10 +35,56 @@ from dynamics_node.io import (
 )
 from dynamics_node.robot import forward_dynamics, inverse_dynamics
 
+SERVED = ("mass_matrix", "nonlinear_effects")  # quantities that services of the node tell
+
+
+def add_compile(commands):
+    text = "compile ahead of time what the node will need"
+    parser = robot_command(commands, "compile", compile_robot, text)
+    add_parameters(parser)
+    parser.add_argument(
+        "--problem", nargs="+", choices=("inverse", "forward"), default=["inverse", "forward"]
+    )
+    parser.add_argument("--solver", choices=SOLVERS, default="best")
+    parser.add_argument("--ordering", choices=(*ORDERINGS, "best"), default="best")
+    parser.add_argument(
+        "--tip-links", nargs="+", metavar="LINK", default=(), help="the node's parameter tip_links"
+    )
+    parser.add_argument(
+        "-o", "--out", type=Path, help="in place of the user's cache; start the node with XDG_CACHE_HOME=OUT"
+    )
+
+
+def compile_robot(model, options):
+    """Fill the cache of compiled code, and say what is done."""
+    if options.out:
+        os.environ["XDG_CACHE_HOME"] = str(options.out.absolute())
+    print(f"{model.name}: {model.nbodies} moving bodies, into {cache_folder()}")
+    if model.constrained:
+        closing = build_loop_solver(model, "c")
+        print(f"closing loops: {len(closing.step.program.ops)} operations a step of Newton's method")
+    for name in SERVED:
+        build_for_service(model, name, backend="c")
+    if options.tip_links:
+        build_for_service(model, "operational_space_inertia_inverse", backend="c", links=options.tip_links)
+    for kind in options.problem:
+        print(f"{kind} dynamics ... ", end="", flush=True)
+        started = time.perf_counter()
+        problem = {"inverse": inverse_dynamics, "forward": forward_dynamics}[kind](model)
+        solver = build_for_service(
+            model, problem, batches=True, solver=options.solver, ordering=options.ordering, backend="c"
+        )
+        counts = solver.program.op_count()
+        print(
+            f"{solver.description}: {counts['mul'] + counts['add'] + counts['div']} operations, "
+            f"{counts['sin']} angles, ready in {time.perf_counter() - started:.1f} s"
+        )
+
+
 JOINT_TERMS = ("viscous", "coulomb", "creep", "offset", "spring")
 
 
-def add_parser(commands):
+def add_evaluate(commands):
     text = "inverse or forward dynamics of every state of a table or a recording"
     parser = robot_command(commands, "evaluate", evaluate_table, text)
     add_parameters(parser)

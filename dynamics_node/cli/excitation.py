@@ -31,7 +31,7 @@ KINDS = ("position", "velocity", "acceleration", "torque")
 OPEN = "-"  # in place of a wall
 
 
-def add_parser(commands):
+def add_excitation(commands):
     text = "a periodic motion that makes inertias and friction best known, within limits"
     parser = robot_command(commands, "excitation", excite_robot, text)
     parser.add_argument(

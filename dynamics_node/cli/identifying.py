@@ -1,7 +1,6 @@
-"""dynamics identify: inertias and friction from recordings."""
+"""dynamics identify and payload: inertias and friction, and what a link carries, from recordings."""
 
 import math
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import yaml
 from dynamics_node.cli.options import (
     add_derivatives,
     add_recording,
-    as_recorded,
-    cutoff,
-    joints_map,
+    open_recordings,
     progress,
     robot_command,
-    torques_of,
+    total_rows,
 )
+from dynamics_node.estimation import Payload, identify_payload, require_bearing
 from dynamics_node.identification import (
     METHODS,
     TERMS,
@@ -27,15 +25,18 @@ from dynamics_node.identification import (
     worse_joints,
     write_page,
 )
-from dynamics_node.io import TableError, open_table
+from dynamics_node.io import TableError
 from dynamics_node.io.write import write_text
-from dynamics_node.robot import inverse_dynamics
 from dynamics_node.robot.overrides import overrides_text
 
-NOT_BETTER = 2  # exit code
+REJECTED = 2  # exit code: torques are explained no better, or the motion tells too little
+MOMENTS = {"xx": (0, 0), "yy": (1, 1), "zz": (2, 2), "xy": (0, 1), "xz": (0, 2), "yz": (1, 2)}
 
 
-def add_parser(commands):
+# --- identify -----------------------------------------------------------------------------------------------
+
+
+def add_identify(commands):
     text = "inertias and friction that explain recorded torques, and the description with them"
     parser = robot_command(commands, "identify", identify_robot, text)
     parser.add_argument(
@@ -74,37 +75,20 @@ def identify_robot(robot, options):
     if not (math.isfinite(options.prior_std) and options.prior_std > 0):
         raise TableError(f"--prior-std must be positive, not {options.prior_std:g}")
     description = _description(options.urdf)
-    moved = as_recorded(robot, options, options.recordings)
-    measured = torques_of(robot, moved)
-    open_one = partial(
-        open_table, model=moved, problem=inverse_dynamics(moved), topic=options.topic,
-        joints_map=joints_map(options), measured=measured, cutoff=cutoff(options),
-        velocities=options.velocities,
-    )  # fmt: skip
-    tables = [open_one(path) for path in options.recordings]
-    for path, table in zip(options.recordings, tables, strict=True):
-        for note in table.notes:
-            print(f"dynamics: {path}: {note}", file=sys.stderr)
+    moved, (tables,), measured = open_recordings(robot, options, options.recordings)
     found = identify(
         moved, [table.chunks for table in tables], options.terms, options.method, options.prior_std,
-        options.force, _cutoff(tables, options), partial(_bar, _total(tables)),
-        measured=None if measured is True else measured,
+        options.force, _cutoff(tables, options), partial(_bar, total_rows(tables)), measured=measured,
     )  # fmt: skip
     _show(found)
     _write(found, description, tables, options)
-    return 0 if found.better else NOT_BETTER
+    return 0 if found.better else REJECTED
 
 
 def _cutoff(tables, options):
     """Hz, of the low-pass for torques and regressors; None for none."""
     cutoffs = [table.cutoff for table in tables if table.cutoff is not None]
     return min(cutoffs, default=None) if not options.unfiltered else None
-
-
-def _total(tables):
-    """Rows, None if only reading tells."""
-    counts = [table.rows for table in tables if table.rows is not None]
-    return sum(counts) if len(counts) == len(tables) else None
 
 
 def _bar(most, name, total):
@@ -170,3 +154,86 @@ def _show(found):
     for verdict in told:
         if verdict.stage == "judge":
             print(f"{verdict.stage}: {verdict.told}")
+
+
+# --- payload ------------------------------------------------------------------------------------------------
+
+
+def add_payload(commands):
+    text = "mass, centre of mass and inertia of what a link carries, from recorded torques"
+    parser = robot_command(commands, "payload", estimate_payload, text)
+    parser.add_argument(
+        "recordings", type=Path, nargs="+", metavar="RECORDING",
+        help="positions and efforts with the payload: .npz, .csv, .parquet, a rosbag2 folder, .db3, .mcap, "
+        "a ROS 1 .bag",
+    )  # fmt: skip
+    parser.add_argument("--link", required=True, help="that carries it")
+    parser.add_argument(
+        "--tare", type=Path, nargs="+", default=[], metavar="RECORDING",
+        help="of the same robot with nothing on the link: tells friction apart",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o",
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="YAML of a request of set_payload, written if it is told",
+    )
+    add_recording(parser)
+    parser.add_argument(
+        "--no-friction", action="store_true",
+        help="friction is as described, instead of unknown: an offset, Coulomb and viscous at every joint",
+    )  # fmt: skip
+    add_derivatives(parser)
+
+
+def estimate_payload(robot, options):
+    """Read, solve, show, write; exit code 2 where the motion tells too little."""
+    try:
+        require_bearing(robot, options.link)
+    except KeyError as error:
+        raise ValueError(f"--link: {error.args[0]}") from None
+    moved, (tables, tares), measured = open_recordings(robot, options, options.recordings, options.tare)
+    with progress("states", total_rows(tares + tables)) as advance:
+        found = identify_payload(
+            moved, options.link, [table.chunks for table in tables], tare=[table.chunks for table in tares],
+            friction=not options.no_friction, advance=advance, measured=measured,
+        )  # fmt: skip
+    _show_payload(found)
+    _judge(found)
+    if found.refusal:
+        return REJECTED
+    if options.out:
+        write_text(options.out, yaml.safe_dump(request(found), sort_keys=False))
+    return 0
+
+
+def request(found: Payload):
+    """Of dynamics_interfaces/srv/SetPayload."""
+    (xx, xy, xz), (_, yy, yz), (_, _, zz) = found.inertia.tolist()
+    com = dict(zip("xyz", found.com.tolist(), strict=True))
+    moments = {"ixx": xx, "ixy": xy, "ixz": xz, "iyy": yy, "iyz": yz, "izz": zz}
+    return {"link": found.link, "inertia": {"m": found.mass, "com": com} | moments}
+
+
+def _show_payload(found: Payload):
+    """Print the table."""
+    for told in found.warnings:
+        print(f"check: {told}")
+    print(f"{found.samples} states, condition {found.condition:.3g}")
+    print(f"{'':24} {'value':>10} {'std':>10}")
+    mass = found.mass if not found.refusal else float(found.fitted.x[0])
+    print(f"{'mass [kg]':24} {mass:10.4g} {found.mass_std:10.2g}")
+    if not mass > 0:  # nothing has a centre
+        return
+    for axis, value, std in zip("xyz", found.com, found.com_std, strict=True):
+        print(f"{f'centre of mass {axis} [m]':24} {value:10.4g} {std:10.2g}")
+    for axes, (i, j) in MOMENTS.items():
+        print(f"{f'inertia {axes} [kg m^2]':24} {found.inertia[i, j]:10.4g}")
+
+
+def _judge(found: Payload):
+    """Print the verdict."""
+    for told in found.not_excited:
+        print(f"check: {told}")
+    print(f"judge: {found.refusal}" if found.refusal else "judge: good to be set")
