@@ -4,14 +4,13 @@ from dynamics_node.estimation.joint_filter import JointFilter
 from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
 from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
-from dynamics_node.estimation.payload import Payload, require_bearing
+from dynamics_node.estimation.payload import Payload, identify_payload, require_bearing
 from dynamics_node.estimation.payload_estimator import (
     PayloadEstimator,
     PayloadFunctions,
     build_payload_estimator,
     payload_functions,
 )
-from dynamics_node.estimation.payload_recordings import identify_payload
 from dynamics_node.estimation.tool import Tool, identify_tool
 
 __all__ = [

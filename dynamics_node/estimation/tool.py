@@ -149,8 +149,6 @@ def _shown(A, left):
 
 def _whitening(std):
     """W (6, 6) with W^T W the inverse of a reading's covariance."""
-    if std is None:
-        return np.eye(6)
     covariance = np.asarray(std, dtype=float)
     if covariance.ndim < 2:
         if not (covariance > 0).all() or covariance.shape not in ((), (6,)):
