@@ -111,8 +111,8 @@ class Round(NamedTuple):
 
 
 class Bidiagonal:
-    """Scans over n bodies. elements: B of every body, see poses.py; parents (n,): -1 of a root, whose B is
-    not asked."""
+    """Scans over n bodies. elements: B of every body, as Poses; parents (n,): -1 of a root, whose B is not
+    asked."""
 
     def __init__(self, elements, parents):
         self.xp = elements.xp

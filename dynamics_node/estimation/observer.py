@@ -226,7 +226,7 @@ def _written(make, *arguments, wrenches=False, **more):
 
 
 def _told(options, velocity_std, torque_std, model_std, bandwidth):
-    """The numbers of programs/observer.Told. An error that stays counts, where contacts are looked for, as
+    """The numbers of observer_program.Told. An error that stays counts, where contacts are looked for, as
     white noise that is as strong in the longest window."""
     drift = 2.0 * max(options.windows) * model_std**2
     lasting, rates = [options.velocity_correlation_time], 1.0 / np.array(options.windows)

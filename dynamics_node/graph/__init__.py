@@ -14,8 +14,17 @@ from dynamics_node.graph.elimination import (
     plan_elimination,
     weakest_pivot,
 )
-from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph, joint_values
-from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.factor_graph import (
+    BayesNet,
+    Conditional,
+    FactorGraph,
+    IllPosedError,
+    Rank,
+    graph_rank,
+    joint_values,
+    require_posed,
+)
+from dynamics_node.graph.factors import LinearFactor, Variable
 from dynamics_node.graph.observability import Help, Observability, observability
 from dynamics_node.graph.ordering import (
     ORDERINGS,
@@ -29,7 +38,6 @@ from dynamics_node.graph.ordering import (
     plan_ordering,
     stacked,
 )
-from dynamics_node.graph.rank import IllPosedError, Rank, graph_rank, require_posed
 from dynamics_node.graph.robot_graph import build_graph, build_spanned_graph, robot_factors
 from dynamics_node.graph.runners import (
     NumericRunner,
@@ -41,7 +49,6 @@ from dynamics_node.graph.runners import (
 )
 from dynamics_node.graph.sensor_fusion import Judgement, SensorLeastSquares, Suspect, chi_square_limit, judge
 from dynamics_node.graph.sensor_program import regroups, sensor_program
-from dynamics_node.graph.variables import Variable
 
 __all__ = [
     "ORDERINGS",

@@ -18,9 +18,9 @@ from dynamics_node.algorithms.quantities import QUANTITIES
 from dynamics_node.algorithms.rates import rates_at
 from dynamics_node.graph.elimination import Plan, eliminate, plan_elimination, weakest_pivot
 from dynamics_node.graph.factor_graph import joint_values
+from dynamics_node.graph.factors import Variable
 from dynamics_node.graph.ordering import Ordering, filled, generic_graph, plan_ordering, stacked
 from dynamics_node.graph.robot_graph import build_graph, rows_kept_at
-from dynamics_node.graph.variables import Variable
 from dynamics_node.robot import Problem, Robot, Shapes, state_shapes
 from dynamics_node.robot.inertial_parameters import generic_parameters
 from dynamics_node.symbolic import interpret

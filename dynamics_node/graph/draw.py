@@ -11,9 +11,9 @@ from html import escape
 from typing import NamedTuple
 
 from dynamics_node.graph.factor_graph import BayesNet, FactorGraph, coordinate_owners, owned_by, unknown_of
+from dynamics_node.graph.factors import torque
 from dynamics_node.graph.robot_graph import kept_rows, spanning_problem
 from dynamics_node.graph.sketch import Node, Sketch
-from dynamics_node.graph.variables import torque
 from dynamics_node.robot.constraints import LoopJoint
 
 ROWS = ("tau", "C", "W", "F", "A", "V", "qdd", "qd", "q", "mu")

@@ -15,11 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph
-from dynamics_node.graph.factors import is_natural
+from dynamics_node.graph.factor_graph import BayesNet, Conditional, FactorGraph, require_posed
+from dynamics_node.graph.factors import ACCELERATION, WRENCH, Variable, is_natural
 from dynamics_node.graph.pivot import Candidate, Pivot, SingularPivotError, choose_pivot
-from dynamics_node.graph.rank import require_posed
-from dynamics_node.graph.variables import ACCELERATION, WRENCH, Variable
 from dynamics_node.symbolic import matvec, solve
 
 VANISHES = 1e-11  # relative size of a block that counts as identically zero

@@ -22,11 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics_node.graph.factors import LinearFactor
+from dynamics_node.graph.factors import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH, LinearFactor
 from dynamics_node.graph.permuted import Lu, Permuted, scalar_columns, scalar_rows
 from dynamics_node.graph.pivot_search import NoPivotError, best_plan
 from dynamics_node.graph.sensor_system import SensorSystem
-from dynamics_node.graph.variables import ACCELERATION, EXTERNAL, JOINT_ACCELERATION, WRENCH
 from dynamics_node.symbolic import pivoted, solve_definite, symmetric
 
 DEPENDENT = 1e-9  # what a row says beside others, relative, that counts as nothing

@@ -14,8 +14,8 @@ import numpy as np
 from dynamics_node.algorithms.first_positions import closed_samples
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, unknown_of
+from dynamics_node.graph.factors import Variable, acceleration, wrench
 from dynamics_node.graph.robot_graph import build_graph, constraint_variables, spanning_problem
-from dynamics_node.graph.variables import Variable, acceleration, wrench
 
 STATES = 4
 

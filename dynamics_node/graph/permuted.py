@@ -7,7 +7,7 @@ entries that are not zero at every state. Here they are followed: on numbers ove
 
 from typing import Any, NamedTuple
 
-from dynamics_node.graph.variables import Variable
+from dynamics_node.graph.factors import Variable
 
 Column = tuple[Variable, int]  # a component of a variable
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.graph.elimination import VANISHES
-from dynamics_node.graph.factors import NATURAL
+from dynamics_node.graph.factors import JOINT_ACCELERATION, NATURAL
 from dynamics_node.graph.permuted import (
     Permuted,
     Pivot,
@@ -24,7 +24,6 @@ from dynamics_node.graph.permuted import (
     scalar_columns,
     scalar_rows,
 )
-from dynamics_node.graph.variables import JOINT_ACCELERATION
 
 CONSTANT = 1e-12  # spread of an entry over the states, beside its size
 WORTHLESS = 20  # times the products of another plan: not worth a sounder one

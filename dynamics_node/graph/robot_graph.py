@@ -19,13 +19,15 @@ from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.graph.factor_graph import FactorGraph, known_values, tree_factors
 from dynamics_node.graph.factors import (
     LinearFactor,
+    Variable,
     coupling_factor,
+    coupling_force,
     coupling_force_blocks,
     loop_acceleration_factor,
     loop_wrench_blocks,
     with_blocks,
+    wrench,
 )
-from dynamics_node.graph.variables import Variable, coupling_force, wrench
 from dynamics_node.robot import Problem
 from dynamics_node.robot.constraints import LoopJoint
 from dynamics_node.robot.robot import fact

@@ -18,8 +18,8 @@ SAME = ("f_ext", "gravity")  # what algorithms take as the same for all states
 
 @dataclass(frozen=True, eq=False)
 class NumericRunner(NoFastPath):
-    """A Runner, see backends. algorithm: see the package; inputs, outputs: what it reads and returns. Its one
-    parameter is 'robot'."""
+    """A Runner, see codegen. algorithm: of by_numpy or by_gtsam; inputs, outputs: what it reads and returns.
+    Its one parameter is 'robot'."""
 
     algorithm: Any
     inputs: Shapes

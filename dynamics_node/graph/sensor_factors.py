@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.transforms import FactoredTransforms, Transforms
-from dynamics_node.graph.factors import LinearFactor
-from dynamics_node.graph.variables import (
+from dynamics_node.graph.factors import (
+    LinearFactor,
     Variable,
     acceleration,
     external_wrench,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynamics_node.graph.factors import in_words
 from dynamics_node.graph.sensor_system import Reduced, SensorSystem, reduced, sensor_system, sensor_values
-from dynamics_node.graph.variables import in_words
 from dynamics_node.robot import Robot, SensorProblem
 
 ZERO = 1e-9  # singular values beside the largest, of rows and columns of length about 1

@@ -16,10 +16,18 @@ from dynamics_node.algorithms.recursion import joint_motions, outward, root_acce
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.graph.factor_graph import joint_values
-from dynamics_node.graph.factors import LinearFactor, with_blocks
+from dynamics_node.graph.factors import (
+    ACCELERATION,
+    TORQUE,
+    WRENCH,
+    LinearFactor,
+    Variable,
+    external_wrench,
+    torque,
+    with_blocks,
+)
 from dynamics_node.graph.robot_graph import robot_factors
 from dynamics_node.graph.sensor_factors import Site, contact_block, sensor_factor, zero_factor
-from dynamics_node.graph.variables import ACCELERATION, TORQUE, WRENCH, Variable, external_wrench, torque
 from dynamics_node.robot.sensor_problem import SensorProblem, deviations
 from dynamics_node.robot.sensors import ExternalWrench
 

@@ -9,9 +9,13 @@ from dynamics_node.identification.base_parameters import (
 from dynamics_node.identification.consistent import consistent_parameters
 from dynamics_node.identification.filtering import LowPass
 from dynamics_node.identification.identification_page import write_page
+from dynamics_node.identification.identified_robot import (
+    identified_numbers,
+    identified_robot,
+    identified_text,
+)
 from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
 from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
-from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.summary import StageSummary, summary, worse_joints
 from dynamics_node.identification.sums import Solution, Sums, ordinary, weighted
 

@@ -17,7 +17,7 @@ from dynamics_node.identification.base_parameters import BaseParameters
 from dynamics_node.identification.regressor_model import RegressorModel
 from dynamics_node.identification.sums import FEWEST_ROWS, ROWS, STRETCHES, Sums
 
-ORDER = 4  # of tables.differentiate
+ORDER = 4  # of io/differentiate.py
 REACH = 3.0  # periods of the cut-off to either side, where the weights end
 GAP = 0.5  # periods without a row that end a piece
 SLOWEST = 3.8  # rows a period: four, or what is left of them where stamps jitter

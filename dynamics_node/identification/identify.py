@@ -18,8 +18,12 @@ from dynamics_node.identification.checks.recording_check import RecordingCheck, 
 from dynamics_node.identification.checks.torque_checks import about_torques
 from dynamics_node.identification.consistent import PRIOR_STD, consistent_parameters, joint_prior, refitted
 from dynamics_node.identification.filtering import RecordedSums
+from dynamics_node.identification.identified_robot import (
+    identified_numbers,
+    identified_robot,
+    identified_text,
+)
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
-from dynamics_node.identification.robots import identified_numbers, identified_robot, identified_text
 from dynamics_node.identification.summary import ResidualSampler, ResidualSamples
 from dynamics_node.identification.sums import Solution, folds, ordinary, residuals, weighted
 from dynamics_node.robot.urdf_numbers import FIGURES

@@ -45,10 +45,10 @@ def open_table(
     """The states of an .npz, .csv or .parquet file, or the JointStates of a recording, in chunks of rows.
 
     topic: of the recording, where it has several with JointStates. joints_map: {their name: our name} of
-    joints that are called otherwise there, see `model.names`. measured: torques must be there, too, to
+    joints that are called otherwise there, see robot/joint_names.py. measured: torques must be there, too, to
     compare with; names of coordinates: theirs alone, those of the others are NaN. Missing velocities are
     refused unless zero_velocity; with a cutoff (Hz), velocities and accelerations that are missing are
-    derivatives, see `tables.differentiate`; "usual": 10 Hz, or a quarter of the states a second where there
+    derivatives, see differentiate.py; "usual": 10 Hz, or a quarter of the states a second where there
     are fewer than 40. velocities: with a cutoff, "recorded" ones where they are, derivatives of "positions",
     or what is "better" by its noise, which a note says. Raises TableError, also while reading.
     """

@@ -1,7 +1,6 @@
 """Dynamics over many steps of time as one nonlinear least-squares problem (paper 2)."""
 
 from dynamics_node.trajectory.animated_page import Drawing, robot_drawing, write_animation
-from dynamics_node.trajectory.batch_solver import Batch, Solution
 from dynamics_node.trajectory.errors import (
     InconsistentStart,
     NotConverged,
@@ -21,6 +20,7 @@ from dynamics_node.trajectory.factor import (
     vector,
 )
 from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.gauss_newton import Batch, Solution
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.inverse_problem import inverse_trajectory

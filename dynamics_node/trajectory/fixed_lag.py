@@ -6,9 +6,8 @@ import numpy as np
 
 from dynamics_node.codegen import make
 from dynamics_node.symbolic import Program, trace
-from dynamics_node.trajectory.batch_solver import refuse_bad
 from dynamics_node.trajectory.errors import NotConverged
-from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, run
+from dynamics_node.trajectory.gauss_newton import Sweeps, covariances, refuse_bad, run
 from dynamics_node.trajectory.step_elimination import packed, packed_prior
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph
 

@@ -76,7 +76,7 @@ def estimation_graph(
 ) -> TrajectoryGraph:
     """q, qd, qdd and, unless it is false, `external_torque` (nv,), the external torque, of what sensors read.
 
-    readings: factors of readings.py; their biases are variables, too, with random walks. The torque of the
+    readings: factors of robot_factors; their biases are variables, too, with random walks. The torque of the
     motors is data, `tau` (nv,), as commanded; if one of the readings reads it, it is a variable. determines:
     what the equations of motion determine: 'qdd', or 'external_torque', and then accelerations walk at
     random. rule: euler or trapezoidal.

@@ -7,9 +7,9 @@ import numpy as np
 from dynamics_node.algorithms import first_closed
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import OPEN, refuse_turned
-from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import NotConverged, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.systems import System
 from dynamics_node.trajectory.trajectory import (
     RobotOrSystem,

@@ -11,9 +11,9 @@ from dynamics_node.algorithms import ClosureError, first_closed
 from dynamics_node.functions import InputError
 from dynamics_node.robot import Robot
 from dynamics_node.robot.sensors import Sensor
-from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import InconsistentStart, TrajectoryError
 from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.joint_smoother import (
     FIRST,
     TOLERANCE,

@@ -7,9 +7,9 @@ import numpy as np
 
 from dynamics_node.functions import InputError
 from dynamics_node.trajectory.assembly import closed_start, refuse_turned
-from dynamics_node.trajectory.batch_solver import Batch
 from dynamics_node.trajectory.errors import SingularPosition, TrajectoryError, Unobservable
 from dynamics_node.trajectory.fixed_lag import FixedLag
+from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.graphs import Coordinates, Rule
 from dynamics_node.trajectory.passive import DryFriction
 from dynamics_node.trajectory.trajectory import (

@@ -63,7 +63,7 @@ class TrajectoryGraph:
 
     @cached_property
     def order(self) -> list[int]:
-        """The free columns as they are eliminated, the last one first: see orders.py."""
+        """The free columns as they are eliminated, the last one first."""
         return [self.free[k] for k in last_first(occupied_links(self)[0].T)]
 
     @cached_property

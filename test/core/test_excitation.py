@@ -18,8 +18,7 @@ from dynamics_node.identification import TERMS, RegressorModel, base_parameters
 from dynamics_node.identification.excitation import joint_bounds, message_text, read_limits, solutions
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
 from dynamics_node.identification.excitation.limits_along_motion import BoxRows, TorqueRows
-from dynamics_node.identification.excitation.objective import Problem, random_motion
-from dynamics_node.identification.excitation.series import Series
+from dynamics_node.identification.excitation.objective import Problem, Series, random_motion
 
 WALLS = {
     "panda7": ("panda_link7", [-1.0, -np.inf, 0.1], [1.0, 0.6, np.inf]),

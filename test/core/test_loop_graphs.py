@@ -23,9 +23,8 @@ from dynamics_node.graph import (
     to_svg,
 )
 from dynamics_node.graph.elimination import plan_elimination
-from dynamics_node.graph.factors import minimum_torque_factors
+from dynamics_node.graph.factors import joint_acceleration, minimum_torque_factors, torque
 from dynamics_node.graph.ordering import minimum_degree_order
-from dynamics_node.graph.variables import joint_acceleration, torque
 
 ORDERS = (*ORDERINGS, "best")
 BODIES = {"four_bar": 3, "five_bar": 4}

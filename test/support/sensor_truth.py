@@ -4,7 +4,7 @@ import numpy as np
 import pinocchio as pin
 from oracle import Oracle
 
-from dynamics_node.graph.variables import acceleration, external_wrench, joint_acceleration, torque, wrench
+from dynamics_node.graph.factors import acceleration, external_wrench, joint_acceleration, torque, wrench
 from dynamics_node.robot import sensors as s
 
 ANGULAR_FIRST = [3, 4, 5, 0, 1, 2]

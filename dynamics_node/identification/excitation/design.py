@@ -7,9 +7,8 @@ from dynamics_node.identification.excitation.bounds import FACTOR, joint_bounds
 from dynamics_node.identification.excitation.excitation_trajectory import ExcitationTrajectory
 from dynamics_node.identification.excitation.information import Regressor, roundness, volume
 from dynamics_node.identification.excitation.limits_along_motion import BoxRows, TorqueRows
-from dynamics_node.identification.excitation.objective import Problem, random_motion
+from dynamics_node.identification.excitation.objective import Problem, Series, random_motion
 from dynamics_node.identification.excitation.search import ROUNDS, SHARPNESS, Clock, brought_inside, improved
-from dynamics_node.identification.excitation.series import Series
 from dynamics_node.identification.regressor_model import USUAL, RegressorModel
 from dynamics_node.robot import Robot
 

@@ -1,4 +1,4 @@
-"""What a building process does: a Job to a checked Robot with its solvers. See building.py.
+"""What a building process does: a Job to a checked Robot with its solvers. See build_process.py.
 
 The process is a fork of the build server (build_server.py). It ends with the node, and what it starts with
 it; it may take so much memory and time, and is the first to go where memory runs out.

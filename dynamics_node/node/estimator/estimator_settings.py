@@ -81,7 +81,7 @@ def _refuse_floating(robot):
 
 @dataclass(frozen=True)
 class EstimatorSettings(DescriptionSettings):
-    """Checked values of all parameters; see node.settings.Settings."""
+    """Checked values of all parameters; see core/settings.py."""
 
     sensors_file: str = parameter(
         "", "YAML file of IMUs, gyros and accelerometers, see docs/estimator.md; empty: none", read_only=True

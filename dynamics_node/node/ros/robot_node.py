@@ -210,7 +210,7 @@ class RobotNode(Node, ABC):
 
     @abstractmethod
     def _status(self):
-        """A Report of node/diagnostics."""
+        """A Status, see core/diagnostics.py."""
 
     def _excused(self):
         """Whether a silence needs no words: a robot is being built, or an error has said why none is."""
