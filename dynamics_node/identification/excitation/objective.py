@@ -1,10 +1,10 @@
 """Periodic motions, and what their coefficients are worth: criterion and constraints, with exact derivatives.
 
-Motions are finite Fourier series that start and end at rest, q(t) = c + sum_k a_k sin(k w t) + b_k cos(k w t),
-k = 1 ... N, w = 2 pi / period (Swevers et al., Optimal robot excitation and identification, IEEE T-RA 1997).
-Velocity and acceleration are zero at the start, and so at every end: sum_k k a_k = 0 and sum_k k^2 b_k = 0.
-The coefficients that obey this are combinations of a few curves, of which q is a sum without further
-conditions.
+Motions are finite Fourier series that begin and end at rest: q(t) = c + sum_k a_k sin(k w t) + b_k cos(k w t)
+with k = 1 ... N, w = 2 pi / period (Swevers et al., Optimal robot excitation and identification, IEEE T-RA
+1997). Velocity and acceleration are zero at the start, and so at every end: sum_k k a_k = 0 and
+sum_k k^2 b_k = 0. The coefficients that obey this are combinations of a few curves, of which q is a sum
+without further conditions.
 """
 
 from dataclasses import dataclass
