@@ -68,13 +68,13 @@ def read_robot(options, **choices):
         raise ModelError(f"{options.urdf}: {error}") from None
 
 
-def add_problem(parser, default="forward"):
+def add_problem(parser):
     """Options for one problem, with hybrid ones."""
     parser.add_argument(
         "--problem",
         choices=KINDS,
-        default=default,
-        help=f"inverse: torques; forward: accelerations; hybrid: of each some ({default})",
+        default="forward",
+        help="inverse: torques; forward: accelerations; hybrid: of each some (forward)",
     )
     parser.add_argument(
         "--forward-joints",

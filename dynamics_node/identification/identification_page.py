@@ -10,7 +10,7 @@ from dynamics_node.algorithms import inertias_of_parameters
 from dynamics_node.identification.identify import Identified
 from dynamics_node.identification.regressor_model import TERMS
 from dynamics_node.identification.summary import summary
-from dynamics_node.io import Curve, bullet_list, document, panel, table, written
+from dynamics_node.io import bullet_list, document, panel, table, written
 from dynamics_node.robot.subtree import central_moments, mass_and_moment
 
 _STYLE = """
@@ -73,8 +73,8 @@ def _torques(found):
 
 
 def _figure(shown, k, name, unit):
-    torques = [Curve(color, getattr(shown, kind)[:, k]) for kind, color in _COLORS.items()]
-    left = [Curve(own.color, torques[0].values - own.values) for own in torques[1:]]
+    torques = [(color, getattr(shown, kind)[:, k]) for kind, color in _COLORS.items()]
+    left = [(color, torques[0][1] - values) for color, values in torques[1:]]
     return (
         f"<figure><figcaption><h3>{escape(name)}</h3></figcaption>"
         f"{panel(shown.time, torques, unit)}{panel(shown.time, left, f'left, {unit}', 110)}</figure>"

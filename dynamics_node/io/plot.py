@@ -2,7 +2,7 @@
 
 from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -90,16 +90,9 @@ def plot_comparison(path, comparison: Comparison, title: str, timed=True):
     _save(figure, path)
 
 
-class Curve(NamedTuple):
-    """color: as of CSS; values (n,)."""
-
-    color: str
-    values: np.ndarray
-
-
 def panel(x, curves, label: str, height=150) -> str:
-    """An <svg> of curves over x (n,), first below last, NaN left out; label: of what goes upward. Without
-    matplotlib a paragraph that names it."""
+    """An <svg> of curves (color as of CSS, values (n,)) over x (n,), first below last, NaN left out; label:
+    of what goes upward. Without matplotlib a paragraph that names it."""
     try:
         from matplotlib import rc_context
         from matplotlib.figure import Figure

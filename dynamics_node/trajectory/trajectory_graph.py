@@ -151,13 +151,13 @@ class Steps:
             start += size
         return found
 
-    def weigh(self, factor, variance, where=slice(None)):
-        """Give a factor its variance (rows,) or (count, rows), infinite where it is not there, at the steps
-        `where`. Raises ValueError unless positive, KeyError for a factor that has none."""
+    def weigh(self, factor, variance):
+        """Give a factor its variance (rows,) or (count, rows), infinite where it is not there. Raises
+        ValueError unless positive, KeyError for a factor that has none."""
         variance = np.asarray(variance, dtype=float)
         if not (variance > 0).all():
             raise ValueError(f"variances of factor {factor!r} must be positive, not {variance.min()}")
-        self[weights_of(factor)][where] = 1.0 / variance
+        self[weights_of(factor)][:] = 1.0 / variance
 
     def copy(self) -> "Steps":
         return Steps(self.graph, self.rows.copy())

@@ -15,7 +15,7 @@ from urdf_text import joint, link, robot
 import dynamics_node as dn
 from dynamics_node.cli import main
 from dynamics_node.identification import identify, summary, write_page
-from dynamics_node.io import Curve, Thinned, document, panel, table
+from dynamics_node.io import Thinned, document, panel, table
 
 matplotlib = pytest.importorskip("matplotlib", reason="curves: pip install matplotlib")
 EVIL = "<script>alert(1)</script>&\"'<img src=//x onerror=y>"
@@ -144,13 +144,13 @@ def test_recordings_without_time_are_drawn_over_rows(tmp_path):
 def test_curves_end_at_gaps():
     x = np.array([0.0, 1, 2, 3, 20, 21, 22, 0, 1])
     y = np.array([1.0, 2, np.nan, 4, 5, 6, 7, 8, 9])
-    svg = panel(x, [Curve("#123456", y)], "<&")
+    svg = panel(x, [("#123456", y)], "<&")
     (line,) = lines_of(svg, "#123456")
     lengths = [part.count("L") + 1 for part in line.split("M")[1:]]
     assert lengths == [2, 1, 3, 2] and "<&" in "".join(ElementTree.fromstring(svg).itertext())
-    assert svg == panel(x, [Curve("#123456", y)], "<&") and "script" not in svg
+    assert svg == panel(x, [("#123456", y)], "<&") and "script" not in svg
     for values in (np.full(3, 2.0), np.full(3, np.nan)):
-        ElementTree.fromstring(panel(np.arange(3.0), [Curve("#123456", values)], "N"))
+        ElementTree.fromstring(panel(np.arange(3.0), [("#123456", values)], "N"))
 
 
 def test_thinned_rows_are_spread_evenly():

@@ -82,8 +82,8 @@ def _slopes(linear, stretches):
                 continue
             rates = own["qd"][:, k]
             way = np.append(0.0, np.cumsum(0.5 * (rates[1:] + rates[:-1]) * np.diff(own["time"])))
-            q = np.unwrap(own["q"][:, joints[name].q.start]) if joints[name].kind == "continuous" else None
-            q = own["q"][:, joints[name].q.start] if q is None else q
+            q = own["q"][:, joints[name].q.start]
+            q = np.unwrap(q) if joints[name].kind == "continuous" else q
             moved.append(q[APART:] - q[:-APART])
             said.append(way[APART:] - way[:-APART])
         if not moved:

@@ -195,33 +195,23 @@ def _findings(report):
     return f"<h2>Findings</h2>{table(('links', 'probable cause', 'what to do'), rows)}"
 
 
-def _rows(rows):
-    """Rows of a table, of text."""
-    return "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-
-
 def _robot(report):
     robot = report.robot
     if robot is None:
         return ""
     text = "".join(f"<p>{escape(line)}.</p>" for line in overview(robot))
-    margins = "".join(
-        f"<tr><td>{escape(margin.joint)}</td><td class=number>{margin.gravity:.3g}</td>"
-        f"<td class=number>{margin.effort:.3g}</td><td class=number>{100 * margin.share:.0f} %</td></tr>"
-        for margin in robot.margins
-    )
-    unseen = _rows((body, ", ".join(names)) for body, names in robot.unseen.items())
-    if margins:
-        numbers = "".join(f"<th class=number>{what}</th>" for what in ("gravity", "limit", "share"))
+    if robot.margins:
+        margins = [(one.joint, one.gravity, one.effort, 100.0 * one.share) for one in robot.margins]
         text += (
             "<details><summary>Torques of gravity beside effort limits (N m, N)</summary>"
-            f"<table><tr><th>joint</th>{numbers}</tr>{margins}</table></details>"
+            f"{table(('joint', 'gravity', 'limit', 'share, %'), margins)}</details>"
         )
-    if unseen:
+    if robot.unseen:
+        unseen = [(body, ", ".join(names)) for body, names in robot.unseen.items()]
         text += (
             "<details><summary>Parameters that cannot matter</summary><p>No torque of any joint depends on "
             "them, about the origin of the body: they need not be right.</p>"
-            f"<table>{unseen}</table></details>"
+            f"{table(('body', 'parameters'), unseen)}</details>"
         )
     return f"<h2>The robot as a whole</h2>{text}"
 

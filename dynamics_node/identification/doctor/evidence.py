@@ -70,6 +70,8 @@ CENTRE = 0.5  # scale of the distance of both centres, in standard deviations of
 MOMENTS = 0.085  # ... of the distance of both inertia matrices of trace 1, on the diagonal
 PRODUCTS = 0.025  # ... and beside it
 SCALES = (0.3, 1.5)  # how much less or more the links of one robot may usually differ
+BEFOREHAND = 4  # links
+FREEDOM = 4  # degrees, of Student's t
 IMPOSSIBLE = 6.0  # for an inertia that no mass distribution has
 TINY = 1e-12  # beside the solid's second moment: as good as nothing
 
@@ -126,13 +128,13 @@ def oddness(inertial, solid, scales=None):
     return sum(parts.values()), parts
 
 
-def usual_scales(inertial, solid, beforehand=4):
+def usual_scales(inertial, solid):
     """{name: scale} of the differences that the links of this robot usually have, stacked: of a robot out of
-    CAD less than others'. As if `beforehand` links were as usual."""
+    CAD less than others'. As if BEFOREHAND links were as usual."""
     middle = {name: np.median(z * z) / 0.455 for name, z in differences(inertial, solid).items()}
     count = len(inertial.mass)
     return {
-        name: float(np.clip(np.sqrt((beforehand + count * square) / (beforehand + count)), *SCALES))
+        name: float(np.clip(np.sqrt((BEFOREHAND + count * square) / (BEFOREHAND + count)), *SCALES))
         for name, square in middle.items()
     }
 
@@ -149,8 +151,8 @@ def _shape(spread):
     return 0.5 * (np.eye(3) - spread / np.where(trace > 0, trace, np.inf))
 
 
-def _student(z, freedom=4):
-    return 0.5 * (freedom + 1) * np.log1p(z * z / freedom)
+def _student(z):
+    return 0.5 * (FREEDOM + 1) * np.log1p(z * z / FREEDOM)
 
 
 ALIKE = 0.01  # what solids of sisters may differ in, beside their size
