@@ -1,16 +1,12 @@
 """Forward dynamics of long chains on parallel machines (paper 5): JSIIA, ABIA, CFA."""
 
-from dynamics_node.chains.cfa import Cfa
 from dynamics_node.chains.chain_arrays import Motions, RobotArrays, refuse_weightless, refuse_width
-from dynamics_node.chains.parallel_dynamics import SOLVERS, Abia, Jsiia, forward_dynamics, inverse_dynamics
+from dynamics_node.chains.parallel_dynamics import SOLVERS, forward_dynamics, inverse_dynamics
 from dynamics_node.chains.tridiagonal import WAYS
 
 __all__ = [
     "SOLVERS",
     "WAYS",
-    "Abia",
-    "Cfa",
-    "Jsiia",
     "Motions",
     "RobotArrays",
     "forward_dynamics",

@@ -3,7 +3,7 @@
 from dynamics_node.estimation.joint_filter import JointFilter
 from dynamics_node.estimation.observer import MomentumObserver, build_observer
 from dynamics_node.estimation.observer_options import COMPONENTS, ObserverOptions
-from dynamics_node.estimation.observer_program import begin_program, cycle_program, kept_size, views
+from dynamics_node.estimation.observer_program import views
 from dynamics_node.estimation.payload import Payload, identify_payload, require_bearing
 from dynamics_node.estimation.payload_estimator import (
     PayloadEstimator,
@@ -22,13 +22,10 @@ __all__ = [
     "PayloadEstimator",
     "PayloadFunctions",
     "Tool",
-    "begin_program",
     "build_observer",
     "build_payload_estimator",
-    "cycle_program",
     "identify_payload",
     "identify_tool",
-    "kept_size",
     "payload_functions",
     "require_bearing",
     "views",

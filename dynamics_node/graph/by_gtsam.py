@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from dynamics_node.graph.by_numpy import refined
+from dynamics_node.graph.by_numpy import by_states, refined
 from dynamics_node.graph.factor_graph import FactorGraph, joint_values
 from dynamics_node.graph.ordering import Ordering, custom_ordering, generic_graph, ordering_of
 from dynamics_node.graph.robot_graph import build_graph
@@ -51,23 +51,15 @@ class GtsamElimination:
 
     def __call__(self, q, qd, qdd=None, tau=None, gravity=None, f_ext=None):
         """{'qdd', 'tau'}, both complete."""
-        batch, zero = q.shape[:-1], np.zeros_like(qd)
-        arrays = [(q, 1), (qd, 1), (zero if qdd is None else qdd, 1), (zero if tau is None else tau, 1)]
-        arrays += [(f_ext, 2), (gravity, 1)]
-        found = np.empty((2, *batch, self.model.nv))
-        for state in np.ndindex(*batch):
-            one = [_at(array, axes, batch, state) for array, axes in arrays]
-            graph = build_graph(self.model, self.problem, *one)
-            values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
-            found[(slice(None), *state)] = joint_values(self.model, values, *one[2:4])
-        return {"qdd": found[0], "tau": found[1]}
+        zero = np.zeros_like(qd)
+        given = {"qd": qd, "qdd": zero if qdd is None else qdd, "tau": zero if tau is None else tau}
+        given |= {name: a for name, a in (("f_ext", f_ext), ("gravity", gravity)) if a is not None}
+        return by_states(self._at, self.model, q, **given)
 
-
-def _at(array, axes, batch, state):
-    """The array at one state of the batch; None stays None."""
-    return (
-        None if array is None else np.broadcast_to(array, (*batch, *array.shape[array.ndim - axes :]))[state]
-    )
+    def _at(self, q, qd, qdd, tau, f_ext=None, gravity=None):
+        graph = build_graph(self.model, self.problem, q, qd, qdd, tau, f_ext, gravity)
+        values = refined(graph, partial(solve_with_gtsam, ordering=self.ordering))
+        return dict(zip(("qdd", "tau"), joint_values(self.model, values, qdd, tau), strict=True))
 
 
 def gtsam_elimination(model, problem, ordering):

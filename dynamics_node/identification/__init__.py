@@ -14,14 +14,13 @@ from dynamics_node.identification.identified_robot import (
     identified_robot,
     identified_text,
 )
-from dynamics_node.identification.identify import METHODS, ROBUST, IdentificationError, Identified, identify
+from dynamics_node.identification.identify import METHODS, IdentificationError, Identified, identify
 from dynamics_node.identification.regressor_model import TERMS, USUAL, RegressorModel
-from dynamics_node.identification.summary import StageSummary, summary, worse_joints
+from dynamics_node.identification.summary import summary, worse_joints
 from dynamics_node.identification.sums import Solution, Sums, ordinary, weighted
 
 __all__ = [
     "METHODS",
-    "ROBUST",
     "TERMS",
     "USUAL",
     "BaseParameters",
@@ -31,7 +30,6 @@ __all__ = [
     "LowPass",
     "RegressorModel",
     "Solution",
-    "StageSummary",
     "Sums",
     "base_parameters",
     "consistent_parameters",

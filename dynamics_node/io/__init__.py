@@ -1,8 +1,8 @@
 """Tables of states, recordings, plots and pages."""
 
 from dynamics_node.io.differentiate import CUTOFF, USUAL_CUTOFF, Velocities
-from dynamics_node.io.evaluate_tables import Comparison, Difference, Thinned, evaluate, over_dask
-from dynamics_node.io.explain import Report, make_report, write_page
+from dynamics_node.io.evaluate_tables import Comparison, Thinned, evaluate, over_dask
+from dynamics_node.io.explain import make_report, write_page
 from dynamics_node.io.pages import bullet_list, document, table, written
 from dynamics_node.io.plot import check_plot, panel, plot_comparison, plot_curves
 from dynamics_node.io.read import open_table, position_ranges, read_table
@@ -13,8 +13,6 @@ __all__ = [
     "CUTOFF",
     "USUAL_CUTOFF",
     "Comparison",
-    "Difference",
-    "Report",
     "Table",
     "TableError",
     "Thinned",

@@ -12,7 +12,6 @@ from dynamics_node.trajectory.errors import (
 from dynamics_node.trajectory.factor import (
     Factor,
     Loss,
-    Variable,
     cauchy,
     factor_program,
     geman_mcclure,
@@ -20,7 +19,7 @@ from dynamics_node.trajectory.factor import (
     vector,
 )
 from dynamics_node.trajectory.fixed_lag import FixedLag
-from dynamics_node.trajectory.gauss_newton import Batch, Solution
+from dynamics_node.trajectory.gauss_newton import Batch
 from dynamics_node.trajectory.graphs import estimation_graph, forward_graph, inverse_graph
 from dynamics_node.trajectory.gtsam_graph import from_gtsam, gtsam_key, to_gtsam
 from dynamics_node.trajectory.inverse_problem import inverse_trajectory
@@ -48,12 +47,11 @@ from dynamics_node.trajectory.robot_factors import (
 )
 from dynamics_node.trajectory.simulation import simulate
 from dynamics_node.trajectory.systems import System, robot_system
-from dynamics_node.trajectory.trajectory import Curve, Trajectory
+from dynamics_node.trajectory.trajectory import Trajectory
 from dynamics_node.trajectory.trajectory_graph import Prior, Steps, TrajectoryGraph, prior
 
 __all__ = [
     "Batch",
-    "Curve",
     "Drawing",
     "Factor",
     "FixedLag",
@@ -63,14 +61,12 @@ __all__ = [
     "Prior",
     "SingularPosition",
     "SmootherOptions",
-    "Solution",
     "Steps",
     "System",
     "Trajectory",
     "TrajectoryError",
     "TrajectoryGraph",
     "Unobservable",
-    "Variable",
     "WrongBranch",
     "acceleration_constraint",
     "accelerometer",
