@@ -8,7 +8,7 @@ from dynamics_node.functions import Estimator, ExternalWrenchEstimate, InputErro
 from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.consistency import with_sensed_tool
 from dynamics_node.node.core.errors import NoOutput
-from dynamics_node.node.core.measured_efforts import PayloadEstimation
+from dynamics_node.node.core.measured_efforts import PayloadEstimation, torques_of
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.core.torques import Torques
 from dynamics_node.node.state.coordinates import Coordinates
@@ -252,12 +252,7 @@ class Core:
         effort = self.joints.effort
         if sample is not None:
             effort = np.where(np.isnan(sample.effort), effort, sample.effort)
-        needed = at.efforts_needed(self.solver.problem.forward)
-        lacking = needed[~np.isfinite(effort[needed])]
-        if lacking.size:
-            names = [at.names[k] for k in lacking]
-            raise NoOutput(f"no effort in joint_states or reference for {listed(names)}")
-        return qdd, at.collect(q, np.nan_to_num(effort))
+        return qdd, torques_of(at, q, effort, self.solver.problem.forward, "joint_states or reference")
 
     def _estimated(self, sensors: Estimation, q, qd, steady_now):
         readings = sensors.readings.vector(self.joints.effort, steady_now, self.sensor_timeout)

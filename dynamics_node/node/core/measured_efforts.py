@@ -10,6 +10,7 @@ from dynamics_node.functions import ExternalWrenchEstimate, InputError, Solution
 from dynamics_node.node.building.build_job import NO_PAYLOAD, ServedRobot
 from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.core.settings import Settings
+from dynamics_node.node.state.coordinates import Coordinates
 from dynamics_node.node.state.joint_memory import all_finite
 from dynamics_node.robot.inertial_parameters import changed_parameters, same_geometry
 from dynamics_node.symbolic import spatial_inertia
@@ -63,15 +64,21 @@ def _require_often(now, before, longest):
 
 def measured_torques(core, q):
     """tau (nv,) of the efforts in joint_states. Raises NoOutput, joints by name, where there are none."""
-    at, effort = core.coordinates, core.joints.effort
-    if all_finite(effort):
-        return at.collect(q, effort)
-    needed = at.efforts_needed(np.ones(core.model.nv, dtype=bool))
-    lacking = needed[~np.isfinite(effort[needed])]
+    everywhere = np.ones(core.model.nv, dtype=bool)
+    return torques_of(core.coordinates, q, core.joints.effort, everywhere, "joint_states", GIVE_EFFORT)
+
+
+def torques_of(coordinates: Coordinates, q, efforts, forward, source, remedy=""):
+    """tau (nv,) of efforts (joints,), NaN where they are unknown, for a problem with accelerations asked where
+    forward (nv,) bool. Raises NoOutput with the joints that lack one, its source and a remedy."""
+    if all_finite(efforts):
+        return coordinates.collect(q, efforts)
+    needed = coordinates.efforts_needed(forward)
+    lacking = needed[~np.isfinite(efforts[needed])]
     if lacking.size:
-        names = [at.names[k] for k in lacking]
-        raise NoOutput(f"no effort in joint_states for {listed(names)}", remedy=GIVE_EFFORT)
-    return at.collect(q, np.nan_to_num(effort))
+        names = [coordinates.names[k] for k in lacking]
+        raise NoOutput(f"no effort in {source} for {listed(names)}", remedy=remedy)
+    return coordinates.collect(q, np.nan_to_num(efforts))
 
 
 def told(core) -> str:
