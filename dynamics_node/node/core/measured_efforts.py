@@ -69,8 +69,8 @@ def measured_torques(core, q):
 
 
 def torques_of(coordinates: Coordinates, q, efforts, forward, source, remedy=""):
-    """tau (nv,) of efforts (joints,), NaN where they are unknown, for a problem with accelerations asked where
-    forward (nv,) bool. Raises NoOutput with the joints that lack one, its source and a remedy."""
+    """tau (nv,) of efforts (joints,), NaN where unknown, for a problem that asks for accelerations where
+    forward (nv,) is true. Raises NoOutput with the joints that lack one, its source and a remedy."""
     if all_finite(efforts):
         return coordinates.collect(q, efforts)
     needed = coordinates.efforts_needed(forward)

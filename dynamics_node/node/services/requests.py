@@ -8,7 +8,7 @@ from builtin_interfaces.msg import Time
 from dynamics_node.node.core.dynamics_core import Core
 from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.ros.messages import pose_numbers, twist_numbers
-from dynamics_node.node.state.joint_memory import MAX_NAMES, JointMemory, require_once
+from dynamics_node.node.state.joint_memory import JointMemory, require_few, require_once
 from dynamics_node.node.state.reference import read_points
 from dynamics_node.node.state.robot_state import Base
 from dynamics_node.text import listed
@@ -175,8 +175,7 @@ def require_known(names, table, what, why=""):
 
 
 def _joint_numbers(core, names):
-    if len(names) > MAX_NAMES:
-        raise BadMessage(f"{len(names)} names; the limit is {MAX_NAMES}")
+    require_few(names)
     number = {name: k for k, name in enumerate(core.joints.names)}
     if unknown := [name for name in names if name not in number]:
         raise BadMessage(f"points name unknown joint {listed(unknown)}")

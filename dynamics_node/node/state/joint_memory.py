@@ -150,8 +150,7 @@ class JointMemory(JointBuffer):
 
     def _new_layout(self, theirs):
         """Raises BadMessage for too many names and for one that comes twice."""
-        if len(theirs) > MAX_NAMES:
-            raise BadMessage(f"{len(theirs)} names; the limit is {MAX_NAMES}")
+        require_few(theirs)
         require_once(theirs)
         return super()._new_layout(theirs)
 
@@ -189,6 +188,12 @@ class JointMemory(JointBuffer):
         gap = np.where(self._before.stamp == NEVER, 0, self.stamp - self._before.stamp)
         usable = (gap >= MIN_GAP) & (gap <= MAX_GAP)
         return np.where(usable, change / np.where(usable, gap * 1e-9, 1.0), np.nan)
+
+
+def require_few(names):
+    """Raise BadMessage for more than MAX_NAMES."""
+    if len(names) > MAX_NAMES:
+        raise BadMessage(f"{len(names)} names; the limit is {MAX_NAMES}")
 
 
 def require_once(names, what="joint"):

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.wire import doubles_of, points_in_slices, read_trajectory
-from dynamics_node.node.state.joint_memory import MAX_NAMES, require_once
+from dynamics_node.node.state.joint_memory import require_few, require_once
 
 MAX_POINTS = 100_000
 MAX_NUMBERS = 10_000_000  # points x joints: 80 MB a field
@@ -102,8 +102,7 @@ def read_points(names, points, columns=slice(None)):
     """times (k,) s and one array (k, columns) a field, NaN where a field is empty; columns: indices of the
     names that are wanted. A field that no point has is (k, 0). Raises BadMessage."""
     _require_points(len(points))
-    if len(names) > MAX_NAMES:
-        raise BadMessage(f"{len(names)} names; the limit is {MAX_NAMES}")
+    require_few(names)
     require_once(names)
     wanted = np.array(names, dtype=object)[columns]
     _require_room(len(points), len(wanted))
