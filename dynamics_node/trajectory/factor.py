@@ -7,6 +7,7 @@ Robust losses (Zhang 1997, Parameter estimation techniques: a tutorial with appl
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from operator import add, sub
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Variable:
 def vector(name, names, rate="") -> Variable:
     """A Variable of plain numbers."""
     names = tuple(names)
-    return Variable(name, names, np.zeros(len(names)), _added, _subtracted, _unchanged, rate)
+    return Variable(name, names, np.zeros(len(names)), add, sub, _unchanged, rate)
 
 
 def positions(tree: Robot, name="q", rate="qd") -> Variable:
@@ -63,14 +64,6 @@ def positions(tree: Robot, name="q", rate="qd") -> Variable:
         return np.concatenate(parts, axis=-1) if parts else to - start
 
     return Variable(name, tree.v_names, tree.neutral(), moved, difference, partial(tangent_map, tree), rate)
-
-
-def _added(x, step):
-    return x + step
-
-
-def _subtracted(to, start):
-    return to - start
 
 
 def _unchanged(x):

@@ -151,11 +151,8 @@ class Cases:
         self.given = [link.inertial for link in links]
         self.now = list(self.given)
         self.sisters = find_sisters([link.solid for link in links])
-        self.scales = usual_scales(stacked(self.given), self._solids()) if links else None
-
-    def _solids(self):
-        """The Solids of all links as one with leading axes."""
-        return Solid(*(np.array(part) for part in zip(*(link.solid for link in self.links), strict=True)))
+        solids = [np.array(part) for part in zip(*(link.solid for link in links), strict=True)]
+        self.scales = usual_scales(stacked(self.given), Solid(*solids)) if links else None
 
     def odd(self, k, inertials):
         """(n,) oddness of n Inertials, stacked, as link k."""

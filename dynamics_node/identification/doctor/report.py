@@ -141,7 +141,7 @@ def lines(report: Report):
     if bare := sum(link.solid is None for link in heavy):
         yield f"note: {bare} of these have no shape that can be read; their numbers alone are judged"
     for finding, links in grouped(report.findings):
-        yield f"{_links(links)}: {sentence(finding)}"
+        yield f"link{'s' if len(links) > 1 else ''} {listed(map(repr, links))}: {sentence(finding)}"
     yield from report.robot_findings
     if report.why:
         yield f"the robot cannot be computed: {report.why}"
@@ -186,11 +186,6 @@ def grouped(findings):
     for finding in findings:
         groups.setdefault((finding.cause, finding.told), (finding, []))[1].append(finding.link)
     return list(groups.values())
-
-
-def _links(links):
-    """Names of links, the first ones."""
-    return f"link{'s' if len(links) > 1 else ''} {listed(map(repr, links))}"
 
 
 def sentence(finding):

@@ -46,7 +46,7 @@ def declare_parameters(node, parameters=PARAMETERS, read=read_settings):
         if value == []:  # ROS cannot tell its type
             node.set_parameters([RosParameter(parameter.name, kind, value)])
     table = {parameter.name: parameter for parameter in parameters}
-    node.add_pre_set_parameters_callback(lambda changes: _in_declared_types(table, changes))
+    node.add_pre_set_parameters_callback(lambda changes: [_in_declared_type(table, c) for c in changes])
     node.add_on_set_parameters_callback(lambda changes: _keep_read_only(node, table, changes))
 
 
@@ -65,12 +65,8 @@ def _given_at_start(node, name):
     return value
 
 
-def _in_declared_types(table, changes):
-    """The changes with integers for numbers and the like put right; rclpy refuses what cannot be."""
-    return [_in_declared_type(table, change) for change in changes]
-
-
 def _in_declared_type(table, change):
+    """The change with integers for numbers and the like put right; rclpy rejects what cannot be."""
     parameter = table.get(change.name)
     if parameter is None or change.value is None:
         return change
