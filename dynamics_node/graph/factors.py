@@ -49,8 +49,8 @@ def acceleration(body):
     return Variable(ACCELERATION, body, 6)
 
 
-def wrench(body):
-    return Variable(WRENCH, body, 6)
+def wrench(body, dim=6):
+    return Variable(WRENCH, body, dim)
 
 
 def coupling_force(number, dim):
