@@ -8,6 +8,7 @@ from dynamics_node.algorithms import load_robot
 from dynamics_node.io import (
     CUTOFF,
     USUAL_CUTOFF,
+    Table,
     TableError,
     Velocities,
     open_table,
@@ -183,7 +184,8 @@ def open_recordings(robot, options, *groups):
     whose notes are printed; and `measured` of what computes with them, None for all coordinates."""
     moved = as_recorded(robot, options, [path for group in groups for path in group])
     measured = torques_of(robot, moved)
-    problem, tables = inverse_dynamics(moved), [[] for _ in groups]
+    problem = inverse_dynamics(moved)
+    tables: list[list[Table]] = [[] for _ in groups]
     for own, path in ((own, path) for own, group in zip(tables, groups, strict=True) for path in group):
         table = open_table(
             path, moved, problem, topic=options.topic, joints_map=joints_map(options), measured=measured,
