@@ -40,9 +40,10 @@ class Runner(Protocol):
         False when it declines: an array is not plain (C-contiguous float64 of the right shape), or anything
         is not finite, of unit length, or within the limits of health."""
 
-    def call_few(self, *inputs):
-        """A few states, the quick way: inputs (count, *shape), or (*shape) for all states. The output (count,
-        *shape), a tuple if there are several; None when it declines, as `call_one`, or there are too many."""
+    def call_new(self, result: type[tuple] | None, *inputs):
+        """One state or a few, the quick way: inputs (*shape), or (count, *shape) and (*shape) for all states.
+        The output as a new array (*shape) or (count, *shape); of several a `result`: tuple or a class of
+        NamedTuples. None when it declines, as `call_one`, or there are too many."""
 
     def call_batch(self, count: int, inputs, dtype: np.dtype, out=None) -> list[np.ndarray] | None:
         """Many states, the quick way: outputs [(count, *shape)], None when it declines, as `call_one`, or
@@ -80,7 +81,7 @@ class NoFastPath:
         """Declined: False."""
         return False
 
-    def call_few(self, *inputs):
+    def call_new(self, result, *inputs):
         """Declined: None."""
 
     def call_batch(self, count, inputs, dtype, out=None):
@@ -116,8 +117,8 @@ class WithFallback:
         return self.first.call_one
 
     @property
-    def call_few(self):
-        return self.first.call_few
+    def call_new(self):
+        return self.first.call_new
 
     @property
     def call_batch(self):

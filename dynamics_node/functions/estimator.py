@@ -141,11 +141,10 @@ class Estimator(RobotFunction):
         `problem.readings`, or {name of a sensor: (..., rows) or (...)}; gravity (..., 3) in place of the
         robot's."""
         arrays = self._arrays(q, qd, readings, gravity)
-        shapes = self.runner.outputs
-        results = tuple([np.empty(shape) for shape in shapes.values()])
-        if self._one_state(*arrays, *results) is not None:
-            results = self._states(self._few(*arrays), self.runner, arrays, None, errors)
-        return Estimate(**dict(zip(shapes, results, strict=True)))
+        results = self._new(tuple, *arrays)
+        if results is None:
+            results = self._states(self.runner, arrays, None, errors)
+        return Estimate(**dict(zip(self.runner.outputs, results, strict=True)))
 
     def _arrays(self, q, qd, readings, gravity):
         if isinstance(readings, Mapping):

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -11,8 +10,7 @@ from dynamics_node.functions.arguments import Arguments, Signature, plain_signat
 from dynamics_node.functions.checks import InputError, SolutionError, delivered
 
 ERRORS = ("raise", "nan")
-_empty = np.empty
-QUICK = ("_one_state", "_few", "_results")  # builtin functions of this process
+QUICK = ("_one_state", "_new")  # builtin functions of this process
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,24 +40,24 @@ class Function:
     precision: str = "float64"
     dtype: np.dtype = field(init=False, repr=False)
     _one_state: Callable = field(init=False, repr=False)
-    _few: Callable = field(init=False, repr=False)
+    _new: Callable = field(init=False, repr=False)
     _axes_of_many: int = field(init=False, repr=False)
 
     def __post_init__(self):
-        """Attributes of the object are what Python finds fastest. _one_state, _few: `call_one` and `call_few`
+        """Attributes of the object are what Python finds fastest. _one_state, _new: `call_one` and `call_new`
         of the runner."""
         self.runner.require(np.dtype(self.precision))
-        one, few = self._quick_ways(self.runner)
+        one, new = self._quick_ways(self.runner)
         first = next(iter(self.runner.inputs.values()), ())
-        self._keep(_one_state=one, _few=few, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
+        self._keep(_one_state=one, _new=new, _axes_of_many=1 + len(first), dtype=np.dtype(self.precision))
 
     def _keep(self, **attributes):
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
 
     def _quick_ways(self, runner):
-        """`call_one` and `call_few` of a runner, which compute with float64."""
-        return (runner.call_one, runner.call_few) if self.precision == "float64" else (_declined, _nothing)
+        """`call_one` and `call_new` of a runner, which compute with float64."""
+        return (runner.call_one, runner.call_new) if self.precision == "float64" else (_declined, _nothing)
 
     def __getstate__(self):
         return {name: value for name, value in self.__dict__.items() if name not in QUICK}
@@ -79,16 +77,17 @@ class Function:
 
     # --- many states, or arrays that are not plain --------------------------------------------------------
 
-    def _states(self, found, runner, arrays, out, errors):
-        """The results (..., *shape) in a tuple; found: what `call_few` gave, arrays: all inputs of the
+    def _states(self, runner, arrays, out, errors):
+        """The results (..., *shape) in a tuple, where the quick way declined; arrays: all inputs of the
         runner."""
+        found = None if out is None else self._quick_ways(runner)[1](tuple, *arrays)
         if found is None:
             found = self._many(runner, arrays, out)
-            if found is None and any(map(on_device, arrays)):
-                return self._on_device(runner, arrays, out, errors)
-            if found is None:
-                found = self._checked(runner, arrays, errors)
-        elif not isinstance(found, tuple):
+        if found is None and any(map(on_device, arrays)):
+            return self._on_device(runner, arrays, out, errors)
+        if found is None:
+            found = self._checked(runner, arrays, errors)
+        elif isinstance(found, np.ndarray):
             found = (found,)
         if out is None:
             return tuple(found)
@@ -201,21 +200,20 @@ class ProgramFunction(Function):
 
     defaults: dict[str, np.ndarray] = field(default_factory=dict)
     result: type | None = None
-    _shapes: list = field(init=False, repr=False)
+    _result: type[tuple] = field(init=False, repr=False)
     _rest: tuple = field(init=False, repr=False)
-    _results: Callable = field(init=False, repr=False)
     _single: bool = field(init=False, repr=False)
     _takes_f_ext = False  # as an argument that is no input
 
     def __post_init__(self):
         super().__post_init__()
-        several = tuple if self.result is None else partial(tuple.__new__, self.result)
-        self._keep(_shapes=list(self.runner.outputs.values()), _rest=tuple(self.defaults.values()))
-        self._keep(_results=several, _single=len(self._shapes) == 1)
+        self._keep(_result=self.result or tuple, _rest=tuple(self.defaults.values()))
+        self._keep(_single=len(self.runner.outputs) == 1)
 
     def __call__(self, *arrays, out=None, errors="raise", **named):
-        """out: an array for every result (a tuple if there are several), of many states written while they
-        are computed: anything may be in it when the call raises; errors: 'raise' or 'nan'."""
+        """out: an array for every result (a tuple if there are several), which the call returns; of many
+        states it is written while they are computed: anything may be in it when the call raises. errors:
+        'raise' or 'nan'."""
         if named:
             if "f_ext" in named and self._takes_f_ext:
                 return self._with_f_ext(arrays, named, out, errors)
@@ -223,13 +221,17 @@ class ProgramFunction(Function):
         else:
             arrays = arrays + self._rest
         if out is None:
-            results = self._results(map(_empty, self._shapes))
-        else:
-            results = out if isinstance(out, tuple) else (out,)
-        if self._one_state(*arrays, *results) is not None:
-            places = None if out is None else results
-            results = self._results(self._states(self._few(*arrays), self.runner, arrays, places, errors))
-        return results[0] if self._single else results
+            results = self._new(self._result, *arrays)
+            return self._slowly(self.runner, arrays, errors) if results is None else results
+        places = out if isinstance(out, tuple) else (out,)
+        if self._one_state(*arrays, *places) is not None:
+            self._states(self.runner, arrays, places, errors)
+        return places[0] if self._single else places
+
+    def _slowly(self, runner, arrays, errors):
+        """The results where `call_new` declined."""
+        results = self._states(runner, arrays, None, errors)
+        return results[0] if self._single else tuple.__new__(self._result, results)
 
     def _with_f_ext(self, arrays, named, out, errors):
         """The results of a Function that `_takes_f_ext`."""

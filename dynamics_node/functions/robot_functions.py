@@ -102,7 +102,7 @@ class RobotFunction(Function):
 
     @cached_property
     def _pushed(self):
-        """`call_one` and `call_few` with wrenches."""
+        """`call_one` and `call_new` with wrenches."""
         return self._quick_ways(self.with_wrenches)
 
     def compile(self, batches=False):
@@ -133,41 +133,36 @@ class QuantityFunction(RobotFunction, ProgramFunction):
         runner, arrays = self.with_wrenches, self._placed(arrays, named)
         given = dict(zip(self.runner.inputs, arrays, strict=False)) | {"f_ext": f_ext}
         arrays = tuple(given[name] for name in runner.inputs if name in given)
+        one_state, new = self._pushed
         if out is None:
-            places, results = None, self._results(map(np.empty, self._shapes))
-        else:
-            places = results = out if isinstance(out, tuple) else (out,)
-        solve, few = self._pushed
-        if solve(*arrays, *results) is not None:
-            results = self._results(self._states(few(*arrays), runner, arrays, places, errors))
-        return results[0] if self._single else results
+            results = new(self._result, *arrays)
+            return self._slowly(runner, arrays, errors) if results is None else results
+        places = out if isinstance(out, tuple) else (out,)
+        if one_state(*arrays, *places) is not None:
+            self._states(runner, arrays, places, errors)
+        return places[0] if self._single else places
 
 
 class DynamicsFunction(RobotFunction):
     """One robot, one problem, one way to solve it: see RobotFunction for arguments, Function for errors."""
 
-    _nv: int
     _gravity: np.ndarray
 
     def __post_init__(self):
         super().__post_init__()
-        self._keep(_nv=self.robot.nv, _gravity=self.robot.gravity.astype(self.dtype))
+        self._keep(_gravity=self.robot.gravity.astype(self.dtype))
 
     def compile(self, batches=False):
         """As of RobotFunction, with code for external wrenches."""
         super().compile(batches)
         _ = self.with_wrenches
 
-    def _solve(self, found, f_ext, out, errors, *arrays):
-        """The results where one state was declined. found: what `call_few` gave; arrays: all inputs but
-        f_ext."""
+    def _slowly(self, f_ext, out, errors, *arrays):
+        """The results, in a tuple, where the quick way declined; arrays: all inputs but f_ext."""
         if f_ext is None:
-            return self._states(found, self.runner, arrays, out, errors)
-        return self._states(found, self.with_wrenches, (*arrays, f_ext), out, errors)
+            return self._states(self.runner, arrays, out, errors)
+        return self._states(self.with_wrenches, (*arrays, f_ext), out, errors)
 
-
-_empty = np.empty
-_complete = partial(tuple.__new__, HybridDynamics)  # half the time of the class itself
 
 # The two calls below differ only in the name of the known argument; one shared method would cost 10 % a call.
 
@@ -177,20 +172,21 @@ class InverseDynamicsFunction(DynamicsFunction):
 
     def __call__(self, q, qd, qdd, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """tau (..., nv) in N m or N."""
-        one = _empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            if self._one_state(q, qd, qdd, g, one) is None:
-                return one
-            found = self._few(q, qd, qdd, g)
+            if out is None:
+                found = self._new(None, q, qd, qdd, g)
+            else:
+                found = out if self._one_state(q, qd, qdd, g, out) is None else None
         else:
-            solve, few = self._pushed
-            if solve(q, qd, qdd, g, f_ext, one) is None:
-                return one
-            found = few(q, qd, qdd, g, f_ext)
-        if found is not None and out is None:
-            return found
-        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, qdd, g)[0]
+            one_state, new = self._pushed
+            if out is None:
+                found = new(None, q, qd, qdd, g, f_ext)
+            else:
+                found = out if one_state(q, qd, qdd, g, f_ext, out) is None else None
+        if found is None:
+            (found,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, qdd, g)
+        return found
 
 
 class ForwardDynamicsFunction(DynamicsFunction):
@@ -198,44 +194,49 @@ class ForwardDynamicsFunction(DynamicsFunction):
 
     def __call__(self, q, qd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
         """qdd (..., nv) in rad/s^2 or m/s^2."""
-        one = _empty(self._nv) if out is None else out
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            if self._one_state(q, qd, tau, g, one) is None:
-                return one
-            found = self._few(q, qd, tau, g)
+            if out is None:
+                found = self._new(None, q, qd, tau, g)
+            else:
+                found = out if self._one_state(q, qd, tau, g, out) is None else None
         else:
-            solve, few = self._pushed
-            if solve(q, qd, tau, g, f_ext, one) is None:
-                return one
-            found = few(q, qd, tau, g, f_ext)
-        if found is not None and out is None:
-            return found
-        return self._solve(found, f_ext, None if out is None else (out,), errors, q, qd, tau, g)[0]
+            one_state, new = self._pushed
+            if out is None:
+                found = new(None, q, qd, tau, g, f_ext)
+            else:
+                found = out if one_state(q, qd, tau, g, f_ext, out) is None else None
+        if found is None:
+            (found,) = self._slowly(f_ext, None if out is None else (out,), errors, q, qd, tau, g)
+        return found
 
 
 class HybridDynamicsFunction(DynamicsFunction):
     """qdd, tau = f(q, qd, qdd, tau): of both, only what the Problem knows is read."""
 
     def __call__(self, q, qd, qdd, tau, f_ext=None, *, gravity=None, out=None, errors="raise"):
-        """qdd, tau (..., nv), complete. out: two arrays for them."""
-        one, other = (_empty(self._nv), _empty(self._nv)) if out is None else out
+        """qdd, tau (..., nv), complete. out: two arrays for them, which the call returns."""
         g = self._gravity if gravity is None else gravity
         if f_ext is None:
-            if self._one_state(q, qd, qdd, tau, g, one, other) is None:
-                return _complete((one, other))
-            found = self._few(q, qd, qdd, tau, g)
+            if out is None:
+                found = self._new(HybridDynamics, q, qd, qdd, tau, g)
+            else:
+                one, other = out
+                found = out if self._one_state(q, qd, qdd, tau, g, one, other) is None else None
         else:
-            solve, few = self._pushed
-            if solve(q, qd, qdd, tau, g, f_ext, one, other) is None:
-                return _complete((one, other))
-            found = few(q, qd, qdd, tau, g, f_ext)
-        if found is None:
-            forward = np.array(self.problem.forward)
-            qdd, tau = _known(qdd, ~forward), _known(tau, forward)
-        elif out is None:
-            return _complete(found)
-        return _complete(self._solve(found, f_ext, out, errors, q, qd, qdd, tau, g))
+            one_state, new = self._pushed
+            if out is None:
+                found = new(HybridDynamics, q, qd, qdd, tau, g, f_ext)
+            else:
+                found = out if one_state(q, qd, qdd, tau, g, f_ext, *out) is None else None
+        return self._completed(f_ext, out, errors, q, qd, qdd, tau, g) if found is None else found
+
+    def _completed(self, f_ext, out, errors, q, qd, qdd, tau, g):
+        """The results where the quick way declined: what is not read may be anything."""
+        forward = np.array(self.problem.forward)
+        known = _known(qdd, ~forward), _known(tau, forward)
+        found = self._slowly(f_ext, out, errors, q, qd, *known, g)
+        return HybridDynamics(*found) if out is None else out
 
 
 def _known(value, known):

@@ -1,8 +1,10 @@
 """Backend c: right on every robot it is tried on, private, and never in the way when it cannot work."""
 
 import array
+import gc
 import pickle
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -227,6 +229,30 @@ def test_solve_declines(spoil):
     assert {name: sys.getrefcount(value) for name, value in arrays.items()} == references
     assert (np.asarray(arguments["y"]) == 7.0).all()
     assert kernel.call_one() is False and kernel.call_one(np.ones(2)) is False
+
+
+class Pair(NamedTuple):
+    y: np.ndarray
+    z: np.ndarray
+
+
+@pytest.mark.parametrize("result", [tuple, Pair])
+def test_results_are_made(result):
+    """Of one state and of a few, as an instance of the class, whose references are counted."""
+    kernel = Kernel(product())
+    x, m = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[1.0, 2.0, 5.0], [3.0, 4.0, 6.0]])
+    before, bad = sys.getrefcount(result), [1.0, 2.0]
+    for _ in range(50):
+        one, few = kernel.call_new(result, x[0], m), kernel.call_new(result, x, m)
+        assert kernel.call_new(result, bad, m) is None and kernel.call_new(result, x[0]) is None
+        assert kernel.call_new(result, x[0] * np.nan, m) is None and kernel.call_new() is None
+    assert type(one) is type(few) is result
+    assert one[0].tolist() == [7.0, 10.0, 17.0] and one[1].tolist() == [3.0]
+    assert few[0].tolist() == (x @ m).tolist() and few[1].tolist() == [[3.0], [7.0]]
+    assert [sys.getrefcount(array) for array in (*one, *few)] == [3] * 4
+    assert gc.is_tracked(one) and pickle.loads(pickle.dumps(few))[1].tolist() == [[3.0], [7.0]]
+    del one, few
+    assert sys.getrefcount(result) == before
 
 
 def test_facade_gives_one_state_to_compiled_code_and_explains_itself():

@@ -35,21 +35,23 @@ for name, floating in (("ur5", False), ("double_pendulum", True)):
                 solve_many = dn.build(model, problem, backend="c", precision=precision)
                 for count in (64, 65, 79, 97):
                     solve_many(*(a.copy() for a in random_states(model, count)[:3]))
-        one, few = solve.runner.call_one, solve.runner.call_few
+        one, new = solve.runner.call_one, solve.runner.call_new
         out = np.zeros(model.nv)
         for bad in (q[0][:-3], q, None, array.array("f", [0.0]), np.zeros(0), q[0] * np.nan, q[0] * 1e300, b"x"):
             one(bad, qd[0], qdd[0], model.gravity, out)
             one(q[0], qd[0], qdd[0], model.gravity, bad)
-            few(bad, qd, qdd, model.gravity)
-            few(q, bad, qdd, model.gravity)
+            new(tuple, bad, qd, qdd, model.gravity)
+            new(tuple, q, bad, qdd, model.gravity)
+            new(tuple, q[0], bad, qdd[0], model.gravity)
         one()
         one(q[0])
-        few()
-        few(q)
-        few(q[:0], qd[:0], qdd[:0], model.gravity)
+        new()
+        new(tuple, q)
+        new(tuple, q[:0], qd[:0], qdd[:0], model.gravity)
         pickle.loads(pickle.dumps(solve)).with_inertias(model)(q[0], qd[0], qdd[0])
     link = list(model.frames)[-1]
-    dn.build(model, "operational_space_inertia_inverse", backend="c", links=[link])(q[0])
+    pair = dn.build(model, "operational_space_inertia_inverse", backend="c", links=[link])
+    print(pair(q[0]).jacobian.shape, pair(q).jacobian.shape, pair(q[0].tolist()).inertia_inverse.shape)
 print("through")
 """
 

@@ -54,7 +54,7 @@ def test_one_state_is_solved_by_the_function_of_c(fake):
     x, y = np.empty(3), np.empty(())
     assert runner.call_one(a, b, g, x, y) is None
     assert type(runner.call_one).__name__ == "builtin_function_or_method"
-    assert runner.call_few(*states(5))[0].shape == (5, 3)
+    assert runner.call_new(tuple, *states(5))[0].shape == (5, 3)
 
 
 def test_long_batches_go_in_pieces_over_two_streams(fake, monkeypatch):

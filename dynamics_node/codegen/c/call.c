@@ -1,5 +1,5 @@
-/* The Program as builtin functions of Python: solve(input, ..., output, ...) on arrays of one state; few(input, ...) and
-   solve_rows(count, input, ..., output, ...) over the states of a small batch.
+/* The Program as builtin functions of Python: solve(input, ..., output, ...) on arrays of one state; solve_new(class,
+   input, ...), which makes its results; solve_rows(count, input, ..., output, ...) over the states of a small batch.
 
    `solve` returns None when it has written the outputs. It returns False, having written nothing that counts, when an
    argument is not a C-contiguous float64 array of the right shape, or anything in or out is not finite, or a
@@ -14,6 +14,8 @@ extern void *PyEval_SaveThread(void);
 extern void PyEval_RestoreThread(void *);
 extern PyObject *PyTuple_New(ssize_t);
 extern int PyTuple_SetItem(PyObject *, ssize_t, PyObject *);
+extern PyObject *PyType_GenericAlloc(PyObject *, ssize_t);
+extern PyObject PyTuple_Type;
 extern PyObject *PyObject_CallObject(PyObject *, PyObject *);
 extern void *PyCapsule_GetPointer(PyObject *, const char *);
 extern PyObject _Py_NoneStruct;
@@ -148,21 +150,35 @@ static PyObject *solve_rows(PyObject *self, PyObject *const *arguments, ssize_t 
 
 PyMethodDef rows_definition = {"solve_rows", solve_rows, FAST_CALL, "See dynamics_node/codegen/c/call.c"};
 
-static PyObject *empty; /* of NumPy */
+static PyObject *empty, *of_one[OUTPUTS + 1]; /* of NumPy, and what it takes for the outputs of one state */
 
 void allocate_with(PyObject *function)
 {
   empty = function;
 }
 
-/* A new array of `count` states, with its memory in `found`. */
-static PyObject *allocated(long count, const ssize_t *shape, Numbers *found)
+/* What `empty` takes for an output of `count` states, of one state if count is negative. */
+static PyObject *arguments_of(long count, const ssize_t *shape)
 {
-  PyObject *axes = PyTuple_New(shape[0] + 1), *arguments = PyTuple_New(1);
-  PyTuple_SetItem(axes, 0, PyLong_FromLong(count));
-  for (ssize_t k = 0; k < shape[0]; ++k) PyTuple_SetItem(axes, k + 1, PyLong_FromLong(shape[k + 1]));
+  const int many = count >= 0;
+  PyObject *axes = PyTuple_New(shape[0] + many), *arguments = PyTuple_New(1);
+  if (many) PyTuple_SetItem(axes, 0, PyLong_FromLong(count));
+  for (ssize_t k = 0; k < shape[0]; ++k) PyTuple_SetItem(axes, k + many, PyLong_FromLong(shape[k + 1]));
   PyTuple_SetItem(arguments, 0, axes);
-  PyObject *array = PyObject_CallObject(empty, arguments);
+  return arguments;
+}
+
+/* A new array for an output, with its memory in `found`; count as of `arguments_of`. */
+static PyObject *allocated(long count, int output, Numbers *found)
+{
+  const ssize_t *shape = output_shape[output];
+  if (count < 0) {
+    if (!of_one[output]) of_one[output] = arguments_of(-1, shape);
+    PyObject *array = PyObject_CallObject(empty, of_one[output]);
+    if (array) numbers(array, found, 1, shape[0], shape + 1);
+    return array;
+  }
+  PyObject *arguments = arguments_of(count, shape), *array = PyObject_CallObject(empty, arguments);
   Py_DecRef(arguments);
   if (array) rows(array, found, 1, count, shape, 0);
   return array;
@@ -176,36 +192,48 @@ static long states_in(PyObject *object, const ssize_t *shape)
   return fits ? array->shape[0] : -1;
 }
 
-/* few(input, ...): as solve_rows, of up to FEW states. The output, or a tuple of all of them; None when a state is not
+/* An instance of a class of tuples that takes over the arrays. */
+static PyObject *tuple_of(PyObject *class, PyObject **arrays)
+{
+  PyObject *result = class == &PyTuple_Type ? PyTuple_New(OUTPUTS) : PyType_GenericAlloc(class, OUTPUTS);
+  for (int k = 0; k < OUTPUTS; ++k) {
+    if (result) PyTuple_SetItem(result, k, arrays[k]);
+    else Py_DecRef(arrays[k]);
+  }
+  return result;
+}
+
+/* solve_new(class, input, ...): the outputs as new arrays, of one state, or, as solve_rows, of up to FEW states. The
+   output itself, or an instance of `class`, which is derived from tuple, of all of them; None when a state is not
    solved or an array is not as it should be. */
-static PyObject *few(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
+static PyObject *solve_new(PyObject *self, PyObject *const *arguments, ssize_t number_of_arguments)
 {
   Numbers given[INPUTS + OUTPUTS + 1];
   PyObject *made[OUTPUTS + 1];
-  int same[INPUTS + 1], seen = 0, fit = number_of_arguments == INPUTS, outputs = 0;
+  int same[INPUTS + 1], seen = 0, fit = number_of_arguments == 1 + INPUTS && OUTPUTS, outputs = 0;
+  PyObject *const class = fit ? *arguments++ : 0;
   long count = -1;
   for (int k = 0; fit && k < INPUTS && count < 0; ++k) count = states_in(arguments[k], input_shape[k]);
-  fit = fit && 0 <= count && count <= FEW && OUTPUTS;
-  for (; fit && seen < INPUTS; ++seen) fit = rows(arguments[seen], given + seen, 0, count, input_shape[seen], same + seen);
+  fit = fit && count <= FEW;
+  for (; fit && seen < INPUTS; ++seen) {
+    const ssize_t *shape = input_shape[seen];
+    if (count < 0) fit = same[seen] = numbers(arguments[seen], given + seen, 0, shape[0], shape + 1);
+    else fit = rows(arguments[seen], given + seen, 0, count, shape, same + seen);
+  }
   for (; fit && outputs < OUTPUTS; ++outputs) {
-    made[outputs] = allocated(count, output_shape[outputs], given + INPUTS + outputs);
+    made[outputs] = allocated(count, outputs, given + INPUTS + outputs);
     if (!made[outputs]) { /* no memory: an exception is set */
       for (int k = 0; k < outputs; ++k) Py_DecRef(made[k]);
       release(given, seen);
       return 0;
     }
   }
-  fit = fit && solved_rows(self, count, given, same);
+  fit = fit && solved_rows(self, count < 0 ? 1 : count, given, same);
   release(given, seen);
-  PyObject *result = &_Py_NoneStruct;
-  if (fit && OUTPUTS == 1) return made[0];
-  if (fit) result = PyTuple_New(OUTPUTS);
-  else Py_IncRef(result);
-  for (int k = 0; k < outputs; ++k) {
-    if (fit) PyTuple_SetItem(result, k, made[k]);
-    else Py_DecRef(made[k]);
-  }
-  return result;
+  if (fit) return OUTPUTS == 1 ? made[0] : tuple_of(class, made);
+  for (int k = 0; k < outputs; ++k) Py_DecRef(made[k]);
+  Py_IncRef(&_Py_NoneStruct);
+  return &_Py_NoneStruct;
 }
 
-PyMethodDef few_definition = {"few", few, FAST_CALL, "See dynamics_node/codegen/c/call.c"};
+PyMethodDef new_definition = {"solve_new", solve_new, FAST_CALL, "See dynamics_node/codegen/c/call.c"};

@@ -102,8 +102,8 @@ class ScanArguments(ctypes.Structure):
 
 
 class Kernel(Loaded):
-    """kernel.call_one(*inputs, *outputs) for one state and kernel.call_few(*inputs) for less than BATCH, see
-    call.c; kernel(count, *inputs) for any number of states and any arrays.
+    """kernel.call_one(*inputs, *outputs) for one state, kernel.call_new(result, *inputs) for less than BATCH,
+    see call.c; kernel(count, *inputs) for any number of states and any arrays.
 
     parameters: {name: array} of the Program's last inputs, which a call does not take. Nor does it give
     health, the last output of a Program with limits: it declines beyond them. reordered: the same
@@ -111,7 +111,7 @@ class Kernel(Loaded):
     fastest one runs. tuned: so it does of other ways to compile.
     """
 
-    PER_PROCESS = ("_entry", "_library", "_rows", "call_few", "call_one", "scan")
+    PER_PROCESS = ("_entry", "_library", "_rows", "call_new", "call_one", "scan")
 
     def __init__(
         self, program, parameters=None, quaternions=(), reordered=None, isomorphic_inputs=(), tuned=True
@@ -171,7 +171,7 @@ class Kernel(Loaded):
 
     def _wrap(self):
         self.call_one = builtin_function(self._library, "solve_definition", self._parameters)
-        self.call_few = builtin_function(self._library, "few_definition", self._parameters)
+        self.call_new = builtin_function(self._library, "new_definition", self._parameters)
         self._rows = builtin_function(self._library, "rows_definition", self._parameters)
 
     def with_parameters(self, parameters):

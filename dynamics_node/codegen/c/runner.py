@@ -26,7 +26,7 @@ class CRunner:
         self._take(Kernel(program, parameters, quaternions, reordered, isomorphic_inputs))
 
     def _take(self, kernel):
-        self.kernel, self.call_one, self.call_few = kernel, kernel.call_one, kernel.call_few
+        self.kernel, self.call_one, self.call_new = kernel, kernel.call_one, kernel.call_new
         self.inputs, self.outputs = kernel.inputs, kernel.outputs
         self._vectors: dict[np.dtype, tuple] = {}  # of a type the BatchKernel, and the parameters
 
@@ -79,8 +79,8 @@ class CRunner:
         return self._vectors[dtype]
 
     def __getstate__(self):
-        return {name: value for name, value in self.__dict__.items() if name not in ("call_one", "call_few")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("call_one", "call_new")}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.call_one, self.call_few = self.kernel.call_one, self.kernel.call_few
+        self.call_one, self.call_new = self.kernel.call_one, self.kernel.call_new

@@ -138,7 +138,7 @@ class CudaRunner:
             self.compiler()
 
     def _take(self, beside, parameters):
-        self.beside, self.call_one, self.call_few = beside, beside.call_one, beside.call_few
+        self.beside, self.call_one, self.call_new = beside, beside.call_one, beside.call_new
         self._parameters = {name: np.asarray(values) for name, values in parameters.items()}
         self._there: dict[tuple, DeviceArray] = {}  # parameters that kernels read by a pointer
 
@@ -305,10 +305,10 @@ class CudaRunner:
         return nvrtc, nvrtc.arch_for(there.capability)
 
     def __getstate__(self):
-        left = ("call_one", "call_few", "_there", "_orders")
+        left = ("call_one", "call_new", "_there", "_orders")
         return {name: value for name, value in self.__dict__.items() if name not in left}
 
     def __setstate__(self, state):
         self.__dict__.update(state)
-        self.call_one, self.call_few = self.beside.call_one, self.beside.call_few
+        self.call_one, self.call_new = self.beside.call_one, self.beside.call_new
         self._there = {}
