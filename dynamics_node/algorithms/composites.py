@@ -10,8 +10,9 @@ from dynamics_node.symbolic import Staging, entries, mapped
 
 
 class Composites:
-    """Arrays of Values: of bodies (nbodies, ...) in the order of the tree; of columns, the coordinates of one
-    body after the other, depth first, so that those that one carries lie side by side.
+    """Arrays of Values: of bodies (nbodies, ...) in the order of the tree; of columns, the own rates of the
+    joint of one body after the other, depth first, so that those that one carries lie side by side. Weights
+    of explicit joints count where columns meet coordinates.
 
     All is seen from the root body that a body hangs on: its own motions are unit vectors. J (nbodies, 4, 4):
     pseudo-inertias; the rest as of `rnea`.
@@ -21,12 +22,11 @@ class Composites:
         self.tree, self.staging, self._qd = tree, staging, qd
         self.parents = np.array(tree.parents, dtype=int)
         order = _depth_first(tree.parents)
-        columns = [(i, k) for i in order for k in np.flatnonzero(tree.bodies[i].joint.S.any(axis=0))]
-        self._body, own = np.array(columns, dtype=int).T
-        self._at = np.array([tree.bodies[i].joint.v.start for i in self._body]) + own
-        self._rank_of_body, self._rank_of_column = np.argsort(order), np.arange(len(columns))
-        S = np.array([tree.bodies[i].joint.S[:, k] for i, k in columns])
-        self._move(S, J, q, gravity)
+        joints = [tree.bodies[i].joint for i in order]
+        self._body = np.repeat(order, [joint.type.nv for joint in joints])
+        self._weights = np.concatenate([joint.rate(np.eye(tree.nv)).T for joint in joints])
+        self._rank_of_body, self._rank_of_column = np.argsort(order), np.arange(len(self._body))
+        self._move(np.concatenate([joint.subspace.T for joint in joints]), J, q, gravity)
 
     def _move(self, S, J, q, gravity):
         """Where bodies are, their columns, velocities and moments."""
@@ -88,11 +88,15 @@ class Composites:
         return total
 
     def _velocities(self, S, qd):
-        return self._outward(np.zeros((len(self.parents), 6)), S * qd[self._at, None])
+        return self._outward(np.zeros((len(self.parents), 6)), S * self._rates(qd)[:, None])
+
+    def _rates(self, changes):
+        """Of columns, from those (nv,) of the coordinates."""
+        return self._weights @ changes
 
     def _of_joints(self, S, qd):
         """Of columns the velocity of the joint, of those with several coordinates."""
-        steps, several = S * qd[self._at, None], np.bincount(self._body)[self._body] > 1
+        steps, several = S * self._rates(qd)[:, None], np.bincount(self._body)[self._body] > 1
         v = np.zeros(S.shape, dtype=object)
         for k in np.flatnonzero(several):
             v[k] = steps[self._body == self._body[k]].sum(axis=0)
@@ -103,6 +107,7 @@ class Composites:
     def accelerate(self, qdd, outer=None):
         """Accelerations of bodies, and the wrenches that they take. outer (nbodies, 6): wrenches on bodies,
         in their axes, about their origins."""
+        self._qdd = qdd
         self._a = self.staging.alone(self._accelerations, self._S, self._first, self._start, self._qd, qdd)
         wrench = self.of_bodies(_wrench, self._moments, self._v, self._a)
         if outer is not None:
@@ -111,17 +116,17 @@ class Composites:
 
     def _accelerations(self, S, first, start, qd, qdd):
         begin = np.concatenate([np.zeros_like(start), start], axis=1)
-        return self._outward(begin, S * qdd[self._at, None] + first * qd[self._at, None])
+        return self._outward(begin, S * self._rates(qdd)[:, None] + first * self._rates(qd)[:, None])
 
-    def torques(self):
-        """tau (nv,) at these accelerations, without what rotors take."""
-        return self.staging.alone(self._torques, self._S, self._wrench[self._body])
+    def torques(self, armature):
+        """tau (nv,) at these accelerations, without what the rotor of a joint takes by its own acceleration.
+        armature (axles,)."""
+        arrays = self._S, self._wrench[self._body], armature, self._qdd
+        return self.staging.alone(self._torques, *arrays)
 
-    def _torques(self, S, wrench):
-        tau = np.zeros(self.tree.nv, dtype=object)
-        for at, own in zip(self._at, by.dot(S, wrench), strict=True):
-            tau[at] = tau[at] + own
-        return tau
+    def _torques(self, S, wrench, armature, qdd):
+        tau, axles = self._weights.T @ by.dot(S, wrench), self.tree.axle_map[self.tree.nv :]
+        return tau + (armature[self.tree.nv :] * (axles @ qdd)) @ axles if len(axles) else tau
 
     def accelerate_more(self, qdd):
         """Accelerations qdd (nv,) besides."""
@@ -140,10 +145,10 @@ class Composites:
         M = _Sums(self.tree.nv)
         for k, lanes, below in self._pairs():
             found = self.staging.side_by_side(by.dot, self._load[lanes], shared=(self._S[k],))
-            M.add(self._at[lanes], self._at[k], found)
-            M.add(self._at[k], self._at[lanes[below]], found[below])
+            M.add(self._weights[lanes], self._weights[k], found)
+            M.add(self._weights[k], self._weights[lanes[below]], found[below])
         there = [k for k, own in enumerate(armature) if not (isinstance(own, float) and own == 0.0)]
-        M.add(there, there, armature[there])
+        M.add(self.tree.axle_map[there], self.tree.axle_map[there], armature[there])
         return M.matrix(self.staging)
 
     def derivatives(self):
@@ -159,8 +164,8 @@ class Composites:
             each, shared = entries(loads, lanes), (entries(columns, k),)
             found = self.staging.side_by_side(_torques, each, shared=shared)
             for matrix, above, carried in zip((dq, dqd), *found, strict=True):
-                matrix.add(self._at[lanes], self._at[k], carried)
-                matrix.add(self._at[k], self._at[lanes[below]], above[below])
+                matrix.add(self._weights[lanes], self._weights[k], carried)
+                matrix.add(self._weights[k], self._weights[lanes[below]], above[below])
         return dq.matrix(self.staging), dqd.matrix(self.staging)
 
     def _pairs(self):
@@ -175,31 +180,41 @@ class Composites:
 
 
 class _Sums:
-    """A square matrix of sums of Values: an explicit joint adds to the rows and columns of its masters."""
+    """A square matrix of weighted sums of Values."""
 
     def __init__(self, size):
         self._terms: dict[tuple[int, int], list] = {}
         self._size = size
 
     def add(self, rows, columns, values):
-        """values (n,) at rows and columns, (n,) or one for all."""
-        for row, column, value in zip(*np.broadcast_arrays(rows, columns, values), strict=True):
-            self._terms.setdefault((int(row), int(column)), []).append(value)
+        """values (n,) at the coordinates with weights in rows and columns, (n, size) or (size,) for all."""
+        for k, value in enumerate(values):
+            row, column = (weights if weights.ndim == 1 else weights[k] for weights in (rows, columns))
+            for i in np.flatnonzero(row).tolist():
+                for j in np.flatnonzero(column).tolist():
+                    self._terms.setdefault((i, j), []).append((row[i] * column[j], value))
 
     def matrix(self, staging):
         """(size, size) of Values and zeros."""
         matrix = np.zeros((self._size, self._size), dtype=object)
-        several = {place: terms for place, terms in self._terms.items() if len(terms) > 1}
-        totals = staging.alone(_totals, *several.values()) if several else ()
-        for place, (term, *_) in self._terms.items():
-            matrix[place] = term
-        for place, total in zip(several, totals, strict=True):
-            matrix[place] = total
+        weighted = {}
+        for place, terms in self._terms.items():
+            if len(terms) == 1 and terms[0][0] == 1.0:
+                matrix[place] = terms[0][1]
+            else:
+                weighted[place] = terms
+        if weighted:
+            weights = [[weight for weight, _ in terms] for terms in weighted.values()]
+            values = [[value for _, value in terms] for terms in weighted.values()]
+            totals = staging.alone(partial(_totals, weights), *values)
+            for place, total in zip(weighted, totals, strict=True):
+                matrix[place] = total
         return matrix
 
 
-def _totals(*terms):
-    return np.array([sum(own[1:], own[0]) for own in terms], dtype=object)
+def _totals(weights, *terms):
+    pairs = zip(weights, terms, strict=True)
+    return np.array([sum(w * x for w, x in zip(*own, strict=True)) for own in pairs], dtype=object)
 
 
 def _together(join, a, b):

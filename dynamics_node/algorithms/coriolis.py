@@ -7,7 +7,7 @@ joint carries is one inertia and one B."""
 
 import numpy as np
 
-from dynamics_node.algorithms.crba import composite_inertias, steps_up
+from dynamics_node.algorithms.crba import by_coordinates, composite_inertias, steps_up
 from dynamics_node.algorithms.recursion import joint_motions, outward
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.symbolic import cross_force, cross_motion, matvec, transpose
@@ -18,20 +18,20 @@ def coriolis_matrix(model, q, qd):
     X_up = joint_transforms(model, q)
     v = outward(model, X_up, joint_motions(model, qd))
     inertias, B = composite_inertias(model, X_up), _composite(model, X_up, v)
-    S, T = zip(*(body.joint.parts for body in model.bodies), strict=True) if model.bodies else ((), ())
+    S = [body.joint.subspace for body in model.bodies]
     turning = [_columns(cross_motion, v[..., i, :], own) for i, own in enumerate(S)]
     C = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q, qd, float))
     for i, body in enumerate(model.bodies):
         at = body.joint.v
         own = inertias[i] @ turning[i] + B[i] @ S[i]
         momenta, turned = inertias[i] @ S[i], transpose(B[i]) @ S[i]
-        C[..., at, at] += T[i].T @ (S[i].T @ own) @ T[i]
+        C[..., at, at] += by_coordinates(S[i].T @ own, body.joint, body.joint)
         for j, above in steps_up(model, i):
             own, momenta, turned = (X_up.forces(j, F) for F in (own, momenta, turned))
-            row = model.bodies[above].joint.v
-            C[..., row, at] += T[above].T @ (S[above].T @ own) @ T[i]
+            joint = model.bodies[above].joint
+            C[..., joint.v, at] += by_coordinates(S[above].T @ own, joint, body.joint)
             block = transpose(momenta) @ turning[above] + transpose(turned) @ S[above]
-            C[..., at, row] += T[i].T @ block @ T[above]
+            C[..., at, joint.v] += by_coordinates(block, body.joint, joint)
     return C
 
 

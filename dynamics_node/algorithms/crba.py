@@ -12,17 +12,29 @@ def crba(model, q):
     X_up = joint_transforms(model, q)
     composite = composite_inertias(model, X_up)
     M = np.zeros((*q.shape[:-1], model.nv, model.nv), dtype=np.result_type(q.dtype, float))
-    for i, body in enumerate(model.bodies):
-        F = composite[i] @ body.joint.S
-        at = body.joint.v
-        M[..., at, at] += body.joint.S.T @ F
+    joints = [body.joint for body in model.bodies]
+    S = [joint.subspace for joint in joints]
+    for i, joint in enumerate(joints):
+        F = composite[i] @ S[i]
+        M[..., joint.v, joint.v] += by_coordinates(S[i].T @ F, joint, joint)
         for j, above in steps_up(model, i):
             F = X_up.forces(j, F)
-            block = model.bodies[above].joint.S.T @ F
-            row = model.bodies[above].joint.v
-            M[..., row, at] += block
-            M[..., at, row] += transpose(block)
+            row = joints[above].v
+            block = by_coordinates(S[above].T @ F, joints[above], joint)
+            M[..., row, joint.v] += block
+            M[..., joint.v, row] += transpose(block)
     return M + rotor_inertia(model)
+
+
+def by_coordinates(block, row, column):
+    """A block (..., k, l) between the own rates of two joints, between the coordinates that move them.
+
+    Weights of explicit joints come last, as one number: before, they would multiply all entries of a force.
+    """
+    if row.masters is None and column.masters is None:
+        return block
+    left, right = row.weights.T, column.weights
+    return block * (left @ right) if block.shape[-2:] == (1, 1) else left @ block @ right
 
 
 def composite_inertias(model, X_up):

@@ -44,8 +44,7 @@ def derivative_program(
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
     ways = []
-    rotors = robot.tree.shared_joints and (robot.tree.armature.any() or "armature" in parameters)
-    if not (robot.constrained or rotors):
+    if not robot.constrained:
         ways.append(lambda: derivative_stages(robot, problem, shapes | more))
     if not ways or (robot.explicit_joints and robot.nv <= FEW):
         ways.append(lambda: _derived(robot, problem, shapes, more, wrenches, parameters))

@@ -39,9 +39,10 @@ def derivative_stages(model: Robot, problem: Problem, inputs) -> LaneProgram:
     if "f_ext" in given:
         outer = work.of_bodies(matvec, transpose(inverse_motion_transform(T)), given["f_ext"])
     work.accelerate(np.where(forward, 0.0, given.get("qdd", np.zeros(model.nv))), outer)
-    M = work.masses(given.get("armature", tree.armature))
+    armature = given.get("armature", tree.armature)
+    M = work.masses(armature)
     if forward.any():
-        results = _solved(work, forward, M, given["tau"])
+        results = _solved(work, forward, M, armature, given["tau"])
     else:
         results = dict(zip(("dq", "dqd"), work.derivatives(), strict=True)) | {"dknown": M}
     watched = weak_coordinates(model, forward)
@@ -62,13 +63,13 @@ def _pseudo_inertias(tree, numbers):
     return J
 
 
-def _solved(work, forward, M, tau):
+def _solved(work, forward, M, armature, tau):
     """dq, dqd and dknown where some joints give way."""
     alone, side_by_side = work.staging.alone, work.staging.side_by_side
     free, nv = np.flatnonzero(forward), len(forward)
     factors = alone(_factors, M[free[:, None], free])
     qdd = np.zeros(nv, dtype=object)
-    qdd[free] = alone(_accelerations, tau[free], work.torques()[free], *factors)
+    qdd[free] = alone(_accelerations, tau[free], work.torques(armature)[free], *factors)
     work.accelerate_more(qdd)
     zero, ask = np.zeros((nv, nv)), partial(_asked, forward)
     known = (np.where(forward, 0.0, M), np.diag(np.where(forward, 1.0, 0.0)))

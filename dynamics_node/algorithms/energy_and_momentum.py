@@ -106,12 +106,14 @@ def _momentum_columns(model, X_up, q):
     """[(..., 6)]: the momentum, about the origin of the root, of rate 1 of each coordinate."""
     columns = [np.zeros((*q.shape[:-1], 6))] * model.nv
     for i, inertia in enumerate(composite_inertias(model, X_up)):
-        body = model.bodies[i]
-        for k, v in enumerate(range(model.nv)[body.joint.v]):
-            h, above = matvec(inertia, body.joint.S[:, k]), i
+        joint = model.bodies[i].joint
+        for own, weights in zip(joint.subspace.T, joint.weights, strict=True):
+            h, above = matvec(inertia, own), i
             while above >= 0:
                 h, above = X_up.force(above, h), model.parents[above]
-            columns[v] = columns[v] + h
+            for k in np.flatnonzero(weights):
+                v = joint.v.start + k
+                columns[v] = columns[v] + (h if weights[k] == 1.0 else weights[k] * h)
     return columns
 
 

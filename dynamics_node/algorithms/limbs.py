@@ -6,6 +6,7 @@ from itertools import groupby
 import numpy as np
 
 from dynamics_node.robot import Robot
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import LaneProgram, LoopProgram, Program, group_after_group, most_alive
 
 _RATES = ("qd", "qdd", "tau")
@@ -50,17 +51,20 @@ def isomorphic_inputs(robot: Robot, program: Program | LoopProgram | LaneProgram
 
 
 def _entries(robot):
-    """{input: of every body the places along its first axis}."""
+    """{input: of every body the places along its first axis}; explicit joints have none of positions and
+    rates: their masters' may be on other limbs."""
     tree = robot.tree
     joints = [body.joint for body in tree.bodies]
-    rates = [np.arange(tree.nv)[joint.v].tolist() for joint in joints]
+    rates = [[*joint.moved_by] if joint.masters is None else [] for joint in joints]
     place = {v: k for k, v in enumerate(robot.independent.tolist())}
     own = [[place[v] for v in numbers if v in place] for numbers in rates]
     bodies = [[k] for k in range(tree.nbodies)]
-    found = {"q": [np.arange(tree.nq)[joint.q].tolist() for joint in joints], "armature": rates}
+    q = [list(range(joint.q.start, joint.q.stop)) if joint.masters is None else [] for joint in joints]
+    found = {"q": q, "armature": rates}
     return found | {"f_ext": bodies, "inertia": bodies} | dict.fromkeys(_RATES, own)
 
 
+@fact
 def _bodies_alike(tree):
     """Tuples of bodies, by twos and fours, at the same place of limbs that hang on the same body."""
     limbs = _Limbs(tree)
@@ -122,6 +126,7 @@ class _Limbs:
         )
 
 
+@fact
 def _limbs(tree):
     """The number of the limb of every body, and of every limb the one it hangs on: a limb ends where bodies
     branch off."""

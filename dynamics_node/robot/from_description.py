@@ -287,20 +287,16 @@ def _snap(X):
 def _joint(joint, slices, explicit):
     joint_type = KINDS[joint.kind]
     axis = _unit(joint.axis) if joint_type.has_axis else np.zeros(3)
-    masters, S = None, joint_type.motion(axis)
+    masters = None
     if explicit is None:
         q, v = slices[joint.name]
     else:
         masters = _masters(explicit, slices)._replace(is_mimic=joint.mimic is not None)
         q, v = (slice(min(places), max(places) + 1) for places in (masters.q, masters.v))
-        weights = np.zeros((1, v.stop - v.start))
-        weights[0, np.array(masters.v) - v.start] = masters.weights
-        S = S * weights
     return Joint(
         name=joint.name,
         kind=joint.kind,
         axis=axis,
-        S=S,
         q=q,
         v=v,
         limits=joint.limits,

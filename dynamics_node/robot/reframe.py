@@ -43,7 +43,7 @@ def reframe(model: Robot) -> tuple[Robot, np.ndarray]:
         parent = inverse_motion_transform(T[body.parent]) if body.parent >= 0 else np.eye(6)
         X_tree, joint = product(T_i, body.X_tree, parent), body.joint
         if joint.type.has_axis:
-            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]), S=_snap(product(T_i, joint.S)))
+            joint = replace(joint, axis=np.array([0.0, 0.0, 1.0]))
         if joint.type.turns:
             X_tree, angle = _without_turn(X_tree)
             joint = replace(joint, offset=joint.offset + angle)

@@ -30,15 +30,14 @@ class Masters(NamedTuple):
 class Joint:
     """The joint that moves a body against its parent. kind: its name in KINDS.
 
-    S (6, n): the motion of the body, in its axes, by the coordinates `v`. q, v: where its coordinates lie in
-    the vectors. masters: of an explicit joint (mimic, gear, belt), which has no coordinate of its own: q and
-    v then reach from its first master to its last, and S has columns of zeros at joints in between.
+    q, v: where its coordinates lie in the vectors. masters: of an explicit joint (mimic, gear, belt), which
+    has no coordinate of its own: q and v then reach from its first master to its last. S (6, n): the motion
+    subspace, by the coordinates `v`, with columns of zeros at joints in between.
     """
 
     name: str
     kind: str
     axis: np.ndarray
-    S: np.ndarray
     q: slice
     v: slice
     limits: Limits = NO_LIMITS
@@ -50,6 +49,11 @@ class Joint:
     torque_offset: float = 0.0
     offset: float = 0.0
     masters: Masters | None = None
+    S: np.ndarray = field(init=False, repr=False)
+
+    def __post_init__(self):
+        S = self.subspace if self.masters is None else self.subspace @ self.weights
+        object.__setattr__(self, "S", S)
 
     @property
     def type(self) -> JointType:
@@ -69,16 +73,19 @@ class Joint:
             return qd[..., self.v]
         return _weighted(qd[..., list(self.masters.v)], self.masters.weights)
 
-    @property
-    def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The motion subspace (6, nv of the kind) by its own rates, and these (nv of the kind, n) by the
-        coordinates `v`: S is their product."""
+    @cached_property
+    def subspace(self) -> np.ndarray:
+        """The motion of the body (6, nv of the kind), in its axes, by the joint's own rates."""
+        return self.type.motion(self.axis)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """Its own rates (nv of the kind, n) by the coordinates `v`."""
         if self.masters is None:
-            return self.S, np.eye(self.S.shape[1])
-        weights = np.zeros((1, self.S.shape[1]))
+            return np.eye(self.type.nv)
+        weights = np.zeros((1, self.v.stop - self.v.start))
         weights[0, np.array(self.masters.v) - self.v.start] = self.masters.weights
-        largest = np.argmax(np.abs(weights[0]))
-        return self.S[:, [largest]] / weights[0, largest], weights
+        return weights
 
     @property
     def moved_by(self) -> tuple[int, ...]:

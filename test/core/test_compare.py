@@ -15,7 +15,6 @@ from dynamics_node.cli import main
 from dynamics_node.io import Comparison, TableError, check_plot, plot_comparison
 from dynamics_node.io.evaluate_tables import MOST
 from dynamics_node.robot import Joint
-from dynamics_node.robot.joints import KINDS
 
 RATE = 250.0
 NOISE = np.array([0.3, 0.3, 0.2, 0.2, 0.1, 0.1, 0.05])  # N m
@@ -139,10 +138,7 @@ def test_a_gripper_without_efforts(tmp_path, capsys):
 
 def robot(*kinds):
     z = np.array([0.0, 0.0, 1.0])
-    joints = [
-        Joint(f"j{k}", kind, z, KINDS[kind].motion(z), slice(k, k + 1), slice(k, k + 1))
-        for k, kind in enumerate(kinds)
-    ]
+    joints = [Joint(f"j{k}", kind, z, slice(k, k + 1), slice(k, k + 1)) for k, kind in enumerate(kinds)]
     return SimpleNamespace(
         v_names=tuple(f"j{k}" for k in range(len(kinds))), nv=len(kinds), independent_joints=joints
     )
