@@ -18,12 +18,14 @@ from dynamics_node.algorithms.loop_closure import (
 from dynamics_node.algorithms.loop_equations import NEAR, ranks_of
 from dynamics_node.algorithms.tangent import moved
 from dynamics_node.robot.random_positions import REACH, sample_positions
+from dynamics_node.robot.robot import fact
 from dynamics_node.symbolic import interpret, interpret_portable, least_squares
 
 SHAKE = 0.5  # rad or m, off the position with all joints at zero, which may be singular
 WAY = 20  # steps from one assembly to another of the same branch
 DRAWN = 1e-3  # rad or m from zero, where linkages are as they are drawn
 BESIDE, STEP = 6, 1e-2  # as many positions beside one are looked at, so far away, in rad or m
+GENERIC = 4  # positions at which structure is found
 STARTS = 40  # random positions from which closed ones are looked for
 
 
@@ -148,6 +150,13 @@ def closed_anywhere(tree, constraints, coordinates, random, reach=1.5):
     starts = sample_positions(tree, STARTS, random, reach)
     starts[0] = tree.neutral()
     return closed_near(tree, constraints, coordinates, starts)
+
+
+@fact
+def generic_positions(robot):
+    """GENERIC fixed closed positions (count, nq), of which none is special: what vanishes at all of them
+    vanishes everywhere."""
+    return closed_samples(robot, GENERIC, np.random.default_rng(20))
 
 
 def closed_samples(mechanism, count, random, reach=REACH):

@@ -18,6 +18,7 @@ points it moves nothing.
 import numpy as np
 
 from dynamics_node.algorithms.crba import crba
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.algorithms.transforms import joint_transforms
 from dynamics_node.robot.errors import ModelError
@@ -202,3 +203,43 @@ def why_singular(robot, forward, q):
         return None
     lost = singular(robot, q, np.asarray(forward, dtype=bool), watched)
     return in_words(robot, lost.reshape(-1, robot.nv).any(axis=0))
+
+
+# --- at every position --------------------------------------------------------------------------------------
+
+
+def require_determined(robot, forward):
+    """Raise ModelError, with the joints by name, when torques of the joints where `forward` (nv,) is true
+    leave accelerations open at every position."""
+    names = undetermined_joints(robot, forward)
+    if names:
+        listed = ", ".join(map(repr, names))
+        raise ModelError(
+            f"forward dynamics: {listed} can move without moving any mass or rotor, so no torque determines "
+            "their accelerations (singular mass matrix): give the links that they carry mass and inertia, or "
+            "a joint of them an armature"
+        )
+
+
+def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
+    """Names of joints that can move without moving any mass or rotor, those without `forward` being fixed.
+    Where no coordinate is weak there is none."""
+    chosen = np.ones(robot.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
+    free = np.zeros(robot.nv, dtype=bool)
+    if weak_coordinates(robot, chosen).any():
+        q = generic_positions(robot)
+        M = sampled_rates(robot, q).congruence(crba(robot.tree, q))[:, chosen][:, :, chosen]
+        M = M[np.isfinite(M).all(axis=(1, 2))]
+        free[chosen] = free_coordinates(M) if len(M) else False
+    return tuple(joint.name for joint in robot.independent_joints if free[joint.v].any())
+
+
+def free_coordinates(M):
+    """Which coordinates (n,) bool move in the null space that mass matrices M (states, n, n) have at every
+    one of the states."""
+    size = np.sqrt(np.einsum("...kk->...k", M))
+    scale = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(M / (scale[:, :, None] * scale[:, None, :]))
+    missing = (values < ZERO).sum(axis=-1).min()
+    state = np.argmax(values[:, missing] if missing < M.shape[-1] else values[:, -1])
+    return np.abs(vectors[state, :, :missing]).max(axis=-1, initial=0.0) > 1e-6

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 import numpy as np
 
 from dynamics_node.algorithms import frame_jacobian
-from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import why_not
 from dynamics_node.algorithms.spanning import sampled_rates
 from dynamics_node.codegen import Runner
@@ -246,7 +246,6 @@ def _signature(robot):
     return type(signature)("observer", inputs, signature.quaternions)
 
 
-STATES = 4  # that are tried
 RELATIVE = 1e-4  # singular value of the Jacobian, of the largest, that tells a direction
 SHARE = 0.05  # of a direction that is not told, from which on a component belongs to it
 
@@ -255,8 +254,7 @@ def require_identifiable(robot, link, components):
     """Raise ValueError, components by name, where torques tell a wrench at no position; KeyError for an
     unknown link."""
     robot.frame(link)
-    random = np.random.default_rng(21)
-    lost = [untold(robot, q, link, components) for q in closed_samples(robot, STATES, random)]
+    lost = [untold(robot, q, link, components) for q in generic_positions(robot)]
     if all(lost):
         told = ", ".join(sorted(lost, key=len)[0])
         raise ValueError(

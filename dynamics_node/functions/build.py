@@ -16,7 +16,7 @@ from dynamics_node.algorithms import (
     quantity_program,
     step_program,
 )
-from dynamics_node.algorithms.determined import require_determined
+from dynamics_node.algorithms.pivots import require_determined
 from dynamics_node.algorithms.spanning import spanning_program
 from dynamics_node.codegen import CompileError, make
 from dynamics_node.codegen.cache import read_entry, write_entry

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics_node.algorithms.dynamics_programs import dynamics_methods
-from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.health import HEALTHY, health_program
 from dynamics_node.algorithms.pivots import singular, weak_coordinates
 from dynamics_node.algorithms.quantities import QUANTITIES
@@ -176,7 +176,7 @@ class NumericQuantity:
         random = np.random.default_rng(1)
         shapes = state_shapes(self.model, QUANTITIES[self.name].reads)
         state = {name: random.uniform(-1.0, 1.0, shape) for name, shape in shapes.items()}
-        state["q"] = closed_samples(self.model, 1, random)[0]
+        state["q"] = generic_positions(self.model)[0]
         return {name: np.shape(array) for name, array in self._at(**state).items()}
 
     @property

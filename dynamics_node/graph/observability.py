@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.graph.sensor_factors import sensor_factor
 from dynamics_node.graph.sensor_fusion import Space, determined_by, repeated, space, stacked, unobservable
 from dynamics_node.graph.sensor_system import (
@@ -37,7 +37,6 @@ from dynamics_node.robot.sensors import (
 )
 from dynamics_node.text import listed
 
-STATES = 4  # generic ones
 ZERO_ENTRY = 1e-12
 
 
@@ -122,7 +121,7 @@ class Observability:
 def observability(robot, problem: SensorProblem, q=None) -> Observability:
     """Of a sensor problem of a robot, at generic states and at a position q (nq,), closed where there are
     loops."""
-    generic = [_At(robot, problem, q_k) for q_k in _generic_positions(robot)]
+    generic = [_At(robot, problem, q_k) for q_k in generic_positions(robot)]
     best = max(generic, key=lambda at: at.rank)
     here = None if q is None else _At(robot, problem, np.asarray(q, dtype=float))
     noisy = sum(factor.rows for factor in best.system.noisy)
@@ -184,11 +183,6 @@ class _At:
         most = max((help.settles for help, _ in found), default=0)
         chosen = sorted((pair for pair in found if pair[0].settles == most > 0), key=lambda pair: pair[1])
         return tuple(help for help, _ in chosen)
-
-
-def _generic_positions(robot):
-    random = np.random.default_rng(20)
-    return closed_samples(robot, STATES, random)
 
 
 def _structural_rank(states) -> int:

@@ -11,13 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.first_positions import GENERIC, generic_positions
 from dynamics_node.graph.elimination import Plan, SingularPivotError, plan_elimination
 from dynamics_node.graph.factor_graph import FactorGraph, coordinate_owners, unknown_of
 from dynamics_node.graph.factors import Variable, acceleration, wrench
 from dynamics_node.graph.robot_graph import build_graph, constraint_variables, spanning_problem
-
-STATES = 4
 
 
 class Ordering(NamedTuple):
@@ -171,11 +169,10 @@ def custom_ordering(names: Iterable[str], graph: FactorGraph) -> Ordering:
 
 
 def generic_graph(model, problem) -> FactorGraph:
-    """The graph at STATES fixed pseudo-random states (one leading axis)."""
-    random = np.random.default_rng(20)
-    q = closed_samples(model, STATES, random)
-    qd, qdd, tau = random.uniform(-1, 1, (3, STATES, model.nv))
-    f_ext = random.uniform(-1, 1, (STATES, model.nbodies, 6))
+    """The graph at some fixed pseudo-random states (one leading axis)."""
+    q, random = generic_positions(model), np.random.default_rng(20)
+    qd, qdd, tau = random.uniform(-1, 1, (3, len(q), model.nv))
+    f_ext = random.uniform(-1, 1, (len(q), model.nbodies, 6))
     return build_graph(model, problem, q, qd, qdd, tau, f_ext)
 
 
@@ -194,9 +191,9 @@ def _block(factor, x):
 
 
 def _joined(a, b, axes):
-    """Arrays over STATES, or of no state, one after the other."""
+    """Arrays over GENERIC states, or of no state, one after the other."""
     shape = a.shape[a.ndim - axes :]
-    return np.concatenate([np.broadcast_to(x, (STATES, *shape)) for x in (a, b)])
+    return np.concatenate([np.broadcast_to(x, (GENERIC, *shape)) for x in (a, b)])
 
 
 def filled(graph: FactorGraph, blocks) -> FactorGraph:

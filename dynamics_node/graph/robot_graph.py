@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms.constraint_equations import velocity_program
-from dynamics_node.algorithms.first_positions import closed_samples
+from dynamics_node.algorithms.first_positions import generic_positions
 from dynamics_node.algorithms.loop_cut import cut_program
 from dynamics_node.algorithms.recursion import root_acceleration
 from dynamics_node.algorithms.spanning import sampled_rates
@@ -131,7 +131,7 @@ def _spanned(mechanism, values):
 def kept_rows(mechanism) -> tuple[tuple[int, ...], ...]:
     """For every constraint the rows of its acceleration factor that no other row of its cluster implies, at
     most positions."""
-    return rows_kept_at(mechanism, closed_samples(mechanism, 1, np.random.default_rng(5))[0])
+    return rows_kept_at(mechanism, generic_positions(mechanism)[0])
 
 
 def rows_kept_at(mechanism, q) -> tuple[tuple[int, ...], ...]:

@@ -6,7 +6,7 @@ from mechanisms import joint, link, robot
 from robots import ROBOTS
 
 import dynamics_node as dn
-from dynamics_node.algorithms.determined import free_coordinates, undetermined_joints
+from dynamics_node.algorithms.pivots import free_coordinates, undetermined_joints
 
 COM = '<link name="{}"><inertial><origin xyz="{}"/><mass value="1"/>{}</inertial></link>'
 
