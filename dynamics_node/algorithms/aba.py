@@ -158,7 +158,8 @@ def _given_way(IA, K, U, S, rotors):
 
 
 def _by_itself(tree, X_up, bodies, S, inertia, pA, rotors, tau):
-    """The joint gives way before its inertia is carried to the parent: with rows and columns of zeros."""
+    """The joint gives way before its inertia is carried to the parent: with rows and columns of zeros. By
+    `_together` a Panda would take 1372 operations, not 1285, Solo12 3120, not 2892."""
     (i,), (R, torques) = bodies, rotors
     known = None if tau is None else tau - torques
     given, Ia, pA[i] = (hold if tau is None else give_way)(inertia.of(i, i), pA[i], S[i], R, known)
@@ -190,7 +191,7 @@ def _together(tree, X_up, bodies, S, inertia, pA, rotors, tau):
     u = tau - u
     solved = {i: _solve(D, transpose(own)) for i, own in U.items()}
     for k, (i, own) in enumerate(U.items()):
-        pA[i] = pA[i] + matvec(own, _solve(D, u[..., None])[..., 0])
+        pA[i] = pA[i] + matvec(transpose(solved[i]), u)
         for j in list(U)[: k + 1]:
             block = own @ solved[j]
             inertia.add(i, j, -symmetric(block) if i == j else -block)

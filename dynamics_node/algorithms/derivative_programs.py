@@ -1,9 +1,10 @@
 """Derivatives of inverse, forward and hybrid dynamics as Programs.
 
-Those of a tree are in derivative_stages.py. Those of robots with loops are derived from the Program of their
-inverse dynamics; the others follow from M qdd + h = tau without deriving a solver: where x changes, M dqdd =
-dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical derivatives of rigid
-body dynamics algorithms, sec. IV).
+Those of a tree are computed by composite bodies, in half the operations (derivative_stages.py). They need a
+motion subspace that stands still in its body, which joints of a closed loop have not: there the Program of
+inverse dynamics is derived, and the others follow from M qdd + h = tau without deriving a solver: where x
+changes, M dqdd = dtau - d(ID)/dx at the accelerations at hand (Carpentier and Mansard 2018, Analytical
+derivatives of rigid body dynamics algorithms, sec. IV).
 """
 
 import numpy as np
@@ -27,7 +28,7 @@ from dynamics_node.symbolic import (
     trace,
 )
 
-FEW = 8  # coordinates of a robot with explicit joints up to which a derived Program may be the shorter one
+FEW = 8  # coordinates of a robot with explicit joints up to which the derived Program may be the shorter one
 
 
 def derivative_program(
@@ -43,13 +44,12 @@ def derivative_program(
     """
     shapes, more = problem.reads(robot, wrenches), parameter_shapes(robot, parameters)
     shapes["gravity"] = shapes.pop("gravity")  # last: callers may leave it out
-    ways = []
-    if not robot.constrained:
-        ways.append(lambda: derivative_stages(robot, problem, shapes | more))
-    if not ways or (robot.explicit_joints and robot.nv <= FEW):
-        ways.append(lambda: _derived(robot, problem, shapes, more, wrenches, parameters))
-    programs = [way() for way in ways]
-    return min(programs, key=_length) if len(programs) > 1 else programs[0]
+    if robot.constrained:
+        return _derived(robot, problem, shapes, more, wrenches, parameters)
+    stages = derivative_stages(robot, problem, shapes | more)
+    if not robot.explicit_joints or robot.nv > FEW:
+        return stages
+    return min(stages, _derived(robot, problem, shapes, more, wrenches, parameters), key=_length)
 
 
 def _length(program):
