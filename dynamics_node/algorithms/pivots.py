@@ -48,7 +48,8 @@ def _weak(robot):
 
 def _weak_of_tree(model):
     """Coordinates (nv of the tree,) whose pivot may vanish."""
-    sure = _least_pivots(model) >= ZERO * inertia_scale(model, _stretched(model)[None])[0]
+    least = _least_pivots(model)
+    sure = (least > 0.0) & (least >= ZERO * inertia_scale(model, _stretched(model)[None])[0])
     return ~(sure & _all_definite(model))
 
 
