@@ -48,8 +48,7 @@ def _weak(robot):
 
 def _weak_of_tree(model):
     """Coordinates (nv of the tree,) whose pivot may vanish."""
-    least = _least_pivots(model)
-    sure = (least > 0.0) & (least >= ZERO * inertia_scale(model, _stretched(model)[None])[0])
+    sure = _least_pivots(model) >= ZERO * inertia_scale(model, _stretched(model)[None])[0]
     return ~(sure & _all_definite(model))
 
 
@@ -224,10 +223,11 @@ def require_determined(robot, forward):
 
 def undetermined_joints(robot, forward=None) -> tuple[str, ...]:
     """Names of joints that can move without moving any mass or rotor, those without `forward` being fixed.
-    Where no coordinate is weak there is none."""
+    Where every coordinate moves something and none is weak there is none."""
     chosen = np.ones(robot.nv, dtype=bool) if forward is None else np.asarray(forward, dtype=bool)
     free = np.zeros(robot.nv, dtype=bool)
-    if weak_coordinates(robot, chosen).any():
+    moving = (_least_pivots(robot.tree) > 0.0).all()
+    if chosen.any() and (not moving or weak_coordinates(robot, chosen).any()):
         q = generic_positions(robot)
         M = sampled_rates(robot, q).congruence(crba(robot.tree, q))[:, chosen][:, :, chosen]
         M = M[np.isfinite(M).all(axis=(1, 2))]

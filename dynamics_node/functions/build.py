@@ -342,6 +342,7 @@ def _frozen(value):
 def _build_problem(robot, problem, choice, parameters, precision, at_once=False):
     """The Function that solves a Problem."""
     if problem.kind != "inverse":
+        _require_whole_joints(robot, problem.forward)
         require_determined(_with_generic(robot, parameters), problem.forward)
     ways: dict[str, Callable] = {
         "cluster": partial(_recursion, at_once=at_once),
@@ -357,6 +358,13 @@ def _build_problem(robot, problem, choice, parameters, precision, at_once=False)
         spec=spec,
         description=description,
     )
+
+
+def _require_whole_joints(robot, forward):
+    """Raise ValueError for a joint with both forward and inverse coordinates."""
+    for joint in robot.independent_joints:
+        if len(set(forward[joint.v])) > 1:
+            raise ValueError(f"joint {joint.name!r} must be forward or inverse as a whole")
 
 
 def _build_quantity(robot, name, options, problem, backend, parameters, precision, at_once=False):
