@@ -4,7 +4,7 @@ Time over the number of links of one state, and over the number of states ("grou
 from Python by `build`, checks and the outer correction included, one core. Beside them the orderings that
 the article reports of a Tesla K40c: it has curves alone. By NumPy, and our recursion in C for scale.
 
-    ./dev bench parallel [--save]; --table: errors in float64 and float32, as docs/parallel.md has them
+    ./dev bench parallel [--save]; --table: errors in float64 and float32, of docs/explanation/parallel.md
 """
 
 import os

@@ -1,5 +1,5 @@
 """Attacks a real node, again and again, and judges every torque it publishes: exit code 1 when one was wrong
-or stale, or the node ended, fell silent or did not stop when told to. See docs/campaigns.md."""
+or stale, or the node ended, fell silent or did not stop when told to. See docs/how-to/campaigns.md."""
 
 import argparse
 import secrets

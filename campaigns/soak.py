@@ -1,6 +1,6 @@
 """A long run in ordinary use: joint states at 1 kHz while robots, payloads, solvers, parameters and
 publishers change and services are called. Every torque is judged, and memory must stay
-flat. See docs/campaigns.md."""
+flat. See docs/how-to/campaigns.md."""
 
 import argparse
 import secrets

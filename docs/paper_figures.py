@@ -1,4 +1,4 @@
-"""The figures of docs/paper.md, drawn anew: python docs/paper_figures.py
+"""The figures of docs/explanation/papers.md, drawn anew: python docs/paper_figures.py
 
 Those of Xie and Dellaert are drawn by the library itself, figure 1 of Nori by matplotlib.
 """

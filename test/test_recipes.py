@@ -11,7 +11,7 @@ from dynamics_node.node.core.parameters import as_declared
 from dynamics_node.node.core.settings import PARAMETERS
 
 TABLE = {parameter.name: parameter for parameter in PARAMETERS}
-ROS2_CONTROL = (Path(__file__).parents[1] / "docs" / "ros2_control.md").read_text()
+ROS2_CONTROL = (Path(__file__).parents[1] / "docs" / "how-to" / "ros2_control.md").read_text()
 
 
 def blocks(language):

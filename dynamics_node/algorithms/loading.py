@@ -40,7 +40,7 @@ def parse_robot(
     ----------
     text : str or bytes
     loops : str, optional
-        Text of a sidecar file with loops and couplings, see docs/loops.md.
+        Text of a sidecar file with loops and couplings, see docs/reference/files.md.
     parameters : str, optional
         Text of a parameters file, whose values replace those of the description.
     constraints : sequence of callables

@@ -1,6 +1,6 @@
 """The constraint-force algorithm: forward dynamics as one block tri-diagonal system in the constraint
-forces of the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/parallel.md; Fijany, Sharf,
-D'Eleuterio 1995).
+forces of the joints (Yang, Wu, Pan, sec. IV-C, with the errata of docs/explanation/parallel.md;
+Fijany, Sharf, D'Eleuterio 1995).
 
 K = (I - G) J^-1 (I - G)^T takes wrenches F across the joints to their relative accelerations. F = S tau +
 W x, x what the joints bear, and none of them gives way across: W^T K F = 0, so

@@ -1,4 +1,4 @@
-/* Forward dynamics of serial chains by the constraint-force algorithm (docs/parallel.md): a block a chain, a thread a link,
+/* Forward dynamics of serial chains by the constraint-force algorithm (docs/explanation/parallel.md): a block a chain, a thread a link,
    a row of the block tri-diagonal system in each thread's registers. Words go from thread to thread through shared memory,
    [word][thread], at most WORDS at a time. After dialects.h and sincos.h; CUDA, not C: threads keep what they have over
    barriers. WIDTH threads, at least n; those beyond n take part in barriers alone.

@@ -9,7 +9,8 @@ eqs. 17-19 of Yang, Wu, Pan, whose E and K are U D^-1; in this form D stays exac
     thomas  one row after the other, the last first: n steps
     cr      cyclic reduction: every second row until one is left, and back: 2 log2 n steps, O(n) work
     oee     odd-even elimination, their Algorithm 2: all rows against those s away, s = 1, 2, 4, ...: log2 n
-            steps, nothing to go back for, O(n log n) work; not backward stable, see docs/parallel.md
+            steps, nothing to go back for, O(n log n) work; not backward stable, see
+            docs/explanation/parallel.md
 
 Where D is not positive definite, also by rounding, x is NaN.
 """

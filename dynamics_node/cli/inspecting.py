@@ -174,7 +174,7 @@ def add_sensors(commands):
     parser = robot_command(
         commands, "sensors", show_sensors, "whether sensors determine a robot's motion, and what would help"
     )
-    parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors: see docs/sensors.md")
+    parser.add_argument("sensors", metavar="SENSORS.yaml", help="sensors: see docs/reference/sensors.md")
     parser.add_argument("--at", type=float, nargs="+", metavar="Q", help="at this position, too")
 
 

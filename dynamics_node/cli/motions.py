@@ -186,7 +186,7 @@ def add_smooth(commands):
     )  # fmt: skip
     add_recording(parser)
     parser.add_argument(
-        "--sensors", metavar="FILE", help="YAML of IMUs, gyros, accelerometers: see docs/sensors.md"
+        "--sensors", metavar="FILE", help="YAML of IMUs, gyros, accelerometers: see docs/reference/sensors.md"
     )
     for name, meaning in NOISE.items():
         default = getattr(SmootherOptions(), name)

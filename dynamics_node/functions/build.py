@@ -91,24 +91,25 @@ def build(
     ----------
     robot : Robot
     what : str, Problem or SensorProblem
-        A quantity by name, a row of docs/quantities.md: "inverse_dynamics", "forward_dynamics",
+        A quantity by name, a row of docs/reference/quantities.md: "inverse_dynamics", "forward_dynamics",
         "mass_matrix", ...; or a Problem, as of `hybrid_dynamics`; or a problem of sensors, of which the
         result is an Estimator.
     solver : str
         Of a Problem: 'factor_graph', 'cluster' (the recursions) or 'best', or 'cfa', 'jsiia', 'abia' for
-        parallel machines (docs/parallel.md).
+        parallel machines (docs/explanation/parallel.md).
     ordering : str or iterable of str
         Of 'factor_graph': rnea, crba, aba, colamd, metis (nested dissection), minimum_degree, best, or
         variable names; of 'cfa': cr, oee, thomas.
     backend : str
         c (compiled for this robot and cached), numpy, gtsam ('factor_graph' alone), cuda (batches on a GPU,
-        the rest by c, see docs/gpu.md), or auto: c where it works, and a GPU for batches where it pays.
+        the rest by c, see docs/how-to/gpu.md), or auto: c where it works, and a GPU for batches where it
+        pays.
     runtime_parameters : iterable of str
         What `with_inertias` may change without another build: 'inertia', 'armature'.
     precision : str
         'float64' or 'float32', see Function.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
-        Options of quantities, see docs/quantities.md.
+        Options of quantities, see docs/reference/quantities.md.
 
     Returns
     -------
@@ -198,7 +199,7 @@ def evaluate(
     ----------
     robot : Robot
     name : str
-        A quantity of docs/quantities.md: "inverse_dynamics", "mass_matrix", ...
+        A quantity of docs/reference/quantities.md: "inverse_dynamics", "mass_matrix", ...
     *arrays : array_like
         What the quantity reads, in order: q (..., nq), closed; qd, qdd, tau (..., nv); over one batch.
     f_ext : array_like (..., nbodies, 6), optional
@@ -208,7 +209,7 @@ def evaluate(
     errors : str
         'raise', or 'nan': a state without a result has NaN.
     forward_joints, link, links, joint, reference, xyz, rpy, redundant
-        Options of quantities, see docs/quantities.md.
+        Options of quantities, see docs/reference/quantities.md.
 
     Returns
     -------

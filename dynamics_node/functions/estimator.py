@@ -66,8 +66,8 @@ class Estimate(NamedTuple):
 
 class ExternalWrenchEstimate(NamedTuple):
     """The wrench (..., 6) that the environment exerts ON a link, moment first (N m, N), in the link's axes at
-    its origin, and its covariance (..., 6, 6), None where it is not computed. See docs/external_wrenches.md
-    for what estimates it."""
+    its origin, and its covariance (..., 6, 6), None where it is not computed. See
+    docs/how-to/external_wrenches.md for what estimates it."""
 
     link: str
     wrench: np.ndarray

@@ -21,7 +21,7 @@ class ArmOracle:
     """Torques (n,) of some joints of a URDF; the others stay at zero.
 
     rotors: inertias (n,) at the joints; payload: of `tracked_arm`. Friction is the URDF's, by the law of
-    docs/ros.md: damping qd + friction tanh(qd / 0.01 rad/s).
+    docs/reference/ros.md: damping qd + friction tanh(qd / 0.01 rad/s).
     """
 
     def __init__(self, urdf, joints, rotors, payload):

@@ -177,7 +177,7 @@ def test_matrices_of_a_large_robot_fit_the_page(browser, tmp_path):
     assert drawing <= frame <= seen
 
 
-# --- the figures of docs/paper.md ---------------------------------------------------------------------------
+# --- the figures of docs/explanation/papers.md ---------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -197,9 +197,9 @@ def test_figures_of_the_papers_are_up_to_date(figures):
 
 
 def test_edges_of_the_papers_nets(figures):
-    """As paper 1 joins factors, and as block LU eliminates: the numbers of docs/paper.md."""
+    """As paper 1 joins factors, and as block LU eliminates: the numbers of docs/explanation/papers.md."""
     expected = {"5d": (14, 10), "7a": (22, 14), "7b": (18, 10), "10a": (14, 12), "10b": (14, 11)}
-    text = (figures.HERE / "paper.md").read_text()
+    text = (figures.HERE / "explanation" / "papers.md").read_text()
     for figure, (graph, ordering, net) in figures.nets().items():
         found = (figures.joined_edges(graph, ordering.variables), len(net.edges))
         assert found == expected[figure]

@@ -241,8 +241,8 @@ def test_second_derivatives(kind):
 
 
 def test_every_quantity_is_told():
-    """In docs/quantities.md, with what it reads."""
-    told = (Path(__file__).parents[2] / "docs" / "quantities.md").read_text()
+    """In docs/reference/quantities.md, with what it reads."""
+    told = (Path(__file__).parents[2] / "docs" / "reference" / "quantities.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| ([^|]*) \|", told, re.MULTILINE))
     assert {name: tuple(reads.split(", ")) for name, reads in rows.items()} == {
         name: row.reads for name, row in QUANTITIES.items()

@@ -1,5 +1,5 @@
 """Bad input on real topics: it is dropped, that is told, and the node goes on. Every row of the table of bad input in
-docs/ros.md is in test/core/node (joint states and references: test_freshness, test_reference; descriptions and
+docs/reference/ros.md is in test/core/node (joint states and references: test_freshness, test_reference; descriptions and
 parameters: test_robot_manager)."""
 
 import pytest

@@ -1,4 +1,4 @@
-"""What docs/security.md says of policies and of confined nodes."""
+"""What docs/how-to/security.md says of policies and of confined nodes."""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""Motions that make the base parameters of a robot best known, within its limits; see docs/excitation.md."""
+"""Motions that make the base parameters of a robot best known, within its limits.
+
+See docs/how-to/excitation.md.
+"""
 
 from dynamics_node.identification.excitation.bounds import Bounds, joint_bounds, read_limits
 from dynamics_node.identification.excitation.design import (

@@ -30,12 +30,14 @@ class DescriptionSettings:
         "", "URDF file; wins over the topic, yields to robot_description", read_only=True
     )
     loops_file: str = parameter(
-        "", "YAML file of loops that the description does not have; see docs/loops.md", read_only=True
+        "",
+        "YAML file of loops that the description does not have; see docs/reference/files.md",
+        read_only=True,
     )
     parameters_file: str = parameter(
         "",
         "YAML file of inertias, rotors, friction, offsets and springs that count instead of the "
-        "description's; see docs/identification.md",
+        "description's; see docs/reference/identification.md",
         read_only=True,
     )
     strict: bool = parameter(False, "Refuse links with implausible inertia instead of warning")
@@ -129,7 +131,7 @@ class Settings(DescriptionSettings):
         "inverse", "What is computed; sensors: what those of sensors_file say", choices=PROBLEMS
     )
     sensors_file: str = parameter(
-        "", "problem sensors: YAML file of the sensors, see docs/sensors.md", read_only=True
+        "", "problem sensors: YAML file of the sensors, see docs/reference/sensors.md", read_only=True
     )
     sensor_timeout: float = parameter(
         0.2, "problem sensors: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)

@@ -158,7 +158,7 @@ ESTIMATES = (
 
 
 class EstimatorNode(RobotNode):
-    """See config/estimator.yaml for the parameters, docs/estimator.md for topics."""
+    """See config/estimator.yaml for the parameters, docs/reference/estimator.md for topics."""
 
     TITLE = "estimator"
     FORGETS = "the estimate begins anew"

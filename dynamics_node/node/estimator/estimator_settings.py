@@ -84,7 +84,9 @@ class EstimatorSettings(DescriptionSettings):
     """Checked values of all parameters; see core/settings.py."""
 
     sensors_file: str = parameter(
-        "", "YAML file of IMUs, gyros and accelerometers, see docs/estimator.md; empty: none", read_only=True
+        "",
+        "YAML file of IMUs, gyros and accelerometers, see docs/reference/estimator.md; empty: none",
+        read_only=True,
     )
     torque_source: str = parameter(
         MEASURED,

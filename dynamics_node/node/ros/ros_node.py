@@ -28,7 +28,7 @@ STALE_PERIOD = 0.02  # s, between outputs of on_stale gravity and zero when rate
 
 
 class DynamicsNode(RobotNode):
-    """See config/dynamics.yaml for the parameters, docs/ros.md for topics and services."""
+    """See config/dynamics.yaml for the parameters, docs/reference/ros.md for topics and services."""
 
     TITLE = "dynamics"
     FORGETS = "measured state and reference are forgotten"

@@ -1,4 +1,4 @@
-"""The service get_quantity: any quantity of docs/quantities.md at one state, as named matrices.
+"""The service get_quantity: any quantity of docs/reference/quantities.md at one state, as named matrices.
 
 It is computed at once, by NumPy: nothing is compiled or kept, so that whoever asks for every link of a robot
 takes neither memory nor a compiler. What one reply holds is bounded.

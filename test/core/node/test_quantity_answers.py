@@ -45,7 +45,7 @@ def test_every_result_has_its_axes():
 
 
 def test_options_are_those_of_the_docs():
-    told = (Path(__file__).parents[3] / "docs" / "quantities.md").read_text()
+    told = (Path(__file__).parents[3] / "docs" / "reference" / "quantities.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)`(?: \(([^)]*)\))? \|", told, re.MULTILINE))
     assert {name: tuple(filter(None, names.split(", "))) for name, names in rows.items()} == {
         name: row.options for name, row in QUANTITIES.items()
