@@ -40,6 +40,15 @@ GTSAM = ["gtsam>=4.3"]
 DEMO = [*BAGS, "example-robot-data>=4.3", *ORACLE, *MUJOCO]
 TEST = DEMO + CHECKS + TABLES + CLUSTER + DOCTOR + GTSAM + GPU_CHECKS
 BENCH = [*TEST, "casadi>=3.6", "figaroh>=1.0.2"]
+SITE = [  # the documentation
+    "sphinx>=8.1",
+    "pydata-sphinx-theme>=0.16",
+    "myst-parser>=4.0",
+    "sphinx-gallery>=0.18",
+    "sphinx-design>=0.6",
+    "sphinx-copybutton>=0.5",
+]
+DOCS = DEMO + SITE
 
 
 class Install(install):
@@ -119,6 +128,8 @@ setup(
         "sourced": CHECKS + TABLES + CLUSTER + DOCTOR,  # with constraints-noble.txt
         "demo": DEMO,
         "bench": BENCH,
+        "docs": DOCS,
+        "site": SITE,
         "gtsam": GTSAM,
         "cuda": ["nvidia-cuda-nvrtc>=13.0"],  # for drivers of CUDA 12: nvidia-cuda-nvrtc-cu12
         "tables": TABLES,

@@ -1,0 +1,71 @@
+"""Pages of the public names, by the table of contents of dynamics_node/library.py: what is there is here.
+
+Before Sphinx reads anything, reference/api/index.rst is written: an autosummary for each subject, from which
+autosummary writes a page for each name.
+"""
+
+import ast
+import re
+import tokenize
+from pathlib import Path
+
+import dynamics_node
+
+LIBRARY = Path(dynamics_node.__file__).with_name("library.py")
+TITLE = "Python library"
+INTRODUCTION = """\
+``import dynamics_node as dn`` has these names; each of them is imported when it is first used. Arrays are of
+NumPy, units are SI, 6-vectors have the angular part first: see :doc:`/reference/conventions`.
+"""
+
+
+def subjects(path=LIBRARY):
+    """{subject: {name: comment}} of `__all__`: comments on lines of their own are subjects."""
+    (table,) = (node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Assign))
+    found, current = {}, None
+    with path.open("rb") as file:
+        for token in tokenize.tokenize(file.readline):
+            if not table.lineno < token.start[0] < table.end_lineno:
+                continue
+            if token.type == tokenize.COMMENT and not token.line[: token.start[1]].strip():
+                current = found.setdefault(token.string.lstrip("# "), {})
+            elif token.type == tokenize.STRING:
+                _, _, comment = token.line.partition("#")
+                current[ast.literal_eval(token.string)] = comment.strip()
+    return found
+
+
+def index(found):
+    """The text of reference/api/index.rst."""
+    parts = [TITLE, "=" * len(TITLE), "", INTRODUCTION, ".. currentmodule:: dynamics_node", ""]
+    for subject, names in found.items():
+        heading = re.sub(r"`", "", subject)
+        parts += [heading, "-" * len(heading), "", ".. autosummary::", "   :toctree:", "   :nosignatures:", ""]
+        parts += [*(f"   {name}" for name in names), ""]
+    return "\n".join(parts)
+
+
+def write_index(app, config):
+    """Write the index where it has changed, and remove pages of names that are gone."""
+    found = subjects()
+    folder = Path(app.srcdir, "reference", "api")
+    folder.mkdir(exist_ok=True)
+    names = {name for own in found.values() for name in own}
+    for page in folder.glob("dynamics_node.*.rst"):
+        if page.stem.removeprefix("dynamics_node.") not in names:
+            page.unlink()
+    path, text = folder / "index.rst", index(found)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def skip_fields(app, kind, name, member, skip, options):
+    """Fields of NamedTuples are told in the docstring of the class."""
+    return True if type(member).__name__ == "_tuplegetter" else None
+
+
+def setup(app):
+    """As Sphinx calls it."""
+    app.connect("config-inited", write_index)
+    app.connect("autodoc-skip-member", skip_fields)
+    return {"parallel_read_safe": True}

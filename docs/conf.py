@@ -1,0 +1,97 @@
+"""The documentation site: `./dev docs`, or rosdoc2 by rosdoc2.yaml. See _extensions/ for what is generated."""
+
+import os
+import sys
+from pathlib import Path
+
+# rosdoc2 runs the text of this file in a folder of its own: the checkout is then the folder it was called for
+DOCS = next(
+    folder
+    for folder in (Path(__file__).parent, *(Path(path, "docs") for path in (os.getcwd(), *sys.path)))
+    if (folder / "_extensions").is_dir()
+).resolve()
+ROOT = DOCS.parent
+sys.path[:0] = [str(DOCS / "_extensions"), str(ROOT), str(ROOT / "examples")]
+
+import dynamics_node
+
+project = "dynamics_node"
+author = "dynamics_node founders"
+copyright = "dynamics_node founders, Apache-2.0"
+version = release = dynamics_node.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.doctest",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "api_pages",
+    "interfaces",
+]
+exclude_patterns = ["_extensions", "_build", "examples/GALLERY_HEADER.rst", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+templates_path = [str(DOCS / "_templates")]
+default_role = "py:obj"
+root_doc = "index"
+
+# --- Markdown -----------------------------------------------------------------------------------------------
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+
+# --- docstrings ---------------------------------------------------------------------------------------------
+
+autosummary_generate = [str(DOCS / "reference" / "api" / "index.rst")]
+autodoc_typehints = "none"  # signatures and the sections of docstrings have them
+autodoc_member_order = "bysource"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+doctest_global_setup = "import numpy as np\nimport dynamics_node as dn\n"
+doctest_test_doctest_blocks = "default"
+
+# --- examples that run --------------------------------------------------------------------------------------
+
+sphinx_gallery_conf = {
+    "examples_dirs": [str(ROOT / "examples" / "tutorials"), str(ROOT / "examples")],
+    "gallery_dirs": ["tutorials/library", "examples"],
+    "filename_pattern": r"/(tutorials/\w+|library|loops|sensors|orderings)\.py$",  # others need ROS, or minutes
+    "ignore_pattern": r"(__init__|/dynamics_demo/|/paper2/|/tutorials/README)",
+    "within_subsection_order": "FileNameSortKey",
+    "nested_sections": False,
+    "show_memory": False,
+    "min_reported_time": 10**6,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "abort_on_example_error": False,
+    "only_warn_on_example_error": False,
+}
+
+# --- the look -----------------------------------------------------------------------------------------------
+
+html_theme = "pydata_sphinx_theme"
+html_title = "dynamics_node"
+html_static_path = [str(DOCS / "_static")]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": "dynamics_node"},
+    "navbar_align": "left",
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "back_to_top_button": False,
+    "footer_start": ["copyright"],
+    "footer_end": ["sphinx-version"],
+    "pygments_light_style": "tango",
+    "pygments_dark_style": "monokai",
+}
+html_sidebars = {"index": []}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+# --- rosdoc2 ------------------------------------------------------------------------------------------------
+
+rosdoc2_settings = {"override_theme": False, "enable_breathe": False, "enable_exhale": False, "enable_intersphinx": False, "automatically_extend_intersphinx_mapping": False}
