@@ -1,13 +1,12 @@
-"""The documentation site: `./dev docs`, or rosdoc2 by rosdoc2.yaml. See _extensions/ for what is generated."""
+"""The documentation site: `./dev docs`, or rosdoc2 by rosdoc2.yaml. _extensions/ has what is generated."""
 
-import os
 import sys
 from pathlib import Path
 
-# rosdoc2 runs the text of this file in a folder of its own: the checkout is then the folder it was called for
+# rosdoc2 runs the text of this file from a folder of its own: the checkout is then on the path
 DOCS = next(
     folder
-    for folder in (Path(__file__).parent, *(Path(path, "docs") for path in (os.getcwd(), *sys.path)))
+    for folder in (Path(__file__).parent, *(Path(path, "docs") for path in (Path.cwd(), *sys.path)))
     if (folder / "_extensions").is_dir()
 ).resolve()
 ROOT = DOCS.parent
@@ -32,7 +31,7 @@ extensions = [
     "api_pages",
     "interfaces",
 ]
-exclude_patterns = ["_extensions", "_build", "examples/GALLERY_HEADER.rst", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+exclude_patterns = ["_extensions", "_templates", "**/sg_execution_times.rst", "sg_execution_times.rst"]
 templates_path = [str(DOCS / "_templates")]
 default_role = "py:obj"
 root_doc = "index"
@@ -94,4 +93,10 @@ copybutton_prompt_is_regexp = True
 
 # --- rosdoc2 ------------------------------------------------------------------------------------------------
 
-rosdoc2_settings = {"override_theme": False, "enable_breathe": False, "enable_exhale": False, "enable_intersphinx": False, "automatically_extend_intersphinx_mapping": False}
+rosdoc2_settings = {
+    "override_theme": False,
+    "enable_breathe": False,
+    "enable_exhale": False,
+    "enable_intersphinx": False,
+    "automatically_extend_intersphinx_mapping": False,
+}

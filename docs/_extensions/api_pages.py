@@ -40,7 +40,15 @@ def index(found):
     parts = [TITLE, "=" * len(TITLE), "", INTRODUCTION, ".. currentmodule:: dynamics_node", ""]
     for subject, names in found.items():
         heading = re.sub(r"`", "", subject)
-        parts += [heading, "-" * len(heading), "", ".. autosummary::", "   :toctree:", "   :nosignatures:", ""]
+        parts += [
+            heading,
+            "-" * len(heading),
+            "",
+            ".. autosummary::",
+            "   :toctree:",
+            "   :nosignatures:",
+            "",
+        ]
         parts += [*(f"   {name}" for name in names), ""]
     return "\n".join(parts)
 

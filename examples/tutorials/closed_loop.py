@@ -9,8 +9,8 @@ You load a five-bar linkage, close it, compute the torques of its two motors, an
 # Load the linkage
 # ----------------
 #
-# A five-bar is a loop of five links and five joints; two of the joints have motors. URDF can only describe trees, so the
-# description is URDF+: a tree of four joints, and a ``<loop>`` that joins its ends.
+# A five-bar is a loop of five links and five joints; two of the joints have motors. URDF can only describe
+# trees, so the description is URDF+: a tree of four joints, and a ``<loop>`` that joins its ends.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,14 +27,16 @@ print("positions:", robot.q_names)
 print("velocities and torques:", robot.v_names)
 
 # %%
-# ``j1`` and ``j2`` are independent: they have positions, velocities and torques. The passive joints follow. Their positions
-# are in ``q``; their velocities and torques are in no vector, because they depend on those of the independent joints.
+# ``j1`` and ``j2`` are independent: they have positions, velocities and torques. The passive joints follow.
+# Their positions are in ``q``; their velocities and torques are in no vector, because they depend on those
+# of the independent joints.
 #
 # Close it
 # --------
 #
-# A position is valid only where the loop is closed. ``first_closed`` finds a closed position with the independent joints
-# where you ask for them. ``close_loops`` is for positions near a closed one, and keeps the branch of assembly.
+# A position is valid only where the loop is closed. ``first_closed`` finds a closed position with the
+# independent joints where you ask for them. ``close_loops`` is for positions near a closed one, and keeps
+# the branch of assembly.
 
 q = first_closed(robot, np.array([1.9, 0.0, 1.2, 0.0]))
 print(q.round(4))
@@ -46,7 +48,8 @@ print((nearby - q).round(4))
 # Torques
 # -------
 #
-# Dynamics are those of any robot. ``qd`` and ``qdd`` have two numbers, and so has the result: the torques of the motors.
+# Dynamics are those of any robot. ``qd`` and ``qdd`` have two numbers, and so has the result: the torques
+# of the motors.
 
 inverse = dn.build(robot, "inverse_dynamics")
 forward = dn.build(robot, "forward_dynamics")
@@ -73,16 +76,15 @@ for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], stri
 # Drop it
 # -------
 #
-# ``simulate`` integrates the motion. The loop stays closed to rounding, since its equations hold exactly at every step.
+# ``simulate`` integrates the motion. The loop stays closed to rounding, since its equations hold exactly at
+# every step.
 
 motion = dn.simulate(robot, q, duration=1.0)
 print(f"open by at most {motion.residuals['position constraint'].max():.0e} m")
 
-energy = sum(
-    dn.build(robot, name)(motion.q, *([motion.qd] if name == "kinetic_energy" else []))
-    for name in ("kinetic_energy", "potential_energy")
-)
-print(f"energy changes by {np.ptp(energy):.1e} J of {np.ptp(dn.build(robot, 'potential_energy')(motion.q)):.1e} J")
+kinetic = dn.build(robot, "kinetic_energy")(motion.q, motion.qd)
+potential = dn.build(robot, "potential_energy")(motion.q)
+print(f"{np.ptp(potential):.1f} J are exchanged; their sum changes by {np.ptp(kinetic + potential):.1e} J")
 
 fig, ax = plt.subplots(figsize=(7, 3.5), layout="constrained")
 ax.plot(motion.time, motion.q, label=robot.q_names)
@@ -91,5 +93,6 @@ ax.legend(frameon=False, ncols=4)
 ax.grid(alpha=0.3)
 
 # %%
-# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in no vector.
-# :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the algorithms.
+# Gears, belts and mimic joints need no closing: their joints are linear functions of others, and are in no
+# vector. :doc:`/reference/files` lists the elements of URDF+; :doc:`/explanation/loops` explains the
+# algorithms.

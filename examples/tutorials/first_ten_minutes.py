@@ -2,16 +2,17 @@
 First ten minutes with the library
 ==================================
 
-You load a robot, compute its torques and accelerations, and compute them for a thousand states at once. The only
-thing you need is the package: ``pip install .`` in a checkout, or ``./dev run -- python`` in place of ``python``.
+You load a robot, compute its torques and accelerations, and compute them for a thousand states at once. The
+only thing you need is the package: ``pip install .`` in a checkout, or ``./dev run -- python`` in place of
+``python``.
 """
 
 # %%
 # Load a robot
 # ------------
 #
-# A robot comes from a URDF file. The demo package knows where the Panda of ``example-robot-data`` is; use the path of
-# your own file in its place.
+# A robot comes from a URDF file. The demo package knows where the Panda of ``example-robot-data`` is; use
+# the path of your own file in its place.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -24,11 +25,12 @@ print(robot.name, robot.nq, robot.nv)
 print(robot.v_names)
 
 # %%
-# ``joints`` names the joints that move. The fingers of the hand stay at zero, and their mass counts. Without
-# ``joints`` the Panda has eight coordinates: the second finger mimics the first one, so it has none of its own.
+# ``joints`` names the joints that move. The fingers of the hand stay at zero, and their mass counts.
+# Without ``joints`` the Panda has eight coordinates: the second finger mimics the first one, so it has none
+# of its own.
 #
-# ``robot.v_names`` is the order of every vector: positions ``q``, velocities ``qd``, accelerations ``qdd`` and torques
-# ``tau``. It is the order of the URDF. Units are rad, m, s, N m and N.
+# ``robot.v_names`` is the order of every vector: positions ``q``, velocities ``qd``, accelerations ``qdd``
+# and torques ``tau``. It is the order of the URDF. Units are rad, m, s, N m and N.
 #
 # Torques
 # -------
@@ -45,8 +47,8 @@ for name, torque in zip(robot.v_names, gravity_torques, strict=True):
     print(f"{name}: {torque:8.3f} N m")
 
 # %%
-# At rest, inverse dynamics are the torques that hold the robot against gravity. The same number is the quantity
-# ``gravity_torque``. ``evaluate`` computes a quantity in one call, without compiling it:
+# At rest, inverse dynamics are the torques that hold the robot against gravity. The same number is the
+# quantity ``gravity_torque``. ``evaluate`` computes a quantity in one call, without compiling it:
 
 print(np.abs(dn.evaluate(robot, "gravity_torque", q) - gravity_torques).max() < 1e-12)
 
@@ -65,8 +67,8 @@ print(np.abs(forward(q, qd, tau) - qdd).max() < 1e-10)
 # A thousand states
 # -----------------
 #
-# Every function takes batches: any number of axes before the last one. One call computes all states, in vectors and on
-# all cores. Here joint 4 moves through its range while the others stay.
+# Every function takes batches: any number of axes before the last one. One call computes all states, in
+# vectors and on all cores. Here joint 4 moves through its range while the others stay.
 
 many = np.tile(q, (1000, 1))
 many[:, 3] = np.linspace(-3.0, -0.1, 1000)
@@ -93,8 +95,8 @@ print(M.shape, J.shape)
 print(np.linalg.eigvalsh(M).min() > 0)
 
 # %%
-# The six rows of a Jacobian are angular first, then linear. The order holds for every 6-vector of the library;
-# :doc:`/reference/conventions` lists this and the other conventions.
+# The six rows of a Jacobian are angular first, then linear. The order holds for every 6-vector of the
+# library; :doc:`/reference/conventions` lists this and the other conventions.
 #
 # Several results come with names:
 
@@ -106,7 +108,8 @@ print(hand.position.round(3))
 # Derivatives
 # -----------
 #
-# ``derivatives()`` builds the exact derivatives of a function, for optimal control and Gauss-Newton methods:
+# ``derivatives()`` builds the exact derivatives of a function, for optimal control and Gauss-Newton
+# methods:
 
 derivatives = forward.derivatives()(q, qd, tau)
 print(derivatives._fields)

@@ -1,0 +1,169 @@
+"""Markdown of what the code says of its interfaces: parameters, topics, services, messages, commands.
+
+Without Sphinx, so that tests compare pages with it. `interfaces.py` has the directives that print it.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from dynamics_node.node.core.table import Numbers, Strings
+
+INTERFACES = Path(__file__).parents[2] / "dynamics_interfaces"
+TYPES = {str: "string", bool: "bool", float: "double", Strings: "string[]", Numbers: "double[]"}
+
+
+def table(head, rows):
+    """Lines of a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines]
+
+
+# --- parameters ---------------------------------------------------------------------------------------------
+
+
+def parameters(node):
+    """The table of a node's parameters."""
+    if node == "dynamics_node":
+        from dynamics_node.node.core.settings import PARAMETERS
+    else:
+        from dynamics_node.node.estimator.settings import PARAMETERS
+    return table(("Parameter", "Type", "Default", "Values", "Meaning"), map(_parameter_row, PARAMETERS))
+
+
+def _parameter_row(parameter):
+    default = parameter.default
+    if isinstance(default, bool | float):
+        default = str(default).lower()
+    text = parameter.description.rstrip(".") + "." + " Read only." * parameter.read_only
+    shown = f"`{default}`" if default not in ("", []) else ""
+    return f"`{parameter.name}`", TYPES[parameter.kind], shown, _values(parameter), text
+
+
+def _values(parameter):
+    if parameter.choices:
+        return ", ".join(f"`{choice}`" for choice in parameter.choices)
+    if parameter.bounds:
+        low, high = parameter.bounds
+        return f"{low:g} to {high:g}" + (", or 0" if parameter.or_zero else "")
+    return ""
+
+
+# --- topics -------------------------------------------------------------------------------------------------
+
+
+def topics(node, direction):
+    """Rows (name, type, QoS) of a node, "published" or "subscribed"."""
+    from dynamics_node.node.estimator import estimator_node
+    from dynamics_node.node.ros import inputs, outputs
+    from dynamics_node.node.ros.subscriptions import DESCRIPTION, RELIABLE
+
+    rows = {
+        ("dynamics_node", "published"): (*outputs.OUTPUTS, *outputs.EXTERNAL_TORQUES, *outputs.READINGS),
+        ("dynamics_node", "subscribed"): inputs.INPUTS,
+        ("dynamics_estimator", "published"): estimator_node.ESTIMATES,
+        ("dynamics_estimator", "subscribed"): (DESCRIPTION, *estimator_node.COMMANDS, estimator_node.STATES),
+    }[node, direction]
+    return [(row.topic, _message(row.kind), _quality(getattr(row, "qos", RELIABLE))) for row in rows]
+
+
+def _message(kind):
+    return f"{kind.__module__.split('.')[0]}/{kind.__name__}"
+
+
+def _quality(qos):
+    durability = qos.durability.name.lower().replace("_", " ")
+    words = [qos.reliability.name.lower().replace("_", " "), f"depth {qos.depth}"]
+    return ", ".join([*words, durability] if durability == "transient local" else words)
+
+
+def topic_table(node, direction, meanings):
+    """The table of a node's topics, with the meaning of each from lines `topic: meaning`.
+
+    A line `topic [type, QoS]: meaning` is of a topic that is in no table of the code. Raises ValueError for a
+    topic that the code or the lines lack.
+    """
+    known = {name: (kind, quality) for name, kind, quality in topics(node, direction)}
+    rows = []
+    for line in filter(None, meanings):
+        match = re.fullmatch(r"(\S+)(?: \[(\S+), ([^]]+)\])?: (.*)", line)
+        if match is None:
+            raise ValueError(f"no `topic: meaning`: {line!r}")
+        name, kind, quality, meaning = match.groups()
+        if kind is None and name not in known:
+            raise ValueError(f"{node} has no {direction} topic {name}")
+        kind, quality = (kind, quality) if kind else known.pop(name)
+        rows.append((f"`{name}`", kind, quality, meaning))
+    if known:
+        raise ValueError(f"{node}: topics without a meaning: {', '.join(known)}")
+    return table(("Topic", "Type", "QoS", "Meaning"), rows)
+
+
+# --- services and messages ----------------------------------------------------------------------------------
+
+
+def service_name(kind):
+    """`InverseDynamics` -> `inverse_dynamics`."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()
+
+
+def services():
+    """Every service of dynamics_interfaces with its fields."""
+    for path in sorted(INTERFACES.glob("srv/*.srv")):
+        yield from (
+            f"## `~/{service_name(path.stem)}`",
+            "",
+            f"Type `dynamics_interfaces/srv/{path.stem}`:",
+            "",
+        )
+        yield from ("```text", path.read_text().rstrip(), "```", "")
+
+
+def messages():
+    """Every message of dynamics_interfaces with its fields."""
+    for path in sorted(INTERFACES.glob("msg/*.msg")):
+        yield from (f"### `dynamics_interfaces/msg/{path.stem}`", "")
+        yield from ("```text", path.read_text().rstrip(), "```", "")
+
+
+# --- the command line ---------------------------------------------------------------------------------------
+
+
+def command_line():
+    """Every command of `dynamics`, with its options."""
+    from dynamics_node.cli.commands import _parser
+
+    for name, parser in _commands(_parser()).items():
+        yield from (
+            f"## `dynamics {name}`",
+            "",
+            f"{parser.description or ''}",
+            "",
+            "```text",
+            _usage(parser),
+            "```",
+            "",
+        )
+        rows = [_option(own) for own in parser._actions if not isinstance(own, argparse._HelpAction)]
+        yield from (*table(("Argument", "Meaning"), rows), "")
+        if parser.epilog:
+            yield from ("```text", parser.epilog.strip("\n"), "```", "")
+
+
+def _commands(parser):
+    (action,) = (own for own in parser._actions if isinstance(own, argparse._SubParsersAction))
+    return action.choices
+
+
+def _usage(parser):
+    parser.formatter_class = lambda prog: argparse.HelpFormatter(prog, width=100)
+    return parser.format_usage().removeprefix("usage: ").rstrip()
+
+
+def _option(action):
+    name = action.metavar if isinstance(action.metavar, str) else None
+    name = name or ("{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper())
+    flags = ", ".join(f"`{flag}`" for flag in action.option_strings)
+    value = "" if action.nargs == 0 else f"`{name}`"
+    text = (action.help or "") % {**vars(action), "prog": "dynamics"}
+    return " ".join(filter(None, (flags, value))), text

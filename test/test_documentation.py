@@ -1,0 +1,132 @@
+"""Pages of the documentation: their links, the tree of pages, names that they use, tables that code generates."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import dynamics_node as dn
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+sys.path.append(str(DOCS / "_extensions"))
+PAGES = sorted(DOCS.rglob("*.md"))
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+GENERATED = {
+    DOCS / "tutorials" / "library": ROOT / "examples" / "tutorials",
+    DOCS / "examples": ROOT / "examples",
+}
+
+
+def named(path):
+    return str(path.relative_to(ROOT))
+
+
+def without_code(text):
+    return re.sub(r"^( *)(```|~~~|:::).*?^\1\2 *$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(path):
+    """What `page.md#anchor` may name: GitHub's and MyST's slugs of the headings."""
+    text = path.read_text()
+    if path.name == "contributing.md":
+        text = (ROOT / "CONTRIBUTING.md").read_text()
+    headings = re.findall(r"^#+ (.*)$", without_code(text), re.MULTILINE)
+    plain = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in plain}
+
+
+def source(target):
+    """The file of a link: the script of a page that is made of one."""
+    for folder, scripts in GENERATED.items():
+        if target.parent == folder:
+            return scripts / ("GALLERY_HEADER.rst" if target.stem == "index" else f"{target.stem}.py")
+    if target.parent == DOCS / "reference" / "api":
+        return ROOT / "dynamics_node" / "library.py"
+    return target if target.exists() or target.suffix else target.with_suffix(".md")
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_links_resolve(path):
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(path.read_text())):
+        if re.match(r"https?:|mailto:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = source((path.parent / name).resolve()) if name else path
+        assert file.exists(), f"{target}: no {file}"
+        assert not anchor or anchor in anchors(file), f"{target}: the anchors are {sorted(anchors(file))}"
+
+
+def test_every_page_is_in_one_tree():
+    entries = []
+    for page in PAGES:
+        for tree in re.findall(r"^```{toctree}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE):
+            names = [line for line in tree.splitlines() if line and not line.startswith(":")]
+            entries += [source((page.parent / name).resolve()) for name in names]
+    assert sorted(set(entries)) == sorted(entries)
+    assert set(PAGES) - set(entries) == {DOCS / "index.md"}
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=named)
+def test_names_of_the_library_exist(path):
+    text = path.read_text()
+    for name in set(re.findall(r"\bdn\.(\w+)", text)):
+        assert hasattr(dn, name), name
+    for name in set(re.findall(r"""(?:\bB\(|dn\.build\(\w+, |dn\.evaluate\(\w+, )"(\w+)\"""", text)) - {
+        "name"
+    }:
+        assert name in dn.QUANTITIES, name
+
+
+def test_every_public_name_has_a_page():
+    from api_pages import subjects
+
+    names = [name for own in subjects().values() for name in own]
+    assert names == dn.__all__
+
+
+def test_topics_are_those_of_the_code():
+    pytest.importorskip("rclpy", reason="ROS 2: source an installation, or use ./dev")
+    from interface_tables import topic_table
+
+    text = (DOCS / "reference" / "topics.md").read_text()
+    blocks = re.findall(r"^```{topics} (\w+) (\w+)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 4
+    for node, direction, lines in blocks:
+        topic_table(node, direction, lines.splitlines())
+
+
+def test_services_are_those_of_the_policy():
+    from interface_tables import INTERFACES, service_name
+
+    policy = (DOCS / "security" / "policy.xml").read_text()
+    kinds = [path.stem for path in INTERFACES.glob("srv/*.srv")]
+    assert len(kinds) == 9
+    for kind in kinds:
+        assert f"<service>/dynamics_node/{service_name(kind)}</service>" in policy
+
+
+def test_reasons_of_troubleshooting_are_those_of_the_node():
+    """The words before a name or number of a reason stand in the source of the node."""
+    code = "\n".join(path.read_text() for path in (ROOT / "dynamics_node" / "node").rglob("*.py"))
+    page = (DOCS / "how-to" / "troubleshooting.md").read_text()
+    (section,) = re.findall(r"^## The node publishes no torques\n(.*?)^## ", page, re.DOTALL | re.MULTILINE)
+    reasons = re.findall(r"^\| `([^`]+)`", section, re.MULTILINE)
+    assert len(reasons) > 5
+    for reason in reasons:
+        words = re.split(r"JOINT|[\d.]+ s\b", reason)[0].strip(" :")
+        assert words in code, words
+
+
+def test_the_workflow_and_the_hooks_call_what_developers_call():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    commands = {name: job["steps"][-1].get("run", "") for name, job in jobs.items() if name != "docs"}
+    assert len(commands) == 3 and all("./dev test" in command for command in commands.values())
+    (ruff,) = (
+        repo
+        for repo in yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+        if "ruff" in repo["repo"]
+    )
+    assert f"\nruff=={ruff['rev'].removeprefix('v')} " in (ROOT / "dependencies.lock").read_text()
