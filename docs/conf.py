@@ -56,7 +56,7 @@ doctest_test_doctest_blocks = "default"
 sphinx_gallery_conf = {
     "examples_dirs": [str(ROOT / "examples" / "tutorials"), str(ROOT / "examples")],
     "gallery_dirs": ["tutorials/library", "examples"],
-    "filename_pattern": r"/(tutorials/\w+|library|loops|sensors|orderings)\.py$",  # others need ROS, or minutes
+    "filename_pattern": r"/(tutorials/\w+|library|loops|sensors|orderings)\.py$",  # others need ROS
     "ignore_pattern": r"(__init__|/dynamics_demo/|/paper2/|/tutorials/README)",
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
