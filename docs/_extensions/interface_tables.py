@@ -5,6 +5,7 @@ Without Sphinx, so that tests compare pages with it. `interfaces.py` has the dir
 
 import argparse
 import re
+import runpy
 from pathlib import Path
 
 from dynamics_node.node.core.table import Numbers, Strings
@@ -47,6 +48,19 @@ def _values(parameter):
         low, high = parameter.bounds
         return f"{low:g} to {high:g}" + (", or 0" if parameter.or_zero else "")
     return ""
+
+
+# --- launch files -------------------------------------------------------------------------------------------
+
+
+def launch(name):
+    """The table of the arguments of launch/NAME.launch.py."""
+    from dynamics_node.node.launching import SOURCES
+
+    path = INTERFACES.parent / "launch" / f"{name}.launch.py"
+    texts = {name: text for name, (_, text) in SOURCES.items()}
+    texts |= {name: text for name, (_, text) in runpy.run_path(str(path))["PARAMETERS"].items()}
+    return table(("Argument", "Meaning"), ((f"`{name}`", f"{text}.") for name, text in texts.items()))
 
 
 # --- topics -------------------------------------------------------------------------------------------------

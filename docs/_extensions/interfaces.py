@@ -36,6 +36,7 @@ def setup(app):
     """As Sphinx calls it."""
     app.add_directive("topics", Topics)
     app.add_directive("parameters", directive(interface_tables.parameters))
+    app.add_directive("launch", directive(interface_tables.launch))
     app.add_directive("services", directive(interface_tables.services))
     app.add_directive("messages", directive(interface_tables.messages))
     app.add_directive("command-line", directive(interface_tables.command_line))
