@@ -5,9 +5,9 @@ autosummary writes a page for each name.
 """
 
 import ast
-import re
 import tokenize
 from pathlib import Path
+from types import ModuleType
 
 import dynamics_node
 
@@ -39,7 +39,7 @@ def index(found):
     """The text of reference/api/index.rst."""
     parts = [TITLE, "=" * len(TITLE), "", INTRODUCTION, ".. currentmodule:: dynamics_node", ""]
     for subject, names in found.items():
-        heading = re.sub(r"`", "", subject)
+        heading = subject.replace("`", "")
         parts += [
             heading,
             "-" * len(heading),
@@ -49,8 +49,14 @@ def index(found):
             "   :nosignatures:",
             "",
         ]
-        parts += [*(f"   {name}" for name in names), ""]
+        parts += [*(f"   {_imported(name)}" for name in names), ""]
     return "\n".join(parts)
+
+
+def _imported(name):
+    """As `import` has it: a module under its own name."""
+    found = getattr(dynamics_node, name)
+    return found.__name__ if isinstance(found, ModuleType) else name
 
 
 def write_index(app, config):
@@ -58,9 +64,9 @@ def write_index(app, config):
     found = subjects()
     folder = Path(app.srcdir, "reference", "api")
     folder.mkdir(exist_ok=True)
-    names = {name for own in found.values() for name in own}
+    names = {_imported(name) for own in found.values() for name in own}
     for page in folder.glob("dynamics_node.*.rst"):
-        if page.stem.removeprefix("dynamics_node.") not in names:
+        if not {page.stem, page.stem.removeprefix("dynamics_node.")} & names:
             page.unlink()
     path, text = folder / "index.rst", index(found)
     if not path.exists() or path.read_text() != text:
