@@ -31,7 +31,13 @@ extensions = [
     "api_pages",
     "interfaces",
 ]
-exclude_patterns = ["_extensions", "_templates", "**/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = [
+    "_extensions",
+    "_templates",
+    "tutorials/scripts",
+    "**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 templates_path = [str(DOCS / "_templates")]
 default_role = "py:obj"
 root_doc = "index"
@@ -54,10 +60,10 @@ doctest_test_doctest_blocks = "default"
 # --- examples that run --------------------------------------------------------------------------------------
 
 sphinx_gallery_conf = {
-    "examples_dirs": [str(ROOT / "examples" / "tutorials"), str(ROOT / "examples")],
+    "examples_dirs": [str(DOCS / "tutorials" / "scripts"), str(ROOT / "examples")],
     "gallery_dirs": ["tutorials/library", "examples"],
-    "filename_pattern": r"/(tutorials/\w+|library|loops|sensors|orderings)\.py$",  # others need ROS
-    "ignore_pattern": r"(__init__|/dynamics_demo/|/paper2/|/tutorials/README)",
+    "filename_pattern": r"/(scripts/\w+|library|loops|sensors|orderings)\.py$",  # others need ROS
+    "ignore_pattern": r"(__init__|/dynamics_demo/|/paper2/)",
     "within_subsection_order": "FileNameSortKey",
     "nested_sections": False,
     "show_memory": False,

@@ -1,4 +1,8 @@
-"""A running dynamics_node from Python, as `ros2 param set`, `ros2 service call` and `ros2 topic echo`.
+"""
+A client of the node
+====================
+
+A running dynamics_node from Python, as `ros2 param set`, `ros2 service call` and `ros2 topic echo`.
 
 ./dev run -- python examples/client.py     while the node and a driver run
 """

@@ -1,4 +1,8 @@
-"""The library on arrays: torques of a batch of states, and back.
+"""
+Batches of states
+=================
+
+The library on arrays: torques of a batch of states, and back.
 
 ./dev run -- python examples/library.py [robot.urdf]
 """

@@ -1,4 +1,8 @@
-"""A robot with a closed loop: passive joints that follow, torques of the driven ones, a singular position.
+"""
+Loops: torques, graph, actuation
+================================
+
+A robot with a closed loop: passive joints that follow, torques of the driven ones, a singular position.
 
 ./dev run -- python examples/loops.py
 """

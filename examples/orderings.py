@@ -1,4 +1,8 @@
-"""One robot, one problem, six algorithms: eliminate its factor graph in different orders.
+"""
+Orderings of one problem
+========================
+
+One robot, one problem, six algorithms: eliminate its factor graph in different orders.
 
 ./dev run -- python examples/orderings.py [robot.urdf]
 """

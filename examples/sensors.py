@@ -1,4 +1,8 @@
-"""Any sensors: what a humanoid on two feet can know, and which sensor lies.
+"""
+Sensors of a humanoid
+=====================
+
+Any sensors: what a humanoid on two feet can know, and which sensor lies.
 
 ./dev run -- python examples/sensors.py
 """

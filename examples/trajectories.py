@@ -1,4 +1,8 @@
-"""A robot over time: simulate it, its inverse, and what pushed on it, from noisy readings.
+"""
+Trajectories
+============
+
+A robot over time: simulate it, its inverse, and what pushed on it, from noisy readings.
 
 ./dev run -- python examples/trajectories.py [folder for pages that play the motions]
 """

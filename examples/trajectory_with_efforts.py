@@ -1,9 +1,14 @@
-"""A planner's trajectory gets its feed-forward efforts and goes to joint_trajectory_controller.
+"""
+A trajectory with efforts
+=========================
+
+A planner's trajectory gets its feed-forward efforts and goes to joint_trajectory_controller.
 
     python3 examples/trajectory_with_efforts.py trajectory.yaml --ros-args \\
         -r joint_trajectory:=/joint_trajectory_controller/joint_trajectory
 
-trajectory.yaml:
+trajectory.yaml::
+
     joint_names: [joint1, joint2]
     points:
       - {time: 0.0, positions: [0.0, 0.0], velocities: [0.0, 0.0], accelerations: [1.0, 0.5]}

@@ -15,7 +15,7 @@ sys.path.append(str(DOCS / "_extensions"))
 PAGES = sorted(DOCS.rglob("*.md"))
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
 GENERATED = {
-    DOCS / "tutorials" / "library": ROOT / "examples" / "tutorials",
+    DOCS / "tutorials" / "library": DOCS / "tutorials" / "scripts",
     DOCS / "examples": ROOT / "examples",
 }
 

@@ -5,6 +5,7 @@ autosummary writes a page for each name.
 """
 
 import ast
+import re
 import tokenize
 from pathlib import Path
 from types import ModuleType
@@ -56,7 +57,7 @@ def index(found):
 def _imported(name):
     """As `import` has it: a module under its own name."""
     found = getattr(dynamics_node, name)
-    return found.__name__ if isinstance(found, ModuleType) else name
+    return found.__name__.removeprefix("dynamics_node.") if isinstance(found, ModuleType) else name
 
 
 def write_index(app, config):
@@ -73,13 +74,24 @@ def write_index(app, config):
         path.write_text(text)
 
 
-def skip_fields(app, kind, name, member, skip, options):
-    """Fields of NamedTuples are told in the docstring of the class."""
-    return True if type(member).__name__ == "_tuplegetter" else None
+def skip_member(app, kind, name, member, skip, options):
+    """Fields of NamedTuples, which the docstring of the class has; of modules what has a page of its own."""
+    is_field = type(member).__name__ == "_tuplegetter"
+    return True if is_field or (kind == "module" and name in dynamics_node.__all__) else None
+
+
+def escape(app, kind, name, member, options, lines):
+    """Docstrings are plain text with `code`: a star, a bar and a last underscore mean themselves."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...", "..")):
+            parts = re.split(r"(`+[^`]*`+)", line)
+            parts[::2] = [re.sub(r"(?<!\\)([*|]|(?<=\w)_(?!\w))", r"\\\1", part) for part in parts[::2]]
+            lines[number] = "".join(parts)
 
 
 def setup(app):
     """As Sphinx calls it."""
     app.connect("config-inited", write_index)
-    app.connect("autodoc-skip-member", skip_fields)
+    app.connect("autodoc-skip-member", skip_member)
+    app.connect("autodoc-process-docstring", escape, priority=100)  # before napoleon
     return {"parallel_read_safe": True}

@@ -79,7 +79,8 @@ for name, angle, rate in zip(robot.q_names, *dn.spanning(robot, q, qd)[:2], stri
 # ``simulate`` integrates the motion. The loop stays closed to rounding, since its equations hold exactly at
 # every step.
 
-motion = dn.simulate(robot, q, duration=1.0)
+start = dn.close_loops(robot, np.array([-1.2, -0.3, -1.9, 0.2]))
+motion = dn.simulate(robot, start, duration=1.0)
 print(f"open by at most {motion.residuals['position constraint'].max():.0e} m")
 
 kinetic = dn.build(robot, "kinetic_energy")(motion.q, motion.qd)
