@@ -8,7 +8,7 @@ import re
 import runpy
 from pathlib import Path
 
-from dynamics_node.node.core.table import Numbers, Strings
+from dynamics_node.node.core.parameters import Numbers, Strings
 
 INTERFACES = Path(__file__).parents[2] / "dynamics_interfaces"
 TYPES = {str: "string", bool: "bool", float: "double", Strings: "string[]", Numbers: "double[]"}
@@ -28,7 +28,7 @@ def parameters(node):
     if node == "dynamics_node":
         from dynamics_node.node.core.settings import PARAMETERS
     else:
-        from dynamics_node.node.estimator.settings import PARAMETERS
+        from dynamics_node.node.estimator.estimator_settings import PARAMETERS
     return table(("Parameter", "Type", "Default", "Values", "Meaning"), map(_parameter_row, PARAMETERS))
 
 
@@ -70,15 +70,18 @@ def topics(node, direction):
     """Rows (name, type, QoS) of a node, "published" or "subscribed"."""
     from dynamics_node.node.estimator import estimator_node
     from dynamics_node.node.ros import inputs, outputs
-    from dynamics_node.node.ros.subscriptions import DESCRIPTION, RELIABLE
 
     rows = {
         ("dynamics_node", "published"): (*outputs.OUTPUTS, *outputs.EXTERNAL_TORQUES, *outputs.READINGS),
         ("dynamics_node", "subscribed"): inputs.INPUTS,
         ("dynamics_estimator", "published"): estimator_node.ESTIMATES,
-        ("dynamics_estimator", "subscribed"): (DESCRIPTION, *estimator_node.COMMANDS, estimator_node.STATES),
+        ("dynamics_estimator", "subscribed"): (
+            inputs.DESCRIPTION,
+            *estimator_node.COMMANDS,
+            estimator_node.STATES,
+        ),
     }[node, direction]
-    return [(row.topic, _message(row.kind), _quality(getattr(row, "qos", RELIABLE))) for row in rows]
+    return [(row.topic, _message(row.kind), _quality(getattr(row, "qos", inputs.RELIABLE))) for row in rows]
 
 
 def _message(kind):
