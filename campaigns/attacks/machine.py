@@ -12,6 +12,7 @@ from campaigns.attacks.descriptions import chain
 from campaigns.attacks.table import attack
 from campaigns.references import descriptions
 from campaigns.target import Start
+from dynamics_node.node.building.build_server import ASIDE, KINDS
 
 
 def a_node_with_a_cache_of_its_own(target, random):
@@ -31,7 +32,7 @@ def _builders(target):
     found = []
     for number in target.children():
         with contextlib.suppress(OSError):
-            if b"build_job" in (Path("/proc") / str(number) / "cmdline").read_bytes():
+            if (Path("/proc") / str(number) / "comm").read_text().strip() == KINDS[ASIDE].name:
                 found.append(number)
     return found
 

@@ -19,8 +19,8 @@ def serve(executable, module, node, arguments=None, modules=()):
     that its builds need beside build_job."""
     one_blas_thread()
     stop = Stop()  # from here on, also while the rest is imported
-    with suppress(OSError):  # what a build needs is said when there is one
-        SERVER.start(*modules)
+    with suppress(OSError):  # what a build lacks is said when there is one
+        SERVER.fork(*modules)  # before ROS is imported, which brings threads
     kind = getattr(import_module(module), node)
     from dynamics_node.node.ros.running import run, start_rclpy
 

@@ -14,6 +14,8 @@ from rig import NodeProcess, efforts
 from std_srvs.srv import Trigger
 from tolerances import EXACT, error
 
+from dynamics_node.node.building import build_server
+
 
 def test_reload_reads_the_file_again(rig, panda, tmp_path):
     path = tmp_path / "robot.urdf"
@@ -70,11 +72,12 @@ def test_the_build_server_is_there_before_a_description_and_ends_with_the_node(n
     tasks = Path(f"/proc/{process.process.pid}/task/{process.process.pid}")
     while not (children := (tasks / "children").read_text().split()):
         time.sleep(0.001)
-    server = Path(f"/proc/{children[0]}/cmdline")
-    while "build_server" not in server.read_text():  # between fork and exec
+    server = Path(f"/proc/{children[0]}")
+    while (server / "comm").read_text().strip() != build_server.NAME:  # the fork has not come so far
         time.sleep(0.001)
+    assert "rclpy" not in (server / "maps").read_text() and len([*(server / "task").iterdir()]) == 1
     assert process.stop(number) == (-signal.SIGKILL if number == signal.SIGKILL else 0)
-    while server.exists() and server.read_bytes():
+    while server.exists() and (server / "cmdline").read_bytes():
         time.sleep(0.001)
 
 

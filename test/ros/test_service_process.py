@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from multiprocessing import Pipe
 from pathlib import Path
 
 import numpy as np
@@ -15,27 +14,36 @@ from rig import TIMEOUT, floats, point, stamp_of, trajectory
 from sensor_msgs.msg import JointState
 from tolerances import EXACT, error
 
+from dynamics_node.node.building.build_server import KINDS, SERVING
+
 NAMES = [f"panda_joint{i}" for i in range(1, 8)]
 
 
 def process_of(rig):
-    """Its number, found among the children of the node."""
+    """Its number, found among the children of the children of the node."""
 
     def found():
-        node = rig.process.process.pid
-        tasks = Path(f"/proc/{node}/task").iterdir()
-        children = " ".join((task / "children").read_text() for task in tasks).split()
-        of_services = [pid for pid in children if "service_process" in _command(pid)]
-        return int(of_services[0]) if of_services else None
+        of_node = _children(rig.process.process.pid)
+        of_services = [pid for server in of_node for pid in _children(server) if _serves(pid)]
+        return of_services[0] if of_services else None
 
     return rig.until(found, what="the process of the services")
 
 
-def _command(pid):
+def _children(pid):
     try:
-        return Path(f"/proc/{pid}/cmdline").read_text()
+        tasks = [*Path(f"/proc/{pid}/task").iterdir()]
+        return [int(number) for task in tasks for number in (task / "children").read_text().split()]
+    except OSError:  # it ends in this moment
+        return []
+
+
+def _serves(pid):
+    """Whether there is a process of this number, that serves."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip() == KINDS[SERVING].name
     except OSError:
-        return ""
+        return False
 
 
 def whole_state():
@@ -91,15 +99,18 @@ def test_it_ends_with_the_node(rig, number):
     r.until(r.states.get_subscription_count)
     r.process.process.send_signal(number)
     r.process.process.wait(TIMEOUT)
-    r.until(lambda: "service_process" not in _command(pid))
+    r.until(lambda: not _serves(pid))
     r.process.process.returncode = 0  # for the rig, which expects a node that ends by itself
 
 
 def test_a_node_that_is_gone_before_it_has_said_anything():
-    ours, its = Pipe()
-    ours.close()
-    command = [sys.executable, "-m", "dynamics_node.node.services.service_process", str(its.fileno())]
-    ended = subprocess.run(command, pass_fds=[its.fileno()], capture_output=True, text=True, timeout=TIMEOUT)
+    script = (
+        "import os, sys; from multiprocessing import Pipe; from dynamics_node.node.services import service_process as it\n"
+        "start = it.Start({}, '_nobody', '/', [], dict(os.environ))\n"
+        "ours, its = Pipe(); ours.close(); reads, writes = os.pipe(); os.write(writes, it.pickle.dumps(start))\n"
+        "it.work(reads, its.fileno(), True)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stderr) == (0, "")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from dynamics_node.codegen.c.compiler import only_cached
 from dynamics_node.node.building.build_job import Failure, Job, ServedRobot
-from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER
+from dynamics_node.node.building.build_server import ASIDE, AT_ONCE, LONGEST_WORD, SERVER
 from dynamics_node.node.core.settings import Settings
 
 TIME_LIMIT = 300.0  # s
@@ -39,11 +39,12 @@ class Building:
         self._failure: Failure | None = None
         self._end: socket.socket | None = None
         try:
-            self._answer = _file_without_name()
-            with _file_without_name() as request:
+            self._answer = file_without_name()
+            with file_without_name() as request:
                 pickle.dump((dict(os.environ), self.job), request)
                 request.seek(0)
-                self._end = SERVER.submit(request.fileno(), self._answer.fileno(), self.aside)
+                kind = ASIDE if self.aside else AT_ONCE
+                self._end = SERVER.submit(request.fileno(), self._answer.fileno(), kind)
         except OSError as error:  # no memory, no descriptors, no processes
             self._failure = Failure(f"no process to build the robot in: {error}", passing=True)
 
@@ -106,7 +107,7 @@ def _unpacked(data) -> ServedRobot | Failure:
         return Failure(f"what was built cannot be loaded: {error}", passing=True)
 
 
-def _file_without_name():
+def file_without_name():
     """In memory: a full or read-only /tmp does not matter. Raises OSError."""
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("dynamics_node", os.MFD_CLOEXEC), "w+b")

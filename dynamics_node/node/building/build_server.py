@@ -1,7 +1,9 @@
 """A process for every job, forked from one that has imported what jobs need.
 
 To import takes most of the time in which a small robot is built. So a process that has done it waits from the
-start of the node on: the build server. Nothing in this module takes long to import.
+start of the node on: the build server. It is a fork of the node, made when that has imported the library and
+nothing of ROS yet; jobs, and the process that answers services, are forks of it. Nothing in this module takes
+long to import.
 
 The server and its jobs end with the node, however that ends: their sockets end, and on Linux a signal comes.
 `multiprocessing`'s fork server imports the user's `__main__` again in every job, and its jobs outlive the
@@ -20,17 +22,38 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from dynamics_node.process import ONE_BLAS_THREAD, first_to_go
+from dynamics_node.process import ONE_BLAS_THREAD, first_to_go, rename_process
 
-WORK = "dynamics_node.node.building.build_job"  # the module whose `work` does a job
+BUILD = "dynamics_node.node.building.build_job"
+SERVICES = "dynamics_node.node.services.service_process"
+NAME = "dynamics_forks"  # of the server, in `ps -e`
 LONGEST_WORD = 500  # bytes about the end of a job
-_ASIDE, _AT_ONCE = b"-", b"+"
 _DESCRIPTORS = 3  # that come with a job: its request, the place for its answer, the socket of its end
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl
 
 Work = Callable[[int, int, bool], object]
+
+
+class Kind(NamedTuple):
+    """Of jobs. module: its `work` does one, with the descriptors of request and answer, and `aside`; name: of
+    the process; aside: it leaves the way to a node that computes torques; last: the signal that ends it when
+    the server ends."""
+
+    module: str
+    name: str
+    aside: bool
+    last: signal.Signals
+
+
+AT_ONCE, ASIDE, SERVING = b"+", b"-", b"s"
+KINDS = {
+    AT_ONCE: Kind(BUILD, "dynamics_build", False, signal.SIGKILL),
+    ASIDE: Kind(BUILD, "dynamics_build", True, signal.SIGKILL),
+    SERVING: Kind(SERVICES, "dynamics_serve", True, signal.SIGTERM),  # it takes leave of its middleware
+}
 
 
 class BuildServer:
@@ -39,7 +62,7 @@ class BuildServer:
     def __init__(self, command=(sys.executable, "-m", __name__)):
         self._command = command
         self._modules: tuple[str, ...] = ()
-        self._process: subprocess.Popen | None = None
+        self._process: subprocess.Popen | _Fork | None = None
         self._socket: socket.socket | None = None
 
     @property
@@ -47,9 +70,27 @@ class BuildServer:
         """Number of the process, None while there is none."""
         return None if self._process is None or self._process.poll() is not None else self._process.pid
 
+    def fork(self, *modules: str):
+        """Start the process as a fork of this one, once this one has imported what jobs need; by `start`
+        where other threads run, whose locks a fork would find closed. modules: imported beside that of
+        builds. Raises OSError."""
+        self._modules = modules
+        for module in (BUILD, *modules):
+            import_module(module)
+        if not _is_single_threaded():
+            self.start()
+            return
+        self._socket, theirs = socket.socketpair()
+        parent = os.getpid()
+        with theirs:
+            if pid := os.fork():
+                self._process = _Fork(pid)
+            else:
+                self._socket.close()
+                _serve_in_fork(theirs.detach(), parent)
+
     def start(self, *modules: str):
-        """Start the process, unless it runs; modules: what it imports beside the module of the work. Raises
-        OSError."""
+        """Start the process, unless it runs, from scratch; modules: as of `fork`. Raises OSError."""
         self._modules = modules or self._modules
         if self.pid is not None:
             return
@@ -65,27 +106,25 @@ class BuildServer:
                 **_apart(),
             )
 
-    def submit(self, request: int, answer: int, aside: bool) -> socket.socket:
-        """Begin a job. request, answer: descriptors of open files; aside: it leaves the way to a node that
-        computes torques.
+    def submit(self, request: int, answer: int, kind: bytes) -> socket.socket:
+        """Begin a job of one of KINDS. request, answer: descriptors of open files.
 
         The socket gives the exit code of the job's process, as text, when that has ended, and nothing when
         the server has. To close it ends the job and all that it has started. Raises OSError.
         """
         try:
-            return self._submit(request, answer, aside)
+            return self._submit(request, answer, kind)
         except (BrokenPipeError, ConnectionResetError):  # the server ends in this moment
             self.close()
-            return self._submit(request, answer, aside)
+            return self._submit(request, answer, kind)
 
-    def _submit(self, request, answer, aside):
+    def _submit(self, request, answer, kind):
         self.start()
         assert self._socket is not None
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                descriptors = [request, answer, theirs.fileno()]
-                socket.send_fds(self._socket, [_ASIDE if aside else _AT_ONCE], descriptors)
+                socket.send_fds(self._socket, [kind], [request, answer, theirs.fileno()])
             except OSError:
                 ours.close()
                 raise
@@ -102,8 +141,31 @@ class BuildServer:
         _leaving[:] = [process for process in _leaving if process.poll() is None]
 
 
+class _Fork:
+    """A child of this process; poll() as of subprocess.Popen, but for the code."""
+
+    def __init__(self, pid):
+        self.pid = pid
+        self._has_ended = False
+
+    def poll(self):
+        """None while it runs."""
+        with contextlib.suppress(ChildProcessError):
+            self._has_ended = self._has_ended or os.waitpid(self.pid, os.WNOHANG)[0] != 0
+            return 0 if self._has_ended else None
+        return 0
+
+
 SERVER = BuildServer()  # of this process
-_leaving: list[subprocess.Popen] = []
+_leaving: list[subprocess.Popen | _Fork] = []
+
+
+def _is_single_threaded():
+    """Linux says so; elsewhere libraries may not bear a fork."""
+    try:
+        return len([*Path("/proc/self/task").iterdir()]) == 1
+    except OSError:
+        return False
 
 
 def _apart():
@@ -114,14 +176,21 @@ def _apart():
 # --- the process ------------------------------------------------------------------------------------------
 
 
+class _Job(NamedTuple):
+    """Under way. end: the socket that its end is said to."""
+
+    kind: Kind
+    end: socket.socket
+
+
 class Server:
     """Forks for every job that comes through a socket, until its other end is closed or the parent ends."""
 
-    def __init__(self, descriptor: int, work: Work):
-        """work: what a fork does with the descriptors of request and answer, and `aside`."""
-        self._work = work
+    def __init__(self, descriptor: int, build: Work):
+        """build: the work of BUILD, which was imported before; that of others is imported in a fork."""
+        self._build = build
         self._connection = socket.socket(fileno=descriptor)
-        self._ends: dict[int, socket.socket] = {}  # by the numbers of the processes
+        self._jobs: dict[int, _Job] = {}  # by the numbers of the processes
         self._reads, self._writes = os.pipe()
         for end in (self._reads, self._writes):
             os.set_blocking(end, False)
@@ -132,11 +201,11 @@ class Server:
         """Return when the other end is closed."""
         taking = True
         while taking:
-            watched: list[Any] = [self._connection, self._reads, *self._ends.values()]
+            watched: list[Any] = [self._connection, self._reads, *(job.end for job in self._jobs.values())]
             ready = select.select(watched, [], [])[0]
-            for pid in [pid for pid, end in self._ends.items() if end in ready]:
-                _kill(pid)  # nobody waits for it any more
-                self._ends.pop(pid).close()
+            for pid in [pid for pid, job in self._jobs.items() if job.end in ready]:
+                _kill(pid, signal.SIGKILL)  # nobody waits for it any more
+                self._jobs.pop(pid).end.close()
             if self._reads in ready:
                 os.read(self._reads, 1024)
                 self._reap()
@@ -150,15 +219,15 @@ class Server:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if not pid:
                     return
-                if (end := self._ends.pop(pid, None)) is not None:
-                    _say(end, str(os.waitstatus_to_exitcode(status)))
+                if pid in self._jobs:
+                    _say(self._jobs.pop(pid).end, str(os.waitstatus_to_exitcode(status)))
 
     def _take(self) -> bool:
         """Begin the next job; False when none will come."""
-        how, descriptors, _, _ = socket.recv_fds(self._connection, 1, _DESCRIPTORS)
-        if not how:
+        letter, descriptors, _, _ = socket.recv_fds(self._connection, 1, _DESCRIPTORS)
+        if not letter:
             return False
-        request, answer, last = descriptors
+        kind, (request, answer, last) = KINDS[letter], descriptors
         server, end = os.getpid(), socket.socket(fileno=last)
         try:
             pid = os.fork()
@@ -166,24 +235,26 @@ class Server:
             _say(end, str(error))
         else:
             if pid == 0:
-                self._do(server, end, request, answer, how == _ASIDE)
-            self._ends[pid] = end
+                self._do(kind, server, end, request, answer)
+            self._jobs[pid] = _Job(kind, end)
         os.close(request)
         os.close(answer)
         return True
 
-    def _do(self, server, end, request, answer, aside):
+    def _do(self, kind, server, end, request, answer):
         """In the fork: do the job, and end."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _begin_group(aside)
+        _begin_group(kind.aside)
         end_with(server)
-        for own in (self._connection, end, *self._ends.values()):
+        rename_process(kind.name)
+        for own in (self._connection, end, *(job.end for job in self._jobs.values())):
             own.close()
         os.close(self._reads)
         os.close(self._writes)
         try:
-            self._work(request, answer, aside)
+            work = self._build if kind.module == BUILD else import_module(kind.module).work
+            work(request, answer, kind.aside)
             code = 0
         except BaseException:  # also of memory: the node is told by the code
             traceback.print_exc()
@@ -193,8 +264,8 @@ class Server:
 
     def end(self, *_):
         """End with all jobs."""
-        for pid in self._ends:
-            _kill(pid)
+        for pid, job in self._jobs.items():
+            _kill(pid, job.kind.last)
         os._exit(0)
 
 
@@ -208,11 +279,11 @@ def _begin_group(aside):
         os.setpgid(0, 0)
 
 
-def _kill(pid):
+def _kill(pid, number):
     """A job, which may not have its group yet, and what it has started."""
     for kill in (os.kill, os.killpg):
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            kill(pid, signal.SIGKILL)
+            kill(pid, number)
 
 
 def _say(end, word):
@@ -240,9 +311,15 @@ def _end_group(*_):
 
 
 def main(load: Callable[[], Work]):
-    """load: imports what jobs need, and gives what does one."""
-    first_to_go()
+    """load: imports what jobs need, and gives what does a build."""
     descriptor, parent = map(int, sys.argv[1:3])
+    _run(descriptor, parent, load)
+
+
+def _run(descriptor, parent, load):
+    """Serve as long as the parent lives."""
+    first_to_go()
+    rename_process(NAME)
     end_with(parent)  # while it imports
     server = Server(descriptor, load())
     end_with(parent, server.end)
@@ -252,11 +329,25 @@ def main(load: Callable[[], Work]):
     server.end()
 
 
-def _work_of_the_node() -> Work:
+def _serve_in_fork(descriptor, parent):
+    """Be the server, in a fork of the node, which does not come back from here."""
+    try:
+        os.setpgid(0, 0)  # Ctrl-C is for the node
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), 0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _run(descriptor, parent, lambda: import_module(BUILD).work)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def _load_build() -> Work:
     for module in sys.argv[3:]:
         import_module(module)
-    return import_module(WORK).work
+    return import_module(BUILD).work
 
 
 if __name__ == "__main__":
-    main(_work_of_the_node)
+    main(_load_build)

@@ -1,5 +1,7 @@
 """The rclpy node: topics, services and timers around what decides without ROS."""
 
+import os
+import sys
 from functools import partial
 from time import monotonic_ns
 
@@ -53,7 +55,8 @@ class DynamicsNode(RobotNode):
 
     def _create_services(self):
         names = {name: self.resolve_service_name(f"~/{name}") for name in COMPUTING}
-        start = Start(names, f"_{self.get_name()}_services", self.get_namespace())
+        own = f"_{self.get_name()}_services", self.get_namespace()
+        start = Start(names, *own, arguments=sys.argv[1:], environment=dict(os.environ))
         self._computing = ServiceProcess(start, self._wake)
         payload = guarded(lambda: self._manager.core, set_payload)
         self.create_service(SetPayload, "~/set_payload", payload)

@@ -2,15 +2,14 @@
 
 rclpy makes Python objects of a whole request at once: a second and more for 100 000 points, in which no
 torque could be computed. So these services are answered beside the node, by what the node tells of its robot
-when it is asked.
+when it is asked. The process is a fork of the build server (building/build_server.py), which has imported the
+library.
 """
 
 import contextlib
 import os
 import pickle
 import socket
-import subprocess
-import sys
 import threading
 import time
 from multiprocessing.connection import Connection
@@ -23,12 +22,14 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
 from dynamics_node.codegen import lost as lost_device
+from dynamics_node.node.building.build_process import file_without_name
+from dynamics_node.node.building.build_server import LONGEST_WORD, SERVER, SERVING
 from dynamics_node.node.core.dynamics_core import Core, Snapshot
 from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.core.settings import Settings
 from dynamics_node.node.ros.running import Guard, end
 from dynamics_node.node.services.services import COMPUTING, Services
-from dynamics_node.process import Stop, first_to_go
+from dynamics_node.process import Stop
 
 NICENESS = 5  # torques come first
 SPIN_TIMEOUT = 0.1  # s; how long the end of the node, or a signal, may go unseen
@@ -37,11 +38,14 @@ FAREWELL = 2.0  # s for the process to end
 
 
 class Start(NamedTuple):
-    """What the process has to know at once. names: of COMPUTING, resolved."""
+    """What the process has to know at once. names: of COMPUTING, resolved; arguments: for rclpy; environment:
+    of the node."""
 
     names: dict[str, str]
     node_name: str
     namespace: str
+    arguments: list[str]
+    environment: dict[str, str]
 
 
 class Told(NamedTuple):
@@ -66,11 +70,11 @@ class ServiceProcess:
 
     def __init__(self, start: Start, wake):
         """wake(): called from another thread when there is a question."""
-        self._beginning = pickle.dumps(start)
+        self._beginning = start
         self._wake = wake
         self._told = (None, None)  # robot and settings of the version
         self._version = 0
-        self._process: subprocess.Popen | None = None
+        self._end: socket.socket | None = None  # of the process, see BuildServer.submit
         self._start()
 
     def _start(self):
@@ -78,17 +82,15 @@ class ServiceProcess:
         self._publisher: SimpleQueue[bytes] = SimpleQueue()
         self.lost_device = ""
         self._socket, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", __name__, str(theirs.fileno()), *sys.argv[1:]]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), start_new_session=True
-            )
+        with theirs, file_without_name() as request:
+            pickle.dump(self._beginning, request)
+            request.seek(0)
+            self._end = SERVER.submit(request.fileno(), theirs.fileno(), SERVING)
         threading.Thread(target=self._converse, args=(self._socket, self._publisher), daemon=True).start()
 
     def _converse(self, ours, answers):
         """Pass questions to the node, and answers back: they may be megabytes, and nobody waits for that."""
         with contextlib.suppress(Exception), Connection(os.dup(ours.fileno())) as connection:
-            connection.send_bytes(self._beginning)
             while True:
                 number, version, lost = connection.recv_bytes().split(b" ", 2)
                 self.lost_device = lost.decode(errors="replace")
@@ -117,29 +119,31 @@ class ServiceProcess:
 
     def look_after(self) -> str:
         """Start the process again when it has ended: why it is, "" while it runs. Raises OSError."""
-        code = None if self._process is None else self._process.poll()
-        if self._process is not None and code is None:
+        try:
+            word = "" if self._end is None else self._end.recv(LONGEST_WORD).decode()
+        except BlockingIOError:
             return ""
         self._leave()
-        self._process = None
         self._start()
-        return f"the process of the services ended with code {code}: started again"
+        why = f"with code {word}" if word.removeprefix("-").isdigit() else word or "with the build server"
+        return f"the process of the services ended {why}: started again"
 
     def close(self):
         """End the process, and wait for that: participants that end in one moment may hang in Fast DDS."""
+        end, self._end = self._end, None
         self._leave()
-        if self._process is None:
-            return
-        try:
-            self._process.wait(FAREWELL)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        if end is not None:
+            with end, contextlib.suppress(OSError):  # it is ended when `end` is closed
+                end.settimeout(FAREWELL)
+                end.recv(LONGEST_WORD)
 
     def _leave(self):
         _hang_up(self._socket)
         self._publisher.put(b"")
         self._socket.close()
+        if self._end is not None:
+            self._end.close()
+            self._end = None
 
 
 def _hang_up(connected):
@@ -195,17 +199,16 @@ class Follower:
         self._core.follow(told.snapshot)
 
 
-def main():
-    """Answer until the node or somebody else ends it."""
+def work(request: int, connection: int, aside: bool):
+    """Answer until the node or somebody else ends it. request: descriptor of a file with the pickled Start;
+    connection: of the socket to the node."""
     stop = Stop()
     os.nice(NICENESS)
-    first_to_go()
-    connection = Connection(int(sys.argv[1]))
-    try:
-        start = pickle.loads(connection.recv_bytes())
-    except (EOFError, ConnectionError):
-        return  # the node has gone before this process was there
-    rclpy.init(args=sys.argv[2:], signal_handler_options=SignalHandlerOptions.NO)
+    with os.fdopen(request, "rb") as file:
+        start: Start = pickle.load(file)
+    os.environ.clear()
+    os.environ.update(start.environment)
+    rclpy.init(args=start.arguments, signal_handler_options=SignalHandlerOptions.NO)
     node = Node(
         start.node_name,
         namespace=start.namespace,
@@ -213,7 +216,7 @@ def main():
         start_parameter_services=False,
         enable_rosout=False,
     )
-    follower = Follower(connection)
+    follower = Follower(Connection(connection))
     services = Services(follower.core)
     for name, resolved in start.names.items():
         kind = COMPUTING[name]
@@ -231,10 +234,3 @@ def _serve(node, stop, follower):
         guard.call("services", follower.tell)
     executor.remove_node(node)
     end(node)
-
-
-if __name__ == "__main__":
-    # Pickle must find the classes under the name of the module, not under __main__.
-    from dynamics_node.node.services import service_process
-
-    service_process.main()

@@ -164,7 +164,7 @@ def test_no_process_to_be_had_is_a_failure(monkeypatch, what):
         monkeypatch.setattr(building, "SERVER", BuildServer())
         monkeypatch.setattr(build_server.subprocess, "Popen", refused)
     else:
-        monkeypatch.setattr(building, "_file_without_name", refused)
+        monkeypatch.setattr(building, "file_without_name", refused)
     at_work = Building(PLAIN, aside=False)
     result = at_work.poll()
     assert result.passing and result.reason.startswith("no process to build the robot in: ")
