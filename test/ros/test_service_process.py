@@ -108,7 +108,7 @@ def test_a_node_that_is_gone_before_it_has_said_anything():
         "import os, sys; from multiprocessing import Pipe; from dynamics_node.node.services import service_process as it\n"
         "start = it.Start({}, '_nobody', '/', [], dict(os.environ))\n"
         "ours, its = Pipe(); ours.close(); reads, writes = os.pipe(); os.write(writes, it.pickle.dumps(start))\n"
-        "it.work(reads, its.fileno(), True)\n"
+        "it.work(reads, os.dup(its.fileno()), True)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=TIMEOUT)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -14,7 +14,8 @@ import numpy as np
 
 def fma(a, b, c):
     """Arrays of one dtype, float32 or float64, broadcast; the same dtype."""
-    a, b, c = np.broadcast_arrays(a, b, c)
+    if not a.shape == b.shape == c.shape:
+        a, b, c = np.broadcast_arrays(a, b, c)
     with np.errstate(all="ignore"):
         return _single(a, b, c) if a.dtype == np.float32 else _double(a, b, c)
 

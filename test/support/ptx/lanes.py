@@ -24,10 +24,12 @@ class Lanes:
         self.thread = self.block * threads + self.column
         self.warp = self.block * -(-threads // WARP) + self.column // WARP
         self.lane = self.column % WARP
+        self.odd = self.lane % 2 == 1
         self._first_of_warp = np.flatnonzero(np.diff(self.warp, prepend=-1))
         self.kernel = kernel
         self.registers = {name: np.zeros(self.count, kind) for name, kind in kernel.registers.items()}
         self.special = self._special(grid)
+        self._same = {}  # what was read of operands that no instruction writes, by operand and dtype
 
     def warps(self, active):
         """How many warps have an active thread; None: all are."""
@@ -49,18 +51,15 @@ class Lanes:
 
     def read(self, operand, dtype, instruction):
         """The value of an operand as dtype, (count,)."""
-        value = self._value(operand, dtype, instruction)
-        if value.dtype == dtype:
-            return value if value.shape == (self.count,) else np.broadcast_to(value, (self.count,))
-        if value.dtype.itemsize < dtype.itemsize or bool in (value.dtype, dtype):
-            raise unknown(instruction)
-        if value.dtype.itemsize > dtype.itemsize:  # the low bits of a wider register
-            value = value.view(f"u{value.dtype.itemsize}").astype(f"u{dtype.itemsize}")
-        return np.broadcast_to(value, (self.count,)).view(dtype)
+        value = self.registers.get(operand)
+        if value is None:
+            value = self._same.get((operand, dtype))
+        if value is None:
+            value = np.broadcast_to(self._constant(operand, dtype, instruction), (self.count,))
+            value = self._same[operand, dtype] = _low_bits(value, dtype, instruction)
+        return value if value.dtype == dtype else _low_bits(value, dtype, instruction)
 
-    def _value(self, operand, dtype, instruction):
-        if operand in self.registers:
-            return self.registers[operand]
+    def _constant(self, operand, dtype, instruction):
         if operand in self.special:
             return self.special[operand]
         if operand[:2] == "0f":
@@ -118,6 +117,17 @@ class Lanes:
         """The Fault of the first of the lanes that is bad."""
         lane = int(np.asarray(lanes)[np.argmax(bad)])
         return Fault(f"{what}, {self.who(lane)}: {instruction.text}")
+
+
+def _low_bits(value, dtype, instruction):
+    """A value, of a wider register too, as another type."""
+    if value.dtype == dtype:
+        return value
+    if value.dtype.itemsize < dtype.itemsize or bool in (value.dtype, dtype):
+        raise unknown(instruction)
+    if value.dtype.itemsize > dtype.itemsize:
+        value = value.view(f"u{value.dtype.itemsize}").astype(f"u{dtype.itemsize}")
+    return value.view(dtype)
 
 
 def _fitted(value, dtype, instruction):

@@ -55,9 +55,10 @@ class _Machine:
         self.at = {0: None}
 
     def run(self):
-        while self.at:
-            place = min(self.at)
-            self._step(place, self.at.pop(place))
+        with np.errstate(all="ignore"):
+            while self.at:
+                place = min(self.at)
+                self._step(place, self.at.pop(place))
         self.barriers.end(self.code)
 
     def _step(self, place, here):
@@ -67,7 +68,7 @@ class _Machine:
         instruction = self.code[place]
         guard = self.lanes.guard(instruction)
         active = here if guard is None else guard if here is None else here & guard
-        self.report.issued[".".join((instruction.name, *instruction.modifiers))] += self.lanes.warps(here)
+        self.report.issued[instruction.words] += self.lanes.warps(here)
         if instruction.name == "bra":
             self._branch(place, instruction, here, active)
         elif instruction.name in ("ret", "exit"):

@@ -18,12 +18,7 @@ _COUNTS = {
 
 def execute(lanes, instruction, mask):
     """One instruction of the threads of the mask (None: all)."""
-    special = _SPECIAL.get(instruction.name)
-    with np.errstate(all="ignore"):
-        if special:
-            special(lanes, instruction, mask)
-        else:
-            _operate(lanes, instruction, mask)
+    _SPECIAL.get(instruction.name, _operate)(lanes, instruction, mask)
 
 
 def _operate(lanes, instruction, mask):
@@ -39,7 +34,7 @@ def _operate(lanes, instruction, mask):
         operands.append(lanes.read(operand, dtype, instruction))
     lanes.write(
         instruction.operands[0],
-        operation.result(instruction, lanes.lane % 2 == 1, *operands),
+        operation.result(instruction, lanes.odd, *operands),
         mask,
         instruction,
     )

@@ -30,7 +30,7 @@ _PLACE = re.compile(r"\[\s*(%?[\w$]+)\s*(?:\+\s*(-?\d+))?\s*\]$")
 
 class Instruction(NamedTuple):
     """`@!%p1 ld.global.f32 %f1, [%rd2+4]`: guard %p1, negated, name ld, modifiers (global, f32), two
-    operands."""
+    operands; words: ld.global.f32."""
 
     guard: str | None
     negated: bool
@@ -38,6 +38,7 @@ class Instruction(NamedTuple):
     modifiers: tuple[str, ...]
     operands: tuple[str, ...]
     text: str
+    words: str
 
     @property
     def type(self):
@@ -132,10 +133,10 @@ def _declare(statement, registers, spaces):
 
 def _instruction(statement):
     negation, guard, name, operands = _INSTRUCTION.match(statement).groups()
-    name, *modifiers = name.replace("::", ".").split(".")
-    return Instruction(
-        guard, negation == "!", name, tuple(modifiers), tuple(_OPERAND.findall(operands)), statement
-    )
+    words = name.replace("::", ".")
+    name, *modifiers = words.split(".")
+    found = tuple(_OPERAND.findall(operands))
+    return Instruction(guard, negation == "!", name, tuple(modifiers), found, statement, words)
 
 
 def place(operand):

@@ -1,5 +1,7 @@
 """How many pieces memory moves for one instruction of a warp."""
 
+from functools import lru_cache
+
 import numpy as np
 
 SECTOR, BANKS, WORD = 32, 32, 4
@@ -15,6 +17,15 @@ def wavefronts(warp, lane, addresses, size):
     """(requests, wavefronts) of shared memory: a request has as many wavefronts as different words fall
     into one of the 32 banks. Lanes with 8 (16) bytes each are served in two (four) parts of a warp, which
     count as requests of their own."""
+    row = BANKS * WORD
+    moved = addresses - addresses.min() // row * row  # the same banks, and often met before
+    return _wavefronts(warp.tobytes(), lane.tobytes(), moved.tobytes(), size)
+
+
+@lru_cache(maxsize=4096)
+def _wavefronts(warp, lane, addresses, size):
+    """Arrays of int64 as bytes."""
+    warp, lane, addresses = (np.frombuffer(array, np.int64) for array in (warp, lane, addresses))
     lanes = BANKS * WORD // max(size, WORD)
     part = warp * (BANKS // lanes) + lane // lanes
     part, word, _ = _different(part, addresses // WORD)
