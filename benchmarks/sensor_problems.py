@@ -226,7 +226,8 @@ def load_cells(model):
     """Figure 2: joint accelerations, a load cell at the first joint and one at the tip; what touches the
     middle link is found besides."""
     first, middle, tip = (model.bodies[k].name for k in (0, model.nbodies // 2, -1))
-    sensors = [*joints(model, s.JointAcceleration), s.ForceTorque(model.bodies[0].joint.name, std=0.1)]
+    wrist = s.ForceTorque(model.bodies[0].joint.name, measures="parent_to_child", std=0.1)
+    sensors = [*joints(model, s.JointAcceleration), wrist]
     sensors.append(s.ExternalWrench(tip, std=0.1))
     if middle not in (first, tip):
         sensors.append(s.ExternalWrench(middle, rows="unknown"))

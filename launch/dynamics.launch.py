@@ -16,7 +16,8 @@ PARAMETERS = {  # name: (type, what it is); empty: as the parameter file says
     "solver": (str, "factor_graph, cluster or best"),
     "ordering": (str, "elimination order of solver factor_graph"),
     "backend": (str, "c, numpy, gtsam or auto"),
-    "problem": (str, "inverse, forward or hybrid"),
+    "problem": (str, "inverse, forward, hybrid or sensors"),
+    "sensors_file": (str, "YAML file of the robot's sensors and their topics"),
 }
 
 

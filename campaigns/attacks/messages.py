@@ -168,12 +168,14 @@ def malformed_wrenches(target, random):
 
 
 def imu_of_huge_gravity(target, random):
-    return Start({"gravity_source": "imu", "on_stale": "gravity"})
+    file = target.folder / "sensors.yaml"
+    file.write_text("sensors: [{type: imu, name: base, link: panda_link0, std: 0.1, topic: imu}]")
+    return Start({"sensors_file": str(file), "gravity_sensor": "base", "on_stale": "gravity"})
 
 
 @attack(start=imu_of_huge_gravity, started=True)
 def an_imu_and_huge_gravity(target, random):
-    """Gravity of 1e200 with gravity_source imu: its norm overflows. To be refused, or harmless."""
+    """Gravity of 1e200 with gravity_sensor: its norm overflows. To be refused, or harmless."""
     target.until(lambda: "set_enabled" in str(_services(target)), 30, "the node's services")
     target.set(gravity=[0.0, 0.0, -1e200])
     publisher = target.publisher(Imu, "imu")
@@ -183,7 +185,7 @@ def an_imu_and_huge_gravity(target, random):
     for _ in range(40):
         publisher.publish(message)
         target.spin(0.05)
-    target.set(gravity=[0.0, 0.0, -9.81], gravity_source="parameter", on_stale="silent")
+    target.set(gravity=[0.0, 0.0, -9.81], gravity_sensor="", on_stale="silent")
     target.serves()
 
 

@@ -29,7 +29,7 @@ def _numbers(random):
             {"joint_state_timeout": huge},
             {"reference_timeout": huge},
             {"wrench_timeout": huge},
-            {"imu_timeout": huge},
+            {"sensor_timeout": huge},
         )
     )
 
@@ -52,7 +52,7 @@ DEFAULTS = {
     "joint_state_timeout": 0.2,
     "reference_timeout": 0.5,
     "wrench_timeout": 0.2,
-    "imu_timeout": 1.0,
+    "sensor_timeout": 0.2,
 }
 
 

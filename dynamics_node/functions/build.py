@@ -278,6 +278,8 @@ def build_for_service(
     backend="auto",
     links=None,
     joint=None,
+    xyz=None,
+    rpy=None,
 ):
     """What the node serves with: inertias, and rotors if there are any, can change; all is compiled at once,
     with `batches` also what many states need. Arguments and errors as of `build`."""
@@ -290,6 +292,8 @@ def build_for_service(
         runtime_parameters=changeable(robot),
         links=links,
         joint=joint,
+        xyz=xyz,
+        rpy=rpy,
     )
     function.compile(batches)
     return function

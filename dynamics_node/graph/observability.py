@@ -58,7 +58,7 @@ def candidates(robot, problem: SensorProblem) -> Iterator[Sensor]:
         yield Accelerometer(body.name, std=1.0)
         yield AngularAcceleration(body.name, std=1.0)
     for body in robot.bodies:
-        yield ForceTorque(body.joint.name, std=1.0)
+        yield ForceTorque(body.joint.name, measures="parent_to_child", std=1.0)
 
 
 class Help(NamedTuple):

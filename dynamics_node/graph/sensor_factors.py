@@ -110,10 +110,10 @@ def _acceleration(site, sensor):
 
 def _force_torque(site, sensor):
     """F of the joint; of a fixed joint what makes the links beyond it move as they do: I A + V x* I V + sum_c
-    X_c^T F_c - f_ext over these links and the bodies that hang on them."""
+    X_c^T F_c - f_ext over these links and the bodies that hang on them. With the sign of the sensor."""
     own = subtree(site.tree, sensor.joint)
     X = sensor_transform(site.tree, own.link, sensor.xyz, sensor.rpy)
-    to_sensor = transpose(inverse_motion_transform(X))
+    to_sensor = sensor.sign * transpose(inverse_motion_transform(X))
     if not site.tree.frames[own.link].fixed_joint:
         return Rows(own.body, {wrench(own.body): to_sensor})
     blocks = {wrench(c): to_sensor @ transpose(site.X_up.matrix(c)) for c in own.children}

@@ -82,7 +82,13 @@ def test_a_wrench_is_carried_outward_by_turned_equations():
     tip = model.bodies[-1].name
     sensors = [
         *joints(model, s.JointAcceleration),
-        s.ForceTorque(model.bodies[0].joint.name, std=0.1, xyz=(0.1, 0.2, 0.3), rpy=(0.1, 0.2, 0.3)),
+        s.ForceTorque(
+            model.bodies[0].joint.name,
+            measures="parent_to_child",
+            std=0.1,
+            xyz=(0.1, 0.2, 0.3),
+            rpy=(0.1, 0.2, 0.3),
+        ),
         s.ExternalWrench(tip, rows="unknown"),
     ]
     _, system, _ = system_of(model, sensors)

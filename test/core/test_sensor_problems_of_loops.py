@@ -139,5 +139,5 @@ def test_a_force_sensor_where_a_loop_ends_on_either_side_is_refused():
     with pytest.raises(
         dn.SensorError, match="'jd force torque': loop 'tie' ends at a link that is fixed to both sides"
     ):
-        dn.sensor_problem(mechanism, [s.ForceTorque("jd", std=1)])
-    dn.sensor_problem(mechanism, [s.ForceTorque("jb", std=1)])
+        dn.sensor_problem(mechanism, [s.ForceTorque("jd", measures="parent_to_child", std=1)])
+    dn.sensor_problem(mechanism, [s.ForceTorque("jb", measures="parent_to_child", std=1)])

@@ -47,7 +47,8 @@ def just_enough(model):
 def more(model):
     """Torques, a wrench at the first joint, an IMU at the tip and a prior besides."""
     sensors = [s.JointTorque(name, std=0.5) for name in driven(model)]
-    sensors += [s.ForceTorque(driven(model)[0], covariance=np.diag([0.1] * 3 + [2.0] * 3) + 0.01)]
+    covariance = np.diag([0.1] * 3 + [2.0] * 3) + 0.01
+    sensors += [s.ForceTorque(driven(model)[0], measures="parent_to_child", covariance=covariance)]
     sensors += [s.Imu(tip(model), std=0.05, xyz=XYZ, rpy=RPY)]
     sensors += [s.JointAcceleration(driven(model)[-1], std=3.0, value=0.0, name="prior")]
     return just_enough(model) + sensors
@@ -58,7 +59,7 @@ def from_the_root(model):
     first = model.bodies[0].joint.name
     return [
         *(s.JointAcceleration(name, std=0.2) for name in driven(model)),
-        s.ForceTorque(first, std=0.1, xyz=XYZ, rpy=RPY),
+        s.ForceTorque(first, measures="parent_to_child", std=0.1, xyz=XYZ, rpy=RPY),
         s.ExternalWrench(tip(model), rows="unknown", xyz=XYZ, rpy=RPY),
     ]
 

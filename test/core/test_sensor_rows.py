@@ -31,12 +31,14 @@ def tips(model):
 def all_sensors(model):
     """One of every kind at every joint and link where it can be."""
     foot = tips(model)[-1]
-    for body in model.bodies:
+    for k, body in enumerate(model.bodies):
         joint, link = body.joint, body.name
+        measures = ("parent_to_child", "child_to_parent")[k % 2]
         if joint.masters is None and not joint.type.is_free:
             yield s.JointTorque(joint.name, std=0.1)
         yield s.JointAcceleration(joint.name, std=0.0 if body.parent < 0 else 0.2)
-        yield s.ForceTorque(joint.name, std=(0.1, 0.1, 0.1, 2.0, 2.0, 0.0), xyz=XYZ, rpy=RPY)
+        std = (0.1, 0.1, 0.1, 2.0, 2.0, 0.0)
+        yield s.ForceTorque(joint.name, measures=measures, std=std, xyz=XYZ, rpy=RPY)
         yield s.Accelerometer(link, std=0.1, xyz=XYZ, rpy=RPY)
         yield s.AngularAcceleration(link, std=0.1, rpy=RPY)
         yield s.Gyro(link, std=0.1, rpy=RPY)
@@ -158,7 +160,8 @@ def test_a_force_sensor_at_a_fixed_joint(name, tmp_path):
         truth = Truth(fixed, model, q, qd, qdd, w, held)
         spread = [np.insert(x, places(other, model, of), 0.0) for x, of in ((q, "q"), (qd, "v"), (qdd, "v"))]
         there = Truth(turning, other, *spread, w, held)
-        sensors = [s.ForceTorque(FIXED[name], std=1.0, xyz=XYZ, rpy=RPY)]
+        pose = {"xyz": XYZ, "rpy": RPY}
+        sensors = [s.ForceTorque(FIXED[name], measures="child_to_parent", std=1.0, **pose)]
         sensors += [s.ExternalWrench(at[0], std=1.0) for at in w]
         problem = sensor_problem(model, sensors)
         system = sensor_system(model, problem, q, qd, there.readings(sensor_problem(other, sensors)))

@@ -84,7 +84,7 @@ def test_readings_are_named_in_order():
         gripper(),
         [
             s.JointTorque("left", std=0.1),
-            s.ForceTorque("mount", std=0.1, name="ft"),
+            s.ForceTorque("mount", measures="parent_to_child", std=0.1, name="ft"),
             s.JointAcceleration("right", std=0.1, value=0.0),
             s.ExternalWrench("l", std=0.1, rows=rows),
         ],
@@ -102,7 +102,7 @@ def test_readings_are_named_in_order():
         (s.JointTorque("elbow", std=1), "'elbow torque': joint 'elbow' is unknown.*shoulder"),
         (s.JointTorque("mount", std=1), "'mount torque': joint 'mount' is unknown or does not move"),
         (s.JointTorque("right", std=1), "'right torque': joint 'right' follows 'left'"),
-        (s.ForceTorque("elbow", std=1), "'elbow force torque': unknown joint 'elbow'.*mount"),
+        (s.ForceTorque("elbow", measures="parent_to_child", std=1), "'elbow force torque': unknown joint .*mount"),
         (s.Gyro("hand", std=1), "'hand gyro': unknown link 'hand'.*flange"),
         (s.Imu("base", std=1), "'base imu': link 'base' is fixed to the root"),
         (s.ExternalWrench("base", std=1), "'base wrench': link 'base' is fixed to the root"),
@@ -143,7 +143,7 @@ def test_nothing_drives_floating_and_dependent_joints():
 def test_a_robot_that_does_not_move():
     rigid = dn.parse_robot(robot(link("a"), link("b"), joint("j", "a", "b", kind="fixed")))
     with pytest.raises(dn.SensorError, match="robot 'r' has no joint that moves"):
-        dn.sensor_problem(rigid, [s.ForceTorque("j", std=1)])
+        dn.sensor_problem(rigid, [s.ForceTorque("j", measures="parent_to_child", std=1)])
 
 
 def test_covariances_are_asked_by_name():
@@ -206,8 +206,10 @@ def test_sensors_from_a_file(tmp_path):
         ("sensors:\n- {type: nose}", "line 2, column 3: a sensor needs a type, one of torque"),
         ("sensors:\n- {link: a}", "line 2, column 3: a sensor needs a type"),
         ("sensors:\n- {type: [imu]}", "line 2, column 3: a sensor needs a type"),
-        ("sensors:\n- {type: imu, std: 1}", "line 2, column 3: a sensor of type imu needs a link"),
-        ("sensors:\n- {type: torque, joint: [], std: 1}", "a sensor of type torque needs a joint"),
+        ("sensors:\n- {type: imu, std: 1}", "line 2, column 3: a sensor of type imu needs link"),
+        ("sensors:\n- {type: torque, joint: [], std: 1}", "a sensor of type torque needs joint"),
+        ("sensors:\n- {type: force_torque, joint: a, std: 1}", "a sensor of type force_torque needs measures"),
+        ("sensors:\n- {type: force_torque, joint: a, std: 1, measures: up}", "'a force torque': measures must be one"),
         ("sensors:\n- type: imu\n  nose: 1", "line 3, column 9: this field is not one of a sensor of type imu"),
         ("sensors:\n- {type: imu, link: a, std: 1, std: 2}", "line 2, column 32: this field is there twice"),
         ("sensors:\n- {type: imu, link: a, std: b}", "line 2, column 29: std is a number or a list"),

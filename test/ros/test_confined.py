@@ -18,11 +18,6 @@ POLICY = Path(__file__).parents[2] / "docs" / "security" / "policy.xml"
 NODE = "dynamics_node"
 OURS = (f"/{NODE}", "/dynamics_estimator")  # for the latter see test_estimator_on_topics.py
 OF_CLOCKS = {"/clock"}  # with use_sim_time only
-USES = (  # odom, imu and wrench are heard in one of them each
-    {"floating_base": True},
-    {"gravity_source": "imu"},
-    {"wrench_sensor.joint": "panda_hand_joint"},
-)
 
 
 def granted(tag, right):
@@ -46,12 +41,12 @@ def covered(names, patterns):
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory):
-    """used(what, expected): names of running nodes, one for each of USES and one with sensors, without their
+    """used(what, expected): names of running nodes, one that floats and one with sensors, without their
     namespaces. expected: patterns."""
     sensors = tmp_path_factory.mktemp("sensors") / "sensors.yaml"
     sensors.write_text(MEASURED)
     measured = {"problem": "sensors", "sensors_file": str(sensors), "backend": "numpy"}
-    rigs = [support.Rig(support_robot(), parameters) for parameters in (*USES, measured)]
+    rigs = [support.Rig(support_robot(), parameters) for parameters in ({"floating_base": True}, measured)]
     for rig in rigs:
         rig.until(lambda rig=rig: NODE in rig.neighbours())
         own = NODE, rig.node.get_namespace()

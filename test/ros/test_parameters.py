@@ -58,7 +58,7 @@ def test_a_value_that_needs_no_building_is_used_at_once(arm, panda):
 
 EVERYTHING = {  # that numbers are for
     "on_stale": "gravity",
-    "wrench_sensor.joint": "panda_hand_joint",
+    "wrench_sensor.name": "wrist",
     "observer.enabled": True,
     "observer.link": "panda_hand",
     "payload_estimation.link": "panda_hand",
@@ -73,9 +73,11 @@ EVERYTHING = {  # that numbers are for
 }
 
 
-def test_no_number_of_a_parameter_silences_the_node(rig, panda):
+def test_no_number_of_a_parameter_silences_the_node(rig, panda, tmp_path):
     """Each is refused, or taken without an error; torques go on with it, or after it."""
-    r = rig(parameters=EVERYTHING)
+    wrist = "{type: force_torque, name: wrist, joint: panda_hand_joint, measures: child_to_parent, std: 0.1}"
+    (tmp_path / "sensors.yaml").write_text(f"sensors: [{wrist}]")
+    r = rig(parameters=EVERYTHING | {"sensors_file": str(tmp_path / "sensors.yaml")})
     tau = efforts(r.answered(panda.names, panda.q, panda.qd, panda.qd), panda.names)
     request = GetParameters.Request(names=[parameter.name for parameter in PARAMETERS])
     stored = r.call(GetParameters, "get_parameters", request).values

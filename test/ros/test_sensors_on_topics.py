@@ -22,7 +22,7 @@ PUSH = np.array([0.4, -0.3, 0.2, 5.0, -8.0, 12.0])
 SENSORS = f"""
 sensors:
   - {{type: torque, joint: [{", ".join(JOINTS)}], std: 0.05}}
-  - {{type: force_torque, name: wrist, joint: panda_joint7, std: 0.1}}
+  - {{type: force_torque, name: wrist, joint: panda_joint7, measures: child_to_parent, std: 0.1}}
   - {{type: imu, name: hand, link: {HAND}, xyz: [0.05, 0, 0.1], std: 0.01, topic: /hand/imu}}
   - {{type: wrench, link: {HAND}, rows: unknown}}
 """

@@ -140,19 +140,23 @@ def imu(acceleration):
     return message
 
 
-def test_imu_is_heard_while_it_is_asked_for(rig, panda):
+def test_imu_is_heard_while_it_is_asked_for(rig, panda, tmp_path):
     """At 500 Hz it takes a twentieth of a core."""
-    r = rig(parameters={"joint_state_timeout": 60.0}).serving()
+    file = tmp_path / "sensors.yaml"
+    file.write_text("sensors: [{type: imu, name: base, link: panda_link0, std: 0.1, topic: imu}]")
+    r = rig(parameters={"joint_state_timeout": 60.0, "sensors_file": str(file)}).serving()
     readings = r.node.create_publisher(Imu, "imu", 10)
     heard = (readings.get_subscription_count, r.odometry.get_subscription_count)
     assert [count() for count in heard] == [0, 0]
-    assert r.set_parameters(gravity_source="imu", imu_timeout=1000.0)[0]
+    taken, reason = r.set_parameters(gravity_sensor="roof")
+    assert not taken and "gravity_sensor: sensors_file has no sensor 'roof'; it has base" in reason
+    assert r.set_parameters(gravity_sensor="base", sensor_timeout=1000.0)[0]
     r.until(lambda: [count() for count in heard] == [1, 0], what="imu is asked for")
 
     def send():
         return r.send_state(panda.names, panda.q, panda.qd)
 
-    r.diagnostic(lambda s: s.message == "silent: no imu message yet (gravity_source: imu)", send=send)
+    r.diagnostic(lambda s: s.message == "silent: no message yet of gravity_sensor base", send=send)
     drops(r, "imu: no orientation", lambda: readings.publish(imu((0, 0, 0.1))))
     assert not r.torque_log
     oracle = Oracle(panda.robot, panda.model)
@@ -166,7 +170,7 @@ def test_imu_is_heard_while_it_is_asked_for(rig, panda):
         return stamp in r.torques and error(efforts(r.torques[stamp], panda.names), expected) <= 1e-9
 
     r.until(tilted, what="the torque of tilted gravity")
-    assert r.set_parameters(gravity_source="parameter")[0]
+    assert r.set_parameters(gravity_sensor="")[0]
     r.until(lambda: [count() for count in heard] == [0, 0], what="nobody asks")
 
 

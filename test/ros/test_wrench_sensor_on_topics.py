@@ -16,15 +16,20 @@ from sensed import JointWrench, pin
 JOINT, LINK = "panda_hand_joint", "panda_hand"
 BIAS = np.array([0.1, 0.2, -0.1, 5.0, -4.0, 2.0])  # moment first
 PUSH = np.array([0.5, -0.3, 0.2, 3.0, 10.0, -7.0])
+SENSORS = (
+    f"sensors: [{{type: force_torque, name: wrist, joint: {JOINT}, measures: child_to_parent, std: 0.1}}]"
+)
 MASS, COM = 1.2, np.array([0.01, -0.02, 0.08])
 
 
 class Sensed:
     """A rig, and a sensor of a Panda that carries another tool than its description says."""
 
-    def __init__(self):
-        self.rig = support.Rig(ROBOTS["panda7"], {"wrench_sensor.joint": JOINT, "joint_state_timeout": 5.0})
-        self.sensor = self.rig.node.create_publisher(WrenchStamped, "wrench", 50)
+    def __init__(self, file):
+        file.write_text(SENSORS)
+        parameters = {"sensors_file": str(file), "wrench_sensor.name": "wrist", "joint_state_timeout": 5.0}
+        self.rig = support.Rig(ROBOTS["panda7"], parameters)
+        self.sensor = self.rig.node.create_publisher(WrenchStamped, "dynamics_node/sensors/wrist", 50)
         self.left = {}
         self.rig.node.create_subscription(
             WrenchStamped,
@@ -71,8 +76,8 @@ class Sensed:
 
 
 @pytest.fixture
-def sensed():
-    made = Sensed()
+def sensed(tmp_path):
+    made = Sensed(tmp_path / "sensors.yaml")
     yield made
     made.rig.close()
 
@@ -115,4 +120,5 @@ def test_bad_readings_are_dropped_by_name(sensed):
     values = sensed.rig.diagnostic(
         lambda s: any("camera" in v.value for v in s.values), send=lambda: sensed.send(q, frame="camera")
     )[1]
-    assert values["last drop"] == "wrench: frame_id 'camera' is no link of the robot"
+    words = f"sensors/wrist: sensor 'wrist': its frame is '{LINK}', but the message has 'camera'"
+    assert values["last drop"] == words

@@ -99,7 +99,8 @@ class Truth:
         if isinstance(sensor, s.ForceTorque):
             body = next(b for b in self.model.bodies if b.joint.name == sensor.joint)
             f = self.data.f[self._number(body)]
-            return placement(sensor.xyz, sensor.rpy).actInv(f).vector[ANGULAR_FIRST]
+            sign = {"parent_to_child": 1.0, "child_to_parent": -1.0}[sensor.measures]
+            return sign * placement(sensor.xyz, sensor.rpy).actInv(f).vector[ANGULAR_FIRST]
         joint, at = self._on_joint(sensor.link, sensor.xyz, sensor.rpy)
         world = self.moving.oMi[joint] * at
         v, a = at.actInv(self.moving.v[joint]), at.actInv(self.moving.a[joint])

@@ -38,12 +38,17 @@ from dynamics_node.functions import (
     build_loop_solver,
     changeable,
 )
-from dynamics_node.node.state.sensor_readings import unobservable_without
+from dynamics_node.node.state.sensor_readings import (
+    declared_sensors,
+    moving,
+    sensor_named,
+    unobservable_without,
+)
 from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.overrides import read_parameters_file
 from dynamics_node.robot.safe_files import file_trouble
-from dynamics_node.robot.sensors import load_sensors
+from dynamics_node.robot.sensors import ForceTorque, Sensor
 
 log = logging.getLogger("dynamics_node")
 
@@ -62,8 +67,8 @@ class Job:
     """What to build: `choices` go to parse_robot, the rest to build. services: backend of what answers
     services, made ready for many states; links: those whose operational-space inertia is asked by default;
     loops_file, parameters_file, sensors_file: paths of a sidecar file, of numbers that count instead of the
-    description's, and of a sensor problem's sensors, or ''; names: pairs of what drivers call joints and
-    what the description does; sensor_joint: that of a force/torque sensor, or ''; filter: position_std and
+    description's, and of the robot's sensors, or ''; names: pairs of what drivers call joints and what the
+    description does; wrench_sensor: name of a force/torque sensor, or ''; filter: position_std and
     jerk_density of a JointFilter; payload_link: of which is estimated what it carries, or ''. The robot has
     the drivers' names. tuned: of several ways to compile the fastest is looked for."""
 
@@ -80,7 +85,7 @@ class Job:
     sensors_file: str = ""
     names: Pairs = ()
     links: tuple[str, ...] = ()
-    sensor_joint: str = ""
+    wrench_sensor: str = ""
     observer: ObserverOptions | None = None
     filter: tuple[float, float] | None = None
     payload_link: str = ""
@@ -108,11 +113,11 @@ class Job:
 class ServedRobot:
     """A checked Robot with the functions that serve it: what the node computes, and those for
     services; inertias: {(links, reference): operational-space inertia} of those asked by default; closing:
-    what closes its loops; unobservable_without: {sensor of a sensor problem: what is open without it, in
-    words}; sensor_joint: that of a force/torque sensor, or '', and carried: what it reads in free air;
-    observer: None where none is asked for, or none is to be had; rates: filter of the independent joints with
-    one coordinate, if one is asked for; payload: what estimates what a link carries, or None; notes: what was
-    not to be had, and why."""
+    what closes its loops; sensors: all that sensors_file declares; unobservable_without: {sensor of a sensor
+    problem: what is open without it, in words}; wrench_sensor: whose readings are compensated, or None, and
+    carried: the wrench of the parent ON the child there in free air; observer: None where none is asked for,
+    or none is to be had; rates: filter of the independent joints with one coordinate, if one is asked for;
+    payload: what estimates what a link carries, or None; notes: what was not to be had, and why."""
 
     model: Robot
     solver: RobotFunction
@@ -122,8 +127,9 @@ class ServedRobot:
     nonlinear_effects: QuantityFunction
     inertias: dict[tuple[tuple[str, ...], str], QuantityFunction]
     closing: LoopSolver | None = None
+    sensors: tuple[Sensor, ...] = ()
     unobservable_without: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    sensor_joint: str = ""
+    wrench_sensor: ForceTorque | None = None
     carried: QuantityFunction | None = None
     observer: MomentumObserver | None = None
     rates: JointFilter | None = None
@@ -184,7 +190,12 @@ def do(job):
 
 def _build(job):
     model = described_robot(job)
-    solver, open_without = (_estimator if job.problem == "sensors" else _solver)(model, job)
+    sensors = declared_sensors(job.sensors_file, model)
+    if job.problem == "sensors":
+        solver, open_without = _estimator(model, job, moving(model, sensors))
+    else:
+        solver, open_without = _solver(model, job), {}
+    wrist = sensor_named(sensors, "wrench_sensor.name", job.wrench_sensor, ForceTorque)
     beside = _beside(job.services)
     quantity = partial(build_for_service, model, backend=beside)
     links = job.links if set(job.links) <= set(model.frames) else ()
@@ -197,9 +208,10 @@ def _build(job):
         nonlinear_effects=quantity("nonlinear_effects"),
         inertias={(links, REFERENCE): quantity(INERTIA, links=list(links))} if links else {},
         closing=build_loop_solver(model, beside) if model.constrained else None,
+        sensors=sensors,
         unobservable_without=open_without,
-        sensor_joint=job.sensor_joint,
-        carried=quantity("sensor_wrench", joint=job.sensor_joint) if job.sensor_joint else None,
+        wrench_sensor=wrist,
+        carried=wrist and quantity("sensor_wrench", joint=wrist.joint, xyz=wrist.xyz, rpy=wrist.rpy),
         observer=_observer(model, job),
         rates=_rates(model, job),
         payload=_payload(model, job),
@@ -209,12 +221,11 @@ def _build(job):
 def _solver(model, job):
     problem = named(job.problem, model, job.forward_joints)
     choice = {"solver": job.solver, "ordering": job.ordering, "backend": job.backend}
-    return build_for_service(model, problem, **choice), {}
+    return build_for_service(model, problem, **choice)
 
 
-def _estimator(model, job):
+def _estimator(model, job, sensors):
     """And what is open without each of its sensors."""
-    sensors = load_sensors(job.sensors_file)
     open_without = unobservable_without(model, sensors)
     problem = sensor_problem(model, sensors)
     return build_for_service(model, problem, backend=job.backend), open_without

@@ -27,7 +27,7 @@ class RobotManager:
     """core: the robot that is served, None before the first; failure: why the last description is not, or "".
 
     began(): called whenever something may be under way that `step` is to be called for. make(robot, settings)
-    gives a core; check(settings, model) raises ValueError where they do not go together.
+    gives a core; check(settings, robot) raises ValueError where they do not go together.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class RobotManager:
         """Raise ValueError when settings cannot be used with the robot that is served."""
         new, old = settings.job(""), self.settings.job("")
         if self.core is not None and (new.choices, new.names) == (old.choices, old.names):
-            self._check(settings, self.core.model)
+            self._check(settings, self.core.unloaded)
 
     def use(self, settings: Any):
         """Take over settings: at once, or by building the robot again."""
@@ -138,7 +138,7 @@ class RobotManager:
         try:
             if isinstance(result, Failure):
                 raise ValueError(result.reason)
-            self._check(self.settings, result.model)
+            self._check(self.settings, result)
         except ValueError as error:
             self._fail(str(error))
             self._builds.refuse(job, self.settings)
@@ -153,7 +153,7 @@ class RobotManager:
         self.failure = reason = shown(reason)
         if self.core is not None:
             with contextlib.suppress(ValueError):
-                self._check(self.settings, self.core.model)
+                self._check(self.settings, self.core.unloaded)
                 self.core.apply(self.settings)
         self._log.error(reason)
 

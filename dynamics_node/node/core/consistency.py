@@ -3,11 +3,14 @@
 from typing import Any
 
 from dynamics_node.functions import resolve
+from dynamics_node.node.building.build_job import ServedRobot
 from dynamics_node.node.core.parameters import read_fields
 from dynamics_node.node.core.settings import PARAMETERS, DescriptionSettings, Settings
+from dynamics_node.node.state.sensor_readings import used_sensors
 from dynamics_node.robot import Robot, named
 from dynamics_node.robot.joint_names import name_pairs
-from dynamics_node.robot.subtree import subtree, with_tool
+from dynamics_node.robot.sensors import ForceTorque
+from dynamics_node.robot.subtree import with_tool
 from dynamics_node.robot.validate import HUGE
 
 # By the names of parameters.
@@ -111,10 +114,10 @@ def _check_armature(settings):
 def _check_gravity(settings):
     if len(settings.gravity) != 3:
         raise ValueError(f"gravity needs 3 numbers, not {len(settings.gravity)}")
-    if settings.gravity_source == "imu" and not any(settings.gravity):
-        raise ValueError("gravity_source imu takes the strength of gravity from gravity, which is zero")
-    if settings.gravity_source == "imu" and settings.floating_base:
-        raise ValueError("gravity_source imu is for a fixed root; a floating base has its pose from odom")
+    if settings.gravity_sensor and not any(settings.gravity):
+        raise ValueError("gravity_sensor takes the strength of gravity from gravity, which is zero")
+    if settings.gravity_sensor and settings.floating_base:
+        raise ValueError("gravity_sensor is for a fixed root; a floating base has its pose from odom")
 
 
 def _check_compensation(settings):
@@ -126,6 +129,9 @@ def _check_compensation(settings):
 
 
 def _check_sensors(settings):
+    for name in ("gravity_sensor", "wrench_sensor.name"):
+        if _of(settings, name) and not settings.sensors_file:
+            raise ValueError(f"{name} needs sensors_file, which declares the sensor")
     if settings.problem != "sensors":
         return
     if not settings.sensors_file:
@@ -142,8 +148,8 @@ def _check_wrench_sensor(settings):
     if len(settings.wrench_sensor_tool_com) != (3 if settings.wrench_sensor_tool_mass else 0):
         raise ValueError("a positive wrench_sensor.tool_mass and 3 numbers of tool_com go together")
     given = settings.wrench_sensor_bias or settings.wrench_sensor_tool_com
-    if given and not settings.wrench_sensor_joint:
-        raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.joint is empty")
+    if given and not settings.wrench_sensor_name:
+        raise ValueError("wrench_sensor.* have no meaning while wrench_sensor.name is empty")
 
 
 def _check_filter(settings):
@@ -151,22 +157,15 @@ def _check_filter(settings):
         raise ValueError("wrench_sensor.acceleration filter needs velocity_source filter")
 
 
-def _check_sensor_joint(settings, model):
-    try:
-        with_sensed_tool(model, settings)
-    except (KeyError, ValueError) as error:
-        raise ValueError(f"wrench_sensor: {error.args[0]}") from None
-
-
-def with_sensed_tool(model: Robot, settings: Settings) -> Robot:
-    """The robot with the tool of wrench_sensor.*, if they name one. Raises KeyError and ValueError as
-    `with_tool`."""
-    joint = settings.wrench_sensor_joint
-    if joint:
-        subtree(model.tree, joint)
-    if not (joint and settings.wrench_sensor_tool_mass):
+def with_sensed_tool(model: Robot, settings: Settings, sensor: ForceTorque | None) -> Robot:
+    """The robot with the tool of wrench_sensor.*, if they name one. Raises ValueError."""
+    mass, com = settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com
+    if sensor is None or not mass:
         return model
-    return with_tool(model, joint, settings.wrench_sensor_tool_mass, settings.wrench_sensor_tool_com)
+    try:
+        return with_tool(model, sensor.joint, mass, com, sensor.xyz, sensor.rpy)
+    except ValueError as error:
+        raise ValueError(f"wrench_sensor: {error}") from None
 
 
 def _check_observer(settings):
@@ -178,8 +177,9 @@ def _check_observer(settings):
         raise ValueError("observer.enabled needs velocities: velocity_source must not be zero")
 
 
-def check_against(settings: Settings, model: Robot):
+def check_against(settings: Settings, robot: ServedRobot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    model = robot.model
     if settings.problem != "sensors":
         named(settings.problem, model, settings.forward_joints)
     joints = (*model.tree.joint_names, *(joint.name for joint in model.explicit_joints))
@@ -194,7 +194,7 @@ def check_against(settings: Settings, model: Robot):
     for link in settings.tip_links:
         if link not in model.frames:
             raise ValueError(f"tip_links: the robot has no link {link!r}")
-    _check_sensor_joint(settings, model)
+    with_sensed_tool(model, settings, used_sensors(robot, settings).wrench)
     limits = settings.effort_limits_list
     if settings.effort_limits == "list" and len(limits) != len(joints):
         raise ValueError(

@@ -16,7 +16,7 @@ from dynamics_node.node.state.environment import ExternalWrenches, Gravity, Tilt
 from dynamics_node.node.state.joint_memory import JointMemory
 from dynamics_node.node.state.reference import Reference, Sample
 from dynamics_node.node.state.robot_state import Base, Filtered, RobotState
-from dynamics_node.node.state.sensor_readings import Estimation
+from dynamics_node.node.state.sensor_readings import Estimation, SensorMessage, used_sensors
 from dynamics_node.node.state.wrench_sensor import WrenchSensor
 from dynamics_node.robot import Robot
 from dynamics_node.robot.inertial_parameters import with_payload
@@ -47,7 +47,8 @@ class Snapshot(NamedTuple):
 
 
 class Core:
-    """One robot being served: what is measured of it, what acts on it, what it is asked, and the answer."""
+    """One robot being served: what is measured of it, what acts on it, what it is asked, and the answer.
+    topics: {name: Topic} of the sensors whose messages count."""
 
     def __init__(self, robot: ServedRobot, settings: Settings):
         self.robot = self.unloaded = robot
@@ -90,16 +91,17 @@ class Core:
 
     def apply(self, settings: Settings):
         """Take over settings that need no rebuilding."""
-        self.settings = settings
+        self.settings, used = settings, used_sensors(self.unloaded, settings)
+        self.topics = used.topics
         self.state.apply(settings)
-        self.wrench_sensor.apply(settings, self.unloaded)
         self.payload_estimation.apply(settings, self.unloaded)
         if _tool(settings) != self._tool:
             self._load(self.payloads)
         self.reference_timeout = int(settings.reference_timeout * 1e9)
         self.wrench_timeout = int(settings.wrench_timeout * 1e9)
         self.sensor_timeout = int(settings.sensor_timeout * 1e9)
-        self.gravity.apply(settings)
+        self.gravity.apply(settings, self.model, used.gravity)
+        self.wrench_sensor.apply(settings, self.unloaded)
         self.kind = self.solver.problem.kind  # settings.problem may be ahead, while a build is under way
         self.coordinates.drive(settings.driven_joints, settings.driven_weights)
         self.torques = Torques(self.model, self.coordinates, settings)
@@ -128,6 +130,14 @@ class Core:
         if not isinstance(robot.solver, Estimator):
             return None
         return Estimation(robot.solver, self.joints.names, robot.unobservable_without).resumed(before)
+
+    def hear_sensor(self, topic: str, message: SensorMessage):
+        """A message of the sensors of a topic. Raises BadMessage: not finite, or of another frame."""
+        for sensor in self.topics[topic].sensors:
+            if self.sensors is not None:
+                self.sensors.readings.update(sensor, message)
+            self.gravity.update(sensor, message)
+            self.wrench_sensor.update(sensor, message, self.joints.position)
 
     def forget(self):
         """Forget what was measured and what is asked, as after a jump of time."""
@@ -166,7 +176,8 @@ class Core:
         self._load(others if mass == 0 else {**others, link: (mass, com, inertia_com)})
 
     def _load(self, payloads):
-        model: Any = with_sensed_tool(self.unloaded.model, self.settings)
+        used = used_sensors(self.unloaded, self.settings)
+        model: Any = with_sensed_tool(self.unloaded.model, self.settings, used.wrench)
         for link, payload in payloads.items():
             model = with_payload(model, link, *payload)
         bare = model is self.unloaded.model
@@ -281,7 +292,7 @@ class Core:
 def _tool(settings):
     """What `with_sensed_tool` depends on."""
     return (
-        settings.wrench_sensor_joint,
+        settings.wrench_sensor_name,
         settings.wrench_sensor_tool_mass,
         settings.wrench_sensor_tool_com,
     )

@@ -122,19 +122,18 @@ class Settings(DescriptionSettings):
         "Acceleration of free fall in root axes, m/s^2",
         entries=(-FARTHEST, FARTHEST),
     )
-    gravity_source: str = parameter(
-        "parameter",
-        "Direction of gravity: of the parameter, or of topic imu, whose sensor is fixed to the root link",
-        choices=("parameter", "imu"),
+    gravity_sensor: str = parameter(
+        "",
+        "IMU of sensors_file, fixed to the root link, that shows the direction of gravity; empty: as given",
     )
     problem: str = parameter(
         "inverse", "What is computed; sensors: what those of sensors_file say", choices=PROBLEMS
     )
     sensors_file: str = parameter(
-        "", "problem sensors: YAML file of the sensors, see docs/reference/sensors.md", read_only=True
+        "", "YAML file of the robot's sensors and their topics, see docs/reference/sensors.md", read_only=True
     )
     sensor_timeout: float = parameter(
-        0.2, "problem sensors: age at which a sensor's reading is stale, s", bounds=(1e-3, 60)
+        0.2, "Age at which a reading of one of these sensors is stale, s", bounds=(1e-3, 3600)
     )
     forward_joints: tuple[str, ...] = parameter((), "hybrid: joints with known effort and asked acceleration")
     solver: str = parameter("best", "Algorithm", choices=SOLVERS)
@@ -195,32 +194,25 @@ class Settings(DescriptionSettings):
     )
     reference_timeout: float = parameter(0.5, "How long a one-point reference holds, s", bounds=(1e-3, 3600))
     wrench_timeout: float = parameter(0.2, "How long an external wrench acts, s", bounds=(1e-3, 3600))
-    imu_timeout: float = parameter(
-        1.0, "Age at which the direction of gravity is stale, s", bounds=(1e-3, 3600)
-    )
-    wrench_sensor_joint: str = parameter(
-        "", "Joint, mostly a fixed one, of a force/torque sensor on topic wrench; empty: there is none"
-    )
-    wrench_sensor_measures: str = parameter(
-        "child_to_parent",
-        "Which wrench it reads: of the joint's child on the parent, as a push on the tool, or the reverse",
-        choices=("child_to_parent", "parent_to_child"),
+    wrench_sensor_name: str = parameter(
+        "", "force_torque sensor of sensors_file whose readings are compensated; empty: none"
     )
     wrench_sensor_bias: tuple[float, ...] = parameter(
         (), "What it reads too much: force x y z, N, torque x y z, N m, in its frame. Empty: nothing"
     )
     wrench_sensor_tool_mass: float = parameter(
-        0.0, "Mass of all that is fixed to the joint's child link, kg; 0: as described", bounds=(0.0, 1e6)
+        0.0,
+        "Mass of all that is fixed to the child link of its joint, kg; 0: as described",
+        bounds=(0.0, 1e6),
     )
     wrench_sensor_tool_com: tuple[float, ...] = parameter(
-        (), "With tool_mass: its centre of mass in the axes of that link, m", entries=(-FARTHEST, FARTHEST)
+        (), "With tool_mass: its center of mass in the sensor's axes, m", entries=(-FARTHEST, FARTHEST)
     )
     wrench_sensor_acceleration: str = parameter(
         "zero",
         "Joint accelerations whose wrench is taken off: none, of the reference, of velocity_source filter",
         choices=("zero", "reference", "filter"),
     )
-    wrench_sensor_timeout: float = parameter(0.1, "Age at which a reading is stale, s", bounds=(1e-3, 60))
     payload_estimation_link: str = parameter(
         "",
         "Link of which is estimated, from measured efforts, what it carries: ~/estimate_payload; empty: none",
@@ -265,10 +257,10 @@ class Settings(DescriptionSettings):
             services,
             loops_file=self.loops_file,
             parameters_file=self.parameters_file,
-            sensors_file=self.sensors_file if self.problem == "sensors" else "",
+            sensors_file=self.sensors_file,
             names=self.name_pairs(),
             links=self.tip_links,
-            sensor_joint=self.wrench_sensor_joint,
+            wrench_sensor=self.wrench_sensor_name,
             observer=self.observer(),
             filter=self.filter(),
             payload_link=self.payload_estimation_link,

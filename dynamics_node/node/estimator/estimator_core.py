@@ -16,7 +16,7 @@ from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory
-from dynamics_node.node.state.sensor_readings import Topic, own_numbers
+from dynamics_node.node.state.sensor_readings import SensorMessage, Topic, own_numbers
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, shown
 from dynamics_node.trajectory.errors import TrajectoryError
@@ -278,11 +278,16 @@ class EstimatorCore:
         if self.settings.torque_source == MEASURED and len(effort):
             self._take(TORQUE, stamp, received, self._of_joints(layout, effort))
 
-    def hear_sensor(self, topic: Topic, numbers, frame: str, stamp: int, received: int):
-        """The numbers (6,) of an IMU. Raises BadMessage: not finite, or of another frame."""
-        values = np.array(numbers, dtype=float)
-        for name, own in [(s.name, own_numbers(s, values, frame)) for s in topic.sensors]:
-            self._take(name, stamp, received, own)
+    @property
+    def topics(self) -> dict[str, Topic]:
+        """Of the sensors."""
+        return self.robot.topics
+
+    def hear_sensor(self, topic: str, message: SensorMessage):
+        """A message of the sensors of a topic; its stamp: ns. Raises BadMessage: not finite, or of another
+        frame."""
+        for name, own in [(s.name, own_numbers(s, message)) for s in self.topics[topic].sensors]:
+            self._take(name, message.stamp, message.received, own)
 
     def hear_command(self, names, efforts, stamp: int, received: int):
         """Torques that the motors are told, by joint, from `stamp` on. Raises BadMessage."""

@@ -5,7 +5,7 @@ from time import monotonic_ns, perf_counter
 from builtin_interfaces.msg import Time
 from dynamics_interfaces.msg import JointStateEstimate
 from rclpy.serialization import deserialize_message
-from sensor_msgs.msg import Imu, JointState
+from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64MultiArray
 
 from dynamics_node.node.core.diagnostics import estimator_report
@@ -17,8 +17,8 @@ from dynamics_node.node.estimator.estimator_settings import (
     check_against,
     read_settings,
 )
-from dynamics_node.node.ros.inputs import DESCRIPTION, MIDDLE, SENSOR, SHORT, Input, Subscriptions
-from dynamics_node.node.ros.messages import doubles, nanoseconds, sensed_numbers, torque_message
+from dynamics_node.node.ros.inputs import DESCRIPTION, MIDDLE, SENSOR, Input, Subscriptions, sensor_inputs
+from dynamics_node.node.ros.messages import doubles, nanoseconds, torque_message
 from dynamics_node.node.ros.outputs import Output, Outputs, always
 from dynamics_node.node.ros.robot_node import RobotNode
 from dynamics_node.node.state.joint_memory import MAX_NAMES
@@ -43,18 +43,6 @@ def _effort_commands(inputs, core, data, received):
     core.hear_numbers(message.data, inputs.ros_now(), received)
 
 
-def _imu(topic):
-    """The reader of the topic of an IMU, gyro or accelerometer."""
-
-    def read(inputs, core, message, received):
-        if topic in core.robot.topics:
-            stamp = inputs.stamped(nanoseconds(message.header.stamp))
-            core.hear_sensor(topic, sensed_numbers(message), message.header.frame_id, stamp, received)
-            inputs.heard = True
-
-    return read
-
-
 def _by_name(settings, core):
     return settings.torque_source == COMMANDED and not settings.command_joints
 
@@ -77,10 +65,12 @@ class EstimatorInputs(Subscriptions):
 
     def rows(self):
         """See Subscriptions: what belongs to a step comes before the joint states that make it."""
-        core = self.manager.core
-        topics = core.robot.topics if core is not None else ()
-        imus = [Input(topic.name, Imu, SENSOR, SHORT, _imu(topic)) for topic in topics]
-        return (DESCRIPTION, *COMMANDS, *imus, STATES)
+        return (DESCRIPTION, *COMMANDS, *sensor_inputs(self.manager.core), STATES)
+
+    def hear_sensor(self, core, topic, message):
+        """See Subscriptions."""
+        super().hear_sensor(core, topic, message._replace(stamp=self.stamped(nanoseconds(message.stamp))))
+        self.heard = True
 
     def stamped(self, stamp: int) -> int:
         """ns of ROS time: of drivers that give no stamp, now."""

@@ -3,6 +3,7 @@
 An EstimatorJob runs in a process of its own: see node/building/build_process.py.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,12 +12,15 @@ from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.core.consistency import check_description, refuse_joints_twice, require_joints
 from dynamics_node.node.core.parameters import parameter, parameters_of, read_fields
 from dynamics_node.node.core.settings import DESCRIBED, DescriptionSettings
-from dynamics_node.node.state.sensor_readings import Topic, topics_of
+from dynamics_node.node.state.sensor_readings import Topic, declared_sensors, moving, topics_of
 from dynamics_node.robot import Robot, sensor_problem
 from dynamics_node.robot.joint_names import Pairs
-from dynamics_node.robot.sensors import load_sensors
+from dynamics_node.text import listed
 from dynamics_node.trajectory.gate import SHORTEST
+from dynamics_node.trajectory.joint_graph import READ
 from dynamics_node.trajectory.joint_smoother import Smoothed, SmootherOptions
+
+log = logging.getLogger("dynamics_node")
 
 MEASURED, COMMANDED, NONE = TORQUES = ("measured", "commanded", "none")
 BACKENDS = ("auto", "c", "numpy")
@@ -32,7 +36,7 @@ class EstimatedRobot:
 
     model: Robot
     smoothed: Smoothed
-    topics: tuple[Topic, ...]
+    topics: dict[str, Topic]
     closing: LoopSolver | None = None
     notes: tuple[str, ...] = ()
 
@@ -62,9 +66,12 @@ class EstimatorJob:
         """The robot, with all its code in the cache. Raises ValueError, KeyError, OSError, CompileError."""
         robot = described_robot(self)
         _refuse_floating(robot)
-        sensors = load_sensors(self.sensors_file) if self.sensors_file else ()
+        declared = declared_sensors(self.sensors_file, robot)
+        sensors = tuple(s for s in moving(robot, declared) if type(s) in READ and s.value is None)
+        if others := [sensor.name for sensor in declared if sensor not in sensors]:
+            log.warning("not read: %s; the estimator reads IMUs, gyros and accelerometers", listed(others))
+        topics = topics_of(sensor_problem(robot, sensors).sensors)
         smoothed = Smoothed(robot, sensors, self.backend)
-        topics = topics_of(sensor_problem(robot, sensors))
         smoothed.compile()
         closing = build_loop_solver(robot, self.backend) if robot.constrained else None
         return EstimatedRobot(robot, smoothed, topics, closing)
@@ -85,7 +92,7 @@ class EstimatorSettings(DescriptionSettings):
 
     sensors_file: str = parameter(
         "",
-        "YAML file of IMUs, gyros and accelerometers, see docs/reference/estimator.md; empty: none",
+        "YAML file of the robot's sensors and their topics, see docs/reference/estimator.md; empty: none",
         read_only=True,
     )
     torque_source: str = parameter(
@@ -196,8 +203,9 @@ def _refuse_uneven(settings):
         )
 
 
-def check_against(settings: EstimatorSettings, model: Robot):
+def check_against(settings: EstimatorSettings, robot: EstimatedRobot):
     """Raise ValueError when the settings do not fit the robot: names and lengths."""
+    model = robot.model
     require_joints(settings, model, ("friction.joints", "command_joints"), explicit=False)
     counts = {"encoder": sum(j.type.is_scalar for j in model.tree.independent_joints), "torque": model.nv}
     for name, count in counts.items():

@@ -26,16 +26,15 @@ from dynamics_node.node.core.errors import BadMessage
 from dynamics_node.node.ros.messages import (
     imu_numbers,
     nanoseconds,
+    orientation_numbers,
     pose_numbers,
-    sensed_numbers,
     twist_numbers,
     wrench_numbers,
 )
 from dynamics_node.node.ros.running import Throttle
 from dynamics_node.node.ros.wire import StateReader, States, Transit, is_plain
-from dynamics_node.node.state.environment import read_tilt
 from dynamics_node.node.state.reference import read_reference, reading
-from dynamics_node.node.state.sensor_readings import IMU, WRENCH
+from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage
 from dynamics_node.robot.urdf import MAX_BYTES
 from dynamics_node.text import shown
 
@@ -92,7 +91,7 @@ class Subscriptions(ABC):
         self._node, self._statistics = node, statistics
         self._states = StateReader()
         self.last_turn = monotonic_ns()
-        self._heard: dict[str, Subscription] = {}
+        self._heard: dict[tuple[str, type], Subscription] = {}
         self._throttle = Throttle()
 
     @abstractmethod
@@ -102,12 +101,12 @@ class Subscriptions(ABC):
     def listen(self):
         """Hear what is wanted now and nothing else: at 500 Hz a topic takes a twentieth of a core."""
         settings, core = self.manager.settings, self.manager.core
-        wanted = {row.topic: row for row in self.rows() if row.wanted(settings, core)}
-        for topic in self._heard.keys() - wanted.keys():
-            self._node.destroy_subscription(self._heard.pop(topic))
-        for topic, row in wanted.items():
-            if topic not in self._heard:
-                self._heard[topic] = self._subscription(row)
+        wanted = {(row.topic, row.kind): row for row in self.rows() if row.wanted(settings, core)}
+        for key in self._heard.keys() - wanted.keys():
+            self._node.destroy_subscription(self._heard.pop(key))
+        for key, row in wanted.items():
+            if key not in self._heard:
+                self._heard[key] = self._subscription(row)
 
     def ros_now(self) -> int:
         """ns of ROS time."""
@@ -121,6 +120,10 @@ class Subscriptions(ABC):
         numbers = (message.position, message.velocity, message.effort)
         stamp = message.header.stamp
         return States(tuple(message.name), *numbers, (stamp.sec, stamp.nanosec))
+
+    def hear_sensor(self, core, topic: str, message: SensorMessage):
+        """A message of the sensors of a topic has come. Raises BadMessage."""
+        core.hear_sensor(topic, message)
 
     def turned(self):
         """The subscriptions have been emptied."""
@@ -163,6 +166,37 @@ class Subscriptions(ABC):
             self._node.get_logger().warning(f"{topic} dropped: {reason}")
 
 
+# --- sensors, of both nodes --------------------------------------------------------------------------------
+
+
+def _read_imu(message, received):
+    numbers, orientation = imu_numbers(message), orientation_numbers(message)
+    return SensorMessage(numbers, message.header.frame_id, message.header.stamp, received, orientation)
+
+
+def _read_wrench(message, received):
+    header = message.header
+    return SensorMessage(wrench_numbers(message.wrench), header.frame_id, header.stamp, received)
+
+
+_SENSOR_MESSAGES = {IMU: (Imu, _read_imu), WRENCH: (WrenchStamped, _read_wrench)}
+
+
+def sensor_inputs(core) -> list[Input]:
+    """A row of each topic of the sensors whose messages count; the sensors may be others when one comes."""
+    return [] if core is None else [_sensor_input(topic) for topic in core.topics.values()]
+
+
+def _sensor_input(topic):
+    kind, to_message = _SENSOR_MESSAGES[topic.message]
+
+    def read(inputs, core, message, received):
+        if topic.name in core.topics:
+            inputs.hear_sensor(core, topic.name, to_message(message, received))
+
+    return Input(topic.name, kind, SENSOR, SHORT, read)
+
+
 LONG = 32 * 1024 * 1024  # bytes of a reference
 
 
@@ -198,12 +232,6 @@ def _wrench(inputs, core, message, received):
     core.wrenches.update(message.header.frame_id, wrench_numbers(message.wrench), received)
 
 
-def _sensed_wrench(inputs, core, message, received):
-    numbers = wrench_numbers(message.wrench)
-    sensor, header = core.wrench_sensor, message.header
-    sensor.read(header.frame_id, numbers, header.stamp, received, core.joints.position)
-
-
 def _odometry(inputs, core, message, received):
     core.state.base = core.state.read_base(
         pose_numbers(message.pose.pose),
@@ -214,31 +242,8 @@ def _odometry(inputs, core, message, received):
     )
 
 
-def _imu(inputs, core, message, received):
-    core.gravity.tilt = read_tilt(core.model, message.header.frame_id, *imu_numbers(message), received)
-
-
-def _sensor(topic):
-    """The reader of a sensors' topic."""
-    numbers = {IMU: sensed_numbers, WRENCH: lambda message: wrench_numbers(message.wrench)}[topic.message]
-
-    def read(inputs, core, message, received):
-        if core.sensors is not None and topic in core.sensors.readings.topics:
-            core.sensors.readings.update(topic, numbers(message), message.header.frame_id, received)
-
-    return read
-
-
 def _floats(settings, core):
     return settings.floating_base if core is None else core.model.floating_base
-
-
-def _by_imu(settings, core):
-    return settings.gravity_source == "imu"
-
-
-def _senses(settings, core):
-    return core is not None and bool(core.wrench_sensor.joint)
 
 
 INPUTS = (
@@ -246,8 +251,6 @@ INPUTS = (
     Input("~/reference", JointTrajectory, RELIABLE, LONG, _reference, raw=True),
     Input("~/external_wrench", WrenchStamped, SENSOR, SHORT, _wrench),
     Input("odom", Odometry, SENSOR, SHORT, _odometry, wanted=_floats),
-    Input("imu", Imu, SENSOR, SHORT, _imu, wanted=_by_imu),
-    Input("wrench", WrenchStamped, SENSOR, SHORT, _sensed_wrench, wanted=_senses),
     Input("joint_states", JointState, SENSOR, MIDDLE, _joint_states, raw=True),
 )  # in the order in which a turn empties them: what a joint state is answered with comes before it
 
@@ -257,15 +260,6 @@ def _controller_input(topic):
     from control_msgs.msg import JointTrajectoryControllerState
 
     return Input(topic, JointTrajectoryControllerState, SENSOR, MIDDLE, _controller_state)
-
-
-def _sensor_inputs(core):
-    """One of every topic that tells of a sensor of a sensor problem."""
-    if core is None or core.sensors is None:
-        return ()
-    kinds = {IMU: Imu, WRENCH: WrenchStamped}
-    topics = core.sensors.readings.topics
-    return tuple(Input(topic.name, kinds[topic.message], SENSOR, SHORT, _sensor(topic)) for topic in topics)
 
 
 class Inputs(Subscriptions):
@@ -281,7 +275,7 @@ class Inputs(Subscriptions):
 
     def rows(self):
         """See Subscriptions."""
-        return (*self._rows, *_sensor_inputs(self.manager.core))
+        return (*self._rows, *sensor_inputs(self.manager.core))
 
     def moved(self, stamp: Time):
         """A joint state has come that moved a joint."""

@@ -72,14 +72,13 @@ def inertia_message(mass, com, inertia) -> Inertia:
     return Inertia(m=float(mass), com=vector_message(com), **moments)
 
 
+def orientation_numbers(imu):
+    """x y z w of a sensor_msgs/Imu, None where it has none (covariance -1)."""
+    o = imu.orientation
+    return None if imu.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
+
+
 def imu_numbers(imu):
-    """Orientation x y z w, None when a sensor_msgs/Imu says it has none, and acceleration (3,)."""
-    o, a = imu.orientation, imu.linear_acceleration
-    orientation = None if imu.orientation_covariance[0] == -1 else (o.x, o.y, o.z, o.w)
-    return orientation, (a.x, a.y, a.z)
-
-
-def sensed_numbers(imu):
     """(angular velocity, acceleration) of a sensor_msgs/Imu."""
     w, a = imu.angular_velocity, imu.linear_acceleration
     return (w.x, w.y, w.z, a.x, a.y, a.z)

@@ -139,14 +139,14 @@ EXTERNAL_TORQUES = (
 )
 
 
-# --- of a Reading of the force/torque sensor: what is left of it --------------------------------------------
+# --- of a message of the force/torque sensor: what is left of it --------------------------------------------
 
 READINGS = (
     Output(
         "~/compensated_wrench",
         WrenchStamped,
         always,
-        lambda core: lambda reading, stamp: (wrench_message(reading.wrench, reading.frame, stamp),),
+        lambda core: lambda reading, stamp: (wrench_message(reading.numbers, reading.frame, stamp),),
     ),
 )
 

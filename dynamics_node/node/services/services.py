@@ -89,8 +89,8 @@ def set_payload(core, request, response):
 def calibrate_wrench_sensor(set_parameters, core, request, response):
     """Answer of CalibrateWrenchSensor. set_parameters: {name: value} -> why they were refused, or ''."""
     sensor, command = core.wrench_sensor, request.command
-    if not sensor.joint:
-        raise BadMessage("the parameter wrench_sensor.joint names no sensor")
+    if sensor.sensor is None:
+        raise BadMessage("the parameter wrench_sensor.name names no sensor")
     if command == request.COLLECT:
         sensor.collect(core, monotonic_ns())
     elif command == request.RESET:

@@ -5,7 +5,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dynamics_node.algorithms import external_wrenches
+from dynamics_node.graph.sensor_factors import sensor_transform
 from dynamics_node.node.core.errors import BadMessage, NoOutput
+from dynamics_node.node.state.sensor_readings import SensorMessage, check_frame
+from dynamics_node.robot.sensors import Imu
 from dynamics_node.symbolic import quaternion_rotation, transform_rotation
 
 UNIT_TOLERANCE = 1e-3  # IMUs send single precision
@@ -52,47 +55,47 @@ class Tilt(NamedTuple):
 
 
 class Gravity:
-    """Free fall in root axes: of the parameter, or in the direction that an IMU sees. tilt: the latest."""
+    """Free fall in root axes: of the parameter, or in the direction that an IMU on the root link shows.
+    sensor: the IMU; tilt: the latest."""
 
     def __init__(self):
+        self.sensor: Imu | None = None
         self.tilt: Tilt | None = None
 
-    def apply(self, settings):
-        """Take over Settings."""
-        self._told, self._by_imu = np.array(settings.gravity), settings.gravity_source == "imu"
-        self._timeout = int(settings.imu_timeout * 1e9)
+    def apply(self, settings, model, sensor: Imu | None):
+        """Take over Settings, and the sensor that they name."""
+        if sensor != self.sensor:
+            self.tilt = None
+        self.sensor, self._name, self._given = sensor, settings.gravity_sensor, np.array(settings.gravity)
+        self._timeout = int(settings.sensor_timeout * 1e9)
+        if sensor is not None:
+            self._rotation = transform_rotation(sensor_transform(model, sensor.link, sensor.xyz, sensor.rpy))
+
+    def update(self, sensor, message: SensorMessage):
+        """Take in a message, if it is of this sensor. Raises BadMessage."""
+        if sensor != self.sensor:
+            return
+        check_frame(sensor, message)
+        up = _up(message.orientation, np.array(message.numbers[3:], dtype=float))
+        self.tilt = Tilt(-self._rotation.T @ up, message.received)
 
     def __call__(self, steady_now):
-        """(3,), m/s^2. Raises NoOutput when an IMU is to tell it but is silent."""
+        """(3,), m/s^2. Raises NoOutput where the messages of the IMU are absent or stale."""
         gravity = self.last()
-        if self._by_imu and steady_now - self._seen().received > self._timeout:
-            raise NoOutput(f"imu older than {self._timeout * 1e-9:g} s", True)
+        if self.sensor is not None and steady_now - self._shown().received > self._timeout:
+            raise NoOutput(f"gravity_sensor {self._name} older than {self._timeout * 1e-9:g} s", True)
         return gravity
 
     def last(self):
-        """What was told last, however old. Raises NoOutput before the first IMU message."""
-        return np.linalg.norm(self._told) * self._seen().direction if self._by_imu else self._told
+        """The latest, however old. Raises NoOutput before the first message of the IMU."""
+        if self.sensor is None:
+            return self._given
+        return np.linalg.norm(self._given) * self._shown().direction
 
-    def _seen(self) -> Tilt:
+    def _shown(self) -> Tilt:
         if self.tilt is None:
-            raise NoOutput("no imu message yet (gravity_source: imu)")
+            raise NoOutput(f"no message yet of gravity_sensor {self._name}")
         return self.tilt
-
-
-def read_tilt(model, link, orientation, acceleration, now) -> Tilt:
-    """Tilt from an IMU that is fixed to the root.
-
-    orientation: x y z w of the IMU in a world whose z is up, or None; then acceleration (3,), what the
-    accelerometer shows, points up. Raises BadMessage.
-    """
-    link = link or model.base_link
-    frame = model.frames.get(link)
-    if frame is None:
-        raise BadMessage(f"frame_id {link!r} is no link of the robot")
-    if frame.body >= 0:
-        raise BadMessage(f"frame_id {link!r} moves against the root link {model.base_link!r}")
-    up = _up(orientation, np.array(acceleration, dtype=float))
-    return Tilt(-transform_rotation(frame.X).T @ up, now)
 
 
 def _up(orientation, acceleration):

@@ -1,12 +1,14 @@
-"""Readings of the sensors of a sensor problem: their topics, the latest values, the estimate from them.
+"""The sensors of sensors_file: their topics and messages; the latest readings of a sensor problem's.
 
 Joint torques are the efforts of joint_states; every other sensor has a topic. Without ROS.
 """
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from time import monotonic_ns
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +23,13 @@ from dynamics_node.robot.sensors import (
     ForceTorque,
     Gyro,
     Imu,
+    JointAcceleration,
     JointTorque,
     Sensor,
+    SensorError,
+    load_sensors,
 )
+from dynamics_node.robot.subtree import subtree
 from dynamics_node.text import listed
 
 IMU, WRENCH = "Imu", "WrenchStamped"
@@ -52,19 +58,88 @@ _CARRIED: dict[type[Sensor], Callable[..., Carried]] = {
 }
 
 
+def declared_sensors(path: str, robot) -> tuple[Sensor, ...]:
+    """The sensors of a file, none without one. The frame of each is its link where the file has none. Raises
+    OSError, and SensorError that names the sensor: an unknown joint or link, a name twice."""
+    sensors = tuple(_framed(robot, sensor) for sensor in load_sensors(path)) if path else ()
+    if again := [name for name, count in Counter(s.name for s in sensors).items() if count > 1]:
+        raise SensorError(f"sensors_file has sensor {again[0]!r} twice; give each a name of its own")
+    return sensors
+
+
+def _framed(robot, sensor):
+    if isinstance(sensor, (JointTorque, JointAcceleration)):
+        return sensor
+    try:
+        link = subtree(robot, sensor.joint).link if isinstance(sensor, ForceTorque) else sensor.link
+        return replace(sensor, frame=sensor.frame or robot.frame(link).name)
+    except KeyError as error:
+        raise SensorError(f"sensor {sensor.name!r}: {error.args[0]}") from None
+
+
+def sensor_named(sensors: Iterable[Sensor], parameter: str, name: str, kind: type[Sensor]) -> Any:
+    """The sensor of this kind that a parameter names, None where it is empty. Raises ValueError."""
+    if not name:
+        return None
+    known = {sensor.name: sensor for sensor in sensors}
+    if name not in known:
+        raise ValueError(f"{parameter}: sensors_file has no sensor {name!r}; it has {', '.join(known)}")
+    if type(known[name]) is not kind:
+        raise ValueError(f"{parameter}: sensor {name!r} has type {known[name].kind}, not {kind.kind}")
+    return known[name]
+
+
+def moving(robot, sensors: Iterable[Sensor]) -> tuple[Sensor, ...]:
+    """Those that are not IMUs of links which are fixed to the root, where gravity alone is read."""
+    return tuple(s for s in sensors if not (isinstance(s, Imu) and robot.frame(s.link).body < 0))
+
+
 class Topic(NamedTuple):
-    """A topic, its message (IMU or WRENCH), and the sensors that it tells of."""
+    """A topic, its message (IMU or WRENCH), and the sensors that it carries."""
 
     name: str
     message: str
     sensors: tuple[Sensor, ...]
 
 
-def topics_of(problem: SensorProblem) -> tuple[Topic, ...]:
-    """The topics that tell of a problem's sensors. Raises ValueError naming the sensor: one that no message
+class UsedSensors(NamedTuple):
+    """Those that gravity_sensor and wrench_sensor.name name, and the topics of these and a sensor problem."""
+
+    gravity: Imu | None
+    wrench: ForceTorque | None
+    topics: dict[str, Topic]
+
+
+def used_sensors(robot, settings) -> UsedSensors:
+    """Of a ServedRobot. Raises ValueError that names the parameter or the sensor."""
+    gravity = sensor_named(robot.sensors, "gravity_sensor", settings.gravity_sensor, Imu)
+    wrench = sensor_named(robot.sensors, "wrench_sensor.name", settings.wrench_sensor_name, ForceTorque)
+    if gravity and gravity in moving(robot.model, robot.sensors):
+        raise ValueError(
+            f"gravity_sensor: link {gravity.link!r} of {gravity.name!r} is not fixed to the root"
+        )
+    problem = robot.solver.problem
+    measured = problem.sensors if isinstance(problem, SensorProblem) else ()
+    sensors = dict.fromkeys((*measured, *filter(None, (gravity, wrench))))
+    return UsedSensors(gravity, wrench, topics_of(sensors))
+
+
+class SensorMessage(NamedTuple):
+    """numbers (6,): angular velocity and acceleration of an IMU, or moment and force, in the axes of `frame`;
+    stamp: of the header; received: steady ns; orientation: x y z w of an IMU, None where it has none."""
+
+    numbers: Any
+    frame: str
+    stamp: Any
+    received: int
+    orientation: Any = None
+
+
+def topics_of(sensors: Iterable[Sensor]) -> dict[str, Topic]:
+    """{name: topic} of what carries these sensors. Raises ValueError naming the sensor: one that no message
     carries, a name that is no topic, a topic with two types."""
     found: dict[str, Topic] = {}
-    for sensor in problem.sensors:
+    for sensor in sensors:
         if (carried := _carried(sensor)) is None:
             continue
         name = sensor.topic or f"~/sensors/{sensor.name.replace(' ', '_')}"
@@ -77,7 +152,7 @@ def topics_of(problem: SensorProblem) -> tuple[Topic, ...]:
                 f"{known.sensors[0].name!r} already, not {carried.message}"
             )
         found[name] = known._replace(sensors=(*known.sensors, sensor))
-    return tuple(found.values())
+    return found
 
 
 def _carried(sensor) -> Carried | None:
@@ -86,7 +161,7 @@ def _carried(sensor) -> Carried | None:
         return None
     if type(sensor) not in _CARRIED:
         raise ValueError(
-            f"sensor {sensor.name!r}: the node hears no message that tells {sensor.kind.replace('_', ' ')}; "
+            f"sensor {sensor.name!r}: no message carries {sensor.kind.replace('_', ' ')}; "
             "give it a value with its std, or leave it out"
         )
     carried = _CARRIED[type(sensor)](sensor)
@@ -98,9 +173,10 @@ class SensorReadings:
     open without it, in words}."""
 
     def __init__(self, problem: SensorProblem, joint_names, unobservable_without):
-        self.topics, self._unobservable_without = topics_of(problem), unobservable_without
+        self.problem, self._unobservable_without = problem, unobservable_without
         self._place = {s.name: place for s, place in zip(problem.sensors, problem.places, strict=True)}
-        self._heard = [sensor.name for topic in self.topics for sensor in topic.sensors]
+        topics = topics_of(problem.sensors).values()
+        self._heard = [sensor.name for topic in topics for sensor in topic.sensors]
         order = {name: k for k, name in enumerate(joint_names)}
         self._efforts = {
             sensor.name: order[sensor.joint]
@@ -110,13 +186,11 @@ class SensorReadings:
         self._values = np.full(len(problem.readings), np.nan)
         self._received: dict[str, int] = {}
 
-    def update(self, topic: Topic, numbers, frame, received):
-        """Take in the numbers (6,) of a message at steady ns. Raises BadMessage: not finite, or of another
-        frame."""
-        values = np.array(numbers, dtype=float)
-        for sensor in topic.sensors:
-            self._values[self._place[sensor.name]] = own_numbers(sensor, values, frame)
-            self._received[sensor.name] = received
+    def update(self, sensor: Sensor, message: SensorMessage):
+        """Take in a message of a sensor, of this problem or not. Raises BadMessage as `own_numbers`."""
+        if sensor.name in self._heard:
+            self._values[self._place[sensor.name]] = own_numbers(sensor, message)
+            self._received[sensor.name] = message.received
 
     def vector(self, efforts, steady_now, timeout):
         """All readings (m,): efforts (joints,) of joint_states, and what topics said within `timeout` ns.
@@ -135,7 +209,7 @@ class SensorReadings:
 
     def resumed(self, before: "SensorReadings | None") -> "SensorReadings":
         """The readings of another robot's sensors that are the same."""
-        if before is not None and (before.topics, before._place) == (self.topics, self._place):
+        if before is not None and before.problem == self.problem:
             self._values, self._received = before._values, before._received
         return self
 
@@ -151,20 +225,21 @@ class SensorReadings:
         return f"; without it nothing tells {listed(words)}" if words else ""
 
 
-def own_numbers(sensor: Sensor, values: np.ndarray, frame: str) -> np.ndarray:
-    """Those of the numbers (6,) of a message that are a sensor's. Raises BadMessage: not finite, or of
-    another frame."""
-    _check_frame(sensor, frame)
-    own = values[list(_CARRIED[type(sensor)](sensor).rows)]
+def own_numbers(sensor: Sensor, message: SensorMessage) -> np.ndarray:
+    """Those of the numbers of a message that are a sensor's. Raises BadMessage: not finite, or of another
+    frame."""
+    check_frame(sensor, message)
+    own = np.array(message.numbers, dtype=float)[list(_CARRIED[type(sensor)](sensor).rows)]
     if not np.isfinite(own).all():
         raise BadMessage(f"sensor {sensor.name!r}: a reading is not finite")
     return own
 
 
-def _check_frame(sensor, frame):
-    if sensor.frame and frame != sensor.frame:
+def check_frame(sensor: Sensor, message: SensorMessage):
+    """Raise BadMessage where a message is of another frame than the sensor; an empty one is the sensor's."""
+    if message.frame not in ("", sensor.frame):
         raise BadMessage(
-            f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {frame!r}"
+            f"sensor {sensor.name!r}: its frame is {sensor.frame!r}, but the message has {message.frame!r}"
         )
 
 
@@ -214,8 +289,8 @@ class Estimation:
 
 def unobservable_without(model, sensors) -> dict[str, tuple[str, ...]]:
     """{sensor: what the others do not determine, in words}, of sensors that are read. Raises ValueError for
-    sensors that the node cannot hear."""
-    topics_of(sensor_problem(model, sensors))
+    sensors that no message carries."""
+    topics_of(sensors)
     found = {}
     for sensor in sensors:
         if sensor.value is None:

@@ -6,7 +6,7 @@ first; names of their rows are mx my mz fx fy fz.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dynamics_node.robot.errors import SensorError
@@ -14,6 +14,7 @@ from dynamics_node.robot.sensors.noise import covariance_of, deviations, numbers
 
 WRENCH = ("mx", "my", "mz", "fx", "fy", "fz")
 MEASURED, ZERO, UNKNOWN = ROLES = ("measured", "zero", "unknown")
+SIGNS = {"child_to_parent": -1.0, "parent_to_child": 1.0}
 Numbers = float | Sequence[float]
 
 
@@ -24,8 +25,8 @@ class Sensor:
     std: standard deviation of all its rows or of each, in the unit of the reading; 0.0: exact. covariance
     (rows, rows) in its place. value: its rows are not read but known beforehand, as well as std says: a
     prior. name: of its readings; by default the joint or link and what is read there. topic, frame: where the
-    node hears of it, and the frame_id that messages there must have. Raises SensorError for numbers that are
-    none, for a covariance that is not symmetric positive definite, for neither or both of std and covariance.
+    node subscribes to it, and the frame_id of the messages. Raises SensorError for numbers that are none, for
+    a covariance that is not symmetric positive definite, for neither or both of std and covariance.
     """
 
     kind: ClassVar[str]
@@ -88,17 +89,34 @@ class Posed(Sensor):
 
     def __post_init__(self):
         super().__post_init__()
-        for field in ("xyz", "rpy"):
-            self._keep(**{field: numbers(self.name, field, getattr(self, field), 3)})
+        for part in ("xyz", "rpy"):
+            self._keep(**{part: numbers(self.name, part, getattr(self, part), 3)})
 
 
 @dataclass(frozen=True)
 class ForceTorque(Posed):
-    """The wrench (6) that the parent exerts on the child of a joint, which may be fixed, at the sensor in its
-    axes; xyz, rpy: its pose in the child link."""
+    """The wrench (6) that a joint transmits, a fixed one too, at the sensor in its axes; xyz, rpy: its pose
+    in the child link.
+
+    measures: 'child_to_parent': the wrench of the child ON the parent, so that a push on the child reads as
+    it is (Gazebo's default); 'parent_to_child': the reverse, as the quantity `sensor_wrench`.
+    """
 
     kind = "force_torque"
     joint: str
+    measures: str = field(kw_only=True)
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.measures not in SIGNS:
+            raise SensorError(
+                f"sensor {self.name!r}: measures must be one of {', '.join(SIGNS)}, not {self.measures!r}"
+            )
+
+    @property
+    def sign(self) -> float:
+        """By which the wrench of the parent ON the child is multiplied."""
+        return SIGNS[self.measures]
 
 
 @dataclass(frozen=True)

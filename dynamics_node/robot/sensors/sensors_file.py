@@ -3,12 +3,13 @@
 sensors:
   - {type: imu, name: imu_left, link: l_ankle, xyz: [0, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.05, 0.05, 0.05]}
   - {type: torque, joint: [l_knee, r_knee], std: 0.5}       # one of each joint
+  - {type: force_torque, joint: wrist_ft, measures: child_to_parent, std: 0.1}
   - {type: wrench, link: l_ankle, rows: [measured, measured, unknown, measured, measured, measured], std: 1}
 
 type is a key of SENSORS; the fields are those of its record.
 """
 
-from dataclasses import fields
+from dataclasses import MISSING, fields
 
 from dynamics_node.robot.errors import SensorError
 from dynamics_node.robot.plain_yaml import composed, place, plain
@@ -17,7 +18,7 @@ from dynamics_node.robot.sensors.records import SENSORS, Sensor
 
 MAX_BYTES = 1024 * 1024
 MAX_SENSORS = 10_000
-_WORDS = ("name", "joint", "link", "rows", "topic", "frame")
+_WORDS = ("name", "joint", "link", "rows", "topic", "frame", "measures")
 
 
 def load_sensors(path) -> tuple[Sensor, ...]:
@@ -53,9 +54,10 @@ def _sensors(entry):
         )
     values = {name: _value(name, node) for name, node in given.items()}
     at = "joint" if "joint" in known else "link"
-    places = values.pop(at, None)
-    if not places:
-        raise _wrong(entry, f"a sensor of type {kind} needs a {at}")
+    for field in fields(record):
+        if field.default is MISSING and not values.get(field.name):
+            raise _wrong(entry, f"a sensor of type {kind} needs {field.name}")
+    places = values.pop(at)
     several = isinstance(places, list)
     if several and "name" in values:
         raise _wrong(entry, f"a sensor with a name is at one {at}")
@@ -71,7 +73,7 @@ def _value(name, node):
     value = plain(node)
     if name in _WORDS:
         words = value if isinstance(value, list) else [value]
-        if name in ("name", "link") and isinstance(value, list):
+        if name in ("name", "link", "measures") and isinstance(value, list):
             raise _wrong(node, f"{name} is one word, not a list")
         if not all(isinstance(word, str) and word for word in words):
             raise _wrong(node, f"{name} is a word or a list of words")

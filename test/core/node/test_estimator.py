@@ -8,6 +8,7 @@ from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.estimator.estimator_core import EstimatorCore, Grid
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS, EstimatorJob, read_settings
+from dynamics_node.node.state.sensor_readings import SensorMessage
 
 NS = 1_000_000_000
 PERIOD = 4_000_000  # ns
@@ -52,7 +53,8 @@ class Rig:
 
     def imu(self, k, offset=0):
         stamp = BEGIN + k * PERIOD + offset
-        self.core.hear_sensor(self.topic, self.swing.imu((stamp - BEGIN) / NS), "", stamp, stamp)
+        numbers = self.swing.imu((stamp - BEGIN) / NS)
+        self.core.hear_sensor(self.topic, SensorMessage(numbers, "", stamp, stamp))
 
     def advance(self, k):
         return self.core.advance(BEGIN + k * PERIOD)
@@ -283,9 +285,25 @@ def test_what_is_no_arm_is_refused(tmp_path):
     floating = ARM.replace('type="revolute"', 'type="floating"')
     assert "floating joint 'joint1'" in do(EstimatorJob(floating, {}, backend="numpy")).reason
     file = tmp_path / "sensors.yaml"
-    file.write_text("sensors: [{type: torque, name: t, joint: joint1, std: 0.1}]")
+    file.write_text("sensors: [{type: imu, name: i, link: shoulder, std: 0.1}]")
     reason = do(EstimatorJob(ARM, {}, sensors_file=str(file), backend="numpy")).reason
-    assert "a smoother reads imu, gyro and accelerometer, not torque" in reason
+    assert "sensor 'i': unknown link 'shoulder'" in reason
+
+
+def test_the_sensors_of_other_nodes_are_left_out(tmp_path):
+    """One file for all: those that the estimator cannot read are named in the log."""
+    others = """
+  - {type: torque, name: t, joint: joint1, std: 0.1}
+  - {type: force_torque, name: ft, joint: joint2, measures: child_to_parent, std: 0.1}
+  - {type: imu, name: level, link: base, std: 0.1}
+  - {type: imu, name: imu, link: lower, std: 0.02}
+"""
+    file = tmp_path / "sensors.yaml"
+    file.write_text(f"sensors:{others}")
+    robot = do(EstimatorJob(ARM, {}, sensors_file=str(file), backend="numpy"))
+    assert [sensor.name for sensor in robot.smoothed.sensors] == ["imu"]
+    assert list(robot.topics) == ["~/sensors/imu"]
+    assert any("t, ft, level" in note for note in robot.notes), robot.notes
 
 
 def test_a_robot_is_pickled_without_its_code(robot):
@@ -321,7 +339,7 @@ def bad_imu(rig, k, x):
     stamp = BEGIN + k * PERIOD
     numbers = rig.swing.imu((stamp - BEGIN) / NS)
     numbers[3] = x
-    rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+    rig.core.hear_sensor(rig.topic, SensorMessage(numbers, "", stamp, stamp))
 
 
 def worst(rig, told, quantity):
@@ -384,7 +402,7 @@ def test_an_imu_that_is_wrong_from_the_first_steps_is_rejected(robot, swing, beg
         stamp = BEGIN + k * PERIOD
         wrong = k >= begin
         numbers = np.array([0, rate, 0, acceleration, 0, 0]) if wrong else swing.imu(k * PERIOD / NS)
-        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        rig.core.hear_sensor(rig.topic, SensorMessage(numbers, "", stamp, stamp))
         rig.states(k)
         if (told := rig.advance(k)) is not None:
             rig.require_true(told, within=1.0)
@@ -403,7 +421,7 @@ def test_an_imu_that_is_a_little_wrong_does_not_move_the_estimate(robot, swing, 
     for k in range(17, 60):
         stamp, true = BEGIN + k * PERIOD, swing.imu(k * PERIOD / NS)
         numbers = {"bias": true + off, "flips": true + (-1) ** k * off, "zero": off}[kind]
-        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        rig.core.hear_sensor(rig.topic, SensorMessage(numbers, "", stamp, stamp))
         rig.states(k)
         if (told := rig.advance(k)) is not None:
             rig.require_true(told, within=3.0)
@@ -421,7 +439,7 @@ def test_an_imu_that_is_wrong_while_joint_states_are_missing_is_not_believed(rob
         offset = int(random.integers(-PERIOD // 3, PERIOD // 3))
         stamp = BEGIN + k * PERIOD + offset
         numbers = swing.imu((stamp - BEGIN) / NS) if k < 40 else np.array([0, 5.0, 0, 0, 0, 0])
-        rig.core.hear_sensor(rig.topic, numbers, "", stamp, stamp)
+        rig.core.hear_sensor(rig.topic, SensorMessage(numbers, "", stamp, stamp))
         if k >= 30 and k < following:
             continue
         missing = (8, 20)[window > 0.02]
@@ -508,7 +526,7 @@ def test_whatever_comes_there_is_an_estimate_or_a_reason(robot, swing, seed):
             rig.core.hear_states(
                 NAMES, wild(count), (), wild(int(random.choice([0, 2, 2, 1]))), stamp, k * PERIOD
             )
-            rig.core.hear_sensor(rig.topic, wild(6), "", stamp, k * PERIOD)
+            rig.core.hear_sensor(rig.topic, SensorMessage(wild(6), "", stamp, k * PERIOD))
         except BadMessage:
             pass
         try:

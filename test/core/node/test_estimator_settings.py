@@ -2,6 +2,7 @@
 
 import contextlib
 from dataclasses import fields
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -50,15 +51,15 @@ def test_times_become_steps():
 
 
 def test_numbers_of_joints_are_those_of_the_robot():
-    model = ROBOTS["panda7"].model()
-    check_against(settings(noise__encoder=[1e-4] * 7), model)
+    robot = SimpleNamespace(model=ROBOTS["panda7"].model())
+    check_against(settings(noise__encoder=[1e-4] * 7), robot)
     with pytest.raises(
         ValueError, match=r"noise.torque has 3 entries; give one for all, or one of each of 7"
     ):
-        check_against(settings(noise__torque=[0.1] * 3), model)
+        check_against(settings(noise__torque=[0.1] * 3), robot)
     with pytest.raises(ValueError, match="friction.joints: 'elbow' is none of"):
         check_against(
-            settings(friction__joints=["elbow"], friction__viscous=[1.0], friction__coulomb=[0.0]), model
+            settings(friction__joints=["elbow"], friction__viscous=[1.0], friction__coulomb=[0.0]), robot
         )
 
 

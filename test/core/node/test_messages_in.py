@@ -189,19 +189,45 @@ def test_after_a_jump_of_time_the_rest_of_a_reference_is_not_read(bench, panda):
     assert not bench.inputs.read_on() and bench.manager.core.reference is None
 
 
-def test_imu_and_odom_are_heard_while_something_asks_for_them(bench, panda):
+SENSOR = "sensors: [{{type: imu, name: {name}, link: panda_link0, std: 0.1, topic: imu}}]"
+
+
+def test_sensors_and_odom_are_heard_while_something_asks_for_them(tmp_path):
+    file = tmp_path / "sensors.yaml"
+    file.write_text(SENSOR.format(name="base"))
+    served = serve("panda7", sensors_file=str(file))
+    bench = Bench(RobotManager(served.core))
     assert {"imu", "odom"}.isdisjoint(bench.node.callbacks)
-    bench.manager.settings = settings(gravity_source="imu")
+    served.use(gravity_sensor="base")
     bench.inputs.listen()
     assert "imu" in bench.node.callbacks and "odom" not in bench.node.callbacks
     message = Imu()
     message.linear_acceleration.z = 9.81
     message.orientation_covariance[0] = -1.0
     bench.send("imu", message)
-    assert bench.manager.core.gravity.tilt.direction.tolist() == [0, 0, -1]
-    bench.manager.settings = settings()
+    assert served.core.gravity.tilt.direction.tolist() == [0, 0, -1]
+    message.header.frame_id = "camera"
+    bench.send("imu", message)
+    assert bench.statistics.last_drop.startswith("imu: sensor 'base': its frame is 'panda_link0'")
+    served.use(gravity_sensor="")
+    bench.send("imu", message)  # one that was under way
     bench.inputs.listen()
     assert "imu" not in bench.node.callbacks
+
+
+def test_a_topic_stays_when_its_sensor_is_another_one(tmp_path):
+    """As after ~/reload of a file that has changed."""
+    bench, callbacks = Bench(RobotManager()), []
+    for name in ("base", "level"):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(SENSOR.format(name=name))
+        served = serve("panda7", sensors_file=str(file), gravity_sensor=name)
+        bench.manager.core = served.core
+        bench.inputs.listen()
+        callbacks.append(bench.node.callbacks["imu"])
+        bench.send("imu", Imu())
+        assert served.core.gravity.tilt.direction.tolist() == [0, 0, -1]
+    assert callbacks[0] is callbacks[1]
 
 
 def test_odometry_of_a_floating_robot():

@@ -256,7 +256,7 @@ def test_robots_that_are_served_without(name, link, told):
     """Torques are more important: a new description may lack the link."""
     served = serve(name, payload_estimation__link=link)
     own = served.core.payload_estimation
-    check_against(served.core.settings, served.core.model)
+    check_against(served.core.settings, served.core.unloaded)
     assert own.status().startswith(f"no payload is estimated: {told}") and not own.running
     with pytest.raises(BadMessage, match=f"no payload is estimated: {told}"):
         own.found(link)

@@ -213,10 +213,10 @@ def test_settings_that_cannot_be(values, words):
 def test_settings_that_do_not_fit_the_robot():
     from dynamics_node.node.core.consistency import check_against
 
-    model = ROBOTS["panda7"].model()
+    robot = serve("panda7").core.unloaded
     for values, words in (
         ({"observer__torque_std": [1.0, 2.0]}, "observer.torque_std has 2 numbers, the robot 7 rates"),
         ({"observer__link": "paw"}, "observer.link: the robot has no link 'paw'"),
     ):
         with pytest.raises(ValueError, match=words):
-            check_against(settings(observer__enabled=True, **values), model)
+            check_against(settings(observer__enabled=True, **values), robot)

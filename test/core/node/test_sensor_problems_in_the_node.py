@@ -11,11 +11,11 @@ pytest.importorskip("pinocchio", reason="the oracle: pip install pin")
 from plain import serve, settings
 from robots import ROBOTS
 from sensor_truth import Truth
-from tolerances import error
+from tolerances import EXACT, error
 
 from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.errors import BadMessage, NoOutput
-from dynamics_node.node.state.sensor_readings import IMU, WRENCH, topics_of
+from dynamics_node.node.state.sensor_readings import IMU, WRENCH, SensorMessage, topics_of
 from dynamics_node.robot import sensor_problem
 from dynamics_node.robot.sensors import load_sensors
 
@@ -25,10 +25,12 @@ SENSORS = """
 sensors:
   - {type: torque, joint: [panda_joint1, panda_joint2, panda_joint3, panda_joint4, panda_joint5, panda_joint6,
                            panda_joint7], std: 0.05}
-  - {type: force_torque, name: wrist, joint: panda_joint7, std: [0.01, 0.01, 0.01, 0.1, 0.1, 0.1], frame: wrist_frame}
+  - {type: force_torque, name: wrist, joint: panda_joint7, std: [0.01, 0.01, 0.01, 0.1, 0.1, 0.1], frame: wrist_frame,
+     measures: child_to_parent}
   - {type: imu, name: hand imu, link: panda_link7, xyz: [0.05, 0, 0.1], std: [1e-3, 1e-3, 1e-3, 0.01, 0.01, 0.01]}
   - {type: imu, name: elbow, link: panda_link4, std: [1e-3, 1e-3, 1e-3, 0.01, 0.01, 0.01]}
   - {type: wrench, name: push, link: panda_link7, rows: unknown}
+  - {type: imu, name: base, link: panda_link0, std: 0.1}
 """
 TIGHT = 1e-6  # readings are exact, but weighed
 
@@ -52,9 +54,8 @@ class Touched:
         self.truth = Truth(
             ROBOTS["panda7"], model, self.q, self.qd, self.qdd, [(HAND, (0, 0, 0), (0, 0, 0), PUSH)]
         )
-        self.problem = sensor_problem(model, load_sensors(file))
+        self.problem = sensor_problem(model, load_sensors(file)[:-1])  # the last one shows gravity
         self.readings = self.truth.readings(self.problem)
-        self.sensors = self.served.core.sensors.readings
 
     def of(self, name):
         places = dict(zip([s.name for s in self.problem.sensors], self.problem.places, strict=True))
@@ -65,9 +66,11 @@ class Touched:
         effort = [float(self.of(f"{name} torque")[0]) for name in names]
         self.served.hear(names, self.q, self.qd, given.get("effort", effort))
 
-    def hear(self, name, numbers=None, frame="wrist_frame"):
-        (topic,) = [t for t in self.sensors.topics if name in [s.name for s in t.sensors]]
-        self.sensors.update(topic, self.of(name) if numbers is None else numbers, frame, self.served.now)
+    def hear(self, name, numbers=None, frame="", **orientation):
+        core = self.served.core
+        (topic,) = [t.name for t in core.topics.values() if name in [s.name for s in t.sensors]]
+        numbers = self.of(name) if numbers is None else numbers
+        core.hear_sensor(topic, SensorMessage(numbers, frame, None, self.served.now, **orientation))
 
     def hear_all(self):
         self.hear("wrist")
@@ -146,6 +149,8 @@ def test_messages_that_are_dropped(file, numbers, frame, reason):
     before = touched.served.solve()
     with pytest.raises(BadMessage, match=reason):
         touched.hear("wrist", numbers, frame)
+    with pytest.raises(BadMessage, match="'elbow': its frame is 'panda_link4', but the message has 'camera'"):
+        touched.hear("elbow", frame="camera")
     assert error(touched.served.solve().tau, before.tau) == 0.0
 
 
@@ -158,9 +163,22 @@ def test_a_payload_is_part_of_the_robot(file):
     assert error(after, before) > 0.05  # the same readings: another push
 
 
+def test_one_sensor_serves_all_that_name_it(file):
+    """The wrist sensor is one of the problem's, and compensated; the IMU at the root shows gravity alone."""
+    touched = Touched(file, wrench_sensor__name="wrist", gravity_sensor="base")
+    touched.hear_all()
+    touched.hear("base", (0.0,) * 6, orientation=(0.0, 0.0, 0.0, 1.0))
+    result = touched.served.solve()
+    assert error(result.qdd, touched.qdd) < TIGHT and error(result.wrenches[0].wrench, PUSH) < TIGHT
+    core, served = touched.served.core, touched.served
+    left = core.wrench_sensor.compensated(core, lambda: served.ros, served.now).numbers
+    zero = np.zeros(core.model.nv)
+    assert error(touched.of("wrist") - left, -core.robot.carried(touched.q, touched.qd, zero)) <= EXACT
+
+
 def test_topics(file):
     problem = Touched(file).problem
-    assert [(t.name, t.message) for t in topics_of(problem)] == [
+    assert [(t.name, t.message) for t in topics_of(problem.sensors).values()] == [
         ("~/sensors/wrist", WRENCH), ("~/sensors/hand_imu", IMU), ("~/sensors/elbow", IMU)
     ]  # fmt: skip
 
@@ -169,7 +187,7 @@ def test_topics(file):
     (SENSORS.replace("name: hand imu", "name: 'hand imu!'"), "'hand imu!': .* is no name of a topic"),
     (SENSORS.replace("name: hand imu", "name: hand imu, topic: /imu").replace("frame: wrist_frame", "topic: /imu"),
      "topic '/imu' carries WrenchStamped for 'wrist' already"),
-    (SENSORS + "  - {type: acceleration, joint: panda_joint1, std: 1.0}\n", "hears no message that tells acceleration"),
+    (SENSORS + "  - {type: acceleration, joint: panda_joint1, std: 1.0}\n", "no message carries acceleration"),
     (SENSORS.replace("type: force_torque", "type: force"), "line 5"),
     (SENSORS.replace("panda_joint7, std: [", "panda_joint9, std: ["), "joint 'panda_joint9'"),
     ("sensors:\n  - {type: torque, joint: panda_joint1, std: 1}\n", "not observable"),

@@ -8,7 +8,7 @@ from plain import built, serve
 from tolerances import EXACT, error
 
 from dynamics_node.node.core.errors import BadMessage
-from dynamics_node.node.state.environment import read_tilt
+from dynamics_node.node.state.sensor_readings import SensorMessage
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def own(panda):
 
 @pytest.fixture
 def served(panda):
-    made = serve("panda7", imu_timeout=0.5, wrench_timeout=0.4, joint_state_timeout=60.0)
+    made = serve("panda7", wrench_timeout=0.4, joint_state_timeout=60.0)
     made.hear(panda.names, panda.q, panda.qd)
     return made
 
@@ -94,35 +94,66 @@ def test_a_bad_wrench_is_dropped(panda, served, link, wrench, reason):
 # --- gravity ------------------------------------------------------------------------------------------------
 
 
+RPY = 0.4, -0.7, 1.9
+TURN = pin.rpy.rpyToMatrix(*RPY)  # of the turned IMU in root axes
+
+
+@pytest.fixture
+def tilted(panda, tmp_path):
+    (tmp_path / "sensors.yaml").write_text(f"""
+sensors:
+  - {{type: imu, name: base, link: panda_link0, std: 0.1}}
+  - {{type: imu, name: turned, link: panda_link0, rpy: {list(RPY)}, frame: imu_link, std: 0.1}}
+""")
+    path = str(tmp_path / "sensors.yaml")
+    made = serve("panda7", sensors_file=path, sensor_timeout=0.5, joint_state_timeout=60.0)
+    made.hear(panda.names, panda.q, panda.qd)
+    return made
+
+
+def show(served, name, frame, orientation, acceleration):
+    numbers = (0.0, 0.0, 0.0, *acceleration)
+    served.core.hear_sensor(f"~/sensors/{name}", SensorMessage(numbers, frame, None, served.now, orientation))
+
+
 @pytest.mark.parametrize(
-    "link, orientation, acceleration",
-    [("", None, UP), ("panda_link0", None, 1.3 * UP), ("", quaternion(TILT), (0, 0, 0))],
-    ids=["acceleration", "its direction only", "orientation"],
+    "name, frame, orientation, acceleration",
+    [
+        ("base", "", None, UP),
+        ("base", "panda_link0", None, 1.3 * UP),
+        ("base", "", quaternion(TILT), (np.nan, 0, 0)),
+        ("turned", "imu_link", None, TURN.T @ UP),
+        ("turned", "", quaternion(TILT @ TURN), (0, 0, 0)),
+    ],
+    ids=["acceleration", "its direction only", "orientation", "turned", "turned orientation"],
 )
-def test_gravity_of_an_imu(panda, own, served, link, orientation, acceleration):
-    served.use(gravity_source="imu")
-    served.silence("no imu message yet (gravity_source: imu)")
-    served.core.gravity.tilt = read_tilt(served.core.model, link, orientation, acceleration, served.now)
+def test_gravity_of_an_imu(panda, own, tilted, name, frame, orientation, acceleration):
+    tilted.use(gravity_sensor=name)
+    tilted.silence(f"no message yet of gravity_sensor {name}")
+    show(tilted, name, frame, orientation, acceleration)
     own.pin.gravity.linear = -UP
     expected = own.inverse(panda.q, panda.qd, 0 * panda.q)
-    assert error(served.tau(), expected) <= 1e-9
-    assert error(served.wait(500).tau(), expected) <= 1e-9
-    assert served.wait(1).silence("imu older than 0.5 s").stale
+    assert error(tilted.tau(), expected) <= 1e-9
+    assert error(tilted.wait(500).tau(), expected) <= 1e-9
+    assert tilted.wait(1).silence(f"gravity_sensor {name} older than 0.5 s").stale
+    tilted.use(gravity_sensor="")
+    assert error(tilted.tau(), panda.torque()) <= EXACT
 
 
 @pytest.mark.parametrize(
-    "link, orientation, acceleration, reason",
+    "frame, orientation, acceleration, reason",
     [
-        ("panda_link3", None, (0, 0, 9.81), "moves against the root link"),
-        ("camera", None, (0, 0, 9.81), "frame_id 'camera' is no link"),
+        ("camera", None, (0, 0, 9.81), "its frame is 'panda_link0', but the message has 'camera'"),
         ("", None, (0, 0, 0.1), "shows no vertical"),
         ("", None, (0, 0, np.nan), "shows no vertical"),
         ("", (0, 0, 0, 0), (0, 0, 9.81), "norm 0, not 1"),
     ],
 )
-def test_a_bad_imu_is_dropped(served, link, orientation, acceleration, reason):
+def test_a_bad_imu_is_dropped(tilted, frame, orientation, acceleration, reason):
+    tilted.use(gravity_sensor="base")
     with pytest.raises(BadMessage, match=reason):
-        read_tilt(served.core.model, link, orientation, acceleration, served.now)
+        show(tilted, "base", frame, orientation, acceleration)
+    assert tilted.core.gravity.tilt is None
 
 
 def test_pinocchio_is_asked_about_the_same_tilt():

@@ -11,9 +11,11 @@ pytest.importorskip("dynamics_interfaces", reason="build dynamics_interfaces fir
 
 from dynamics_interfaces.srv import CalibrateWrenchSensor
 
+from dynamics_node.node.building.build_job import do
 from dynamics_node.node.core.consistency import check_against
 from dynamics_node.node.core.errors import BadMessage, NoOutput
 from dynamics_node.node.services.services import calibrate_wrench_sensor
+from dynamics_node.node.state.sensor_readings import SensorMessage
 
 JOINT, LINK, FRAME = "panda_hand_joint", "panda_hand", "panda_link8"
 PUSH = np.array(
@@ -21,6 +23,13 @@ PUSH = np.array(
 )  # moment first, ON the tool, at the sensor's frame in its axes
 BIAS = np.array([0.1, 0.2, -0.1, 5.0, -4.0, 2.0])
 TURN = pin.rpy.rpyToMatrix(0.0, 0.0, np.pi / 4)  # of link 8 in the hand's axes, which lie at one point
+SENSORS = """
+sensors:
+  - {{type: force_torque, name: wrist, joint: panda_hand_joint, rpy: [0, 0, 0.7853981633974483], measures: {measures},
+     std: 0.1, frame: panda_link8}}
+  - {{type: force_torque, name: other, joint: panda_joint7, measures: parent_to_child, std: 0.1}}
+  - {{type: imu, name: hand, link: panda_hand, std: 0.1}}
+"""
 
 
 def in_frame(wrench):
@@ -33,20 +42,33 @@ def oracle(panda):
     return JointWrench(ROBOTS["panda7"], panda.model, JOINT)
 
 
-def serving(panda, **values):
-    values = {"wrench_sensor__joint": JOINT, "joint_state_timeout": 60.0, **values}
+@pytest.fixture(scope="module", params=["child_to_parent"])
+def file(request, tmp_path_factory):
+    """Of a sensor in the axes of link 8."""
+    path = tmp_path_factory.mktemp("sensors") / "sensors.yaml"
+    path.write_text(SENSORS.format(measures=request.param))
+    return path
+
+
+def serving(panda, file, **values):
+    values = {
+        "sensors_file": str(file),
+        "wrench_sensor__name": "wrist",
+        "joint_state_timeout": 60.0,
+        **values,
+    }
     served = serve("panda7", **values)
     served.hear(panda.names, panda.q, panda.qd)
     return served
 
 
 def read(served, wrench, frame=FRAME):
-    served.core.wrench_sensor.read(frame, wrench, "stamp", served.now, served.core.joints.position)
+    served.core.hear_sensor("~/sensors/wrist", SensorMessage(wrench, frame, "stamp", served.now))
 
 
 def left(served):
     found = served.core.wrench_sensor.compensated(served.core, lambda: served.ros, served.now)
-    return None if found is None else found.wrench
+    return None if found is None else found.numbers
 
 
 def reason(served):
@@ -55,36 +77,38 @@ def reason(served):
 
 
 @pytest.mark.parametrize("backend", ["c", "numpy"])
-@pytest.mark.parametrize("measures, sign", [("child_to_parent", -1.0), ("parent_to_child", 1.0)])
-def test_a_push_on_the_tool_is_left(panda, oracle, backend, measures, sign):
-    """The sensor holds the tool, less what somebody else does; by default it tells the push itself."""
+@pytest.mark.parametrize(
+    "file, sign", [("child_to_parent", -1.0), ("parent_to_child", 1.0)], indirect=["file"]
+)
+def test_a_push_on_the_tool_is_left(panda, oracle, file, backend, sign):
+    """The sensor holds the tool, less what somebody else does; most tell the push itself."""
     bias = BIAS[[3, 4, 5, 0, 1, 2]].tolist()
-    served = serving(panda, backend=backend, wrench_sensor__measures=measures, wrench_sensor__bias=bias)
+    served = serving(panda, file, backend=backend, wrench_sensor__bias=bias)
     parent_on_child = in_frame(oracle(panda.q, panda.qd, 0 * panda.q)) - PUSH
     read(served, sign * parent_on_child + BIAS)
     assert error(left(served), -sign * PUSH) <= 1e-9
     assert left(served) is None and served.core.wrench_sensor.reason == "", "a reading is answered once"
 
 
-def test_the_message_keeps_its_stamp_and_frame(panda):
-    served = serving(panda)
+def test_the_message_keeps_its_stamp_and_frame(panda, file):
+    served = serving(panda, file)
     read(served, np.zeros(6), "")
     reading = served.core.wrench_sensor.compensated(served.core, lambda: served.ros, served.now)
-    assert (reading.frame, reading.stamp) == (LINK, "stamp")
+    assert (reading.frame, reading.stamp) == (FRAME, "stamp")
 
 
-def test_accelerations_of_the_reference_count_when_asked_for(panda, oracle):
+def test_accelerations_of_the_reference_count_when_asked_for(panda, file, oracle):
     qdd = np.linspace(-3, 3, 7)
     expected = in_frame(oracle(panda.q, panda.qd, qdd))
     for chosen in ("reference", "zero"):
-        served = serving(panda, wrench_sensor__acceleration=chosen)
+        served = serving(panda, file, wrench_sensor__acceleration=chosen)
         served.refer(panda.names, point(qdd=qdd))
         read(served, -expected)
         assert (np.abs(left(served)).max() <= 1e-9) == (chosen == "reference")
 
 
-def test_a_payload_comes_and_goes(panda, oracle):
-    served = serving(panda)
+def test_a_payload_comes_and_goes(panda, file, oracle):
+    served = serving(panda, file)
     served.core.set_payload(LINK, 2.0, (0.0, 0.0, 0.1), np.diag([0.01, 0.01, 0.01]))
     oracle.pin.inertias[oracle.pin.getJointId(JOINT)] += pin.Inertia(
         2.0, np.array([0, 0, 0.1]), 0.01 * np.eye(3)
@@ -96,8 +120,8 @@ def test_a_payload_comes_and_goes(panda, oracle):
     assert np.linalg.norm(left(served)) > 5
 
 
-def test_why_nothing_is_told(panda):
-    served = serving(panda, joint_state_timeout=0.2, wrench_sensor__timeout=0.1)
+def test_why_nothing_is_told(panda, file):
+    served = serving(panda, file, joint_state_timeout=0.2, sensor_timeout=0.1)
     sensor = served.core.wrench_sensor
     assert sensor.status(served.now) == "no reading yet"
     read(served, PUSH)
@@ -125,13 +149,13 @@ def test_why_nothing_is_told(panda):
 @pytest.mark.parametrize(
     "frame, wrench, words",
     [
-        ("camera", PUSH, "frame_id 'camera' is no link of the robot"),
-        ("panda_link5", PUSH, "frame_id 'panda_link5' moves against 'panda_hand', where the sensor is"),
+        ("camera", PUSH, "sensor 'wrist': its frame is 'panda_link8', but the message has 'camera'"),
+        (LINK, PUSH, "but the message has 'panda_hand'"),
         (FRAME, np.array([0, 0, np.nan, 0, 0, 0]), "a reading is not finite"),
     ],
 )
-def test_a_bad_reading_is_dropped(panda, frame, wrench, words):
-    served = serving(panda)
+def test_a_bad_reading_is_dropped(panda, file, frame, wrench, words):
+    served = serving(panda, file)
     with pytest.raises(BadMessage, match=words):
         read(served, wrench, frame)
     assert left(served) is None
@@ -177,9 +201,9 @@ class Calibration:
         return ""
 
 
-def test_a_tare_leaves_nothing_of_the_reading(panda, oracle, monkeypatch):
+def test_a_tare_leaves_nothing_of_the_reading(panda, file, oracle, monkeypatch):
     """Of the pose at hand, with the tool as it is; poses that are collected stay."""
-    served = serving(panda)
+    served = serving(panda, file)
     monkeypatch.setattr("dynamics_node.node.services.services.monotonic_ns", lambda: served.now)
     calibrate = Calibration(served)
     with pytest.raises(BadMessage, match="0 readings"):
@@ -200,18 +224,18 @@ def poses(count=8, seed=1):
     return np.random.default_rng(seed).uniform(-1.2, 1.2, (count, 7))
 
 
-def test_bias_and_tool_by_poses(panda, heavier):
-    served, random = serving(panda), np.random.default_rng(2)
+def test_bias_and_tool_by_poses(panda, file, heavier):
+    served, random = serving(panda, file), np.random.default_rng(2)
     for q in poses():
         at_rest(served, panda, heavier, q, 0.05, random)
     tool, bias, std = served.core.wrench_sensor.identified(served.core)
-    assert abs(tool.mass - MASS) < 0.01 and np.abs(tool.com - COM).max() < 3e-3
+    assert abs(tool.mass - MASS) < 0.01 and np.abs(tool.com - TURN.T @ COM).max() < 3e-3
     assert np.abs(bias - BIAS).max() < 0.1 and (std > 0).all() and (std < 0.1).all()
 
 
-def test_what_was_found_is_taken_off_and_carried(panda, heavier):
+def test_what_was_found_is_taken_off_and_carried(panda, file, heavier):
     """As parameters, which also the torques follow."""
-    served = serving(panda)
+    served = serving(panda, file)
     for q in poses():
         at_rest(served, panda, heavier, q)
     tool, bias, _ = served.core.wrench_sensor.identified(served.core)
@@ -234,15 +258,15 @@ def test_what_was_found_is_taken_off_and_carried(panda, heavier):
     assert error(served.tau(panda.names), expected) > 1e-3, "as described again"
 
 
-def test_the_bias_alone_of_one_pose(panda, oracle):
-    served = serving(panda)
+def test_the_bias_alone_of_one_pose(panda, file, oracle):
+    served = serving(panda, file)
     at_rest(served, panda, oracle, poses(1)[0])
     tool, bias, std = served.core.wrench_sensor.identified(served.core, bias_only=True)
     assert error(bias, BIAS) <= 1e-9 and tool.mass == pytest.approx(0.76) and not np.isnan(std).any()
 
 
-def test_what_is_no_pose(panda, oracle):
-    served = serving(panda)
+def test_what_is_no_pose(panda, file, oracle):
+    served = serving(panda, file)
     sensor, q = served.core.wrench_sensor, poses(1)[0]
     with pytest.raises(BadMessage, match="0 readings in 0.5 s, 10 are wanted"):
         sensor.collect(served.core, served.now)
@@ -263,13 +287,13 @@ def test_what_is_no_pose(panda, oracle):
         sensor.identified(served.core)
 
 
-def test_poses_stay_until_the_sensor_is_another_one(panda, oracle):
-    served = serving(panda)
+def test_poses_stay_until_the_sensor_is_another_one(panda, file, oracle):
+    served = serving(panda, file)
     at_rest(served, panda, oracle, poses(1)[0])
     served.core.replace(served.core.unloaded, served.core.settings)
     served.core.forget()
     assert len(served.core.wrench_sensor.poses) == 1
-    served.use(wrench_sensor__joint="")
+    served.use(wrench_sensor__name="other")  # for which the robot is not built yet
     assert not served.core.wrench_sensor.poses and served.core.wrench_sensor.status(0) == "off"
 
 
@@ -280,15 +304,16 @@ def test_poses_stay_until_the_sensor_is_another_one(panda, oracle):
     "values, words",
     [
         (
-            {"wrench_sensor__joint": "a", "wrench_sensor__bias": [1.0]},
+            {"wrench_sensor__name": "a", "wrench_sensor__bias": [1.0]},
             "wrench_sensor.bias needs 6 numbers, not 1",
         ),
-        ({"wrench_sensor__joint": "a", "wrench_sensor__tool_mass": 1.0}, "3 numbers of tool_com go together"),
+        ({"wrench_sensor__name": "a", "wrench_sensor__tool_mass": 1.0}, "3 numbers of tool_com go together"),
         (
-            {"wrench_sensor__joint": "a", "wrench_sensor__tool_com": [0.0] * 3},
+            {"wrench_sensor__name": "a", "wrench_sensor__tool_com": [0.0] * 3},
             "a positive wrench_sensor.tool_mass",
         ),
-        ({"wrench_sensor__bias": [0.0] * 6}, "no meaning while wrench_sensor.joint is empty"),
+        ({"wrench_sensor__bias": [0.0] * 6}, "no meaning while wrench_sensor.name is empty"),
+        ({"wrench_sensor__name": "a"}, "wrench_sensor.name needs sensors_file"),
     ],
 )
 def test_parameters_that_contradict_each_other(values, words):
@@ -296,6 +321,39 @@ def test_parameters_that_contradict_each_other(values, words):
         settings(**values)
 
 
-def test_a_joint_that_the_robot_does_not_have(panda):
-    with pytest.raises(ValueError, match="wrench_sensor: unknown joint 'wrist'; the robot has: "):
-        check_against(settings(wrench_sensor__joint="wrist"), panda.model)
+@pytest.mark.parametrize(
+    "values, words",
+    [
+        (
+            {"wrench_sensor__name": "elbow"},
+            "wrench_sensor.name: sensors_file has no sensor 'elbow'; it has wrist",
+        ),
+        ({"wrench_sensor__name": "hand"}, "wrench_sensor.name: sensor 'hand' has type imu, not force_torque"),
+        ({"gravity_sensor": "wrist"}, "gravity_sensor: sensor 'wrist' has type force_torque, not imu"),
+        ({"gravity_sensor": "hand"}, "gravity_sensor: link 'panda_hand' of sensor 'hand' moves against"),
+    ],
+)
+def test_names_that_do_not_fit_are_refused_where_they_are_set(panda, file, values, words):
+    served = serving(panda, file)
+    with pytest.raises(ValueError, match=words):
+        check_against(settings(sensors_file=str(file), **values), served.core.unloaded)
+
+
+@pytest.mark.parametrize(
+    "entry, words",
+    [
+        (
+            "type: force_torque, joint: elbow, measures: child_to_parent",
+            "'s': unknown joint 'elbow'; the robot has: ",
+        ),
+        ("type: imu, link: elbow", "sensor 's': unknown link 'elbow'"),
+        (
+            "type: imu, link: panda_hand}\n  - {name: s, std: 1, type: gyro, link: panda_hand",
+            "sensor 's' twice",
+        ),
+    ],
+)
+def test_sensors_that_the_robot_cannot_have(panda, tmp_path, entry, words):
+    (tmp_path / "sensors.yaml").write_text(f"sensors:\n  - {{name: s, std: 1, {entry}}}")
+    chosen = settings(sensors_file=str(tmp_path / "sensors.yaml"), backend="numpy")
+    assert words in do(chosen.job(ROBOTS["panda7"].file.read_text())).reason
