@@ -38,12 +38,7 @@ from dynamics_node.functions import (
     build_loop_solver,
     changeable,
 )
-from dynamics_node.node.state.sensor_readings import (
-    declared_sensors,
-    moving,
-    sensor_named,
-    unobservable_without,
-)
+from dynamics_node.node.state.sensor_readings import moving, read_sensors, sensor_named, unobservable_without
 from dynamics_node.robot import ModelWarning, Robot, forward_dynamics, inverse_dynamics, named, sensor_problem
 from dynamics_node.robot.joint_names import Pairs, with_their_names
 from dynamics_node.robot.overrides import read_parameters_file
@@ -190,7 +185,7 @@ def do(job):
 
 def _build(job):
     model = described_robot(job)
-    sensors = declared_sensors(job.sensors_file, model)
+    sensors = read_sensors(job.sensors_file, model)
     if job.problem == "sensors":
         solver, open_without = _estimator(model, job, moving(model, sensors))
     else:

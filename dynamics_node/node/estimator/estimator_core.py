@@ -16,7 +16,7 @@ from dynamics_node.node.core.torques import JointTorques
 from dynamics_node.node.estimator.estimator_settings import MEASURED, NONE, EstimatedRobot, EstimatorSettings
 from dynamics_node.node.state.coordinates import Coordinates, coordinates_of
 from dynamics_node.node.state.joint_memory import JUMP_BACK, NEVER, JointMemory
-from dynamics_node.node.state.sensor_readings import SensorMessage, Topic, own_numbers
+from dynamics_node.node.state.sensor_readings import SensorMessage, own_numbers
 from dynamics_node.robot import Robot
 from dynamics_node.text import listed, shown
 from dynamics_node.trajectory.errors import TrajectoryError
@@ -219,6 +219,7 @@ class EstimatorCore:
     def replace(self, robot: EstimatedRobot, settings: EstimatorSettings):
         """Go on with another robot, from the start."""
         self.robot = self.unloaded = robot
+        self.topics = robot.topics
         self.coordinates = coordinates_of(robot, explicit=False)
         followers = [joint.name for joint in robot.model.explicit_joints]
         self.joints = JointMemory(self.coordinates.joints, self.coordinates.own, followers)
@@ -277,11 +278,6 @@ class EstimatorCore:
         self._take(ENCODER, stamp, received, self._of_joints(layout, position))
         if self.settings.torque_source == MEASURED and len(effort):
             self._take(TORQUE, stamp, received, self._of_joints(layout, effort))
-
-    @property
-    def topics(self) -> dict[str, Topic]:
-        """Of the sensors."""
-        return self.robot.topics
 
     def hear_sensor(self, topic: str, message: SensorMessage):
         """A message of the sensors of a topic; its stamp: ns. Raises BadMessage: not finite, or of another

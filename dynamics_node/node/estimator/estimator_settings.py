@@ -12,7 +12,7 @@ from dynamics_node.node.building.build_job import described_robot
 from dynamics_node.node.core.consistency import check_description, refuse_joints_twice, require_joints
 from dynamics_node.node.core.parameters import parameter, parameters_of, read_fields
 from dynamics_node.node.core.settings import DESCRIBED, DescriptionSettings
-from dynamics_node.node.state.sensor_readings import Topic, declared_sensors, moving, topics_of
+from dynamics_node.node.state.sensor_readings import Topic, moving, read_sensors, topics_of
 from dynamics_node.robot import Robot, sensor_problem
 from dynamics_node.robot.joint_names import Pairs
 from dynamics_node.text import listed
@@ -66,7 +66,7 @@ class EstimatorJob:
         """The robot, with all its code in the cache. Raises ValueError, KeyError, OSError, CompileError."""
         robot = described_robot(self)
         _refuse_floating(robot)
-        declared = declared_sensors(self.sensors_file, robot)
+        declared = read_sensors(self.sensors_file, robot)
         sensors = tuple(s for s in moving(robot, declared) if type(s) in READ and s.value is None)
         if others := [sensor.name for sensor in declared if sensor not in sensors]:
             log.warning("not read: %s; the estimator reads IMUs, gyros and accelerometers", listed(others))

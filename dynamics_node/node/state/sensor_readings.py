@@ -58,7 +58,7 @@ _CARRIED: dict[type[Sensor], Callable[..., Carried]] = {
 }
 
 
-def declared_sensors(path: str, robot) -> tuple[Sensor, ...]:
+def read_sensors(path: str, robot) -> tuple[Sensor, ...]:
     """The sensors of a file, none without one. The frame of each is its link where the file has none. Raises
     OSError, and SensorError that names the sensor: an unknown joint or link, a name twice."""
     sensors = tuple(_framed(robot, sensor) for sensor in load_sensors(path)) if path else ()
