@@ -353,7 +353,7 @@ def test_names_that_do_not_fit_are_refused_where_they_are_set(panda, file, value
         ),
     ],
 )
-def test_sensors_that_the_robot_cannot_have(panda, tmp_path, entry, words):
+def test_sensors_that_the_robot_cannot_have(tmp_path, entry, words):
     (tmp_path / "sensors.yaml").write_text(f"sensors:\n  - {{name: s, std: 1, {entry}}}")
     chosen = settings(sensors_file=str(tmp_path / "sensors.yaml"), backend="numpy")
     assert words in do(chosen.job(ROBOTS["panda7"].file.read_text())).reason
