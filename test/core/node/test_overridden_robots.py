@@ -13,6 +13,7 @@ from dynamics_node.node.building.build_job import Failure, do
 from dynamics_node.node.core.measured_efforts import external_torque
 from dynamics_node.node.estimator.estimator_core import EstimatorCore
 from dynamics_node.node.estimator.estimator_settings import PARAMETERS, read_settings
+from dynamics_node.node.state.sensor_readings import SensorMessage
 
 NS, PERIOD, BEGIN = 1_000_000_000, 4_000_000, 1_700_000_000_000_000_000
 
@@ -124,7 +125,7 @@ def test_the_estimator_has_it_too(tmp_path):
         stamp = BEGIN + k * PERIOD
         t = (stamp - BEGIN) / NS
         q = swing.state(t)[0]
-        core.hear_sensor(robot.topics[0], swing.imu(t), "", stamp, stamp)
+        core.hear_sensor("imu", SensorMessage(swing.imu(t), "", stamp, stamp))
         core.hear_states(NAMES, q, (), swing.torque(t) + np.array([7 * q[0] - 2, 0.0]), stamp, stamp)
         told = core.advance(stamp)
     np.testing.assert_allclose(told.estimate.external_torque, PUSH, atol=0.1)

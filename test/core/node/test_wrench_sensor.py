@@ -300,16 +300,19 @@ def test_poses_stay_until_the_sensor_is_another_one(panda, file, oracle):
 # --- parameters ---------------------------------------------------------------------------------------------
 
 
+NAMED = {"wrench_sensor__name": "a", "sensors_file": "sensors.yaml"}
+
+
 @pytest.mark.parametrize(
     "values, words",
     [
         (
-            {"wrench_sensor__name": "a", "wrench_sensor__bias": [1.0]},
+            {**NAMED, "wrench_sensor__bias": [1.0]},
             "wrench_sensor.bias needs 6 numbers, not 1",
         ),
-        ({"wrench_sensor__name": "a", "wrench_sensor__tool_mass": 1.0}, "3 numbers of tool_com go together"),
+        ({**NAMED, "wrench_sensor__tool_mass": 1.0}, "3 numbers of tool_com go together"),
         (
-            {"wrench_sensor__name": "a", "wrench_sensor__tool_com": [0.0] * 3},
+            {**NAMED, "wrench_sensor__tool_com": [0.0] * 3},
             "a positive wrench_sensor.tool_mass",
         ),
         ({"wrench_sensor__bias": [0.0] * 6}, "no meaning while wrench_sensor.name is empty"),
@@ -330,7 +333,7 @@ def test_parameters_that_contradict_each_other(values, words):
         ),
         ({"wrench_sensor__name": "hand"}, "wrench_sensor.name: sensor 'hand' has type imu, not force_torque"),
         ({"gravity_sensor": "wrist"}, "gravity_sensor: sensor 'wrist' has type force_torque, not imu"),
-        ({"gravity_sensor": "hand"}, "gravity_sensor: link 'panda_hand' of sensor 'hand' moves against"),
+        ({"gravity_sensor": "hand"}, "gravity_sensor: link 'panda_hand' of 'hand' is not fixed to the root"),
     ],
 )
 def test_names_that_do_not_fit_are_refused_where_they_are_set(panda, file, values, words):
